@@ -74,7 +74,7 @@ func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int6
 	}
 	for _, c := range t.All() {
 		if slices.ContainsFunc(found, func(row []driver.Value) bool { return row[0] == c.Name }) {
-			value, mentions := except.clean(t, c)
+			value, mentions := except.cleanColumn(t, c)
 			names, values = append(names, database.Name(c.Name)), append(values, value)
 			stands = append(stands, mentions...)
 		}
@@ -85,9 +85,9 @@ func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int6
 	return err
 }
 
-// clean returns the SQL of a column without the ids, and the condition that the row is not about one of them: its key
+// cleanColumn returns the SQL of a column without the ids, and the condition that the row is not about one of them: its key
 // or a field of the answer would be the id. In what the answer does not have, such as seeds, only the id is replaced.
-func (e Except) clean(t *schema.Table, c schema.Column) (value string, stands []string) {
+func (e Except) cleanColumn(t *schema.Table, c schema.Column) (value string, stands []string) {
 	name := database.Name(c.Name)
 	ids := e.IDs
 	if c.Name == "author_channel_id" {

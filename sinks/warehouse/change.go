@@ -75,7 +75,7 @@ func putIn(t *schema.Table) string {
 		CASE WHEN f.step IS NULL THEN o.{previous} ELSE f.step.value END
 	FROM (SELECT {identity}, max(n) AS last, min(_response_id) AS answer, count(*) AS times,
 			arg_min(observed_at, n) AS since,
-			arg_max(before, n) FILTER (` + day("before.at") + " < " + day("observed_at") + `) AS step
+			arg_max(before, n) FILTER (` + daySQL("before.at") + " < " + daySQL("observed_at") + `) AS step
 		FROM (SELECT {r.identity}, r.rowid AS n, r._response_id, r.observed_at,
 				coalesce(lag({'at': r.observed_at, 'value': r.{grows}}) OVER (PARTITION BY {r.identity} ORDER BY r.rowid),
 					{'at': o.last_seen_at, 'value': o.{grows}}) AS before
@@ -104,8 +104,8 @@ const (
 		ON d.hash = hash({r.identity})`
 )
 
-// day returns the SQL of the day of a time in UTC. DuckDB rounds a day before 1970 down, too, but not a quotient.
-func day(time string) string { return "make_timestamp(epoch_us(" + time + "))::DATE" }
+// daySQL returns the SQL of the day of a time in UTC. DuckDB rounds a day before 1970 down, too, but not a quotient.
+func daySQL(time string) string { return "make_timestamp(epoch_us(" + time + "))::DATE" }
 
 // placeholders replaces the names in braces of the SQL above.
 func placeholders(t *schema.Table, deleting bool) *strings.Replacer {

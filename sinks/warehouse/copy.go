@@ -12,7 +12,7 @@ import (
 // CopyTo copies the file to path, where no program reads it yet. The copy is read-only and complete: its log is empty,
 // every block of it has its checksum, and it is on disk.
 func (w *Warehouse) CopyTo(ctx context.Context, path string) error {
-	if err := w.settle(ctx); err != nil {
+	if err := w.closeSettled(ctx); err != nil {
 		return err
 	}
 	err := database.Copy(w.options.Path, path, 0o444)
@@ -22,8 +22,8 @@ func (w *Warehouse) CopyTo(ctx context.Context, path string) error {
 	return err
 }
 
-// settle closes the file with an empty log.
-func (w *Warehouse) settle(ctx context.Context) error {
+// closeSettled closes the file with an empty log.
+func (w *Warehouse) closeSettled(ctx context.Context) error {
 	err := w.run(ctx, func(db *database.DB) error { return errors.Join(db.Checkpoint(ctx), w.Close()) })
 	if err != nil {
 		return err

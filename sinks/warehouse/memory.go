@@ -32,8 +32,8 @@ func roomFor(memory, file int64) room {
 	return room{first: min(database.DefaultMemory+file/perMB, most), most: most}
 }
 
-// measure determines how much memory DuckDB may use, unless that is known.
-func (w *Warehouse) measure() {
+// measureMemory determines how much memory DuckDB may use, unless that is known.
+func (w *Warehouse) measureMemory() {
 	if w.limit > 0 {
 		return
 	}

@@ -33,7 +33,7 @@ func Rebuild(ctx context.Context, o Options, fill func(*Warehouse) error) error 
 	w.first = rebuildMemory
 	err := fill(w)
 	if err == nil {
-		err = w.settle(ctx)
+		err = w.closeSettled(ctx)
 	}
 	if err = errors.Join(err, w.Close()); err == nil {
 		err = database.Replace(made.Path, o.Path)

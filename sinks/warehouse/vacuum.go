@@ -21,8 +21,8 @@ const (
 	vacuumSaves = 0.2 // minimum share of the file that a vacuum must free
 )
 
-// vacuum shrinks the file if that is due. It waits if the disk has no space for a second file, or DuckDB no memory.
-func (w *Warehouse) vacuum(ctx context.Context) error {
+// vacuumIfDue shrinks the file if that is due. It waits if the disk has no space for a second file, or DuckDB no memory.
+func (w *Warehouse) vacuumIfDue(ctx context.Context) error {
 	var last int64
 	err := w.run(ctx, func(db *database.DB) error {
 		marks, err := db.Marks(ctx)

@@ -125,7 +125,7 @@ func (w *Warehouse) open(ctx context.Context) error {
 			return fmt.Errorf("folder of the warehouse: %w", err)
 		}
 	}
-	w.measure()
+	w.measureMemory()
 	db, err := database.Open(ctx, database.Options{
 		Memory: w.limit, Threads: w.options.Threads, Temp: w.options.Temp,
 	})

@@ -113,7 +113,7 @@ func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 		}
 		first = false
 	}
-	return w.vacuum(ctx)
+	return w.vacuumIfDue(ctx)
 }
 
 // replacesAll reports whether all rows of all operations tables are replaced.

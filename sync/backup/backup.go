@@ -53,7 +53,7 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 		return m, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	before, version, err := read(ctx, to)
+	before, version, err := readManifest(ctx, to)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return m, err
 	}
@@ -64,7 +64,7 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 	if err != nil {
 		return m, err
 	}
-	if m, err = put(ctx, from, to, before, o); err != nil {
+	if m, err = putState(ctx, from, to, before, o); err != nil {
 		return m, err
 	}
 	text, err := json.MarshalIndent(m, "", "  ")
@@ -88,8 +88,8 @@ func Write(ctx context.Context, from string, to Place, o state.Options) (m Manif
 	return m, err
 }
 
-// put copies the state to a place. It refuses to replace a backup that has more answers.
-func put(ctx context.Context, from string, to Place, before Manifest, o state.Options) (m Manifest, err error) {
+// putState copies the state to a place. It refuses to replace a backup that has more answers.
+func putState(ctx context.Context, from string, to Place, before Manifest, o state.Options) (m Manifest, err error) {
 	temp, err := os.MkdirTemp(to.Temp(), tempName)
 	if err != nil {
 		return m, err
@@ -110,7 +110,7 @@ func put(ctx context.Context, from string, to Place, before Manifest, o state.Op
 			"or move %s away from there", to, before.At.Format(time.RFC3339), before.Answers,
 			from, m.Answers, manifestName)
 	}
-	if m.Bytes, m.Sum, err = sum(path); err != nil {
+	if m.Bytes, m.Sum, err = sumFile(path); err != nil {
 		return m, err
 	}
 	return m, to.Put(ctx, path, m.File)
@@ -126,8 +126,8 @@ func answersIn(ctx context.Context, folder string, o state.Options) (answers int
 	return answers, errors.Join(err, seen.Close())
 }
 
-// sum returns the size and the SHA-256 of a file.
-func sum(path string) (bytes int64, sum string, err error) {
+// sumFile returns the size and the SHA-256 of a file.
+func sumFile(path string) (bytes int64, sum string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return 0, "", err
@@ -137,8 +137,8 @@ func sum(path string) (bytes int64, sum string, err error) {
 	return bytes, hex.EncodeToString(hash.Sum(nil)), errors.Join(err, file.Close())
 }
 
-// read returns the manifest of a place and the version of its content there.
-func read(ctx context.Context, from Place) (m Manifest, version string, err error) {
+// readManifest returns the manifest of a place and the version of its content there.
+func readManifest(ctx context.Context, from Place) (m Manifest, version string, err error) {
 	file, version, err := from.Open(ctx, manifestName)
 	if err != nil {
 		return m, "", err
@@ -161,9 +161,9 @@ func read(ctx context.Context, from Place) (m Manifest, version string, err erro
 	return m, version, err
 }
 
-// find reads the manifest of a place and fails if there is none.
-func find(ctx context.Context, from Place) (Manifest, error) {
-	m, _, err := read(ctx, from)
+// findManifest reads the manifest of a place and fails if there is none.
+func findManifest(ctx context.Context, from Place) (Manifest, error) {
+	m, _, err := readManifest(ctx, from)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("there is no backup in %s: %w", from, err)
 	}
@@ -172,15 +172,15 @@ func find(ctx context.Context, from Place) (Manifest, error) {
 
 // Verify reads a whole backup and compares it with its checksum.
 func Verify(ctx context.Context, from Place) (Manifest, error) {
-	m, err := find(ctx, from)
+	m, err := findManifest(ctx, from)
 	if err != nil {
 		return m, err
 	}
-	return m, m.fetch(ctx, from, io.Discard)
+	return m, m.fetchState(ctx, from, io.Discard)
 }
 
-// fetch copies the state out of a backup. After an error the copy must not be used.
-func (m Manifest) fetch(ctx context.Context, from Place, to io.Writer) error {
+// fetchState copies the state out of a backup. After an error the copy must not be used.
+func (m Manifest) fetchState(ctx context.Context, from Place, to io.Writer) error {
 	file, _, err := from.Open(ctx, m.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the backup in %s is damaged: %s is missing; "+
@@ -216,14 +216,14 @@ func Restore(ctx context.Context, from Place, to string, o state.Options,
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return m, errors.Join(err, &ExistsError{Path: to})
 	}
-	if m, err = find(ctx, from); err != nil {
+	if m, err = findManifest(ctx, from); err != nil {
 		return m, err
 	}
 	above := filepath.Dir(to)
 	if err := os.MkdirAll(above, 0o755); err != nil {
 		return m, err
 	}
-	release, err := hold(above)
+	release, err := lockFolder(above)
 	if err != nil {
 		return m, err
 	}
@@ -265,5 +265,5 @@ func (m Manifest) fetchFile(ctx context.Context, from Place, path string) error 
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.fetch(ctx, from, file), file.Sync(), file.Close())
+	return errors.Join(m.fetchState(ctx, from, file), file.Sync(), file.Close())
 }

@@ -51,14 +51,14 @@ func (f Folder) String() string { return string(f) }
 // Temp implements [Place]. It is the folder itself, so that files can be renamed.
 func (f Folder) Temp() string { return string(f) }
 
-func (f Folder) path(name string) string { return filepath.Join(string(f), name) }
+func (f Folder) pathOf(name string) string { return filepath.Join(string(f), name) }
 
 // Hold implements [Place]. It creates the folder.
 func (f Folder) Hold() (release func() error, err error) {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder of the backup: %w", err)
 	}
-	return hold(string(f))
+	return lockFolder(string(f))
 }
 
 // Names implements [Place].
@@ -72,10 +72,10 @@ func (f Folder) Names(context.Context) (names []string, err error) {
 
 // Open implements [Place]. It refuses all but regular files: opening a pipe may never end.
 func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, string, error) {
-	if info, err := os.Stat(f.path(name)); err == nil && !info.Mode().IsRegular() {
-		return nil, "", fmt.Errorf("%s is not a regular file: move it away, or use another folder", f.path(name))
+	if info, err := os.Stat(f.pathOf(name)); err == nil && !info.Mode().IsRegular() {
+		return nil, "", fmt.Errorf("%s is not a regular file: move it away, or use another folder", f.pathOf(name))
 	}
-	file, err := os.Open(f.path(name))
+	file, err := os.Open(f.pathOf(name))
 	if err != nil {
 		return nil, "", err // not a nil *os.File, which would be a non-nil interface value
 	}
@@ -83,10 +83,10 @@ func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, string, err
 }
 
 // Put implements [Place].
-func (f Folder) Put(_ context.Context, path, name string) error { return f.rename(path, name) }
+func (f Folder) Put(_ context.Context, path, name string) error { return f.renameFile(path, name) }
 
-func (f Folder) rename(path, name string) error {
-	if err := os.Rename(path, f.path(name)); err != nil {
+func (f Folder) renameFile(path, name string) error {
+	if err := os.Rename(path, f.pathOf(name)); err != nil {
 		return err
 	}
 	return syncFolder(string(f))
@@ -94,7 +94,7 @@ func (f Folder) rename(path, name string) error {
 
 // Replace implements [Place]. The caller holds the lock, so the version need not be compared.
 func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) error {
-	temp := f.path(name + ".new")
+	temp := f.pathOf(name + ".new")
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -103,16 +103,16 @@ func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) e
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	return f.rename(temp, name)
+	return f.renameFile(temp, name)
 }
 
 // Remove implements [Place].
-func (f Folder) Remove(_ context.Context, name string) error { return os.RemoveAll(f.path(name)) }
+func (f Folder) Remove(_ context.Context, name string) error { return os.RemoveAll(f.pathOf(name)) }
 
-// hold locks a folder against other backups and restores until release is called: they would remove
+// lockFolder locks a folder against other backups and restores until release is called: they would remove
 // the files being written. The kernel releases the lock when the process ends. A network file
 // system may not support locks on folders; a backup there runs without one.
-func hold(folder string) (release func() error, err error) {
+func lockFolder(folder string) (release func() error, err error) {
 	file, err := os.Open(folder)
 	if err != nil {
 		return nil, err

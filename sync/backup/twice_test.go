@@ -32,7 +32,7 @@ func TestTwoAtOnce(t *testing.T) {
 		folder string
 		do     func() error
 	}{{copies, write}, {back, restore}} {
-		release, err := hold(c.folder)
+		release, err := lockFolder(c.folder)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,32 +27,32 @@ type loop struct {
 	used    bool // the job contains ${name}
 }
 
-// fields reads the parameters of the request, each from the verb's mapping or from its where.
-func (a *asker) fields(verb, where *yamltree.Node) {
-	filters := a.b.merge(where)
+// readFields reads the parameters of the request, each from the verb's mapping or from its where.
+func (a *asker) readFields(verb, where *yamltree.Node) {
+	filters := a.b.mergeFilters(where)
 	for _, f := range a.ask.fields() {
-		name := snake(f.Name)
+		name := snakeCase(f.Name)
 		if v := verb.Get(name); v != nil {
-			a.assign(f, v)
+			a.assignParam(f, v)
 		} else if v := filters[name]; v != nil {
-			a.assign(f, v)
+			a.assignParam(f, v)
 		}
 	}
 }
 
-// assign reads n into the parameter f of a request and checks it by the rules of the interface.
-func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
+// assignParam reads n into the parameter f of a request and checks it by the rules of the interface.
+func (a *asker) assignParam(f outlier.Param, n *yamltree.Node) {
 	if n == nil || n.Wrong || n.Kind == yamltree.Null {
 		return
 	}
 	switch f.Form {
 	case outlier.Text:
-		if patterns := a.patterns(f.Name, n, ""); len(patterns) > 0 {
+		if patterns := a.readPatterns(f.Name, n, ""); len(patterns) > 0 {
 			a.ask.Params.Set(f.Name, patterns[0])
 		}
 		return
 	case outlier.Texts:
-		if texts := a.texts(f.Name, n); len(texts) > 0 {
+		if texts := a.readTexts(f.Name, n); len(texts) > 0 {
 			a.ask.Params[f.Name] = texts
 		}
 		return
@@ -65,7 +65,7 @@ func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
 	case outlier.Flag:
 		a.ask.Params.Set(f.Name, strconv.FormatBool(strings.EqualFold(n.Text, "true")))
 	case outlier.Instants:
-		err = a.dates(f, n)
+		err = a.readDates(f, n)
 	default:
 		err = readRange(a.ask.Params, f, n.Text)
 	}
@@ -73,11 +73,11 @@ func (a *asker) assign(f outlier.Param, n *yamltree.Node) {
 		n.RefuseQuoting(err.Error())
 		return
 	}
-	a.check(f, n)
+	a.checkParam(f, n)
 }
 
-// check reports the interface's objections to the value of f.
-func (a *asker) check(f outlier.Param, n *yamltree.Node) {
+// checkParam reports the interface's objections to the value of f.
+func (a *asker) checkParam(f outlier.Param, n *yamltree.Node) {
 	for _, e := range f.Check(a.ask.Params) {
 		end := strings.TrimPrefix(e.Path, f.Name)
 		words := map[string]string{"": "", "From": "the lower end ", "To": "the upper end "}[end] + e.Message
@@ -85,13 +85,13 @@ func (a *asker) check(f outlier.Param, n *yamltree.Node) {
 	}
 }
 
-// dates reads published_at: a range of dates, or a window such as "last 30d", which stays in the template
+// readDates reads published_at: a range of dates, or a window such as "last 30d", which stays in the template
 // until the time of the run is known.
-func (a *asker) dates(f outlier.Param, n *yamltree.Node) (err error) {
+func (a *asker) readDates(f outlier.Param, n *yamltree.Node) (err error) {
 	words := strings.Join(strings.Fields(n.Text), " ")
 	a.ask.published = words
 	if strings.Contains(words, "..") {
-		from, to := instants(a.b.cfg.Timezone)
+		from, to := instantParsers(a.b.cfg.Timezone)
 		r, err := parseRange(words, from, to)
 		putRange(a.ask.Params, f, r, outlier.Instant)
 		return err
@@ -101,17 +101,17 @@ func (a *asker) dates(f outlier.Param, n *yamltree.Node) (err error) {
 	return err
 }
 
-// texts reads a list of texts. If a file or SQL supplies them, it stores that in the template instead: they
+// readTexts reads a list of texts. If a file or SQL supplies them, it stores that in the template instead: they
 // are read and checked when the job runs.
-func (a *asker) texts(name string, n *yamltree.Node) []string {
-	source, members := a.b.origin(n)
+func (a *asker) readTexts(name string, n *yamltree.Node) []string {
+	source, members := a.b.readSource(n)
 	as := ""
 	if n.Has(yamltree.Mapping) {
-		as = "used as " + snake(name) + ": "
+		as = "used as " + snakeCase(name) + ": "
 	}
 	var texts []string
 	for _, member := range members {
-		texts = append(texts, a.patterns(name, member, as)...)
+		texts = append(texts, a.readPatterns(name, member, as)...)
 	}
 	if source.File != "" || source.SQL != "" {
 		a.ask.From[name] = source
@@ -119,18 +119,18 @@ func (a *asker) texts(name string, n *yamltree.Node) []string {
 	return texts
 }
 
-// patterns returns one text of the file as a pattern, or nil if it is invalid here. A known text is
+// readPatterns returns one text of the file as a pattern, or nil if it is invalid here. A known text is
 // checked at once, and one with templates for all known values; as says what a borrowed text is used
 // for.
-func (a *asker) patterns(name string, n *yamltree.Node, as string) []string {
+func (a *asker) readPatterns(name string, n *yamltree.Node, as string) []string {
 	switch {
 	case n.Has(yamltree.Template):
 		n.Used = true
-		if a.free || a.fits(n) && a.filled(name, n) {
+		if a.free || a.knowsNames(n) && a.checkFilled(name, n) {
 			return []string{n.Pattern}
 		}
 	case n.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean):
-		accepted, err := a.ask.accept(name, n.Text)
+		accepted, err := a.ask.acceptText(name, n.Text)
 		if err == nil {
 			return []string{yamltree.Escape(accepted)}
 		}
@@ -139,8 +139,8 @@ func (a *asker) patterns(name string, n *yamltree.Node, as string) []string {
 	return nil
 }
 
-// fits reports whether the job's for_each has every name that n refers to.
-func (a *asker) fits(n *yamltree.Node) bool {
+// knowsNames reports whether the job's for_each has every name that n refers to.
+func (a *asker) knowsNames(n *yamltree.Node) bool {
 	var known []string
 	for _, l := range a.loops {
 		known = append(known, l.Name)
@@ -164,8 +164,8 @@ func didYouMeanName(name string, known []string) string {
 	return ""
 }
 
-// filled checks a template with all known values, and reports the first one that is invalid.
-func (a *asker) filled(name string, n *yamltree.Node) bool {
+// checkFilled checks a template with all known values, and reports the first one that is invalid.
+func (a *asker) checkFilled(name string, n *yamltree.Node) bool {
 	var loops []loop
 	var lists [][]string
 	for _, l := range a.loops {
@@ -177,7 +177,7 @@ func (a *asker) filled(name string, n *yamltree.Node) bool {
 		}
 		loops, lists = append(loops, l), append(lists, l.tried)
 	}
-	if product(lists) > MaxAsks {
+	if countCombinations(lists) > MaxAsks {
 		return true // refused for that already
 	}
 	for chosen := range combinations(lists) {
@@ -185,17 +185,17 @@ func (a *asker) filled(name string, n *yamltree.Node) bool {
 		for i, l := range loops {
 			values = append(values, l.Name, chosen[i])
 		}
-		if _, err := a.ask.accept(name, yamltree.Fill(n.Pattern, values)); err != nil {
-			a.unfit(n, loops, chosen, err)
+		if _, err := a.ask.acceptText(name, yamltree.Fill(n.Pattern, values)); err != nil {
+			a.refuseFilled(n, loops, chosen, err)
 			return false
 		}
 	}
 	return true
 }
 
-// unfit reports a template that is invalid with the chosen values. It does not show values from outside
+// refuseFilled reports a template that is invalid with the chosen values. It does not show values from outside
 // the file.
-func (a *asker) unfit(n *yamltree.Node, loops []loop, chosen []string, err error) {
+func (a *asker) refuseFilled(n *yamltree.Node, loops []loop, chosen []string, err error) {
 	var with []string
 	for i, l := range loops {
 		value := l.members[slices.Index(l.tried, chosen[i])]

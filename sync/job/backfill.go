@@ -13,7 +13,7 @@ import (
 // Backfill returns the job as a one-time search of past dates, for at most the given credits. The dates
 // have the form of published_at, and error messages call them --from and --to.
 func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error) {
-	begin, end := instants(s.zone)
+	begin, end := instantParsers(s.zone)
 	first, err := begin(from)
 	if err != nil {
 		return Spec{}, fmt.Errorf("--from: %w", err)
@@ -33,7 +33,7 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 			s.Name, s.Verb)
 	}
 	since := s.ask.Window.Since
-	if err := s.between(window{}); err != nil {
+	if err := s.setWindow(window{}); err != nil {
 		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
 	s.Dates, s.backfill = &Dates{From: first, To: last, Each: each, Since: since}, &Backfill{from, to, each, most}
@@ -63,7 +63,7 @@ var Windows = []string{"month", "week", "day"}
 func (d *Dates) Windows(zone *time.Location) iter.Seq2[time.Time, time.Time] {
 	return func(yield func(from, to time.Time) bool) {
 		for to := d.To; !to.Before(d.From); {
-			from := d.begin(to.In(zone), zone)
+			from := d.beginAt(to.In(zone), zone)
 			if from.Before(d.From) {
 				from = d.From
 			}
@@ -75,8 +75,8 @@ func (d *Dates) Windows(zone *time.Location) iter.Seq2[time.Time, time.Time] {
 	}
 }
 
-// begin returns the midnight at which the window of the given time begins.
-func (d *Dates) begin(at time.Time, zone *time.Location) time.Time {
+// beginAt returns the midnight at which the window of the given time begins.
+func (d *Dates) beginAt(at time.Time, zone *time.Location) time.Time {
 	year, month, date := at.Date()
 	switch d.Each {
 	case "month":

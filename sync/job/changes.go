@@ -71,9 +71,9 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 		case old == nil:
 			change.Kind = JobAdded
 		case kind == JobRenamed:
-			change.Was, change.Changes = name, differences(old, &now)
+			change.Was, change.Changes = name, listDifferences(old, &now)
 		default:
-			if change.Changes = differences(old, &now); change.Changes == "" {
+			if change.Changes = listDifferences(old, &now); change.Changes == "" {
 				continue
 			}
 		}
@@ -91,8 +91,8 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 // SettingsSince returns the settings besides jobs that differ from an earlier state of the file:
 // "budget.per_day 100 → 200". For settings that may contain a secret it returns only the name.
 func (c *Config) SettingsSince(earlier *Config) string {
-	said := differences(&Known{Settings: earlier.worded}, &Known{Settings: c.worded})
-	was, now := earlier.placeless(), c.placeless()
+	said := listDifferences(&Known{Settings: earlier.worded}, &Known{Settings: c.worded})
+	was, now := earlier.withoutPlaces(), c.withoutPlaces()
 	for _, section := range []struct {
 		name     string
 		was, now any
@@ -113,8 +113,8 @@ func (c *Config) SettingsSince(earlier *Config) string {
 	return said
 }
 
-// placeless returns targets, alerts, reports and questions without their positions in the file.
-func (c *Config) placeless() (bare Config) {
+// withoutPlaces returns targets, alerts, reports and questions without their positions in the file.
+func (c *Config) withoutPlaces() (bare Config) {
 	bare.Targets, bare.Alerts = slices.Clone(c.Targets), slices.Clone(c.Alerts)
 	bare.Reports, bare.Questions = slices.Clone(c.Reports), slices.Clone(c.Questions)
 	for i := range bare.Targets {
@@ -132,13 +132,13 @@ func (c *Config) placeless() (bare Config) {
 	return bare
 }
 
-// settings returns the settings besides jobs in the words of the file, without those that may contain a
+// wordSettings returns the settings besides jobs in the words of the file, without those that may contain a
 // secret.
-func (b *builder) settings() map[string]string {
+func (b *builder) wordSettings() map[string]string {
 	all := map[string]string{}
 	for _, name := range []string{"timezone", "data", "budget", "sinks_down_after", "retention", "daemon", "service"} {
 		if n := b.root.Get(name); n != nil {
-			b.word(all, name, n)
+			b.addWords(all, name, n)
 		}
 	}
 	maps.DeleteFunc(all, func(name, _ string) bool { return name == "service.key" || name == "daemon.token" })
@@ -162,10 +162,10 @@ func Differences(was, is map[string]string) (changes []string) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		switch old, now := was[name], is[name]; {
 		case old == now || name == "was":
-		case short(old) == short(now):
+		case shortenValue(old) == shortenValue(now):
 			changes = append(changes, name+" changed")
 		default:
-			changes = append(changes, fmt.Sprintf("%s %s → %s", name, short(old), short(now)))
+			changes = append(changes, fmt.Sprintf("%s %s → %s", name, shortenValue(old), shortenValue(now)))
 		}
 	}
 	if more := len(changes) - mostDifferences; more > 0 {
@@ -177,8 +177,8 @@ func Differences(was, is map[string]string) (changes []string) {
 // OnlyValuesChanged describes a change of a job whose settings are written as before.
 const OnlyValuesChanged = "what it takes from variables, files or this version's defaults changed"
 
-// differences returns the changes of a job; "" if there are none.
-func differences(was, is *Known) string {
+// listDifferences returns the changes of a job; "" if there are none.
+func listDifferences(was, is *Known) string {
 	changes := Differences(was.Settings, is.Settings)
 	if len(changes) == 0 && was.Version != is.Version {
 		return OnlyValuesChanged
@@ -186,41 +186,41 @@ func differences(was, is *Known) string {
 	return strings.Join(changes, "; ")
 }
 
-// short returns a value on one line.
-func short(value string) string {
+// shortenValue returns a value on one line.
+func shortenValue(value string) string {
 	return excerpt.Runes(strings.Join(strings.Fields(cmp.Or(value, "not set")), " "), widest)
 }
 
-// worded returns a job in the words of the file. Keys of the verb are not nested: no name occurs in both.
-func (b *builder) worded(job *yamltree.Node) map[string]string {
+// wordJob returns a job in the words of the file. Keys of the verb are not nested: no name occurs in both.
+func (b *builder) wordJob(job *yamltree.Node) map[string]string {
 	all := map[string]string{}
 	for _, e := range job.Entries {
 		if !isVerb(e.Key.Text) {
-			b.word(all, e.Key.Text, e.Value)
+			b.addWords(all, e.Key.Text, e.Value)
 			continue
 		}
 		all["verb"] = e.Key.Text
 		for _, of := range e.Value.Entries {
-			b.word(all, of.Key.Text, of.Value)
+			b.addWords(all, of.Key.Text, of.Value)
 		}
 	}
 	if b.defaults.Has(yamltree.Mapping) {
 		for _, e := range b.defaults.Entries {
 			if job.Get(e.Key.Text) == nil {
-				b.word(all, e.Key.Text, e.Value)
+				b.addWords(all, e.Key.Text, e.Value)
 			}
 		}
 	}
 	return all
 }
 
-// word adds a value, or everything in a mapping.
-func (b *builder) word(all map[string]string, name string, n *yamltree.Node) {
+// addWords adds a value, or everything in a mapping.
+func (b *builder) addWords(all map[string]string, name string, n *yamltree.Node) {
 	if list := b.root.Get("lists").Get(n.Get("list").TextOr("")); list != nil {
 		n = list
 	}
 	if n.Kind != yamltree.Mapping {
-		all[name] = inline(n)
+		all[name] = inlineText(n)
 		return
 	}
 	values, merged := b.merged[n]
@@ -231,28 +231,28 @@ func (b *builder) word(all map[string]string, name string, n *yamltree.Node) {
 		}
 	}
 	for key, value := range values {
-		b.word(all, name+"."+key, value)
+		b.addWords(all, name+"."+key, value)
 	}
 	if len(values) == 0 {
 		all[name] = "{}"
 	}
 }
 
-// inline returns a value without keys, as written.
-func inline(n *yamltree.Node) string {
+// inlineText returns a value without keys, as written.
+func inlineText(n *yamltree.Node) string {
 	switch n.Kind {
 	case yamltree.Null:
 		return "~"
 	case yamltree.List:
 		var members []string
 		for _, item := range n.Items {
-			members = append(members, inline(item))
+			members = append(members, inlineText(item))
 		}
 		return "[" + strings.Join(members, ", ") + "]"
 	case yamltree.Mapping:
 		var members []string
 		for _, e := range n.Entries {
-			members = append(members, e.Key.Text+": "+inline(e.Value))
+			members = append(members, e.Key.Text+": "+inlineText(e.Value))
 		}
 		return "{" + strings.Join(members, ", ") + "}"
 	}

@@ -91,13 +91,13 @@ func TestManyAndLongChangesAreCut(t *testing.T) {
 	long := strings.Repeat("very ", 40)
 	was := &Known{Settings: map[string]string{"sql": long + "old"}}
 	is := &Known{Settings: map[string]string{"sql": long + "new"}}
-	if got := differences(was, is); got != "sql changed" {
+	if got := listDifferences(was, is); got != "sql changed" {
 		t.Errorf("of two long texts it says %q", got)
 	}
 	for _, name := range strings.Split("abcdefghij", "") {
 		is.Settings[name] = "1"
 	}
-	if got := differences(was, is); !strings.HasSuffix(got, "; and 3 more") {
+	if got := listDifferences(was, is); !strings.HasSuffix(got, "; and 3 more") {
 		t.Errorf("of eleven differences it says %q", got)
 	}
 }

@@ -28,7 +28,7 @@ func ReadChannels(path, column string) (*ChannelList, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the list of channels: %w", err)
 	}
-	entries, wrong, err := l.source.values()
+	entries, wrong, err := l.source.readFile()
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func ReadChannels(path, column string) (*ChannelList, error) {
 	for _, e := range entries {
 		name, err := outlier.ParseChannel(e.text)
 		if err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s: %v", l.source.place(e.line), err))
+			wrong = append(wrong, fmt.Sprintf("%s: %v", l.source.placeOf(e.line), err))
 		}
 		l.Names = append(l.Names, name)
 	}
@@ -71,14 +71,14 @@ func (l *ChannelList) Write(ids map[string]string) (changed int, err error) {
 	if strings.Contains(l.text, "\r\n") {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
 	}
-	if err := l.replace(text); err != nil {
+	if err := l.replaceFile(text); err != nil {
 		return 0, fmt.Errorf("write the ids into %s: %w", l.source.Name, err)
 	}
 	return changed, nil
 }
 
-// replace replaces the file by one rename, so that a run never reads half of it.
-func (l *ChannelList) replace(text string) error {
+// replaceFile replaces the file by one rename, so that a run never reads half of it.
+func (l *ChannelList) replaceFile(text string) error {
 	path, err := filepath.EvalSymlinks(l.source.File)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ const (
 // Private reports whether only this machine can reach the daemon.
 func (d Daemon) Private() bool {
 	host, _, err := net.SplitHostPort(d.Listen)
-	return d.Listen == "" || err == nil && loopback(host)
+	return d.Listen == "" || err == nil && isLoopback(host)
 }
 
 // DaemonOf returns the data folder and the daemon settings of the file at path, even if the rest of the
@@ -62,20 +62,20 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 	}
 	b := newBuilder(path, []byte(src), env)
 	if b.root = b.file.Parse(); b.root == nil {
-		b = newBuilder(path, []byte(sections(src, "data", "daemon")), env)
+		b = newBuilder(path, []byte(cutSections(src, "data", "daemon")), env)
 		b.root = b.file.Parse()
 	}
 	b.cfg.Dir = dir
 	for _, key := range []string{"data", "daemon"} {
 		yamltree.Variables{Env: env, Dir: dir}.Expand(b.root.Get(key), false)
 	}
-	b.data(b.root.Get("data"))
-	b.daemon(b.root.Get("daemon"))
+	b.readData(b.root.Get("data"))
+	b.readDaemon(b.root.Get("daemon"))
 	return b.cfg.Data, b.cfg.Daemon
 }
 
-// sections returns the lines of a file with the given keys and those nested in them.
-func sections(src string, keys ...string) string {
+// cutSections returns the lines of a file with the given keys and those nested in them.
+func cutSections(src string, keys ...string) string {
 	var b strings.Builder
 	within := false
 	for line := range strings.Lines(src) {
@@ -90,13 +90,13 @@ func sections(src string, keys ...string) string {
 	return b.String()
 }
 
-func (b *builder) daemon(n *yamltree.Node) {
+func (b *builder) readDaemon(n *yamltree.Node) {
 	d := &b.cfg.Daemon
 	d.Reload = n.Get("reload").TextOr(ReloadAuto)
 	d.UI = n.Get("ui").TextOr(UIFull)
-	d.Token = b.token(n.Get("token"))
+	d.Token = b.readToken(n.Get("token"))
 	d.Thumbnails = n.Get("thumbnails").TextOr(ThumbnailsProxy)
-	b.thumbnails(n)
+	b.readThumbnails(n)
 	listen := n.Get("listen")
 	if !listen.Has(yamltree.Text) || listen.Text == "" {
 		return
@@ -113,8 +113,8 @@ func (b *builder) daemon(n *yamltree.Node) {
 	}
 }
 
-// thumbnails reads how the daemon fetches and keeps pictures.
-func (b *builder) thumbnails(n *yamltree.Node) {
+// readThumbnails reads how the daemon fetches and keeps pictures.
+func (b *builder) readThumbnails(n *yamltree.Node) {
 	d := &b.cfg.Daemon
 	d.ThumbnailsCache = defaultThumbnailsCache
 	if size := n.Get("thumbnails_cache"); size.Has(yamltree.Text) {
@@ -135,8 +135,8 @@ func (b *builder) thumbnails(n *yamltree.Node) {
 	}
 }
 
-// token reads a token, which is as secret as the key. A short one could be guessed.
-func (b *builder) token(n *yamltree.Node) Secret {
+// readToken reads a token, which is as secret as the key. A short one could be guessed.
+func (b *builder) readToken(n *yamltree.Node) Secret {
 	const hint = `take it from a variable or a file: "${OUTLIERD_TOKEN}" or "${file:/run/secrets/outlierd_token}"`
 	switch {
 	case !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number):

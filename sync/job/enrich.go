@@ -10,9 +10,9 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// enrich reads what to fetch for the hits, in the order of the file. The value of `defaults` applies only
+// readEnrich reads what to fetch for the hits, in the order of the file. The value of `defaults` applies only
 // to hits that are videos.
-func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
+func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 	n := job.Get("enrich")
 	switch spec.Verb {
 	case VerbChannels, VerbVideos:
@@ -23,7 +23,7 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 		return
 	case VerbFindChannels:
 	default:
-		n = b.own(job, "enrich")
+		n = b.valueOrDefault(job, "enrich")
 	}
 	b.enrichSort(spec, n.Get("sort"))
 	b.enrichWhere(spec, n.Get("where"))
@@ -43,7 +43,7 @@ func (b *builder) enrich(spec *Spec, job *yamltree.Node) {
 			}
 			spec.Enrich = append(spec.Enrich, Enrich{
 				Op: op, Top: count("top"), TopPerItem: count("top_per_item"),
-				RefreshAfter: duration(e.Value.Get("refresh_after")), Value: count("value"),
+				RefreshAfter: readDuration(e.Value.Get("refresh_after")), Value: count("value"),
 			})
 			if each := e.Value.Get("top_per_item"); each != nil &&
 				len(spec.Loops) == 0 && job.Get("enrich") == n {
@@ -82,9 +82,9 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	a.ask.Hits = true
 	var shown []string
 	for _, f := range a.ask.fields() {
-		shown = append(shown, snake(f.Name))
+		shown = append(shown, snakeCase(f.Name))
 	}
-	filters := b.merge(n)
+	filters := b.mergeFilters(n)
 	for _, key := range slices.Sorted(maps.Keys(filters)) {
 		at, brought := n.Get(key), ""
 		if at == nil {
@@ -103,7 +103,7 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 			delete(filters, key)
 		}
 	}
-	a.fields(nil, n)
+	a.readFields(nil, n)
 	if a.ask.Window.Since {
 		filters["published_at"].RefuseWithHint("write last 7d, or dates",
 			"hits cannot be selected since the last success")
@@ -127,7 +127,7 @@ func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 		orders = slices.DeleteFunc(orders, func(by string) bool { return by == "recency" })
 	}
 	by, said := readSort(n)
-	switch asked := spec.ask.sorted(); {
+	switch asked := spec.ask.requestedSort(); {
 	case said && !slices.Contains(orders, by.By):
 		word, _, _ := strings.Cut(n.Text, " ")
 		known := inWords(orders)
@@ -142,8 +142,8 @@ func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
 	}
 }
 
-// sorted returns the order that is requested of the service; for a scan, that of reading its results.
-func (t *template) sorted() Sort {
+// requestedSort returns the order that is requested of the service; for a scan, that of reading its results.
+func (t *template) requestedSort() Sort {
 	if t.Read != nil {
 		t = t.Read
 	}
@@ -158,7 +158,7 @@ func Sorts(op outlier.Operation) []string { return inWords(sortsOf(op)) }
 func inWords(names []string) []string {
 	var words []string
 	for _, name := range names {
-		words = append(words, snake(name))
+		words = append(words, snakeCase(name))
 	}
 	return words
 }
@@ -179,7 +179,7 @@ func readSort(n *yamltree.Node) (Sort, bool) {
 		return Sort{}, false
 	}
 	by, order, _ := strings.Cut(n.Text, " ")
-	return Sort{By: camel(by), Ascending: order == "asc"}, true
+	return Sort{By: camelCase(by), Ascending: order == "asc"}, true
 }
 
 func (s Sort) order() string {

@@ -96,7 +96,7 @@ func filterProperties(filters []outlier.Param, null string) []string {
 	}
 	for _, f := range filters {
 		if f.Form == outlier.Instants {
-			all = append(all, refersTo(snake(f.Name), published))
+			all = append(all, refersTo(snakeCase(f.Name), published))
 			continue
 		}
 		all = append(all, filterProperty(f, null))
@@ -111,7 +111,7 @@ func hitProperties(search []outlier.Param) []string {
 	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
 		definition := map[outlier.Operation]string{outlier.OpSearch: "where", outlier.OpFindChannels: "channelWhere"}[op]
 		for _, f := range outlier.HitParams(op) {
-			key := snake(f.Name)
+			key := snakeCase(f.Name)
 			switch {
 			case slices.Contains(described, key):
 				continue
@@ -126,7 +126,7 @@ func hitProperties(search []outlier.Param) []string {
 		}
 	}
 	for _, f := range search {
-		if key := snake(f.Name); !slices.Contains(described, key) {
+		if key := snakeCase(f.Name); !slices.Contains(described, key) {
 			all = append(all, refersTo(key, "notShown"))
 		}
 	}
@@ -158,7 +158,7 @@ func filterProperty(f outlier.Param, null string) string {
 		}
 		lines = append(lines, `"examples": [`+inJSON(example)+`]`)
 	}
-	return fmt.Sprintf("        %q: {\n          %s\n        }", snake(f.Name), strings.Join(lines, ",\n          "))
+	return fmt.Sprintf("        %q: {\n          %s\n        }", snakeCase(f.Name), strings.Join(lines, ",\n          "))
 }
 
 // inJSON encodes a value with a blank after each comma.
@@ -199,7 +199,7 @@ func filterTable(filters []outlier.Param) string {
 		if f.OneOf != nil {
 			form = wordsOf(f, "`")
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", snake(f.Name), form, f.Doc)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", snakeCase(f.Name), form, f.Doc)
 	}
 	return b.String()
 }
@@ -207,7 +207,7 @@ func filterTable(filters []outlier.Param) string {
 func keyList(filters []outlier.Param) string {
 	var keys []string
 	for _, f := range filters {
-		keys = append(keys, "`"+snake(f.Name)+"`")
+		keys = append(keys, "`"+snakeCase(f.Name)+"`")
 	}
 	return strings.Join(keys, ", ")
 }

@@ -15,7 +15,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-func (b *builder) jobs(n *yamltree.Node) {
+func (b *builder) readJobs(n *yamltree.Node) {
 	switch {
 	case n == nil && b.root.Has(yamltree.Mapping) && b.needs.jobs:
 		b.root.Missing("jobs", `add jobs: {"coffee":{"search":{"query":"moka pot"}}}`)
@@ -28,58 +28,58 @@ func (b *builder) jobs(n *yamltree.Node) {
 	b.defaults = b.root.Get("defaults")
 	for _, e := range n.Entries {
 		if e.Value.Has(yamltree.Mapping) {
-			b.cfg.Jobs = append(b.cfg.Jobs, b.spec(e.Key, e.Value))
+			b.cfg.Jobs = append(b.cfg.Jobs, b.readJob(e.Key, e.Value))
 		}
 	}
-	b.chain(n)
+	b.checkChain(n)
 }
 
-// spec reads one job.
-func (b *builder) spec(name, n *yamltree.Node) Spec {
+// readJob reads one job.
+func (b *builder) readJob(name, n *yamltree.Node) Spec {
 	spec := Spec{
 		Name: name.Text, Line: name.Line, Column: name.Column, zone: b.cfg.Timezone,
 		Was:      n.Get("was").TextOr(""),
 		About:    n.Get("about").TextOr(""),
 		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
-		Every:    duration(n.Get("every")),
-		CatchUp:  CatchUp(b.own(n, "catch_up").TextOr(string(CatchUpLatest))),
+		Every:    readDuration(n.Get("every")),
+		CatchUp:  CatchUp(b.valueOrDefault(n, "catch_up").TextOr(string(CatchUpLatest))),
 		After:    n.Get("after").TextOr(""),
 	}
-	spec.Schedule, spec.times = b.schedule(n)
-	spec.Jitter = b.jitter(n, &spec)
-	spec.ReuseFor = cmp.Or(duration(b.own(n, "reuse_for")), defaultReuse)
-	spec.StopAfter = duration(b.own(n, "stop_after"))
-	spec.Notify = b.notified(b.own(n, "notify"))
-	b.limits(&spec, b.own(n, "budget"))
-	if verb := b.verb(&spec, n); verb != nil {
-		b.asks(&spec, n, verb)
-		b.enrich(&spec, n)
-		b.caps(&spec, b.own(n, "budget"))
-		b.unbounded(&spec, n, verb)
+	spec.Schedule, spec.times = b.readSchedule(n)
+	spec.Jitter = b.readJitter(n, &spec)
+	spec.ReuseFor = cmp.Or(readDuration(b.valueOrDefault(n, "reuse_for")), defaultReuse)
+	spec.StopAfter = readDuration(b.valueOrDefault(n, "stop_after"))
+	spec.Notify = b.readNotified(b.valueOrDefault(n, "notify"))
+	b.readLimits(&spec, b.valueOrDefault(n, "budget"))
+	if verb := b.readVerb(&spec, n); verb != nil {
+		b.readAsks(&spec, n, verb)
+		b.readEnrich(&spec, n)
+		b.checkCaps(&spec, b.valueOrDefault(n, "budget"))
+		b.refuseUnbounded(&spec, n, verb)
 	}
-	spec.Request, spec.worded = spec.hashRequest(), b.worded(n)
+	spec.Request, spec.worded = spec.hashRequest(), b.wordJob(n)
 	return spec
 }
 
 // defaultReuse is the default of reuse_for.
 const defaultReuse = 6 * time.Hour
 
-// own returns the value of a key that `defaults` may have too. The job's own value replaces the default
+// valueOrDefault returns the value of a key that `defaults` may have too. The job's own value replaces the default
 // as a whole.
-func (b *builder) own(job *yamltree.Node, key string) *yamltree.Node {
+func (b *builder) valueOrDefault(job *yamltree.Node, key string) *yamltree.Node {
 	if n := job.Get(key); n != nil {
 		return n
 	}
 	return b.defaults.Get(key)
 }
 
-func (b *builder) limits(spec *Spec, n *yamltree.Node) {
-	spec.Budget.PerRun = credits(n.Get("per_run"))
-	spec.Budget.PerMonth = credits(n.Get("per_month"))
+func (b *builder) readLimits(spec *Spec, n *yamltree.Node) {
+	spec.Budget.PerRun = readCredits(n.Get("per_run"))
+	spec.Budget.PerMonth = readCredits(n.Get("per_month"))
 	spec.Budget.MaxRequests, _ = strconv.Atoi(n.Get("max_requests").TextOr("0")) // range checked by the schema
 }
 
-func (b *builder) schedule(job *yamltree.Node) (string, times) {
+func (b *builder) readSchedule(job *yamltree.Node) (string, times) {
 	n := job.Get("schedule")
 	var first *yamltree.Node
 	for _, e := range job.Entries {
@@ -102,10 +102,10 @@ func (b *builder) schedule(job *yamltree.Node) (string, times) {
 	return n.Text, due
 }
 
-// jitter returns the jitter of a job with a schedule. A default does not apply to other jobs.
-func (b *builder) jitter(job *yamltree.Node, spec *Spec) time.Duration {
+// readJitter returns the jitter of a job with a schedule. A default does not apply to other jobs.
+func (b *builder) readJitter(job *yamltree.Node, spec *Spec) time.Duration {
 	if job.Get("schedule") != nil || job.Get("every") != nil {
-		return duration(b.own(job, "jitter"))
+		return readDuration(b.valueOrDefault(job, "jitter"))
 	}
 	if n := job.Get("jitter"); n != nil && !n.Wrong {
 		n.Key.RefuseWithHint("add one of them, or remove jitter",
@@ -117,8 +117,8 @@ func (b *builder) jitter(job *yamltree.Node, spec *Spec) time.Duration {
 // dues are the keys that say when a job is due. A job has at most one, since two would be ambiguous.
 var dues = []string{"schedule", "every", "after"}
 
-// notified returns the names in a job's notify.
-func (b *builder) notified(n *yamltree.Node) []string {
+// readNotified returns the names in a job's notify.
+func (b *builder) readNotified(n *yamltree.Node) []string {
 	known := b.root.Get("notify")
 	var names []string
 	for _, name := range n.Members() {
@@ -149,7 +149,7 @@ func (s Spec) hashRequest() string {
 			zone = t.Window.Zone.String() // encoding/json does not encode it
 		}
 	}
-	return hash(struct {
+	return hashData(struct {
 		Spec   Spec
 		Ask    template
 		Zone   string
@@ -162,15 +162,15 @@ func (s Spec) hashRequest() string {
 func (s *Spec) Version() string {
 	words := maps.Clone(s.worded)
 	maps.DeleteFunc(words, func(name, _ string) bool { return name == "about" || name == "was" || name == "enabled" })
-	return hash(struct {
+	return hashData(struct {
 		Request string
 		Budget  JobBudget
 		Words   map[string]string
 	}{s.Request, s.Budget, words})
 }
 
-// hash returns a hash of plain data, in hexadecimal.
-func hash(data any) string {
+// hashData returns a hash of plain data, in hexadecimal.
+func hashData(data any) string {
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic("job: not plain data: " + err.Error())
@@ -179,24 +179,24 @@ func hash(data any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// chain checks what jobs say about each other, once all of them are read.
-func (b *builder) chain(jobs *yamltree.Node) {
+// checkChain checks what jobs say about each other, once all of them are read.
+func (b *builder) checkChain(jobs *yamltree.Node) {
 	for _, spec := range b.cfg.Jobs {
 		n := jobs.Get(spec.Name)
 		if after := n.Get("after"); after.Has(yamltree.Text) {
-			b.after(jobs, spec, after)
+			b.checkAfter(jobs, spec, after)
 		}
 		if was := n.Get("was"); was.Has(yamltree.Text) {
-			b.was(spec, was)
+			b.checkFormerName(spec, was)
 		}
 	}
 }
 
-// after refuses a job that runs after one that does not exist, or after itself.
-func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
+// checkAfter refuses a job that runs after one that does not exist, or after itself.
+func (b *builder) checkAfter(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 	parent := b.cfg.Job(spec.After)
 	if parent == nil {
-		n.RefuseWithHint(n.DidYouMean(n.Text, b.names()), "there is no job %s", n.Shown())
+		n.RefuseWithHint(n.DidYouMean(n.Text, b.jobNames()), "there is no job %s", n.Shown())
 		return
 	}
 	path := []string{spec.Name}
@@ -219,7 +219,7 @@ func (b *builder) after(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 	}
 }
 
-func (b *builder) names() []string {
+func (b *builder) jobNames() []string {
 	var names []string
 	for _, spec := range b.cfg.Jobs {
 		names = append(names, spec.Name)
@@ -227,8 +227,8 @@ func (b *builder) names() []string {
 	return names
 }
 
-// was refuses a former name that would give two jobs the same history.
-func (b *builder) was(spec Spec, n *yamltree.Node) {
+// checkFormerName refuses a former name that would give two jobs the same history.
+func (b *builder) checkFormerName(spec Spec, n *yamltree.Node) {
 	if b.cfg.Job(spec.Was) != nil {
 		n.Refuse("must be a former name, but %s is the name of a job", n.Shown())
 		return
@@ -239,23 +239,23 @@ func (b *builder) was(spec Spec, n *yamltree.Node) {
 	}
 }
 
-// leftovers refuses templates that are never expanded, in all jobs and filters. A filter may use the
+// refuseUnexpanded refuses templates that are never expanded, in all jobs and filters. A filter may use the
 // names of any job.
-func (b *builder) leftovers() {
+func (b *builder) refuseUnexpanded() {
 	var all []string
 	if jobs := b.root.Get("jobs"); jobs.Has(yamltree.Mapping) {
 		for _, e := range jobs.Entries {
 			names := e.Value.Get("for_each").Keys()
-			b.unfilled(e.Value, names)
+			b.refuseTemplates(e.Value, names)
 			all = append(all, names...)
 		}
 	}
-	b.unfilled(b.root.Get("filters"), all)
+	b.refuseTemplates(b.root.Get("filters"), all)
 }
 
-// unfilled refuses the templates below n that are never expanded: those in places that take no templates,
+// refuseTemplates refuses the templates below n that are never expanded: those in places that take no templates,
 // and variables that are not set. names are those of the for_each that could expand them.
-func (b *builder) unfilled(n *yamltree.Node, names []string) {
+func (b *builder) refuseTemplates(n *yamltree.Node, names []string) {
 	if n == nil || n.Ignored {
 		return
 	}
@@ -268,6 +268,6 @@ func (b *builder) unfilled(n *yamltree.Node, names []string) {
 		n.Refuse("%s", words)
 	}
 	for child := range n.Children() {
-		b.unfilled(child, names)
+		b.refuseTemplates(child, names)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// loops reads for_each: each name with its values, in the order of the file.
-func (b *builder) loops(job *yamltree.Node) []loop {
+// readLoops reads for_each: each name with its values, in the order of the file.
+func (b *builder) readLoops(job *yamltree.Node) []loop {
 	n := job.Get("for_each")
 	if !n.Has(yamltree.Mapping) {
 		return nil
@@ -28,22 +28,22 @@ func (b *builder) loops(job *yamltree.Node) []loop {
 		if !b.loopName(e.Key) {
 			continue
 		}
-		source, members := b.origin(e.Value)
+		source, members := b.readSource(e.Value)
 		l := loop{Loop: Loop{e.Key.Text, source}}
-		if l.values(members); l.tried != nil {
+		if l.takeValues(members); l.tried != nil {
 			l.Source.Values = l.tried
 			lists = append(lists, l.tried)
 		}
 		loops = append(loops, l)
 	}
-	if product(lists) > MaxAsks {
+	if countCombinations(lists) > MaxAsks {
 		n.Head().Refuse("makes more than %d combinations", MaxAsks)
 	}
 	return loops
 }
 
-// values takes the known values, without repetitions.
-func (l *loop) values(members []*yamltree.Node) {
+// takeValues takes the known values, without repetitions.
+func (l *loop) takeValues(members []*yamltree.Node) {
 	seen := map[string]bool{}
 	for _, m := range members {
 		if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) &&
@@ -73,8 +73,8 @@ func (b *builder) loopName(key *yamltree.Node) bool {
 // intended.
 const MaxAsks = 10_000
 
-// product returns the number of combinations of lists, or a number above MaxAsks.
-func product[T any](lists [][]T) int {
+// countCombinations returns the number of combinations of lists, or a number above MaxAsks.
+func countCombinations[T any](lists [][]T) int {
 	n := 1
 	for _, l := range lists {
 		if n = n * len(l); n > MaxAsks {
@@ -113,8 +113,8 @@ func combinations[T any](lists [][]T) iter.Seq[[]T] {
 	}
 }
 
-// origin reads where a list comes from, and the nodes of its members if it is in the file itself.
-func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
+// readSource reads where a list comes from, and the nodes of its members if it is in the file itself.
+func (b *builder) readSource(n *yamltree.Node) (Source, []*yamltree.Node) {
 	at := Source{Line: n.Line, Column: n.Column}
 	if !n.Has(yamltree.Mapping) {
 		return at, n.Members()
@@ -140,18 +140,18 @@ func (b *builder) origin(n *yamltree.Node) (Source, []*yamltree.Node) {
 	value := from[0].Value
 	switch from[0].Key.Text {
 	case "list":
-		return at, b.list(value)
+		return at, b.namedList(value)
 	case "file":
-		return Source{File: b.absolute(value, value.Text), Name: value.Shown(), Field: column.TextOr(""),
+		return Source{File: b.absolutePath(value, value.Text), Name: value.Shown(), Field: column.TextOr(""),
 			Line: value.Line, Column: value.Column}, nil
 	case "sql":
-		return Source{SQL: b.sql(value), Line: value.Line, Column: value.Column}, nil
+		return Source{SQL: b.readSQL(value), Line: value.Line, Column: value.Column}, nil
 	}
 	return at, nil
 }
 
-// sql reads a query over the user's own tables, which are in the DuckDB file.
-func (b *builder) sql(n *yamltree.Node) string {
+// readSQL reads a query over the user's own tables, which are in the DuckDB file.
+func (b *builder) readSQL(n *yamltree.Node) string {
 	for _, sink := range b.cfg.Sinks {
 		if sink.Kind == SinkDuckDB {
 			return n.Text
@@ -161,8 +161,8 @@ func (b *builder) sql(n *yamltree.Node) string {
 	return ""
 }
 
-// list returns the members of the named list.
-func (b *builder) list(name *yamltree.Node) []*yamltree.Node {
+// namedList returns the members of the named list.
+func (b *builder) namedList(name *yamltree.Node) []*yamltree.Node {
 	lists := b.root.Get("lists")
 	if found := lists.Get(name.Text); found != nil {
 		return found.Members()
@@ -194,8 +194,8 @@ const (
 // values whose separator was not found.
 const maxValue = 500
 
-// values returns the values of a source's file, without blank ones, and what is wrong with the others.
-func (s Source) values() (values []value, wrong []string, err error) {
+// readFile returns the values of a source's file, without blank ones, and what is wrong with the others.
+func (s Source) readFile() (values []value, wrong []string, err error) {
 	most := maxList
 	if s.Field != "" {
 		most = maxTable
@@ -207,14 +207,14 @@ func (s Source) values() (values []value, wrong []string, err error) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return nil, nil, fmt.Errorf("the file %s is UTF-16; save it as UTF-8", s.Name)
 	}
-	all, err := s.split(asShown.Replace(text))
+	all, err := s.splitText(asShown.Replace(text))
 	if err != nil {
 		return nil, nil, fmt.Errorf("the file %s %w", s.Name, err)
 	}
 	for _, v := range all {
 		v.text = strings.TrimSpace(v.text)
-		if what := illegible(v.text); what != "" {
-			wrong = append(wrong, fmt.Sprintf("%s %s", s.place(v.line), what))
+		if what := whyIllegible(v.text); what != "" {
+			wrong = append(wrong, fmt.Sprintf("%s %s", s.placeOf(v.line), what))
 		} else if v.text != "" {
 			values = append(values, v)
 		}
@@ -222,8 +222,8 @@ func (s Source) values() (values []value, wrong []string, err error) {
 	return values, wrong, nil
 }
 
-// place names a line of the source's file, or its SQL, for messages.
-func (s Source) place(line int) string {
+// placeOf names a line of the source's file, or its SQL, for messages.
+func (s Source) placeOf(line int) string {
 	switch {
 	case line > 0:
 		return fmt.Sprintf("line %d of %s", line, s.Name)
@@ -238,9 +238,9 @@ func (s Source) place(line int) string {
 var asShown = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n",
 	"\u00A0", " ", "\uFEFF", "")
 
-// illegible returns why a value is not what a person sees in an editor; "" if it is. Joiners are visible:
+// whyIllegible returns why a value is not what a person sees in an editor; "" if it is. Joiners are visible:
 // they change the shape of letters and emoji.
-func illegible(text string) string {
+func whyIllegible(text string) string {
 	if !utf8.ValidString(text) {
 		return "is not UTF-8 text; save the file as UTF-8"
 	}
@@ -263,8 +263,8 @@ func illegible(text string) string {
 	return ""
 }
 
-// split returns the lines or cells of a text, or an error that completes "the file x …".
-func (s Source) split(text string) ([]value, error) {
+// splitText returns the lines or cells of a text, or an error that completes "the file x …".
+func (s Source) splitText(text string) ([]value, error) {
 	if s.Field == "" {
 		return linesOf(text), nil
 	}
@@ -304,14 +304,14 @@ func columnOf(text, column string) ([]value, error) {
 			continue // another separator may fit; if none does, the column is missing
 		}
 		if at := slices.IndexFunc(names, func(s string) bool { return strings.TrimSpace(s) == column }); at >= 0 {
-			return cells(table, at)
+			return readColumn(table, at)
 		}
 	}
 	return nil, fmt.Errorf("has no column %q; its first line is %.100q", column, strings.TrimSpace(header))
 }
 
-// cells returns one column of the remaining rows. A row may be too short for it.
-func cells(table *csv.Reader, at int) (values []value, err error) {
+// readColumn returns one column of the remaining rows. A row may be too short for it.
+func readColumn(table *csv.Reader, at int) (values []value, err error) {
 	for {
 		row, err := table.Read()
 		if errors.Is(err, io.EOF) {

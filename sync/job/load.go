@@ -16,7 +16,7 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := read(path)
+	src, err := readLimited(path)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func Load(path string, env func(string) (string, bool)) (*Config, error) {
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
 // expanded, that is a warning, and the value is empty. It needs no jobs.
 func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := read(path)
+	src, err := readLimited(path)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
 
 // LoadForOnce is [Load] for one-off requests, which need no jobs in the file.
 func LoadForOnce(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := read(path)
+	src, err := readLimited(path)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (c *Config) Unchanged() bool {
 	return err == nil && src == string(c.src) && !strings.Contains(src, "${file:")
 }
 
-func read(path string) ([]byte, error) {
+func readLimited(path string) ([]byte, error) {
 	src, err := yamltree.ReadFile(path, path, yamltree.MaxBytes)
 	if err != nil {
 		hint := ""
@@ -81,7 +81,7 @@ func parseFile(path string, src []byte, env func(string) (string, bool), needs n
 	}
 	b := newBuilder(path, src, env)
 	b.cfg.Dir, b.needs = dir, needs
-	b.build()
+	b.buildConfig()
 	if found := b.file.Mistakes(); len(found) > 0 {
 		return nil, found
 	}
@@ -115,7 +115,7 @@ type builder struct {
 	merged map[*yamltree.Node]map[string]*yamltree.Node
 }
 
-func (b *builder) build() {
+func (b *builder) buildConfig() {
 	b.root = b.file.Parse()
 	switch {
 	case b.root == nil && len(b.file.Mistakes()) == 0:
@@ -124,41 +124,41 @@ func (b *builder) build() {
 	case b.root == nil:
 		return
 	}
-	b.expand()
-	b.cfg.Fingerprint = b.fingerprint()
+	b.expandVariables()
+	b.cfg.Fingerprint = b.hashFile()
 	if !b.needs.service {
-		b.unneeded(b.root.Get("service").Get("url"), "no job can run without the address")
-		b.unneeded(b.root.Get("service").Get("key"), "no job can run without the key")
-		b.unneeded(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
+		b.allowMissing(b.root.Get("service").Get("url"), "no job can run without the address")
+		b.allowMissing(b.root.Get("service").Get("key"), "no job can run without the key")
+		b.allowMissing(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
 	}
-	shape(b.root, schema())
-	b.timezone(b.root.Get("timezone"))
-	b.service(b.root.Get("service"))
-	b.data(b.root.Get("data"))
-	b.budget(b.root.Get("budget"))
-	b.sinks(b.root.Get("sinks"))
-	b.cfg.SinksDownAfter = cmp.Or(duration(b.root.Get("sinks_down_after")), sinksDownAfter)
-	b.retention(b.root.Get("retention"))
-	b.filters(b.root.Get("filters"))
-	b.notify(b.root.Get("notify"))
-	b.alerts(b.root.Get("alerts"))
-	b.reports(b.root.Get("reports"))
-	b.questions(b.root.Get("questions"))
+	checkShape(b.root, schema())
+	b.readTimezone(b.root.Get("timezone"))
+	b.readService(b.root.Get("service"))
+	b.readData(b.root.Get("data"))
+	b.readBudget(b.root.Get("budget"))
+	b.readSinks(b.root.Get("sinks"))
+	b.cfg.SinksDownAfter = cmp.Or(readDuration(b.root.Get("sinks_down_after")), sinksDownAfter)
+	b.readRetention(b.root.Get("retention"))
+	b.readFilters(b.root.Get("filters"))
+	b.readTargets(b.root.Get("notify"))
+	b.readAlerts(b.root.Get("alerts"))
+	b.readReports(b.root.Get("reports"))
+	b.readQuestions(b.root.Get("questions"))
 	b.cfg.CommentAuthors = b.root.Get("privacy").Get("comment_authors").TextOr(AuthorsKeep)
-	b.daemon(b.root.Get("daemon"))
-	b.jobs(b.root.Get("jobs"))
-	b.cfg.worded = b.settings()
-	b.budgeted(b.root.Get("budget"))
-	b.leftovers()
+	b.readDaemon(b.root.Get("daemon"))
+	b.readJobs(b.root.Get("jobs"))
+	b.cfg.worded = b.wordSettings()
+	b.refuseUncapped(b.root.Get("budget"))
+	b.refuseUnexpanded()
 	b.warnUnused()
 	b.warnRefreshAfter()
 	b.warnLongJitter()
-	b.retained()
+	b.warnShortRetention()
 	b.warnBudget()
 }
 
-// fingerprint returns a hash of the file's text and of all values after expansion.
-func (b *builder) fingerprint() string {
+// hashFile returns a hash of the file's text and of all values after expansion.
+func (b *builder) hashFile() string {
 	sum := sha256.New()
 	sum.Write(b.cfg.src) // a hash returns no error
 	var add func(n *yamltree.Node)
@@ -172,9 +172,9 @@ func (b *builder) fingerprint() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// expand expands the variables in every value of the file. Templates are allowed in filters and in the
+// expandVariables expands the variables in every value of the file. Templates are allowed in filters and in the
 // requests of jobs.
-func (b *builder) expand() {
+func (b *builder) expandVariables() {
 	v := yamltree.Variables{Env: b.env, Dir: b.cfg.Dir}
 	for _, e := range b.root.Entries {
 		if e.Key.Text != "jobs" {

@@ -8,20 +8,20 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// caps refuses amounts that contradict each other, and caps that the smallest step exceeds: such a job
+// checkCaps refuses amounts that contradict each other, and caps that the smallest step exceeds: such a job
 // could never do anything.
-func (b *builder) caps(spec *Spec, n *yamltree.Node) {
+func (b *builder) checkCaps(spec *Spec, n *yamltree.Node) {
 	all := b.root.Get("budget")
 	month := b.cfg.Budget.PerMonth
 	atMost(n.Get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
 	atMost(n.Get("per_run"), month, "the budget's per_month")
 	atMost(n.Get("per_month"), month, "the budget's per_month")
-	price, what := spec.step(b.cfg.Service.Prices)
+	price, what := spec.smallestPurchase(b.cfg.Service.Prices)
 	caps := []*yamltree.Node{n.Get("per_run"), n.Get("per_month"), all.Get("per_day"), all.Get("per_month")}
 	for _, cap := range caps {
 		atLeast(cap, price, 0, what)
 	}
-	if reserve := credits(all.Get("reserve")); reserve != nil {
+	if reserve := readCredits(all.Get("reserve")); reserve != nil {
 		atLeast(all.Get("per_month"), price, *reserve, what)
 	}
 	if most := n.Get("max_requests"); spec.Scan != nil &&
@@ -32,14 +32,14 @@ func (b *builder) caps(spec *Spec, n *yamltree.Node) {
 
 // atMost refuses a cap above another one, whose name is for the message. A nil limit allows any amount.
 func atMost(n *yamltree.Node, limit *outlier.Credits, name string) {
-	if amount := credits(n); amount != nil && limit != nil && *amount > *limit {
+	if amount := readCredits(n); amount != nil && limit != nil && *amount > *limit {
 		n.Refuse("must be at most %d, %s, got %s", *limit, name, n.Shown())
 	}
 }
 
 // atLeast refuses a cap that leaves less than the price, in credits, besides the reserve.
 func atLeast(n *yamltree.Node, price, reserve outlier.Credits, what string) {
-	switch amount := credits(n); {
+	switch amount := readCredits(n); {
 	case amount == nil || *amount-reserve >= price:
 	case reserve > 0:
 		n.Refuse("must be at least %s, the reserve and the price of %s, got %s",
@@ -56,14 +56,14 @@ func inCredits(price outlier.Credits) string {
 	return fmt.Sprintf("%d credits", price)
 }
 
-// unbounded refuses `pages: all` without a cap for the run, because the number of pages is unknown. It
+// refuseUnbounded refuses `pages: all` without a cap for the run, because the number of pages is unknown. It
 // suggests a cap that allows the smallest step and exceeds no other cap.
-func (b *builder) unbounded(spec *Spec, job, verb *yamltree.Node) {
-	budget := b.own(job, "budget")
+func (b *builder) refuseUnbounded(spec *Spec, job, verb *yamltree.Node) {
+	budget := b.valueOrDefault(job, "budget")
 	if spec.Pages != AllPages || budget.Get("per_run") != nil {
 		return
 	}
-	price, _ := spec.step(b.cfg.Service.Prices)
+	price, _ := spec.smallestPurchase(b.cfg.Service.Prices)
 	amount := outlier.Credits(20)
 	for _, most := range []*outlier.Credits{spec.Budget.PerMonth, b.cfg.Budget.PerMonth} {
 		if most != nil {
@@ -82,15 +82,15 @@ func (b *builder) unbounded(spec *Spec, job, verb *yamltree.Node) {
 	pages.RefuseWithHint(hint, "\"all\" needs a budget for the run")
 }
 
-// budgeted refuses a file that may buy something without a cap for the month. It suggests one that is
+// refuseUncapped refuses a file that may buy something without a cap for the month. It suggests one that is
 // enough for the jobs.
-func (b *builder) budgeted(n *yamltree.Node) {
-	if !b.paid() || n.Get("per_month") != nil || n != nil && !n.Has(yamltree.Mapping) {
+func (b *builder) refuseUncapped(n *yamltree.Node) {
+	if !b.isPaid() || n.Get("per_month") != nil || n != nil && !n.Has(yamltree.Mapping) {
 		return
 	}
 	month := outlier.Credits(400)
 	for _, spec := range b.cfg.Jobs {
-		price, _ := spec.step(b.cfg.Service.Prices)
+		price, _ := spec.smallestPurchase(b.cfg.Service.Prices)
 		month = max(month, price)
 		for _, most := range []*outlier.Credits{spec.Budget.PerRun, spec.Budget.PerMonth} {
 			if most != nil {
@@ -118,12 +118,12 @@ var pageOf = map[outlier.Operation]string{
 	outlier.OpTrendingFormats:     "a page of trending formats",
 }
 
-// step returns the price of the smallest purchase of the job, and what that is: a page, or a scan with
+// smallestPurchase returns the price of the smallest purchase of the job, and what that is: a page, or a scan with
 // all the pages to read of its results, because a run holds their price before it starts the scan. It is
 // 0 without paid requests.
-func (s *Spec) step(prices outlier.Prices) (price outlier.Credits, what string) {
+func (s *Spec) smallestPurchase(prices outlier.Prices) (price outlier.Credits, what string) {
 	if s.Scan == nil {
-		return s.least(prices), pageOf[s.ask.Op]
+		return s.leastCost(prices), pageOf[s.ask.Op]
 	}
 	start, reading := s.Scan.Price(prices, s.Pages)
 	pages := "a page"
@@ -133,9 +133,9 @@ func (s *Spec) step(prices outlier.Prices) (price outlier.Credits, what string) 
 	return start + reading, fmt.Sprintf("a %s scan with %s of its results", s.Scan.Mode, pages)
 }
 
-// least returns the minimum that the job pays once it buys anything. Of a scan's results that is one page,
+// leastCost returns the minimum that the job pays once it buys anything. Of a scan's results that is one page,
 // because there may be no more.
-func (s *Spec) least(prices outlier.Prices) outlier.Credits {
+func (s *Spec) leastCost(prices outlier.Prices) outlier.Credits {
 	if s.Scan == nil {
 		return prices.Of(s.ask.Op, "")
 	}

@@ -109,19 +109,19 @@ func (c *Config) Target(name string) *Target {
 	return &c.Targets[i]
 }
 
-func (b *builder) notify(n *yamltree.Node) {
+func (b *builder) readTargets(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
 	for _, e := range n.Entries {
 		if e.Value.Has(yamltree.Mapping) {
-			b.target(e.Key, e.Value)
+			b.readTarget(e.Key, e.Value)
 		}
 	}
 }
 
-// target reads one target. The schema has checked its keys and their types.
-func (b *builder) target(name, n *yamltree.Node) {
+// readTarget reads one target. The schema has checked its keys and their types.
+func (b *builder) readTarget(name, n *yamltree.Node) {
 	t := Target{Name: name.Text}
 	for _, kind := range targetKinds {
 		switch key := n.Get(kind); {
@@ -145,9 +145,9 @@ func (b *builder) target(name, n *yamltree.Node) {
 			t.Command = append(t.Command, word.TextOr(""))
 		}
 	case TargetMail:
-		b.mail(&t.Mail, n.Get(TargetMail))
+		b.readMail(&t.Mail, n.Get(TargetMail))
 	}
-	b.webhook(&t, n)
+	b.readWebhook(&t, n)
 	for _, event := range n.Get("events").Members() {
 		if t.Kind == TargetHealthchecks {
 			event.Refuse("cannot be combined with healthchecks, which gets the start and the end of each run")
@@ -172,19 +172,19 @@ func (b *builder) targetURL(t *Target, n *yamltree.Node) {
 		return
 	}
 	t.Host, t.URL = u.Hostname(), Secret{new(n.Text)}
-	if u.Scheme == "http" && !loopback(t.Host) {
+	if u.Scheme == "http" && !isLoopback(t.Host) {
 		n.Warn("use https", "is sent without encryption: others on the network can read the address and all "+
 			"that is sent")
 	}
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// webhook reads the keys that only a webhook has.
-func (b *builder) webhook(t *Target, n *yamltree.Node) {
+// readWebhook reads the keys that only a webhook has.
+func (b *builder) readWebhook(t *Target, n *yamltree.Node) {
 	if t.Kind != TargetWebhook {
 		for _, key := range []string{"as", "headers", "body"} {
 			refuseIfSet(n.Get(key), "needs webhook, this target has %s", t.Kind)
@@ -256,7 +256,7 @@ func formatOf(host string) string {
 	return AsJSON
 }
 
-func (b *builder) mail(m *Mail, n *yamltree.Node) {
+func (b *builder) readMail(m *Mail, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
@@ -268,10 +268,10 @@ func (b *builder) mail(m *Mail, n *yamltree.Node) {
 	}
 	m.TLS = n.Get("tls").TextOr(MailStartTLS)
 	if from := n.Get("from"); from.Has(yamltree.Text) {
-		m.From = address(from)
+		m.From = parseMailbox(from)
 	}
 	for _, to := range n.Get("to").Members() {
-		m.To = append(m.To, address(to))
+		m.To = append(m.To, parseMailbox(to))
 	}
 	user, password := n.Get("user"), n.Get("password")
 	switch m.User = user.TextOr(""); {
@@ -279,7 +279,7 @@ func (b *builder) mail(m *Mail, n *yamltree.Node) {
 		n.Missing("password", `add password: "${SMTP_PASSWORD}"`)
 	case m.User == "" && password != nil:
 		n.Missing("user", "add user, or remove password")
-	case m.User != "" && m.TLS == MailPlain && !loopback(m.Host):
+	case m.User != "" && m.TLS == MailPlain && !isLoopback(m.Host):
 		n.Get("tls").RefuseWithHint("use starttls or tls", "a password is never sent without encryption")
 	}
 	if password.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
@@ -304,8 +304,8 @@ func mailServer(text string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// address parses the address of a mailbox.
-func address(n *yamltree.Node) string {
+// parseMailbox parses the address of a mailbox.
+func parseMailbox(n *yamltree.Node) string {
 	parsed, err := mail.ParseAddress(n.TextOr(""))
 	if err != nil || strings.ContainsFunc(n.Text, func(r rune) bool { return r < ' ' }) {
 		n.RefuseQuoting(fmt.Sprintf("must be an address such as outlierd@example.org, got %s", n.Shown()))
@@ -314,7 +314,7 @@ func address(n *yamltree.Node) string {
 	return parsed.String()
 }
 
-func (b *builder) alerts(n *yamltree.Node) {
+func (b *builder) readAlerts(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
@@ -338,7 +338,7 @@ func (b *builder) alerts(n *yamltree.Node) {
 			e.Key.RefuseWithHint("add notify: with a name under notify", "notifies no target")
 			continue
 		}
-		a.Notify = b.notified(told)
+		a.Notify = b.readNotified(told)
 		b.cfg.Alerts = append(b.cfg.Alerts, a)
 	}
 }

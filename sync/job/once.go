@@ -26,21 +26,21 @@ type Overrides struct {
 // With returns the job with overrides for one run. An override that does not fit the job is an error that
 // says what is possible. An override equal to the file's value does not count as one.
 func (s Spec) With(o Overrides) (Spec, error) {
-	if err := s.override(o); err != nil {
+	if err := s.overrideWith(o); err != nil {
 		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
 	written := s.Request
 	s.Request = s.hashRequest()
 	s.Overridden = s.Overridden || s.Request != written
-	s.Flags, s.MoveCursor, s.changes = o.flags(), o.MoveCursor, &o
+	s.Flags, s.MoveCursor, s.changes = o.formatFlags(), o.MoveCursor, &o
 	return s, nil
 }
 
 // maxPages is the maximum number of pages, as in the schema, which checks that of the file.
 const maxPages = 1_000_000
 
-// flags returns the overrides as flags, as typed in a shell.
-func (o Overrides) flags() string {
+// formatFlags returns the overrides as flags, as typed in a shell.
+func (o Overrides) formatFlags() string {
 	var all []string
 	add := func(given bool, flag string) {
 		if given {
@@ -69,7 +69,7 @@ func Quoted(word string) string {
 // harmless matches words that need no quotes in any shell.
 var harmless = lazyregexp.New(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
-func (s *Spec) override(o Overrides) error {
+func (s *Spec) overrideWith(o Overrides) error {
 	switch {
 	case o.Pages < 0 || o.Pages > maxPages:
 		return fmt.Errorf("--pages must be from 1 to %d, got %d", maxPages, o.Pages)
@@ -85,28 +85,28 @@ func (s *Spec) override(o Overrides) error {
 		s.ReuseFor, s.SeedsFresh, s.Again = 0, 0, true
 	}
 	if o.Since != 0 {
-		if err := s.since(o.Since); err != nil {
+		if err := s.setSince(o.Since); err != nil {
 			return err
 		}
 	}
-	return s.set(o.Set)
+	return s.setValues(o.Set)
 }
 
-// since replaces the job's published_at by a window.
-func (s *Spec) since(last time.Duration) error {
+// setSince replaces the job's published_at by a window.
+func (s *Spec) setSince(last time.Duration) error {
 	if last < 0 {
 		return fmt.Errorf("--since must be positive, got %s", Duration(last))
 	}
-	return s.between(window{Last: last, Zone: s.zone})
+	return s.setWindow(window{Last: last, Zone: s.zone})
 }
 
-// between replaces published_at by a window.
-func (s *Spec) between(w window) error {
+// setWindow replaces published_at by a window.
+func (s *Spec) setWindow(w window) error {
 	search := s.ask
 	if search.Read != nil {
 		search = *search.Read
 	}
-	if !slices.ContainsFunc(search.fields(), published) {
+	if !slices.ContainsFunc(search.fields(), isPublished) {
 		return fmt.Errorf("%s has no published_at to replace", s.Verb)
 	}
 	search.Params = maps.Clone(search.Params)
@@ -121,10 +121,10 @@ func (s *Spec) between(w window) error {
 	return nil
 }
 
-func published(f outlier.Param) bool { return f.Name == "publishedAt" }
+func isPublished(f outlier.Param) bool { return f.Name == "publishedAt" }
 
-// set gives names of for_each one value each. Resolve checks the values where they are expanded.
-func (s *Spec) set(values map[string]string) error {
+// setValues gives names of for_each one value each. Resolve checks the values where they are expanded.
+func (s *Spec) setValues(values map[string]string) error {
 	s.Loops = slices.Clone(s.Loops)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		i := slices.IndexFunc(s.Loops, func(l Loop) bool { return l.Name == name })
@@ -156,7 +156,7 @@ func (s *Spec) loopNames() string {
 func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	b := newBuilder(c.Path, c.src, c.env)
 	b.cfg.Dir = c.Dir
-	b.build() // the file is read again, because reading marks its nodes
+	b.buildConfig() // the file is read again, because reading marks its nodes
 	b.file.Forget()
 	b.cfg, b.defaults = c, nil
 	once := yamltree.New(commandLine, yaml, withoutKeys)
@@ -165,14 +165,14 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 		once.Report(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
 		return nil, once.Mistakes()
 	}
-	shape(n, oneOff())
+	checkShape(n, oneOff())
 	for _, key := range dues {
 		if due := n.Get(key); due != nil {
 			due.Head().Refuse("a one-off request has no schedule")
 		}
 	}
-	spec := b.spec(once.Scalar(string(verb)), n)
-	b.unfilled(n, n.Get("for_each").Keys())
+	spec := b.readJob(once.Scalar(string(verb)), n)
+	b.refuseTemplates(n, n.Get("for_each").Keys())
 	if spec.Verb != verb && len(once.Mistakes()) == 0 {
 		once.Report(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
 	}

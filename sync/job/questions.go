@@ -13,7 +13,7 @@ type Question struct {
 	Line, Column int // position of SQL in the file
 }
 
-func (b *builder) questions(n *yamltree.Node) {
+func (b *builder) readQuestions(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}

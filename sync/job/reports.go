@@ -24,7 +24,7 @@ type Report struct {
 
 // Last returns the last due time after the first of two times and not after the second, or the zero time.
 func (r *Report) Last(after, until time.Time, loc *time.Location) time.Time {
-	return last(func(t time.Time) time.Time { return r.due.after(t, loc) }, after, until)
+	return lastDue(func(t time.Time) time.Time { return r.due.timeAfter(t, loc) }, after, until)
 }
 
 // Report returns the report with this name, or nil.
@@ -37,19 +37,19 @@ func (c *Config) Report(name string) *Report {
 	return nil
 }
 
-func (b *builder) reports(n *yamltree.Node) {
+func (b *builder) readReports(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
 	for _, e := range n.Entries {
 		if e.Value.Has(yamltree.Mapping) {
-			b.report(e.Key, e.Value)
+			b.readReport(e.Key, e.Value)
 		}
 	}
 }
 
-// report reads one report. The schema has checked its keys and their types.
-func (b *builder) report(name, n *yamltree.Node) {
+// readReport reads one report. The schema has checked its keys and their types.
+func (b *builder) readReport(name, n *yamltree.Node) {
 	r := Report{Name: name.Text, About: n.Get("about").TextOr(""), Attach: n.Get("attach").TextOr("")}
 	if schedule := n.Get("schedule"); schedule.Has(yamltree.Text) {
 		var err error
@@ -75,7 +75,7 @@ func (b *builder) report(name, n *yamltree.Node) {
 	}
 	b.needsTables(what)
 	r.Line, r.Column = what.Line, what.Column
-	r.To = b.notified(n.Get("to"))
+	r.To = b.readNotified(n.Get("to"))
 	for _, to := range n.Get("to").Members() {
 		if b.root.Get("notify").Get(to.Text).Get(TargetHealthchecks) != nil {
 			to.Refuse("is a check of Healthchecks, which gets no reports")

@@ -69,7 +69,7 @@ const Assumed = "(what its SQL finds)"
 // name the job and the place in the file: a [ListError] has everything that is wrong in the job's lists.
 func (s *Spec) Resolve(in Inputs) (Resolved, error) {
 	r := newResolver(s, in)
-	err := r.resolve()
+	err := r.resolveAll()
 	if err == nil && len(r.wrong) > 0 {
 		err = r.wrong
 	}
@@ -106,7 +106,7 @@ func (c *Config) CheckLists(in Inputs) error {
 		spec := &c.Jobs[i]
 		path := fmt.Sprintf("jobs.%s: ", spec.Name)
 		r := newResolver(spec, in)
-		if err := r.resolve(); err != nil && len(r.wrong) == 0 {
+		if err := r.resolveAll(); err != nil && len(r.wrong) == 0 {
 			continue
 		}
 		for _, m := range r.wrong {
@@ -149,8 +149,8 @@ func (e ListError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// refuse notes what is wrong in a list. A value is used in several combinations and refused once.
-func (r *resolver) refuse(s Source, text string) {
+// refuseValue notes what is wrong in a list. A value is used in several combinations and refused once.
+func (r *resolver) refuseValue(s Source, text string) {
 	hint := ""
 	if s.Field == "" && tabular(s.File) {
 		hint = "name the column that has the values: {file: rivals.csv, column: channel}"
@@ -163,31 +163,31 @@ func (r *resolver) refuse(s Source, text string) {
 	}
 }
 
-func (r *resolver) resolve() error {
+func (r *resolver) resolveAll() error {
 	var lists [][]value
 	for _, loop := range r.job.Loops {
-		values, err := r.read("for_each "+loop.Name, loop.Source, "")
+		values, err := r.readValues("for_each "+loop.Name, loop.Source, "")
 		if err != nil {
 			return err
 		}
 		lists = append(lists, values)
 	}
-	if n := product(lists); n > MaxAsks {
+	if n := countCombinations(lists); n > MaxAsks {
 		return fmt.Errorf("for_each makes more than %d combinations", MaxAsks)
 	}
 	for chosen := range combinations(lists) {
-		if err := r.combination(chosen); err != nil {
+		if err := r.resolveCombination(chosen); err != nil {
 			return err
 		}
 	}
-	r.done.IDs, r.done.Unknown = uniq(r.done.IDs), uniq(r.done.Unknown)
-	return r.wanted()
+	r.done.IDs, r.done.Unknown = withoutRepeats(r.done.IDs), withoutRepeats(r.done.Unknown)
+	return r.resolveWanted()
 }
 
-// combination resolves the job for one combination of the values of its for_each. A search that only an
+// resolveCombination resolves the job for one combination of the values of its for_each. A search that only an
 // unknown channel would restrict is left out: without it, it would search for everything.
-func (r *resolver) combination(chosen []value) error {
-	err := r.search(chosen)
+func (r *resolver) resolveCombination(chosen []value) error {
+	err := r.resolveSearch(chosen)
 	if unknown, ok := errors.AsType[*UnknownChannelsError](err); ok {
 		r.done.Unknown = append(r.done.Unknown, unknown.Channels...)
 		return nil
@@ -195,8 +195,8 @@ func (r *resolver) combination(chosen []value) error {
 	return err
 }
 
-func (r *resolver) search(chosen []value) error {
-	params, err := r.params(&r.job.ask, chosen)
+func (r *resolver) resolveSearch(chosen []value) error {
+	params, err := r.fillParams(&r.job.ask, chosen)
 	if err != nil {
 		return err
 	}
@@ -206,22 +206,22 @@ func (r *resolver) search(chosen []value) error {
 	}
 	var reading url.Values
 	if r.job.ask.Read != nil {
-		if reading, err = r.params(r.job.ask.Read, chosen); err != nil {
+		if reading, err = r.fillParams(r.job.ask.Read, chosen); err != nil {
 			return err
 		}
 	}
-	if len(r.wrong) > 0 || !r.job.ask.asks(params) {
+	if len(r.wrong) > 0 || !r.job.ask.asksAnything(params) {
 		return nil
 	}
 	items := textsOf(chosen)
 	ask := Ask{Item: strings.Join(items, " / ")}
 	ask.Queries, ask.Seeds = subjectsOf(r.job.ask.Op, params)
-	ask.Watermark = watermark(r.job.ask.Op, params, items)
-	if ask.Query, err = r.query(&r.job.ask, params, ask.Watermark); err != nil {
+	ask.Watermark = watermarkOf(r.job.ask.Op, params, items)
+	if ask.Query, err = r.newQuery(&r.job.ask, params, ask.Watermark); err != nil {
 		return err
 	}
 	if r.job.ask.Read != nil {
-		if ask.Read, err = r.query(r.job.ask.Read, reading, ask.Watermark); err != nil {
+		if ask.Read, err = r.newQuery(r.job.ask.Read, reading, ask.Watermark); err != nil {
 			return err
 		}
 	}
@@ -229,9 +229,9 @@ func (r *resolver) search(chosen []value) error {
 	return nil
 }
 
-// params returns the parameters of a template, filled in and checked against the interface. Wrong values
+// fillParams returns the parameters of a template, filled in and checked against the interface. Wrong values
 // are noted and left out.
-func (r *resolver) params(t *template, chosen []value) (url.Values, error) {
+func (r *resolver) fillParams(t *template, chosen []value) (url.Values, error) {
 	var values []string
 	for i, loop := range r.job.Loops {
 		values = append(values, loop.Name, chosen[i].text)
@@ -239,7 +239,7 @@ func (r *resolver) params(t *template, chosen []value) (url.Values, error) {
 	params := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
 		for _, pattern := range t.Params[name] {
-			text, err := r.accept(t, name, yamltree.Fill(pattern, values))
+			text, err := r.acceptValue(t, name, yamltree.Fill(pattern, values))
 			if err != nil {
 				r.refuseFilled(name, pattern, chosen, err)
 				continue
@@ -249,25 +249,25 @@ func (r *resolver) params(t *template, chosen []value) (url.Values, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.From)) {
 		source := t.From[name]
-		found, err := r.read(snake(name), source, t.column(name))
+		found, err := r.readValues(snakeCase(name), source, t.sqlColumn(name))
 		if err != nil {
 			return nil, err
 		}
 		for _, v := range found {
-			text, err := r.accept(t, name, v.text)
+			text, err := r.acceptValue(t, name, v.text)
 			if err != nil {
-				r.refuse(source, fmt.Sprintf("%s: %s: %v", snake(name), source.place(v.line), err))
+				r.refuseValue(source, fmt.Sprintf("%s: %s: %v", snakeCase(name), source.placeOf(v.line), err))
 				continue
 			}
 			params.Add(name, text)
 		}
 	}
-	if err := r.identify(t, params); err != nil {
+	if err := r.identifyChannels(t, params); err != nil {
 		return nil, err
 	}
 	for _, name := range t.Op.Subjects() { // repeated ids go later, over all combinations
 		if params.Has(name) {
-			params[name] = uniq(params[name])
+			params[name] = withoutRepeats(params[name])
 		}
 	}
 	return params, nil
@@ -281,26 +281,26 @@ func (r *resolver) refuseFilled(name, pattern string, chosen []value, err error)
 			at = loop.Source
 			with += fmt.Sprintf("with %s = %q", loop.Name, chosen[i].text)
 			if at.File != "" || at.SQL != "" {
-				with += " from " + at.place(chosen[i].line)
+				with += " from " + at.placeOf(chosen[i].line)
 			}
 			with += ": "
 		}
 	}
-	r.refuse(at, fmt.Sprintf("%s: %s%v", snake(name), with, err))
+	r.refuseValue(at, fmt.Sprintf("%s: %s%v", snakeCase(name), with, err))
 }
 
-// identify replaces handles, and videos that stand for their channels, by the ids of channels. Unknown ones
+// identifyChannels replaces handles, and videos that stand for their channels, by the ids of channels. Unknown ones
 // are left out of a list of what is searched for. Elsewhere they are an [UnknownChannelsError], because the
 // search would not be restricted without them.
-func (r *resolver) identify(t *template, params url.Values) error {
+func (r *resolver) identifyChannels(t *template, params url.Values) error {
 	for name, given := range params {
 		if !t.namesChannels(name) {
 			continue
 		}
-		found, unknown, err := r.channels(given)
+		found, unknown, err := r.resolveChannels(given)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %w", snake(name), err)
+			return fmt.Errorf("%s: %w", snakeCase(name), err)
 		case len(unknown) > 0 && name != ids && !slices.Contains(t.Op.Subjects(), name):
 			return &UnknownChannelsError{unknown}
 		case len(found) == 0:
@@ -313,17 +313,17 @@ func (r *resolver) identify(t *template, params url.Values) error {
 	return nil
 }
 
-// accept checks a value against the interface, unless it is [Assumed].
-func (r *resolver) accept(t *template, name, text string) (string, error) {
+// acceptValue checks a value against the interface, unless it is [Assumed].
+func (r *resolver) acceptValue(t *template, name, text string) (string, error) {
 	if r.done.Assumed && strings.Contains(text, Assumed) {
 		return text, nil
 	}
-	return t.accept(name, text)
+	return t.acceptText(name, text)
 }
 
-// read returns the current values of a source, without blank and repeated ones. what names the list in
+// readValues returns the current values of a source, without blank and repeated ones. what names the list in
 // messages. A file that cannot be read is noted.
-func (r *resolver) read(what string, s Source, column string) ([]value, error) {
+func (r *resolver) readValues(what string, s Source, column string) ([]value, error) {
 	if s.File == "" && s.SQL == "" {
 		return valuesOf(s.Values), nil
 	}
@@ -331,7 +331,7 @@ func (r *resolver) read(what string, s Source, column string) ([]value, error) {
 	if known, ok := r.answers[key]; ok {
 		return known, nil
 	}
-	values, err := r.fetch(what, s, column)
+	values, err := r.fetchValues(what, s, column)
 	if err != nil {
 		return nil, err
 	}
@@ -348,24 +348,24 @@ func (r *resolver) read(what string, s Source, column string) ([]value, error) {
 	return values, nil
 }
 
-// fetch reads the source's file or runs its SQL.
-func (r *resolver) fetch(what string, s Source, column string) ([]value, error) {
+// fetchValues reads the source's file or runs its SQL.
+func (r *resolver) fetchValues(what string, s Source, column string) ([]value, error) {
 	if s.SQL != "" {
 		found, err := r.in.IDs(s.SQL, column)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", what, s.place(0), err)
+			return nil, fmt.Errorf("%s: %s: %w", what, s.placeOf(0), err)
 		}
 		for i, text := range found { // titles of other people may contain anything
 			found[i] = strings.Map(blankControl, text)
 		}
 		return valuesOf(found), nil
 	}
-	values, wrong, err := s.values()
+	values, wrong, err := s.readFile()
 	if err != nil {
 		wrong = []string{err.Error()}
 	}
 	for _, text := range wrong {
-		r.refuse(s, what+": "+text)
+		r.refuseValue(s, what+": "+text)
 	}
 	if len(values)+len(wrong) == 0 {
 		r.empty = append(r.empty, s)
@@ -409,17 +409,17 @@ func subjectsOf(op outlier.Operation, params url.Values) (queries, seeds []strin
 	return queries, seeds
 }
 
-// watermark returns a text that identifies a search: its operation, its queries or seeds regardless of their
+// watermarkOf returns a text that identifies a search: its operation, its queries or seeds regardless of their
 // order, and the values of for_each. Filters are not part of it, so editing one does not restart the search
 // from its first window.
-func watermark(op outlier.Operation, params url.Values, chosen []string) string {
+func watermarkOf(op outlier.Operation, params url.Values, chosen []string) string {
 	identity := struct {
 		Operation outlier.Operation   `json:"operation"`
 		Of        map[string][]string `json:"of,omitempty"`
 		ForEach   []string            `json:"for_each,omitempty"`
 	}{op, map[string][]string{}, chosen}
 	for _, name := range op.Subjects() {
-		values, key := params[name], snake(name)
+		values, key := params[name], snakeCase(name)
 		if params.Get("findBy") == outlier.FindByChannels {
 			key = "channel_id"
 		}
@@ -434,10 +434,10 @@ func watermark(op outlier.Operation, params url.Values, chosen []string) string 
 	return string(text)
 }
 
-// query returns the query for filled-in parameters, with the dates of the template's window. Assumed values
+// newQuery returns the query for filled-in parameters, with the dates of the template's window. Assumed values
 // cannot be checked.
-func (r *resolver) query(t *template, params url.Values, watermark string) (outlier.Query, error) {
-	if err := r.window(params, t.Window, watermark); err != nil {
+func (r *resolver) newQuery(t *template, params url.Values, watermark string) (outlier.Query, error) {
+	if err := r.setWindow(params, t.Window, watermark); err != nil {
 		return outlier.Query{}, err
 	}
 	if r.done.Assumed {
@@ -450,8 +450,8 @@ func (r *resolver) query(t *template, params url.Values, watermark string) (outl
 	return query, err
 }
 
-// window sets the publication dates if published_at is relative, such as "last 30d".
-func (r *resolver) window(params url.Values, w window, watermark string) error {
+// setWindow sets the publication dates if published_at is relative, such as "last 30d".
+func (r *resolver) setWindow(params url.Values, w window, watermark string) error {
 	if w == (window{}) {
 		return nil
 	}
@@ -462,25 +462,25 @@ func (r *resolver) window(params url.Values, w window, watermark string) error {
 			return fmt.Errorf("published_at: find the last success: %w", err)
 		}
 	}
-	outlier.SetRange(params, "publishedAt", w.begin(r.in.Now, last).UTC(), time.Time{})
+	outlier.SetRange(params, "publishedAt", w.beginAt(r.in.Now, last).UTC(), time.Time{})
 	return nil
 }
 
-// wanted resolves the filter that selects the hits to enrich.
-func (r *resolver) wanted() error {
+// resolveWanted resolves the filter that selects the hits to enrich.
+func (r *resolver) resolveWanted() error {
 	if r.job.wanted == nil {
 		return nil
 	}
-	params, err := r.params(r.job.wanted, make([]value, len(r.job.Loops)))
+	params, err := r.fillParams(r.job.wanted, make([]value, len(r.job.Loops)))
 	if err != nil {
 		return fmt.Errorf("enrich: %w", err)
 	}
 	r.done.Wanted = params
-	return r.window(params, r.job.wanted.Window, "")
+	return r.setWindow(params, r.job.wanted.Window, "")
 }
 
-// uniq removes duplicates.
-func uniq(list []string) []string {
+// withoutRepeats removes duplicates.
+func withoutRepeats(list []string) []string {
 	seen := make(map[string]struct{}, len(list))
 	return slices.DeleteFunc(list, func(s string) bool {
 		known := len(seen)
@@ -489,9 +489,9 @@ func uniq(list []string) []string {
 	})
 }
 
-// channels returns the ids of channels for ids, handles and videos, and those whose id the tables do not
+// resolveChannels returns the ids of channels for ids, handles and videos, and those whose id the tables do not
 // have.
-func (r *resolver) channels(given []string) (ids, unknown []string, err error) {
+func (r *resolver) resolveChannels(given []string) (ids, unknown []string, err error) {
 	var wanted []string
 	for _, text := range given {
 		if _, known := r.known[text]; !known && !outlier.IsChannelID(text) && text != Assumed {
@@ -536,7 +536,7 @@ func (s *Spec) NamesChannels() bool {
 // "" for those that the tables do not have. find runs SQL as in [Inputs].
 func IdentifyChannels(names []string, find func(sql, column string) ([]string, error)) (map[string]string, error) {
 	r := newResolver(nil, Inputs{IDs: find})
-	_, _, err := r.channels(names)
+	_, _, err := r.resolveChannels(names)
 	for _, name := range names {
 		if outlier.IsChannelID(name) {
 			r.known[name] = name

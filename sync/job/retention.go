@@ -47,7 +47,7 @@ func (c *Config) Least() time.Duration {
 	return least
 }
 
-func (b *builder) retention(n *yamltree.Node) {
+func (b *builder) readRetention(n *yamltree.Node) {
 	n = n.Get("journal")
 	if !n.Has(yamltree.Text) {
 		return
@@ -92,8 +92,8 @@ func parseSize(text string) (int64, error) {
 	return int64(n) * size, nil
 }
 
-// retained warns of a job that reuses answers for longer than the retention.
-func (b *builder) retained() {
+// warnShortRetention warns of a job that reuses answers for longer than the retention.
+func (b *builder) warnShortRetention() {
 	n, r := b.root.Get("retention").Get("journal"), b.cfg.Retention
 	if !r.Any() || n.Wrong {
 		return

@@ -33,7 +33,7 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 		past := (t%every + every) % every // since the last multiple of every, also before 1970
 		return time.Unix(0, t-past+every).In(loc)
 	}
-	return s.times.after(after, loc)
+	return s.times.timeAfter(after, loc)
 }
 
 // Begins returns when the run of a due time begins: at the due time or, with jitter, up to that much
@@ -54,12 +54,12 @@ func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 
 // Last returns the last due time after the first of two times and not after the second, or the zero time.
 func (s Spec) Last(after, until time.Time, loc *time.Location) time.Time {
-	return last(func(t time.Time) time.Time { return s.Next(t, loc) }, after, until)
+	return lastDue(func(t time.Time) time.Time { return s.Next(t, loc) }, after, until)
 }
 
-// last returns the last due time after the first of two times and not after the second, or the zero time. next
+// lastDue returns the last due time after the first of two times and not after the second, or the zero time. next
 // returns the first due time after a time.
-func last(next func(time.Time) time.Time, after, until time.Time) time.Time {
+func lastDue(next func(time.Time) time.Time, after, until time.Time) time.Time {
 	isLater := func(due time.Time) bool { return due.IsZero() || due.After(until) }
 	if !until.After(after) || isLater(next(after)) {
 		return time.Time{}
@@ -91,25 +91,25 @@ type times struct {
 	anyDay bool // days or weekdays is *, so both must match; otherwise one match is enough
 }
 
-// after returns the first time after another that the expression includes, or the zero time.
-func (s times) after(t time.Time, loc *time.Location) time.Time {
+// timeAfter returns the first time after another that the expression includes, or the zero time.
+func (s times) timeAfter(t time.Time, loc *time.Location) time.Time {
 	switch {
-	case s.none():
+	case s.isNone():
 		return time.Time{}
-	case s.hourly():
+	case s.isHourly():
 		return s.flowing(t, loc)
 	}
 	return s.fixed(t, loc)
 }
 
-// none reports whether there is no expression.
-func (s times) none() bool { return s.minutes == 0 }
+// isNone reports whether there is no expression.
+func (s times) isNone() bool { return s.minutes == 0 }
 
-// hourly reports whether the expression includes every hour of the day.
-func (s times) hourly() bool { return s.hours == 1<<24-1 }
+// isHourly reports whether the expression includes every hour of the day.
+func (s times) isHourly() bool { return s.hours == 1<<24-1 }
 
-// names reports whether the expression includes a day, at any time.
-func (s times) names(day time.Time) bool {
+// includesDay reports whether the expression includes a day, at any time.
+func (s times) includesDay(day time.Time) bool {
 	_, month, date := day.Date()
 	if s.months&(1<<month) == 0 {
 		return false
@@ -121,13 +121,13 @@ func (s times) names(day time.Time) bool {
 	return dated || weekday
 }
 
-// next returns the first wall time after shown that the expression includes, or the zero time. The
+// nextWallTime returns the first wall time after shown that the expression includes, or the zero time. The
 // longest gap is from one 29 February to another, across 2100.
-func (s times) next(shown time.Time) time.Time {
+func (s times) nextWallTime(shown time.Time) time.Time {
 	midnight := shown.Truncate(day)
 	minute := int(shown.Sub(midnight)/time.Minute) + 1
 	for range 9 * 366 {
-		if s.names(midnight) {
+		if s.includesDay(midnight) {
 			if m := s.minuteOf(minute); m >= 0 {
 				return midnight.Add(time.Duration(m) * time.Minute)
 			}
@@ -154,7 +154,7 @@ func (s times) minuteOf(from int) int {
 }
 
 func (s times) fixed(after time.Time, loc *time.Location) time.Time {
-	for shown := s.next(wall(after, loc)); !shown.IsZero(); shown = s.next(shown) {
+	for shown := s.nextWallTime(wall(after, loc)); !shown.IsZero(); shown = s.nextWallTime(shown) {
 		if t := clock(shown, loc); t.After(after) {
 			return t
 		}
@@ -167,7 +167,7 @@ func (s times) flowing(after time.Time, loc *time.Location) time.Time {
 	for shown := wall(t, loc); ; {
 		_, offset := t.Zone()
 		_, end := t.ZoneBounds()
-		next := s.next(shown)
+		next := s.nextWallTime(shown)
 		if next.IsZero() {
 			return time.Time{}
 		}
@@ -253,7 +253,7 @@ func parseCron(expression string) (times, error) {
 		months: spec.Month &^ star, weekdays: spec.Dow &^ star,
 		anyDay: (spec.Dom|spec.Dow)&star != 0,
 	}
-	if due.next(time.Unix(0, 0).UTC()).IsZero() {
+	if due.nextWallTime(time.Unix(0, 0).UTC()).IsZero() {
 		return times{}, fmt.Errorf("is never due: no month has this day")
 	}
 	return due, nil

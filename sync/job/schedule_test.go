@@ -159,7 +159,7 @@ func TestNextIsTheFirstTimeAhead(t *testing.T) {
 		}
 		shown := wall(due, loc)
 		start, _ := due.ZoneBounds()
-		if !times.next(shown.Add(-time.Second)).Equal(shown) && !due.Equal(start) {
+		if !times.nextWallTime(shown.Add(-time.Second)).Equal(shown) && !due.Equal(start) {
 			t.Fatalf("%s is due at %v", spec.Schedule, due)
 		}
 	})
@@ -245,7 +245,7 @@ func TestDueTimesAreThoseOfTheLibrary(t *testing.T) {
 		at := time.Unix(rapid.Int64Range(0, 2_000_000_000).Draw(t, "after"), 0).UTC()
 		for range 20 {
 			want := library.Next(at)
-			if got := due.next(at); !got.Equal(want) {
+			if got := due.nextWallTime(at); !got.Equal(want) {
 				t.Fatalf("%s after %v is due at %v, want %v", expression, at, got, want)
 			}
 			at = want

@@ -17,7 +17,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-func (b *builder) timezone(n *yamltree.Node) {
+func (b *builder) readTimezone(n *yamltree.Node) {
 	b.cfg.Timezone = time.UTC
 	name := n.TextOr("UTC")
 	zone, err := time.LoadLocation(name)
@@ -28,24 +28,24 @@ func (b *builder) timezone(n *yamltree.Node) {
 	b.cfg.Timezone = zone
 }
 
-func (b *builder) service(n *yamltree.Node) {
+func (b *builder) readService(n *yamltree.Node) {
 	s := &b.cfg.Service
 	s.AllowHTTP = strings.EqualFold(n.Get("allow_http").TextOr(""), "true")
 	s.Paging = n.Get("paging").TextOr(PagingAuto)
 	s.Arrays = outlier.Arrays(n.Get("arrays").TextOr(string(outlier.ArraysRepeat)))
 	if file := n.Get("ca_file").TextOr(""); file != "" {
-		s.CAFile = b.absolute(n.Get("ca_file"), file)
+		s.CAFile = b.absolutePath(n.Get("ca_file"), file)
 	}
-	b.url(n.Get("url"))
-	b.key(n)
-	b.limit(n.Get("limit"))
-	b.share(n.Get("share"))
-	s.MaxWait = duration(n.Get("max_wait"))
-	b.prices(n.Get("prices"))
+	b.readURL(n.Get("url"))
+	b.readKey(n)
+	b.readLimit(n.Get("limit"))
+	b.readShare(n.Get("share"))
+	s.MaxWait = readDuration(n.Get("max_wait"))
+	b.readPrices(n.Get("prices"))
 }
 
-// share reads service.share, the part of the limit to use.
-func (b *builder) share(n *yamltree.Node) {
+// readShare reads service.share, the part of the limit to use.
+func (b *builder) readShare(n *yamltree.Node) {
 	b.cfg.Service.Share = 1
 	if !n.Has(yamltree.Whole, yamltree.Number) {
 		return
@@ -58,21 +58,21 @@ func (b *builder) share(n *yamltree.Node) {
 	b.cfg.Service.Share = x
 }
 
-// prices reads the prices that differ from the documented ones. The schema has checked their names.
-func (b *builder) prices(n *yamltree.Node) {
+// readPrices reads the prices that differ from the documented ones. The schema has checked their names.
+func (b *builder) readPrices(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) || len(n.Entries) == 0 {
 		return
 	}
 	b.cfg.Service.Prices = outlier.Prices{}
 	for _, e := range n.Entries {
-		if price := credits(e.Value); price != nil {
+		if price := readCredits(e.Value); price != nil {
 			b.cfg.Service.Prices[e.Key.Text] = *price
 		}
 	}
 }
 
-// unneeded allows a value to be missing that commands that only read do not need.
-func (b *builder) unneeded(n *yamltree.Node, why string) {
+// allowMissing allows a value to be missing that commands that only read do not need.
+func (b *builder) allowMissing(n *yamltree.Node, why string) {
 	if n == nil || n.Unfilled == "" {
 		return
 	}
@@ -80,7 +80,7 @@ func (b *builder) unneeded(n *yamltree.Node, why string) {
 	n.Unfilled, n.Wrong = "", true
 }
 
-func (b *builder) url(n *yamltree.Node) {
+func (b *builder) readURL(n *yamltree.Node) {
 	if !n.Has(yamltree.Text) {
 		return
 	}
@@ -100,9 +100,9 @@ func (b *builder) url(n *yamltree.Node) {
 	b.cfg.Service.URL = u.String()
 }
 
-// key reads the key from the environment or from a file. If it were written in jobs.yaml, it would end up
+// readKey reads the key from the environment or from a file. If it were written in jobs.yaml, it would end up
 // in backups, in version control and on screens.
-func (b *builder) key(service *yamltree.Node) {
+func (b *builder) readKey(service *yamltree.Node) {
 	n, s := service.Get("key"), &b.cfg.Service
 	given := n.Has(yamltree.Text, yamltree.Whole, yamltree.Number)
 	switch {
@@ -128,7 +128,7 @@ func (b *builder) key(service *yamltree.Node) {
 	}
 }
 
-func (b *builder) limit(n *yamltree.Node) {
+func (b *builder) readLimit(n *yamltree.Node) {
 	b.cfg.Service.Limit = documentedLimit
 	if b.cfg.Service.Simulated() {
 		b.cfg.Service.Limit = simulatedLimit
@@ -142,7 +142,7 @@ func (b *builder) limit(n *yamltree.Node) {
 		return
 	}
 	b.cfg.Service.Limit = q
-	if b.paid() && q.Time(1) < documentedLimit.Time(1) {
+	if b.isPaid() && q.Time(1) < documentedLimit.Time(1) {
 		n.Warn(fmt.Sprintf("write %s, or leave limit out", documentedLimit),
 			"%s is more than the service's limit of %s: it refuses calls until outlierd has learned its limit",
 			q, documentedLimit)
@@ -155,12 +155,12 @@ var (
 	simulatedLimit  = pace.Quota{Requests: 600, Window: time.Minute}
 )
 
-func (b *builder) data(n *yamltree.Node) {
+func (b *builder) readData(n *yamltree.Node) {
 	folder := n.TextOr("data")
 	if override, _ := b.env("OUTLIERD_DATA"); override != "" {
 		folder = override
 	}
-	b.cfg.Data = b.resolve(folder)
+	b.cfg.Data = b.resolvePath(folder)
 	report := func(mistake, value string) {
 		at := cmp.Or(n, b.root)
 		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path %s, got %s", mistake, value),
@@ -177,13 +177,13 @@ func (b *builder) data(n *yamltree.Node) {
 	}
 }
 
-func (b *builder) budget(n *yamltree.Node) {
+func (b *builder) readBudget(n *yamltree.Node) {
 	caps := &b.cfg.Budget
-	caps.PerMonth = credits(n.Get("per_month"))
-	caps.PerDay = credits(n.Get("per_day"))
-	caps.Reserve = credits(n.Get("reserve"))
-	caps.ConfirmOver = credits(n.Get("confirm_over"))
-	caps.ByHand = credits(n.Get("by_hand"))
+	caps.PerMonth = readCredits(n.Get("per_month"))
+	caps.PerDay = readCredits(n.Get("per_day"))
+	caps.Reserve = readCredits(n.Get("reserve"))
+	caps.ConfirmOver = readCredits(n.Get("confirm_over"))
+	caps.ByHand = readCredits(n.Get("by_hand"))
 	atMost(n.Get("by_hand"), caps.PerMonth, "per_month")
 	caps.Pace = n.Get("pace").TextOr("")
 	caps.Renews = 1
@@ -192,17 +192,17 @@ func (b *builder) budget(n *yamltree.Node) {
 	}
 	reserve := n.Get("reserve")
 	switch {
-	case caps.Reserve != nil && n.Get("per_month") == nil && !b.paid():
+	case caps.Reserve != nil && n.Get("per_month") == nil && !b.isPaid():
 		reserve.Refuse("needs budget.per_month, which is missing")
 	case caps.Reserve != nil && caps.PerMonth != nil && *caps.Reserve >= *caps.PerMonth:
 		reserve.Refuse("must be less than per_month, got %s", reserve.Shown())
 	}
 }
 
-// paid reports whether the service charges money.
-func (b *builder) paid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service.Simulated() }
+// isPaid reports whether the service charges money.
+func (b *builder) isPaid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service.Simulated() }
 
-func (b *builder) sinks(n *yamltree.Node) {
+func (b *builder) readSinks(n *yamltree.Node) {
 	if n == nil {
 		b.cfg.Sinks = []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: parquetFolder}}
 		return
@@ -225,9 +225,9 @@ func (b *builder) sinks(n *yamltree.Node) {
 			item.Refuse("is empty, must be a mapping with duckdb, parquet or iceberg")
 		case len(kinds) == 0:
 		case kinds[0] == SinkIceberg:
-			b.lake(item.Get(SinkIceberg))
+			b.readLake(item.Get(SinkIceberg))
 		default:
-			b.sink(item.Get(kinds[0]), kinds[0])
+			b.readSink(item.Get(kinds[0]), kinds[0])
 		}
 	}
 }
@@ -247,8 +247,8 @@ func BucketAddress(text string) string {
 	return strings.TrimSuffix(text, "/")
 }
 
-// sink adds a sink whose path is inside the data folder and separate from the others.
-func (b *builder) sink(n *yamltree.Node, kind string) {
+// readSink adds a sink whose path is inside the data folder and separate from the others.
+func (b *builder) readSink(n *yamltree.Node, kind string) {
 	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return
 	}
@@ -307,8 +307,8 @@ func (b *builder) sink(n *yamltree.Node, kind string) {
 	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: kind, Path: path, Bucket: bucket})
 }
 
-// lake adds a sink of Iceberg tables. Mistakes do not quote an address, which may contain a password.
-func (b *builder) lake(n *yamltree.Node) {
+// readLake adds a sink of Iceberg tables. Mistakes do not quote an address, which may contain a password.
+func (b *builder) readLake(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
@@ -331,7 +331,7 @@ func (b *builder) lake(n *yamltree.Node) {
 	case lake.Catalog == "": // refused by the schema
 		return
 	case !isAddress:
-		lake.Catalog = b.absolute(catalog, lake.Catalog)
+		lake.Catalog = b.absolutePath(catalog, lake.Catalog)
 	case !isREST && kind != "postgres" && kind != "postgresql":
 		catalog.Refuse("must be the path of a SQLite file, or begin with postgres://, https:// or http://")
 	case unread != nil || rest == "" || u.Host == "":
@@ -353,7 +353,7 @@ func (b *builder) lake(n *yamltree.Node) {
 	case strings.Contains(lake.Warehouse, "://"):
 		warehouse.Refuse("must be a folder, or a bucket as in s3://bucket/prefix")
 	default:
-		lake.Warehouse = b.absolute(warehouse, lake.Warehouse)
+		lake.Warehouse = b.absolutePath(warehouse, lake.Warehouse)
 	}
 	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: SinkIceberg, Lake: lake})
 }
@@ -373,16 +373,16 @@ const (
 	tildeHint    = "write the whole path, or ${HOME} in place of ~"
 )
 
-// absolute returns a path of the file, which n is or has, as an absolute path.
-func (b *builder) absolute(n *yamltree.Node, path string) string {
+// absolutePath returns a path of the file, which n is or has, as an absolute path.
+func (b *builder) absolutePath(n *yamltree.Node, path string) string {
 	if strings.HasPrefix(path, "~") {
 		n.RefuseWithHint(tildeHint, tildeMistake, n.Shown())
 	}
-	return b.resolve(path)
+	return b.resolvePath(path)
 }
 
-// resolve returns a path relative to the folder of the job file as an absolute path.
-func (b *builder) resolve(path string) string {
+// resolvePath returns a path relative to the folder of the job file as an absolute path.
+func (b *builder) resolvePath(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
@@ -400,8 +400,8 @@ func CheckCredits(n int64) error {
 	return nil
 }
 
-// credits returns an amount, or nil if n has none.
-func credits(n *yamltree.Node) *outlier.Credits {
+// readCredits returns an amount, or nil if n has none.
+func readCredits(n *yamltree.Node) *outlier.Credits {
 	if !n.Has(yamltree.Whole) {
 		return nil
 	}
@@ -412,8 +412,8 @@ func credits(n *yamltree.Node) *outlier.Credits {
 	return new(outlier.Credits(v))
 }
 
-// duration returns the duration in n, or 0 if it has none.
-func duration(n *yamltree.Node) time.Duration {
+// readDuration returns the duration in n, or 0 if it has none.
+func readDuration(n *yamltree.Node) time.Duration {
 	if !n.Has(yamltree.Text) {
 		return 0
 	}

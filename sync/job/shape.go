@@ -23,8 +23,8 @@ var schemaText []byte
 //go:embed example.yaml
 var exampleText []byte
 
-// shape checks a tree against the schema, or against one part of it.
-func shape(root *yamltree.Node, s *yamltree.Schema) {
+// checkShape checks a tree against the schema, or against one part of it.
+func checkShape(root *yamltree.Node, s *yamltree.Schema) {
 	s.Check(root, yamltree.Advice{Unknown: adviseOnKey, Value: adviseOnValue})
 }
 
@@ -44,7 +44,7 @@ func adviseOnValue(n *yamltree.Node, wants string) string {
 
 // adviseOnKey returns the remedy for an unknown key: where it belongs, or a key with a similar spelling.
 func adviseOnKey(n *yamltree.Node, key string, s *yamltree.Schema) string {
-	if advice := elsewhere(n, key, s); advice != "" {
+	if advice := adviseNested(n, key, s); advice != "" {
 		return advice
 	}
 	known := s.Keys()
@@ -55,9 +55,9 @@ func adviseOnKey(n *yamltree.Node, key string, s *yamltree.Schema) string {
 	return advice
 }
 
-// elsewhere returns where a key belongs that was found in n, which s describes: nested deeper, or in the job
+// adviseNested returns where a key belongs that was found in n, which s describes: nested deeper, or in the job
 // around it.
-func elsewhere(n *yamltree.Node, key string, s *yamltree.Schema) string {
+func adviseNested(n *yamltree.Node, key string, s *yamltree.Schema) string {
 	for _, deeper := range []struct {
 		part   *yamltree.Schema
 		advice string
@@ -67,40 +67,40 @@ func elsewhere(n *yamltree.Node, key string, s *yamltree.Schema) string {
 		{s.Get("read"), "it belongs under read"},
 		{s.Get("read").Get("where"), "filters belong under read.where"},
 	} {
-		if has(deeper.part, key) {
+		if hasKey(deeper.part, key) {
 			return deeper.advice
 		}
 	}
 	switch {
-	case has(s, string(VerbSearch)) && has(s, "stop_after"):
-		return below(n, key)
-	case has(s, "top_per_item") && key == "where":
+	case hasKey(s, string(VerbSearch)) && hasKey(s, "stop_after"):
+		return adviseVerb(n, key)
+	case hasKey(s, "top_per_item") && key == "where":
 		return "it belongs directly under enrich, for all that is fetched"
-	case has(s, "stop_when"), has(s, "read"), has(s, "fetch") && key != "enrich":
-		if has(oneOff(), key) {
+	case hasKey(s, "stop_when"), hasKey(s, "read"), hasKey(s, "fetch") && key != "enrich":
+		if hasKey(oneOff(), key) {
 			return "it belongs directly under the job"
 		}
 	}
 	return ""
 }
 
-// below returns where a key belongs that was found in a job and is a key of its verb.
-func below(job *yamltree.Node, key string) string {
+// adviseVerb returns where a key belongs that was found in a job and is a key of its verb.
+func adviseVerb(job *yamltree.Node, key string) string {
 	for _, e := range job.Entries {
 		switch verb := e.Key.Text; {
 		case !isVerb(verb):
-		case has(oneOff().Get(verb), key):
+		case hasKey(oneOff().Get(verb), key):
 			return "it belongs under " + verb
-		case verb == string(VerbScan) && has(oneOff().Get(verb).Get("read"), key):
+		case verb == string(VerbScan) && hasKey(oneOff().Get(verb).Get("read"), key):
 			return "it belongs under scan.read"
 		default:
 			return ""
 		}
 	}
-	if has(oneOff().Get(string(VerbSearch)), key) {
+	if hasKey(oneOff().Get(string(VerbSearch)), key) {
 		return "it belongs under what the job does, such as search"
 	}
 	return ""
 }
 
-func has(s *yamltree.Schema, key string) bool { return slices.Contains(s.Keys(), key) }
+func hasKey(s *yamltree.Schema, key string) bool { return slices.Contains(s.Keys(), key) }

@@ -49,9 +49,9 @@ func sameWords(t *testing.T, name string, enum any, want []string) {
 func TestTheSchemaHasTheWordsOfTheInterface(t *testing.T) {
 	sorts := func(op outlier.Operation) (want []string) {
 		for _, by := range sortsOf(op) {
-			want = append(want, snake(by), snake(by)+" desc", snake(by)+" asc")
-			if camel(snake(by)) != by {
-				t.Errorf("%s becomes %s and back %s", by, snake(by), camel(snake(by)))
+			want = append(want, snakeCase(by), snakeCase(by)+" desc", snakeCase(by)+" asc")
+			if camelCase(snakeCase(by)) != by {
+				t.Errorf("%s becomes %s and back %s", by, snakeCase(by), camelCase(snakeCase(by)))
 			}
 		}
 		return want
@@ -134,7 +134,7 @@ func TestTheSchemaHasTheParametersOfEveryVerb(t *testing.T) {
 	} {
 		keys, filters := properties(t, c.verb), properties(t, c.where)
 		for _, f := range (&template{Op: c.op}).fields() {
-			name := first(named[f.Name], snake(f.Name))
+			name := first(named[f.Name], snakeCase(f.Name))
 			if keys[name] == nil && filters[name] == nil {
 				t.Errorf("%s cannot be given %s", c.verb, f.Name)
 			}

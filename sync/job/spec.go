@@ -166,7 +166,7 @@ func (s *Spec) SQL() []Query {
 		add(loop.Source, "")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ask.From)) {
-		add(s.ask.From[name], s.ask.column(name))
+		add(s.ask.From[name], s.ask.sqlColumn(name))
 	}
 	return all
 }
@@ -190,13 +190,13 @@ var strengths = []string{"views", "zScore", "averageViewsRatio", "revenue", "rpm
 // StrongestAgain returns the order of a search for the strongest hits of a window that overlaps with that of the run
 // before: it buys the same hits again. It returns "" for other jobs.
 func (c *Config) StrongestAgain(spec *Spec) string {
-	between := c.ScheduledBy(spec).shortest()
+	between := c.ScheduledBy(spec).shortestInterval()
 	overlaps := spec.ask.Window.Since || between > 0 && spec.ask.Window.Last > between
-	by := spec.ask.sorted()
+	by := spec.ask.requestedSort()
 	if spec.Verb != VerbSearch || !overlaps || by.Ascending || !slices.Contains(strengths, by.By) {
 		return ""
 	}
-	return snake(by.By) + " desc"
+	return snakeCase(by.By) + " desc"
 }
 
 // Settings returns the job in the words of the file; see [Known].

@@ -40,9 +40,9 @@ func (t *template) fields() []outlier.Param {
 	return t.Op.Params()
 }
 
-// parser returns the function that parses an id in the named parameter, for which people may give an
+// parserOf returns the function that parses an id in the named parameter, for which people may give an
 // address; nil for other parameters.
-func (t *template) parser(name string) func(string) (string, error) {
+func (t *template) parserOf(name string) func(string) (string, error) {
 	switch {
 	case name == "videoId", name == "thumbnailVideoId", name == ids && t.Op == outlier.OpDetails:
 		return outlier.ParseVideoID
@@ -59,10 +59,10 @@ func (t *template) namesChannels(name string) bool {
 		name == "query" && t.Params.Get("findBy") == outlier.FindByChannels
 }
 
-// accept returns a text in the form in which the named parameter is sent, or the interface's objection to
+// acceptText returns a text in the form in which the named parameter is sent, or the interface's objection to
 // it.
-func (t *template) accept(name, text string) (string, error) {
-	if parse := t.parser(name); parse != nil {
+func (t *template) acceptText(name, text string) (string, error) {
+	if parse := t.parserOf(name); parse != nil {
 		return parse(text)
 	}
 	switch at := strings.IndexFunc(text, unicode.IsControl); {
@@ -87,8 +87,8 @@ func (t *template) accept(name, text string) (string, error) {
 	return text, nil
 }
 
-// column returns the SQL column with the values of the named parameter.
-func (t *template) column(name string) string {
+// sqlColumn returns the SQL column with the values of the named parameter.
+func (t *template) sqlColumn(name string) string {
 	switch {
 	case name == "query" && t.Params.Get("findBy") != outlier.FindByChannels:
 		return ""
@@ -100,9 +100,9 @@ func (t *template) column(name string) string {
 	return "channel_id"
 }
 
-// asks reports whether params request something specific. A search whose SQL returned nothing would
+// asksAnything reports whether params request something specific. A search whose SQL returned nothing would
 // otherwise search for everything, and be paid for.
-func (t *template) asks(params url.Values) bool {
+func (t *template) asksAnything(params url.Values) bool {
 	has := false // the job has a subject, though it may be empty now
 	for _, name := range t.Op.Subjects() {
 		_, given := t.From[name]

@@ -12,8 +12,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// verb finds the verb of a job, which must have exactly one.
-func (b *builder) verb(spec *Spec, job *yamltree.Node) *yamltree.Node {
+// readVerb finds the verb of a job, which must have exactly one.
+func (b *builder) readVerb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 	var found *yamltree.Node
 	for _, e := range job.Entries {
 		switch {
@@ -44,13 +44,13 @@ var verbs = []struct {
 	verb Verb
 	read func(*asker, *Spec, *yamltree.Node)
 }{
-	{VerbSearch, (*asker).search},
-	{VerbRelated, (*asker).related},
-	{VerbScan, (*asker).scan},
-	{VerbChannels, (*asker).channels},
-	{VerbVideos, (*asker).videos},
+	{VerbSearch, (*asker).readSearch},
+	{VerbRelated, (*asker).readRelated},
+	{VerbScan, (*asker).readScan},
+	{VerbChannels, (*asker).readChannels},
+	{VerbVideos, (*asker).readVideos},
 	{VerbFindChannels, (*asker).findChannels},
-	{VerbTrendingFormats, (*asker).trending},
+	{VerbTrendingFormats, (*asker).readTrending},
 }
 
 func verbNames() (names []string) {
@@ -72,9 +72,9 @@ func hasUnknownKey(n *yamltree.Node) bool {
 	return false
 }
 
-// asks reads the request of the verb.
-func (b *builder) asks(spec *Spec, job, n *yamltree.Node) {
-	a := asker{b: b, loops: b.loops(job)}
+// readAsks reads the request of the verb.
+func (b *builder) readAsks(spec *Spec, job, n *yamltree.Node) {
+	a := asker{b: b, loops: b.readLoops(job)}
 	for _, v := range verbs {
 		if v.verb == spec.Verb {
 			v.read(&a, spec, n)
@@ -83,38 +83,38 @@ func (b *builder) asks(spec *Spec, job, n *yamltree.Node) {
 	spec.ask = *a.ask
 	for _, l := range a.loops {
 		spec.Loops = append(spec.Loops, l.Loop)
-		if !l.used && !mentions(n, l.Name) {
+		if !l.used && !mentionsName(n, l.Name) {
 			at := job.Get("for_each").Get(l.Name).Head()
 			at.Refuse("%s does not use ${%s}, so all values would make the same request", spec.Verb, l.Name)
 		}
 	}
 }
 
-// mentions reports whether a template below n contains the name, even in an invalid place.
-func mentions(n *yamltree.Node, name string) bool {
+// mentionsName reports whether a template below n contains the name, even in an invalid place.
+func mentionsName(n *yamltree.Node, name string) bool {
 	for child := range n.Children() {
-		if slices.Contains(child.Names, name) || mentions(child, name) {
+		if slices.Contains(child.Names, name) || mentionsName(child, name) {
 			return true
 		}
 	}
 	return false
 }
 
-func (a *asker) search(spec *Spec, n *yamltree.Node) {
+func (a *asker) readSearch(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpSearch)
-	a.hits(spec, n)
+	a.readHits(spec, n)
 }
 
-func (a *asker) related(spec *Spec, n *yamltree.Node) {
+func (a *asker) readRelated(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpRelated)
-	spec.SeedsFresh = cmp.Or(duration(n.Get("refresh_after")), defaultSeeds)
+	spec.SeedsFresh = cmp.Or(readDuration(n.Get("refresh_after")), defaultSeeds)
 	// The service would answer a related search without a seed with arbitrary results, and charge for
 	// them.
-	given := func(name string) bool { return n.Get(snake(name)) != nil }
+	given := func(name string) bool { return n.Get(snakeCase(name)) != nil }
 	if !slices.ContainsFunc(a.ask.Op.Subjects(), given) {
 		n.Head().Refuse("must have at least one of title, video_id, thumbnail_video_id and related_channel_id")
 	}
-	a.hits(spec, n)
+	a.readHits(spec, n)
 }
 
 // findChannels reads a search for channels: by a query, or for those related to given ones, for which the
@@ -123,7 +123,7 @@ func (a *asker) findChannels(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpFindChannels)
 	to := n.Get("related_to")
 	if to == nil {
-		a.hits(spec, n)
+		a.readHits(spec, n)
 		return
 	}
 	a.ask = a.b.newTemplate(outlier.OpFindRelatedChannels)
@@ -133,29 +133,29 @@ func (a *asker) findChannels(spec *Spec, n *yamltree.Node) {
 			other.Wrong = true
 		}
 	}
-	if texts := a.texts("relatedChannelId", to); len(texts) > 0 {
+	if texts := a.readTexts("relatedChannelId", to); len(texts) > 0 {
 		a.ask.Params["relatedChannelId"] = texts
 	}
-	a.hits(spec, n)
+	a.readHits(spec, n)
 }
 
-// hits reads what all verbs have in common that search for hits.
-func (a *asker) hits(spec *Spec, n *yamltree.Node) {
-	a.fields(n, n.Get("where"))
-	a.order(n.Get("sort"))
-	a.paging(spec, n, 1)
+// readHits reads what all verbs have in common that search for hits.
+func (a *asker) readHits(spec *Spec, n *yamltree.Node) {
+	a.readFields(n, n.Get("where"))
+	a.readOrder(n.Get("sort"))
+	a.readPaging(spec, n, 1)
 }
 
-// order reads the order of the hits.
-func (a *asker) order(n *yamltree.Node) {
+// readOrder reads the order of the hits.
+func (a *asker) readOrder(n *yamltree.Node) {
 	if by, ok := readSort(n); ok {
 		a.ask.Params.Set("sortBy", by.By)
 		a.ask.Params.Set("sortOrder", by.order())
 	}
 }
 
-// paging reads the maximum number of pages, and when to stop before that.
-func (a *asker) paging(spec *Spec, n *yamltree.Node, otherwise int) {
+// readPaging reads the maximum number of pages, and when to stop before that.
+func (a *asker) readPaging(spec *Spec, n *yamltree.Node, otherwise int) {
 	spec.Pages = otherwise
 	switch pages := n.Get("pages"); {
 	case pages.Has(yamltree.Whole):
@@ -174,8 +174,8 @@ func (a *asker) paging(spec *Spec, n *yamltree.Node, otherwise int) {
 	spec.NewBelow = share
 }
 
-// scan reads what to scan for, how to wait for the scan, and how to read it.
-func (a *asker) scan(spec *Spec, n *yamltree.Node) {
+// readScan reads what to scan for, how to wait for the scan, and how to read it.
+func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpStartScan)
 	mode := n.Get("mode").TextOr(outlier.ModeFast)
 	a.ask.Params = url.Values{"findBy": {outlier.FindByQuery}, "mode": {mode}}
@@ -190,17 +190,17 @@ func (a *asker) scan(spec *Spec, n *yamltree.Node) {
 		n.Head().Refuse("must have query or channel_id")
 	}
 	if query != nil {
-		if texts := a.texts("query", query); len(texts) > 0 {
+		if texts := a.readTexts("query", query); len(texts) > 0 {
 			a.ask.Params["query"] = texts
 		}
 	}
 	spec.Scan = &Scan{Mode: mode, PollMin: time.Minute, PollMax: 10 * time.Minute}
-	spec.Scan.Deadline = cmp.Or(duration(n.Get("deadline")), defaultDeadline)
-	a.poll(spec.Scan, n.Get("poll"))
-	a.reading(spec, n.Get("read"))
+	spec.Scan.Deadline = cmp.Or(readDuration(n.Get("deadline")), defaultDeadline)
+	a.readPoll(spec.Scan, n.Get("poll"))
+	a.readReading(spec, n.Get("read"))
 }
 
-func (a *asker) poll(scan *Scan, n *yamltree.Node) {
+func (a *asker) readPoll(scan *Scan, n *yamltree.Node) {
 	if !n.Has(yamltree.Text) {
 		return
 	}
@@ -212,33 +212,33 @@ func (a *asker) poll(scan *Scan, n *yamltree.Node) {
 	scan.PollMin, scan.PollMax = first, most
 }
 
-// reading reads the search of a scan's results. It may use the names of the scan's for_each.
-func (a *asker) reading(spec *Spec, n *yamltree.Node) {
+// readReading reads the search of a scan's results. It may use the names of the scan's for_each.
+func (a *asker) readReading(spec *Spec, n *yamltree.Node) {
 	scan := a.ask
 	a.ask = a.b.newTemplate(outlier.OpSearch)
-	a.fields(nil, n.Get("where"))
-	a.order(n.Get("sort"))
-	a.paging(spec, n, defaultReading)
+	a.readFields(nil, n.Get("where"))
+	a.readOrder(n.Get("sort"))
+	a.readPaging(spec, n, defaultReading)
 	if a.ask.Params.Has("referenceId") {
-		a.b.merge(n.Get("where"))["reference_id"].Refuse("must not be set: the id of the scan itself is used")
+		a.b.mergeFilters(n.Get("where"))["reference_id"].Refuse("must not be set: the id of the scan itself is used")
 	}
 	scan.Read, a.ask = a.ask, scan
 }
 
-func (a *asker) channels(spec *Spec, n *yamltree.Node) {
-	a.data(spec, n, outlier.OpChannelVideos, outlier.OpChannelShorts)
+func (a *asker) readChannels(spec *Spec, n *yamltree.Node) {
+	a.readData(spec, n, outlier.OpChannelVideos, outlier.OpChannelShorts)
 }
 
-func (a *asker) videos(spec *Spec, n *yamltree.Node) { a.data(spec, n, outlier.OpDetails) }
+func (a *asker) readVideos(spec *Spec, n *yamltree.Node) { a.readData(spec, n, outlier.OpDetails) }
 
-// data reads the ids of channels or videos, and what to fetch for each of them, by default ops. The first
+// readData reads the ids of channels or videos, and what to fetch for each of them, by default ops. The first
 // of ops determines the kind of the ids.
-func (a *asker) data(spec *Spec, n *yamltree.Node, ops ...outlier.Operation) {
+func (a *asker) readData(spec *Spec, n *yamltree.Node, ops ...outlier.Operation) {
 	a.ask = a.b.newTemplate(ops[0])
 	if id := n.Get("id"); id != nil {
-		a.ask.Params[ids] = a.texts(ids, id)
+		a.ask.Params[ids] = a.readTexts(ids, id)
 	}
-	fresh := duration(n.Get("refresh_after"))
+	fresh := readDuration(n.Get("refresh_after"))
 	if fetch := n.Get("fetch").Members(); len(fetch) > 0 {
 		ops = nil
 		for _, f := range fetch {
@@ -253,8 +253,8 @@ func (a *asker) data(spec *Spec, n *yamltree.Node, ops ...outlier.Operation) {
 	}
 }
 
-// trending reads undocumented parameters, by their names on the wire.
-func (a *asker) trending(spec *Spec, n *yamltree.Node) {
+// readTrending reads undocumented parameters, by their names on the wire.
+func (a *asker) readTrending(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpTrendingFormats)
 	spec.Pages = 1
 	for _, e := range n.Entries {
@@ -264,7 +264,7 @@ func (a *asker) trending(spec *Spec, n *yamltree.Node) {
 			continue
 		}
 		for _, member := range e.Value.Scalars() {
-			a.ask.Params[name] = append(a.ask.Params[name], a.patterns(name, member, "")...)
+			a.ask.Params[name] = append(a.ask.Params[name], a.readPatterns(name, member, "")...)
 		}
 	}
 }

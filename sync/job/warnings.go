@@ -20,7 +20,7 @@ func (b *builder) warnRefreshAfter() {
 		if len(spec.Fetch) == 0 || n == nil || n.Wrong {
 			continue
 		}
-		between := b.cfg.ScheduledBy(spec).shortest()
+		between := b.cfg.ScheduledBy(spec).shortestInterval()
 		if between > 0 && spec.Fetch[0].RefreshAfter >= between {
 			n.Warn("remove it to fetch everything in each run, or write less than "+Duration(between).String(),
 				"%s is not shorter than the %s between two runs, so some runs have nothing to fetch",
@@ -29,9 +29,9 @@ func (b *builder) warnRefreshAfter() {
 	}
 }
 
-// shortest returns the shortest time between two due times of a job's own schedule, apart from clock
+// shortestInterval returns the shortest time between two due times of a job's own schedule, apart from clock
 // changes; 0 if it has none. It examines a few hundred due times.
-func (s *Spec) shortest() (least time.Duration) {
+func (s *Spec) shortestInterval() (least time.Duration) {
 	begin := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	last := s.Next(begin, time.UTC)
 	for range 500 {
@@ -58,7 +58,7 @@ func (b *builder) warnLongJitter() {
 		if n == nil || spec.Jitter == 0 {
 			continue
 		}
-		if between := spec.shortest(); between > 0 && spec.Jitter > between {
+		if between := spec.shortestInterval(); between > 0 && spec.Jitter > between {
 			n.Warn("write at most "+Duration(between).String(),
 				"%s is longer than the %s between two runs; a run never starts later than the next one is due",
 				n.Shown(), Duration(between))
@@ -147,7 +147,7 @@ func (c *Config) cheapestMonth() (days [MonthDays]outlier.Credits) {
 // cheapest returns the minimum cost of a run of the job that finds anything to request: the sum over the
 // combinations in the file, unless its cap ends it earlier.
 func (s *Spec) cheapest(prices outlier.Prices) outlier.Credits {
-	price := s.least(prices)
+	price := s.leastCost(prices)
 	for _, l := range s.Loops {
 		price *= outlier.Credits(max(len(l.Source.Values), 1))
 	}

@@ -11,8 +11,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// snake returns the file's name of a parameter of the interface: view_count for viewCount.
-func snake(name string) string {
+// snakeCase returns the file's name of a parameter of the interface: view_count for viewCount.
+func snakeCase(name string) string {
 	var b strings.Builder
 	for _, r := range name {
 		if unicode.IsUpper(r) {
@@ -23,8 +23,8 @@ func snake(name string) string {
 	return b.String()
 }
 
-// camel returns the interface's name of a parameter of the file: viewCount for view_count.
-func camel(name string) string {
+// camelCase returns the interface's name of a parameter of the file: viewCount for view_count.
+func camelCase(name string) string {
 	first, rest, _ := strings.Cut(name, "_")
 	for part := range strings.SplitSeq(rest, "_") {
 		if part != "" {
@@ -39,14 +39,14 @@ func camel(name string) string {
 func Filters(op outlier.Operation) (keys []string) {
 	for _, f := range (&template{Op: op}).fields() {
 		if f.Role == outlier.Filter {
-			keys = append(keys, snake(f.Name))
+			keys = append(keys, snakeCase(f.Name))
 		}
 	}
 	return keys
 }
 
-// filters stores the named filters and checks them, even unused ones.
-func (b *builder) filters(n *yamltree.Node) {
+// readFilters stores the named filters and checks them, even unused ones.
+func (b *builder) readFilters(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
@@ -55,14 +55,14 @@ func (b *builder) filters(n *yamltree.Node) {
 	}
 	for _, e := range n.Entries {
 		a := asker{b: b, ask: b.newTemplate(outlier.OpSearch), free: true}
-		a.fields(nil, e.Value)
+		a.readFields(nil, e.Value)
 	}
 }
 
-// merge returns the result of a where: the filters in `use`, of which later ones override earlier ones,
+// mergeFilters returns the result of a where: the filters in `use`, of which later ones override earlier ones,
 // overridden by the where's own keys. ~ removes a key of `use`. The result is cached, because filters
 // that use each other twice would double the work at every level.
-func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {
+func (b *builder) mergeFilters(n *yamltree.Node) map[string]*yamltree.Node {
 	if !n.Has(yamltree.Mapping) {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {
 	}
 	values := map[string]*yamltree.Node{}
 	for _, name := range n.Get("use").Members() {
-		maps.Copy(values, b.used(name))
+		maps.Copy(values, b.usedFilter(name))
 	}
 	for _, e := range n.Entries {
 		switch {
@@ -88,8 +88,8 @@ func (b *builder) merge(n *yamltree.Node) map[string]*yamltree.Node {
 	return values
 }
 
-// used returns the result of the named filter.
-func (b *builder) used(name *yamltree.Node) map[string]*yamltree.Node {
+// usedFilter returns the result of the named filter.
+func (b *builder) usedFilter(name *yamltree.Node) map[string]*yamltree.Node {
 	if !name.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (b *builder) used(name *yamltree.Node) map[string]*yamltree.Node {
 	}
 	b.open = append(b.open, name.Text)
 	defer func() { b.open = b.open[:len(b.open)-1] }()
-	return b.merge(filter)
+	return b.mergeFilters(filter)
 }
 
 // asRange returns a number in the form of a range: with the ends that the interface allows.
@@ -130,7 +130,7 @@ func asRange(n *yamltree.Node) string {
 func takesRange(name, text string) bool {
 	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
 		for _, f := range (&template{Op: op}).fields() {
-			if snake(f.Name) == name {
+			if snakeCase(f.Name) == name {
 				params := url.Values{}
 				return readRange(params, f, text) == nil && len(f.Check(params)) == 0
 			}
@@ -170,14 +170,14 @@ func Conditions(params url.Values) (words []string) {
 		value := strings.Join(params[name], ", ")
 		if stem, isTo := strings.CutSuffix(name, "To"); isTo {
 			if !params.Has(stem + "From") {
-				words = append(words, snake(stem)+" .."+value)
+				words = append(words, snakeCase(stem)+" .."+value)
 			}
 			continue
 		}
 		if stem, isFrom := strings.CutSuffix(name, "From"); isFrom {
 			name, value = stem, value+".."+params.Get(stem+"To")
 		}
-		words = append(words, snake(name)+" "+value)
+		words = append(words, snakeCase(name)+" "+value)
 	}
 	return words
 }
@@ -193,7 +193,7 @@ func FiltersAndSort(query outlier.Query) (filters []string, sort string) {
 		}
 	}
 	if by := params.Get("sortBy"); by != "" {
-		sort = strings.TrimSpace(snake(by) + " " + params.Get("sortOrder"))
+		sort = strings.TrimSpace(snakeCase(by) + " " + params.Get("sortOrder"))
 	}
 	return Conditions(rest), sort
 }

@@ -54,7 +54,7 @@ jobs:
 	}
 	for _, f := range outlier.OpSearch.Params()[5:] { // behind query, seed, sortBy, sortOrder and by
 		if !slices.ContainsFunc(f.Names(), want.Has) {
-			t.Errorf("%s is missing in this test", snake(f.Name))
+			t.Errorf("%s is missing in this test", snakeCase(f.Name))
 		}
 	}
 }

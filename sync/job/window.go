@@ -30,7 +30,7 @@ func parseWindow(text string) (window, error) {
 	}
 	w := window{Since: true}
 	for part := range strings.SplitSeq(parts, ",") {
-		if err := w.part(strings.TrimSpace(part)); err != nil && parts != "" {
+		if err := w.parsePart(strings.TrimSpace(part)); err != nil && parts != "" {
 			return window{}, err
 		}
 	}
@@ -38,8 +38,8 @@ func parseWindow(text string) (window, error) {
 	return w, nil
 }
 
-// part parses "overlap 14d" or "first 30d".
-func (w *window) part(text string) error {
+// parsePart parses "overlap 14d" or "first 30d".
+func (w *window) parsePart(text string) error {
 	name, length, _ := strings.Cut(text, " ")
 	into := map[string]*time.Duration{"overlap": &w.Overlap, "first": &w.Last}[name]
 	switch {
@@ -63,19 +63,19 @@ const (
 	defaultFirst   = 30 * day
 )
 
-// begin returns the beginning of the window, at the midnight before, so that a search repeated within a
+// beginAt returns the beginning of the window, at the midnight before, so that a search repeated within a
 // day is the same request, which the service answers from its cache for free (interface, Credit
 // rules 1). last is the last success; zero if there was none.
-func (w window) begin(now, last time.Time) time.Time {
+func (w window) beginAt(now, last time.Time) time.Time {
 	if w.Since && !last.IsZero() {
-		return w.midnight(last, w.Overlap)
+		return w.midnightBefore(last, w.Overlap)
 	}
-	return w.midnight(now, w.Last)
+	return w.midnightBefore(now, w.Last)
 }
 
-// midnight subtracts whole days by the calendar, so that a clock change within the window does not move
+// midnightBefore subtracts whole days by the calendar, so that a clock change within the window does not move
 // its first day.
-func (w window) midnight(from time.Time, back time.Duration) time.Time {
+func (w window) midnightBefore(from time.Time, back time.Duration) time.Time {
 	zone := cmp.Or(w.Zone, time.UTC)
 	year, month, date := from.In(zone).AddDate(0, 0, -int(back/day)).Add(-(back % day)).Date()
 	return clock(time.Date(year, month, date, 0, 0, 0, 0, time.UTC), zone)

@@ -102,9 +102,9 @@ func parseNumber(text string) (float64, error) {
 	return x, nil
 }
 
-// instants returns the parsers of the ends of a range of dates. A date means its first moment as the
+// instantParsers returns the parsers of the ends of a range of dates. A date means its first moment as the
 // beginning and its last second as the end, so both days are included.
-func instants(zone *time.Location) (from, to func(string) (time.Time, error)) {
+func instantParsers(zone *time.Location) (from, to func(string) (time.Time, error)) {
 	from = func(text string) (time.Time, error) { return parseInstant(text, 0, zone) }
 	to = func(text string) (time.Time, error) { return parseInstant(text, 1, zone) }
 	return from, to

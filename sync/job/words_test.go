@@ -51,7 +51,7 @@ func TestDurationsAreReadAsTheyArePrinted(t *testing.T) {
 }
 
 func TestTimesAtTheEndsOfARange(t *testing.T) {
-	from, to := instants(zone(t, "America/Santiago"))
+	from, to := instantParsers(zone(t, "America/Santiago"))
 	for _, c := range []struct {
 		text, first, last string
 	}{

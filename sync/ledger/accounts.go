@@ -13,9 +13,9 @@ import (
 // that one cap applies to all of them.
 const ByHand = "once:"
 
-// account returns the account of a job: the name that the job had when it was first seen. A renamed
+// accountOf returns the account of a job: the name that the job had when it was first seen. A renamed
 // job does not get a fresh budget.
-func account(tx *store.Tx, job string) (string, error) {
+func accountOf(tx *store.Tx, job string) (string, error) {
 	if strings.HasPrefix(job, ByHand) {
 		return ByHand, nil
 	}
@@ -59,7 +59,7 @@ func HandOver(tx *store.Tx, old, new string, takes Former, rename, lastRun int64
 }
 
 func accountAfter(tx *store.Tx, old, new string) (string, error) {
-	own, err := account(tx, new)
+	own, err := accountOf(tx, new)
 	if err != nil {
 		return "", err
 	}
@@ -67,5 +67,5 @@ func accountAfter(tx *store.Tx, old, new string) (string, error) {
 	if err != nil || spent {
 		return own, err
 	}
-	return account(tx, old)
+	return accountOf(tx, old)
 }

@@ -30,7 +30,7 @@ func (l *Ledger) CheckSent(tx *store.Tx) error {
 func (l *Ledger) Audit(tx *store.Tx) (periods int64, err error) {
 	periods, err = store.Value[int64](tx, `SELECT count(*) FROM periods`)
 	if err == nil {
-		err = l.audit(tx, ``)
+		err = l.auditPeriods(tx, ``)
 	}
 	return periods, err
 }
@@ -43,15 +43,15 @@ func (l *Ledger) AuditNewest(tx *store.Tx) error {
 	if err != nil || !some {
 		return err
 	}
-	return l.audit(tx, `WHERE (scope, period) IN (SELECT scope, period FROM (
+	return l.auditPeriods(tx, `WHERE (scope, period) IN (SELECT scope, period FROM (
 		SELECT scope, period FROM periods WHERE ends > (SELECT max(reserved_at) FROM attempts WHERE price > 0)
 		UNION ALL
 		SELECT 'run', run FROM (SELECT run FROM attempts WHERE price > 0 ORDER BY reserved_at DESC
 		LIMIT ?)))`, newest)
 }
 
-// audit checks the rows of period_sums that match a condition.
-func (l *Ledger) audit(tx *store.Tx, where string, args ...any) error {
+// auditPeriods checks the rows of period_sums that match a condition.
+func (l *Ledger) auditPeriods(tx *store.Tx, where string, args ...any) error {
 	var p Period
 	var held, sum int64
 	err := tx.Row(`SELECT scope, period, p.held + p.adjusted, s.held + s.adjusted

@@ -39,11 +39,11 @@ func (b *Balance) Bought() outlier.Credits { return max(0, -b.Adjusted) }
 // day and billing cycle of the time at which it was reserved, by the calendar in force now, not by
 // the one in force then.
 func (l *Ledger) Balance(c Cap) (Balance, error) {
-	return store.Read(l.db, fmt.Sprintf("add up %s", c), func(tx *store.Tx) (Balance, error) { return l.balance(tx, c) })
+	return store.Read(l.db, fmt.Sprintf("add up %s", c), func(tx *store.Tx) (Balance, error) { return l.readBalance(tx, c) })
 }
 
-func (l *Ledger) balance(tx *store.Tx, c Cap) (b Balance, err error) {
-	p, err := l.period(tx, Period{Scope: c.Scope, Key: c.Period})
+func (l *Ledger) readBalance(tx *store.Tx, c Cap) (b Balance, err error) {
+	p, err := l.periodKey(tx, Period{Scope: c.Scope, Key: c.Period})
 	if err != nil {
 		return b, err
 	}
@@ -57,7 +57,7 @@ func (l *Ledger) balance(tx *store.Tx, c Cap) (b Balance, err error) {
 		FROM attempts WHERE price > 0 AND `+where, args...).
 		Scan(&b.Spent, &b.Reserved, &b.Unknown, &b.Scans, &b.Refunded)
 	if err == nil {
-		b.Explained, err = explained(tx, where, args)
+		b.Explained, err = sumExplained(tx, where, args)
 	}
 	if err != nil || c.Scope != ScopeMonth {
 		return b, err
@@ -67,9 +67,9 @@ func (l *Ledger) balance(tx *store.Tx, c Cap) (b Balance, err error) {
 	return b, err
 }
 
-// explained adds up the attempts of unknown outcome that refer to the charged answer of a later
+// sumExplained adds up the attempts of unknown outcome that refer to the charged answer of a later
 // attempt; truncated answers of their own are in the journal as unknown.
-func explained(tx *store.Tx, where string, args []any) (sum outlier.Credits, err error) {
+func sumExplained(tx *store.Tx, where string, args []any) (sum outlier.Credits, err error) {
 	type unknown struct {
 		price    outlier.Credits
 		response int64
@@ -104,7 +104,7 @@ type Adjustment struct {
 func (l *Ledger) Adjustments(cycle string) ([]Adjustment, error) {
 	doing := fmt.Sprintf("list the adjustments of the cycle from %s", cycle)
 	return store.Read(l.db, doing, func(tx *store.Tx) ([]Adjustment, error) {
-		p, err := l.period(tx, Period{Scope: ScopeMonth, Key: cycle})
+		p, err := l.periodKey(tx, Period{Scope: ScopeMonth, Key: cycle})
 		if err != nil {
 			return nil, err
 		}

@@ -33,12 +33,12 @@ type period struct {
 	begins, ends int64  // 0 for a run
 }
 
-// period returns the key and the bounds of a period in the database.
-func (l *Ledger) period(tx *store.Tx, p Period) (period, error) {
+// periodKey returns the key and the bounds of a period in the database.
+func (l *Ledger) periodKey(tx *store.Tx, p Period) (period, error) {
 	known := period{Period: p}
 	if p.Scope == ScopeJobMonth {
 		job, cycle := CutJobCycle(p.Key)
-		account, err := account(tx, job)
+		account, err := accountOf(tx, job)
 		if err != nil {
 			return known, err
 		}

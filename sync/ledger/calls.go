@@ -44,8 +44,8 @@ func (r *callRow) columns() store.Columns {
 	}
 }
 
-// calls reads attempts and what the journal says about their answers.
-func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes map[int64]journal.Note, err error) {
+// readCalls reads attempts and what the journal says about their answers.
+func readCalls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes map[int64]journal.Note, err error) {
 	rows, err = store.Select(tx, (*callRow).columns, `FROM attempts WHERE `+condition+` ORDER BY id`, args...)
 	if err != nil {
 		return nil, nil, err
@@ -64,8 +64,8 @@ func calls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes m
 	return rows, notes, err
 }
 
-// list reads attempts, oldest first, without what the journal says about their answers.
-func (l *Ledger) list(condition string, args ...any) ([]Call, error) {
+// listCalls reads attempts, oldest first, without what the journal says about their answers.
+func (l *Ledger) listCalls(condition string, args ...any) ([]Call, error) {
 	return store.Read(l.db, "list calls", func(tx *store.Tx) (all []Call, err error) {
 		rows, err := store.Select(tx, (*callRow).columns, `FROM attempts WHERE `+condition, args...)
 		for _, r := range rows {
@@ -78,7 +78,7 @@ func (l *Ledger) list(condition string, args ...any) ([]Call, error) {
 // CallsAbout returns the data calls about an id, oldest first.
 func (l *Ledger) CallsAbout(id string) ([]Call, error) {
 	return store.Read(l.db, "look for calls about "+id, func(tx *store.Tx) (all []Call, err error) {
-		rows, _, err := calls(tx, `entity = ?1 AND entity <> ''`, id)
+		rows, _, err := readCalls(tx, `entity = ?1 AND entity <> ''`, id)
 		for _, r := range rows {
 			all = append(all, r.Call)
 		}
@@ -88,7 +88,7 @@ func (l *Ledger) CallsAbout(id string) ([]Call, error) {
 
 // CallsOf returns the calls of a run, oldest first, without what the journal says about their
 // answers.
-func (l *Ledger) CallsOf(run string) ([]Call, error) { return l.list(`run = ? ORDER BY id`, run) }
+func (l *Ledger) CallsOf(run string) ([]Call, error) { return l.listCalls(`run = ? ORDER BY id`, run) }
 
 // LastCall returns the id of the newest attempt, or 0.
 func (l *Ledger) LastCall() (id int64, err error) {
@@ -100,17 +100,17 @@ func (l *Ledger) LastCall() (id int64, err error) {
 // CallsAfter returns at most most attempts after an id, oldest first, without what the journal says
 // about their answers.
 func (l *Ledger) CallsAfter(id int64, most int) ([]Call, error) {
-	return l.list(`id > ? AND op <> '`+adjustment+`' ORDER BY id LIMIT ?`, id, most)
+	return l.listCalls(`id > ? AND op <> '`+adjustment+`' ORDER BY id LIMIT ?`, id, most)
 }
 
 // CallByID returns the attempt with this id, in the form of [Ledger.CallsAfter]; an empty list if
 // there is none.
-func (l *Ledger) CallByID(id int64) ([]Call, error) { return l.list(`id = ?`, id) }
+func (l *Ledger) CallByID(id int64) ([]Call, error) { return l.listCalls(`id = ?`, id) }
 
 // CallsOfPage returns the attempts at a page of a run's step, oldest first. Answers record their
 // page; an attempt whose answer was lost is matched by its parameters.
 func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, err error) {
-	rows, notes, err := calls(tx, `run = ?1 AND step = ?2 AND step > 0`, run, step)
+	rows, notes, err := readCalls(tx, `run = ?1 AND step = ?2 AND step > 0`, run, step)
 	params := map[string]bool{}
 	for i := range rows {
 		note, kept := notes[rows[i].Response]

@@ -123,7 +123,7 @@ func Day(t time.Time, loc *time.Location) string {
 func Days(from, to time.Time, loc *time.Location) (n int) {
 	for ; from.Before(to); n++ {
 		year, month, day := from.In(loc).Date()
-		from = beginning(year, month, day+1, loc)
+		from = beginningOf(year, month, day+1, loc)
 	}
 	return n
 }
@@ -140,22 +140,22 @@ func Cycle(t time.Time, loc *time.Location, day int) string {
 // 1 counts as 1, and one above 31 as 31.
 func CycleBounds(t time.Time, loc *time.Location, day int) (from, to time.Time) {
 	year, month, _ := t.In(loc).Date()
-	from, to = renewal(year, month, loc, day), renewal(year, month+1, loc, day)
+	from, to = renewalIn(year, month, loc, day), renewalIn(year, month+1, loc, day)
 	if t.Before(from) {
-		from, to = renewal(year, month-1, loc, day), from
+		from, to = renewalIn(year, month-1, loc, day), from
 	}
 	return from, to
 }
 
-// renewal returns when a cycle begins in the given month.
-func renewal(year int, month time.Month, loc *time.Location, day int) time.Time {
+// renewalIn returns when a cycle begins in the given month.
+func renewalIn(year int, month time.Month, loc *time.Location, day int) time.Time {
 	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
-	return beginning(year, month, min(max(day, 1), last), loc)
+	return beginningOf(year, month, min(max(day, 1), last), loc)
 }
 
-// beginning returns the first instant of a day. That is not 00:00 if clocks are set forward at
+// beginningOf returns the first instant of a day. That is not 00:00 if clocks are set forward at
 // midnight, and it is the first of two if they are set back to midnight.
-func beginning(year int, month time.Month, day int, loc *time.Location) time.Time {
+func beginningOf(year int, month time.Month, day int, loc *time.Location) time.Time {
 	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
 	date := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
 	if Day(t, loc) < date {
@@ -183,9 +183,9 @@ func (p Period) Bounds(loc *time.Location, renews int) (from, to time.Time, err 
 		return from, to, fmt.Errorf("there is no period %q of the scope %s: %w", p.Key, p.Scope, err)
 	}
 	year, month, day := date.Date()
-	from = beginning(year, month, day, loc)
+	from = beginningOf(year, month, day, loc)
 	if p.Scope == ScopeDay {
-		return from, beginning(year, month, day+1, loc), nil
+		return from, beginningOf(year, month, day+1, loc), nil
 	}
 	from, to = CycleBounds(from, loc, renews)
 	return from, to, nil

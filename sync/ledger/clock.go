@@ -16,7 +16,7 @@ import (
 // agrees. So a single wrong date, for example from one of several servers, changes nothing. A
 // wrong date that comes twice is accepted, and so is the right one after it. That gives no fresh
 // budget either: what was booked in between is then dated in the future, counts as now (see
-// [Ledger.period]), and counts in its own period when that comes.
+// [Ledger.periodKey]), and counts in its own period when that comes.
 //
 // The clock is agreed on once the date of an answer was accepted, or a person has confirmed the
 // local clock. It no longer is if the local clock jumps or the machine has slept, because the time
@@ -36,7 +36,7 @@ type clock struct {
 // than this comes from a wrong clock.
 const Skew = 10 * time.Minute
 
-func near(a, b time.Time) bool { return a.Sub(b).Abs() <= Skew }
+func isNear(a, b time.Time) bool { return a.Sub(b).Abs() <= Skew }
 
 func (c *clock) now() time.Time {
 	if c.at.IsZero() {
@@ -59,18 +59,18 @@ func (l *Ledger) learnDate(date time.Time) {
 	c := l.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	again := !c.doubted.IsZero() && near(date, c.doubted.Add(time.Since(c.doubtedAt)))
-	if !again && !near(date, c.now()) {
+	again := !c.doubted.IsZero() && isNear(date, c.doubted.Add(time.Since(c.doubtedAt)))
+	if !again && !isNear(date, c.now()) {
 		c.doubted, c.doubtedAt = date, time.Now()
 		return
 	}
 	c.set(date, true)
 }
 
-// steady reports whether the local clock agrees with the time that has passed in this process.
-func (c *clock) steady() bool {
+// isSteady reports whether the local clock agrees with the time that has passed in this process.
+func (c *clock) isSteady() bool {
 	now := time.Now()
-	return near(now.Round(0), c.wall.Add(now.Sub(c.at)))
+	return isNear(now.Round(0), c.wall.Add(now.Sub(c.at)))
 }
 
 // ServiceTime returns the service's time, as far as known.
@@ -84,22 +84,22 @@ func (l *Ledger) ServiceTime() time.Time {
 func (l *Ledger) ClockAgreed() bool {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
-	return l.clock.agreed && l.clock.steady()
+	return l.clock.agreed && l.clock.isSteady()
 }
 
 // CertainTime returns the time by which the age of records is measured: a wrong local clock does not age them.
 // If no time was agreed on with the service, it is the time of the last purchase, for which one was. Known is
 // false if there was none.
 func (l *Ledger) CertainTime() (at time.Time, known bool, err error) {
-	at = earlier(time.Now(), l.ServiceTime())
+	at = earlierOf(time.Now(), l.ServiceTime())
 	if l.ClockAgreed() {
 		return at, true, nil
 	}
 	last, err := l.LastPurchase()
-	return earlier(at, last), !last.IsZero(), err
+	return earlierOf(at, last), !last.IsZero(), err
 }
 
-func earlier(a, b time.Time) time.Time {
+func earlierOf(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}

@@ -85,7 +85,7 @@ func (m meter) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt
 		Run: m.p.Run, Job: m.p.Job, Step: m.p.Step, Op: r.Op(), Entity: r.Entity(), Params: r.Params().Encode(),
 		Item: m.p.Item, Page: m.p.Page, RankBase: m.p.RankBase,
 	}}
-	if err := a.reserve(); err != nil {
+	if err := a.reservePrice(); err != nil {
 		return nil, fmt.Errorf("reserve %d credits for %s: %w", r.Price(), r.Op(), err)
 	}
 	return a, nil
@@ -123,7 +123,7 @@ func (a *attempt) Sending() error {
 }
 
 // Settle implements [outlier.Attempt]: it makes the answer, its outcome and what Commit adds
-// durable. While that is not possible, Settle waits without a limit; see [attempt.spool].
+// durable. While that is not possible, Settle waits without a limit; see [attempt.spoolAnswer].
 func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	if a.settled {
 		return errSettled
@@ -131,9 +131,9 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	answer.Waited += a.p.Waited
 	a.learnTime(answer)
 	packed := a.l.journal.Pack(answer)
-	err := a.settle(answer, o, packed)
+	err := a.settleOnce(answer, o, packed)
 	if isLater(err) {
-		err = a.spool(answer, o, packed, err)
+		err = a.spoolAnswer(answer, o, packed, err)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the answer to %s: %w", strings.TrimSpace(string(a.call.Op)+" "+a.call.Entity), err)
@@ -141,11 +141,11 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	return nil
 }
 
-// settle tries once. After an error for which isLater is true nothing has changed.
-func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, packed journal.Packed) error {
+// settleOnce tries once. After an error for which isLater is true nothing has changed.
+func (a *attempt) settleOnce(answer *outlier.Answer, o outlier.Outcome, packed journal.Packed) error {
 	var refused error // the error of Commit
 	err := a.l.db.UpdateWithin(settlePatience, func(tx *store.Tx) error {
-		kept, err := a.record(tx, answer, o, packed)
+		kept, err := a.recordOutcome(tx, answer, o, packed)
 		if err == nil && a.p.Commit != nil {
 			refused = a.p.Commit(tx, kept)
 		}
@@ -154,7 +154,7 @@ func (a *attempt) settle(answer *outlier.Answer, o outlier.Outcome, packed journ
 	if refused != nil && !isLater(err) {
 		// An answer is kept even if it cannot be used.
 		bare := a.l.db.UpdateWithin(settlePatience, func(tx *store.Tx) error {
-			_, err := a.record(tx, answer, o, packed)
+			_, err := a.recordOutcome(tx, answer, o, packed)
 			return err
 		})
 		a.settled = bare == nil
@@ -172,8 +172,8 @@ func (a *attempt) learnTime(answer *outlier.Answer) {
 	a.dateRead = true
 }
 
-// record writes the answer to the journal and its outcome to the ledger.
-func (a *attempt) record(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, packed journal.Packed) (Kept, error) {
+// recordOutcome writes the answer to the journal and its outcome to the ledger.
+func (a *attempt) recordOutcome(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, packed journal.Packed) (Kept, error) {
 	k := Kept{Answer: answer, Outcome: o, Attempt: a.id}
 	var err error
 	if !a.p.TimeOnly && a.worthKeeping(answer, o) {
@@ -187,7 +187,7 @@ func (a *attempt) record(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome
 		"error": errorText(answer.Err), "response": store.Optional(&k.Response),
 	})
 	if err == nil && a.price > 0 && o == outlier.Charged {
-		err = a.explain(tx, k.Response)
+		err = a.explainLost(tx, k.Response)
 	}
 	return k, err
 }
@@ -207,10 +207,10 @@ func (a *attempt) worthKeeping(answer *outlier.Answer, o outlier.Outcome) bool {
 		(answer.Status == http.StatusNotFound || answer.Status == http.StatusBadRequest)
 }
 
-// explain links earlier attempts at the same request whose outcome is unknown to the answer that
+// explainLost links earlier attempts at the same request whose outcome is unknown to the answer that
 // arrived at last. It shows what they may have bought and proves nothing about their price: they
 // remain unknown and counted.
-func (a *attempt) explain(tx *store.Tx, response int64) error {
+func (a *attempt) explainLost(tx *store.Tx, response int64) error {
 	_, err := tx.Exec(`UPDATE attempts SET response = ? WHERE price > 0 AND state = 'unknown'
 		AND response IS NULL
 		AND op = ? AND params = ? AND intent IS NULL`, response, a.call.Op, a.call.Params)

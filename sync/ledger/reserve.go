@@ -25,7 +25,7 @@ type terms struct {
 // terms determines what the attempt is booked under.
 func (a *attempt) terms(tx *store.Tx) (t terms, err error) {
 	t.at = a.l.ServiceTime()
-	if t.account, err = account(tx, a.p.Job); err == nil && a.p.FromHold != 0 {
+	if t.account, err = accountOf(tx, a.p.Job); err == nil && a.p.FromHold != 0 {
 		t.hold, err = holdFor(tx, a.p, a.price)
 	}
 	if err != nil {
@@ -45,12 +45,12 @@ func (a *attempt) terms(tx *store.Tx) (t terms, err error) {
 	return t, nil
 }
 
-// reserve takes the price and the hold from every period that the call counts for, or the price
+// reservePrice takes the price and the hold from every period that the call counts for, or the price
 // from an existing hold. A free call counts for no period.
-func (a *attempt) reserve() error {
+func (a *attempt) reservePrice() error {
 	return a.l.db.Update(func(tx *store.Tx) error {
 		if a.price == 0 && a.p.Hold == 0 {
-			return a.insert(tx, terms{})
+			return a.insertRow(tx, terms{})
 		}
 		t, err := a.terms(tx)
 		if err != nil {
@@ -61,21 +61,21 @@ func (a *attempt) reserve() error {
 				return err
 			}
 		}
-		if err := a.insert(tx, t); err != nil {
-			return a.l.refusal(tx, t.caps, a, 0, err)
+		if err := a.insertRow(tx, t); err != nil {
+			return a.l.explainRefusal(tx, t.caps, a, 0, err)
 		}
 		if a.p.Hold == 0 {
 			return nil
 		}
 		if err := a.setAside(tx, t); err != nil {
-			return a.l.refusal(tx, t.caps, a, a.price, err)
+			return a.l.explainRefusal(tx, t.caps, a, a.price, err)
 		}
 		return nil
 	})
 }
 
-// insert inserts the attempt into the ledger.
-func (a *attempt) insert(tx *store.Tx, t terms) (err error) {
+// insertRow inserts the attempt into the ledger.
+func (a *attempt) insertRow(tx *store.Tx, t terms) (err error) {
 	row := store.Columns{
 		"run": a.p.Run, "job": a.p.Job, "account": t.account, "step": a.p.Step, "op": a.call.Op, "entity": a.call.Entity,
 		"params": a.call.Params, "attempt": a.p.Attempt, "price": a.price, "state": "reserved", "day": t.day,
@@ -109,7 +109,7 @@ func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
 		return err
 	}
 	for _, p := range periods {
-		if err := l.setCap(tx, p, lowest(p, caps)); err != nil {
+		if err := l.setCap(tx, p, lowestCap(p, caps)); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (l *Ledger) cutPeriods(tx *store.Tx, at time.Time) error {
 // setCap sets the cap of one period, nil for none. The database counts what a new period already
 // holds, which may exceed the cap.
 func (l *Ledger) setCap(tx *store.Tx, of Period, most *outlier.Credits) error {
-	p, err := l.period(tx, of)
+	p, err := l.periodKey(tx, of)
 	if err != nil {
 		return err
 	}
@@ -152,8 +152,8 @@ func (l *Ledger) setCap(tx *store.Tx, of Period, most *outlier.Credits) error {
 	return err
 }
 
-// lowest returns the strictest cap on p, or nil.
-func lowest(p Period, caps []Cap) (least *outlier.Credits) {
+// lowestCap returns the strictest cap on p, or nil.
+func lowestCap(p Period, caps []Cap) (least *outlier.Credits) {
 	for _, c := range caps {
 		if most := max(c.Max, 0); c.Scope == p.Scope && c.Period == p.Key && (least == nil || most < *least) {
 			least = &most
@@ -162,14 +162,14 @@ func lowest(p Period, caps []Cap) (least *outlier.Credits) {
 	return least
 }
 
-// refusal returns an [*Exceeded] with the cap that made the database refuse a reservation. booked
+// explainRefusal returns an [*Exceeded] with the cap that made the database refuse a reservation. booked
 // is the part of the reservation that was already booked. Any other error is returned unchanged.
-func (l *Ledger) refusal(tx *store.Tx, caps []Cap, a *attempt, booked outlier.Credits, cause error) error {
+func (l *Ledger) explainRefusal(tx *store.Tx, caps []Cap, a *attempt, booked outlier.Credits, cause error) error {
 	if !store.IsConstraint(cause) {
 		return cause
 	}
 	for _, c := range caps {
-		b, err := l.balance(tx, c)
+		b, err := l.readBalance(tx, c)
 		if err != nil {
 			return errors.Join(cause, err)
 		}
@@ -205,11 +205,11 @@ func (a *attempt) insertJoin(tx *store.Tx, t terms) error {
 	if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
 		return err
 	}
-	if err := a.insert(tx, t); err != nil {
+	if err := a.insertRow(tx, t); err != nil {
 		return err
 	}
 	if err := a.setAside(tx, t); err != nil {
-		return a.l.refusal(tx, t.caps, a, 0, err)
+		return a.l.explainRefusal(tx, t.caps, a, 0, err)
 	}
 	for _, state := range []string{"sending", "charged"} {
 		if _, err := tx.Exec(`UPDATE attempts SET state = ?, settled_at = ? WHERE id = ?`,

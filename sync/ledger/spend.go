@@ -33,14 +33,14 @@ func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
 func (l *Ledger) Counted(c Cap) (outlier.Credits, error) {
 	doing := fmt.Sprintf("look up what counts against %s", c)
 	return store.Read(l.db, doing, func(tx *store.Tx) (held outlier.Credits, err error) {
-		known, err := l.period(tx, Period{Scope: c.Scope, Key: c.Period})
+		known, err := l.periodKey(tx, Period{Scope: c.Scope, Key: c.Period})
 		if err != nil {
 			return 0, err
 		}
 		err = tx.Row(`SELECT held + adjusted FROM periods WHERE scope = ? AND period = ?`,
 			c.Scope, known.Key).Scan(&held)
 		if errors.Is(err, sql.ErrNoRows) {
-			b, err := l.balance(tx, c)
+			b, err := l.readBalance(tx, c)
 			return b.Held(), err
 		}
 		return held, err

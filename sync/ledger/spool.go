@@ -61,9 +61,9 @@ type spooled struct {
 // isLater reports whether an answer can be settled later.
 func isLater(err error) bool { return store.IsLocked(err) || store.IsFull(err) }
 
-// spool saves the answer to a file, and retries settling it until that succeeds, or until the file is
+// spoolAnswer saves the answer to a file, and retries settling it until that succeeds, or until the file is
 // saved and the context of the call has ended. cause is the error of the first try.
-func (a *attempt) spool(answer *outlier.Answer, o outlier.Outcome, packed journal.Packed, cause error) error {
+func (a *attempt) spoolAnswer(answer *outlier.Answer, o outlier.Outcome, packed journal.Packed, cause error) error {
 	path := filepath.Join(a.l.db.Dir(), fmt.Sprintf("%s%d-%d.json", spoolPrefix,
 		answer.ReceivedAt.UnixMicro(), a.id))
 	unsaved := saveSpooled(path, a.spooled(answer, o))
@@ -81,7 +81,7 @@ func (a *attempt) spool(answer *outlier.Answer, o outlier.Outcome, packed journa
 		if store.IsFull(err) {
 			time.Sleep(settlePause)
 		}
-		err = a.settle(answer, o, packed)
+		err = a.settleOnce(answer, o, packed)
 	}
 	if !a.settled {
 		return err
@@ -162,7 +162,7 @@ func (l *Ledger) SettleSpooled(started func(tx *store.Tx, intent int64, answer *
 			}
 			continue
 		}
-		if err := l.db.Update(func(tx *store.Tx) error { return s.settle(tx, l, started) }); err != nil {
+		if err := l.db.Update(func(tx *store.Tx) error { return s.settleSpooled(tx, l, started) }); err != nil {
 			return fmt.Errorf("settle the answer in %s: %w", path, err)
 		}
 		l.db.Log().Info("answer of an earlier process kept", "op", s.Call.Op, "entity", s.Call.Entity, "job", s.Call.Job,
@@ -185,9 +185,9 @@ func readSpooled(path string) (s spooled, err error) {
 	return s, err
 }
 
-// settle does what Settle could not, except for the engine's processing of the answer. It does nothing if
+// settleSpooled does what Settle could not, except for the engine's processing of the answer. It does nothing if
 // the attempt is settled already, as after a kill before its file was removed.
-func (s spooled) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *outlier.Answer) error) error {
+func (s spooled) settleSpooled(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *outlier.Answer) error) error {
 	var intent int64
 	err := tx.Row(`SELECT coalesce(intent, 0) FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`,
 		s.Attempt).Scan(&intent)
@@ -199,7 +199,7 @@ func (s spooled) settle(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, 
 	}
 	a := &attempt{l: l, id: s.Attempt, call: s.Call, price: s.Price}
 	answer := s.answer()
-	kept, err := a.record(tx, answer, s.Outcome, l.journal.Pack(answer))
+	kept, err := a.recordOutcome(tx, answer, s.Outcome, l.journal.Pack(answer))
 	if err != nil {
 		return err
 	}

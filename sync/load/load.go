@@ -80,13 +80,13 @@ type Loader struct {
 // New returns a loader. It reads the marks of the warehouse and of every copy, and disables what does not
 // answer. The loader calls beat for each batch that it writes.
 func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) (*Loader, error) {
-	return open(ctx, store, line, log, beat, false)
+	return openLoader(ctx, store, line, log, beat, false)
 }
 
 // Fill brings the warehouse up to the end of the journal and publishes the copies. A failure ends it with
 // an error, which is not recorded in the state: the warehouse may be a new one, beside the one in use.
 func Fill(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) error {
-	l, err := open(ctx, store, line, log, beat, true)
+	l, err := openLoader(ctx, store, line, log, beat, true)
 	if err == nil {
 		err = l.Load(ctx, true)
 	}
@@ -99,7 +99,7 @@ func Fill(ctx context.Context, store *state.Store, line Line, log *slog.Logger, 
 	return err
 }
 
-func open(
+func openLoader(
 	ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func(), strict bool,
 ) (*Loader, error) {
 	l := &Loader{
@@ -161,14 +161,14 @@ const batchesAfterStop = 2
 // answers that it lacks. [Loader.Problems] returns why.
 func (l *Loader) Load(ctx context.Context, all bool) error {
 	for batches := 0; l.lo >= 0 && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
-		more, err := l.fill()
+		more, err := l.fillBatch()
 		if err != nil {
 			return err
 		}
 		if l.hi == l.lo || !(more || all) {
 			return nil
 		}
-		if err := l.flush(ctx); err != nil {
+		if err := l.flushBatch(ctx); err != nil {
 			return err
 		}
 	}
@@ -179,23 +179,23 @@ func isFull(batch *schema.Decoder) bool {
 	return batch.Bytes() >= batchBytes || batch.Rows() >= batchRows
 }
 
-// fits reports whether an answer may join a batch. Its rows take at least about as much memory as its body, and those of
+// fitsBatch reports whether an answer may join a batch. Its rows take at least about as much memory as its body, and those of
 // a large one ten times as much, so a large answer is loaded alone.
-func fits(batch *schema.Decoder, entry *journal.Entry) bool {
+func fitsBatch(batch *schema.Decoder, entry *journal.Entry) bool {
 	return !isFull(batch) && batch.Bytes()+len(entry.Body) <= batchBytes
 }
 
-// fill decodes journal entries until the batch is full or the journal ends. It reports whether the batch
+// fillBatch decodes journal entries until the batch is full or the journal ends. It reports whether the batch
 // must be written before more can be decoded.
-func (l *Loader) fill() (bool, error) {
+func (l *Loader) fillBatch() (bool, error) {
 	for entry, err := range l.store.Journal.After(l.hi) {
 		if err != nil {
 			return false, fmt.Errorf("read the journal after %d: %w", l.hi, err)
 		}
-		if l.hi > l.lo && !fits(l.decoder, entry) {
+		if l.hi > l.lo && !fitsBatch(l.decoder, entry) {
 			return true, nil
 		}
-		l.decode(entry)
+		l.decodeAnswer(entry)
 		l.hi = entry.ID
 		if isFull(l.decoder) {
 			return true, nil
@@ -208,9 +208,9 @@ func (l *Loader) fill() (bool, error) {
 // be very long.
 const maxErrorLength = 300
 
-// decode adds an answer's rows to the batch. An unreadable answer stays in the journal, quarantined: it
+// decodeAnswer adds an answer's rows to the batch. An unreadable answer stays in the journal, quarantined: it
 // adds no rows, and loading continues.
-func (l *Loader) decode(entry *journal.Entry) {
+func (l *Loader) decodeAnswer(entry *journal.Entry) {
 	source, ok := l.sourceOf(entry)
 	if !ok {
 		return
@@ -220,7 +220,7 @@ func (l *Loader) decode(entry *journal.Entry) {
 			"op", entry.Op, "entity", entry.Entity,
 			"err", excerpt.Runes(cmp.Or(entry.Unreadable, err).Error(), maxErrorLength))
 	}
-	l.count(entry)
+	l.countRows(entry)
 	for _, d := range l.decoder.Drift() {
 		if entry.ID <= l.drifted {
 			continue
@@ -232,9 +232,9 @@ func (l *Loader) decode(entry *journal.Entry) {
 	}
 }
 
-// count adds the number of an answer's rows to that of its run. Answers that are decoded again, for a
+// countRows adds the number of an answer's rows to that of its run. Answers that are decoded again, for a
 // warehouse that is filled again, are not counted again.
-func (l *Loader) count(entry *journal.Entry) {
+func (l *Loader) countRows(entry *journal.Entry) {
 	if entry.ID <= l.counted {
 		return
 	}
@@ -269,24 +269,24 @@ func (l *Loader) noteDrift() error {
 	return nil
 }
 
-// flush writes the batch to the warehouse. A stop does not interrupt it: writing takes little time, and
+// flushBatch writes the batch to the warehouse. A stop does not interrupt it: writing takes little time, and
 // the decoder no longer has the rows.
-func (l *Loader) flush(ctx context.Context) error {
+func (l *Loader) flushBatch(ctx context.Context) error {
 	l.beat()
 	if err := l.noteDrift(); err != nil {
 		return err
 	}
 	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
-	defer release(batch.Parts)
+	defer releaseParts(batch.Parts)
 	if err := l.warehouse.Write(context.WithoutCancel(ctx), batch); err != nil {
 		l.lo, l.hi = -1, -1
-		return l.disable(l.source, fmt.Errorf("write answers %d to %d into the warehouse: %w", batch.Lo+1, batch.Hi, err))
+		return l.disableSink(l.source, fmt.Errorf("write answers %d to %d into the warehouse: %w", batch.Lo+1, batch.Hi, err))
 	}
 	l.source.marks.Answers, l.lo = batch.Hi, batch.Hi
 	return nil
 }
 
-func release(parts []schema.Part) {
+func releaseParts(parts []schema.Part) {
 	for _, part := range parts {
 		part.Release()
 	}
@@ -393,7 +393,7 @@ func (l *Loader) writeOps(ctx context.Context) error {
 		return err
 	}
 	if err := l.warehouse.WriteOps(ctx, opsOf(l.store, changes, marks.Ops)); err != nil {
-		return l.disable(l.source, fmt.Errorf("write the operations tables into the warehouse: %w", err))
+		return l.disableSink(l.source, fmt.Errorf("write the operations tables into the warehouse: %w", err))
 	}
 	marks.Ops = changes.Version
 	return nil
@@ -406,10 +406,10 @@ func (l *Loader) publishTo(ctx context.Context, c *copyState) error {
 		return nil
 	}
 	if err := c.Publish(ctx); err != nil {
-		return l.disable(&c.sinkState, fmt.Errorf("publish sink %s: %w", c.name, err))
+		return l.disableSink(&c.sinkState, fmt.Errorf("publish sink %s: %w", c.name, err))
 	}
 	c.marks = l.source.marks
-	return l.recovered(&c.sinkState)
+	return l.recordRecovery(&c.sinkState)
 }
 
 // publishNew publishes if readers do not find a copy yet, so that they find all tables before the first row.

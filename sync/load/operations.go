@@ -34,7 +34,7 @@ func opsBatches(from *state.Store, changes ops.Changes) iter.Seq2[sinks.OpsBatch
 	return func(yield func(sinks.OpsBatch, error) bool) {
 		var batch sinks.OpsBatch
 		rows := int64(0)
-		defer func() { release(batch.Parts) }()
+		defer func() { releaseParts(batch.Parts) }()
 		for _, table := range schema.OpsTables() {
 			for part, err := range opsParts(from, table, changes) {
 				if err != nil {
@@ -48,7 +48,7 @@ func opsBatches(from *state.Store, changes ops.Changes) iter.Seq2[sinks.OpsBatch
 				if !yield(batch, nil) {
 					return
 				}
-				release(batch.Parts)
+				releaseParts(batch.Parts)
 				batch.Parts, rows = nil, 0
 			}
 		}

@@ -35,8 +35,8 @@ func Project(ctx context.Context, from *state.Store, to int64, into sinks.Wareho
 		if err != nil {
 			return err
 		}
-		if !fits(p.decoder, entry) {
-			if err := p.flush(ctx); err != nil {
+		if !fitsBatch(p.decoder, entry) {
+			if err := p.flushRows(ctx); err != nil {
 				return err
 			}
 		}
@@ -45,7 +45,7 @@ func Project(ctx context.Context, from *state.Store, to int64, into sinks.Wareho
 		}
 		p.hi = entry.ID
 	}
-	return p.flush(ctx)
+	return p.flushRows(ctx)
 }
 
 // withoutGaps yields the answers (lo, to], and ends with a [*GapError] if some are missing.
@@ -78,12 +78,12 @@ type projection struct {
 	at      func(id int64)
 }
 
-func (p *projection) flush(ctx context.Context) error {
+func (p *projection) flushRows(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil || p.hi == p.lo {
 		return err
 	}
 	batch := sinks.Batch{Lo: p.lo, Hi: p.hi, Parts: p.decoder.Take()}
-	defer release(batch.Parts)
+	defer releaseParts(batch.Parts)
 	if err := p.into.Write(ctx, batch); err != nil {
 		return fmt.Errorf("write answers %d to %d into the warehouse: %w", batch.Lo+1, batch.Hi, err)
 	}

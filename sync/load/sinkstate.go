@@ -51,7 +51,7 @@ func (l *Loader) readMarks(ctx context.Context) error {
 		return err
 	}
 	if mark := l.source.marks.Answers; l.source.err == nil && mark < pruned {
-		if err := l.disable(l.source, &PrunedError{Mark: mark, Pruned: pruned}); err != nil {
+		if err := l.disableSink(l.source, &PrunedError{Mark: mark, Pruned: pruned}); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (l *Loader) readMarks(ctx context.Context) error {
 // that was lost.
 func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err error) {
 	if s.marks, err = read(); err != nil {
-		return l.disable(s, fmt.Errorf("read what sink %s holds: %w", s.name, err))
+		return l.disableSink(s, fmt.Errorf("read what sink %s holds: %w", s.name, err))
 	}
 	end, err := l.store.Journal.End()
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err e
 		return err
 	}
 	if lost := restores.LostWith(s.name, s.marks.Ops, s.marks.Answers); lost != nil {
-		return l.disable(s, &LostStateError{Sink: s.name, Mark: s.marks.Answers, Backup: lost.Answers})
+		return l.disableSink(s, &LostStateError{Sink: s.name, Mark: s.marks.Answers, Backup: lost.Answers})
 	}
 	if l.strict || restores.Accepted(s.name) { // a new warehouse says nothing about the one that it is to replace
 		return nil
@@ -121,9 +121,9 @@ func (e *PrunedError) Error() string {
 		"'outlierd rebuild --without-pruned' goes on without these rows", e.Mark, e.Pruned)
 }
 
-// disable disables what failed and sets when it is retried. A retry before that time does not lengthen
+// disableSink disables what failed and sets when it is retried. A retry before that time does not lengthen
 // the back-off.
-func (l *Loader) disable(s *sinkState, err error) error {
+func (l *Loader) disableSink(s *sinkState, err error) error {
 	if l.strict {
 		return err
 	}
@@ -154,8 +154,8 @@ func (l *Loader) noteSink(s *sinkState, err error) {
 	}
 }
 
-// recovered records that a copy was published.
-func (l *Loader) recovered(s *sinkState) error {
+// recordRecovery records that a copy was published.
+func (l *Loader) recordRecovery(s *sinkState) error {
 	for _, s := range []*sinkState{l.source, s} {
 		if s.pause > 0 {
 			s.pause, s.retryAt = 0, time.Time{}
@@ -192,7 +192,7 @@ func (l *Loader) Retry(ctx context.Context, all bool) error {
 		return nil
 	}
 	if l.hi > l.lo {
-		if err := l.flush(ctx); err != nil {
+		if err := l.flushBatch(ctx); err != nil {
 			return err
 		}
 	}
@@ -207,8 +207,8 @@ func (l *Loader) Retry(ctx context.Context, all bool) error {
 	return l.Publish(ctx)
 }
 
-// all returns the state of the warehouse and of the copies.
-func (l *Loader) all() []*sinkState {
+// allSinks returns the state of the warehouse and of the copies.
+func (l *Loader) allSinks() []*sinkState {
 	states := []*sinkState{l.source}
 	for _, c := range l.copies {
 		states = append(states, &c.sinkState)
@@ -218,7 +218,7 @@ func (l *Loader) all() []*sinkState {
 
 // NextRetry returns when something disabled is retried next; zero if nothing is disabled.
 func (l *Loader) NextRetry() (next time.Time) {
-	for _, s := range l.all() {
+	for _, s := range l.allSinks() {
 		if s.err != nil && (next.IsZero() || s.retryAt.Before(next)) {
 			next = s.retryAt
 		}
@@ -254,7 +254,7 @@ func (l *Loader) DownSince() time.Time { return l.downSince }
 
 // Disabled returns how many of the warehouse and the copies are disabled.
 func (l *Loader) Disabled() (n int) {
-	for _, s := range l.all() {
+	for _, s := range l.allSinks() {
 		if s.err != nil {
 			n++
 		}
@@ -275,7 +275,7 @@ func (l *Loader) Problem(name string) error {
 // Problems returns the joined errors of all that is disabled; nil if nothing is.
 func (l *Loader) Problems() error {
 	var errs []error
-	for _, s := range l.all() {
+	for _, s := range l.allSinks() {
 		errs = append(errs, s.err)
 	}
 	return errors.Join(errs...)

@@ -31,7 +31,7 @@ type Alerts struct {
 // that repeats is logged once.
 func (a *Alerts) Evaluate(ctx context.Context) {
 	for _, alert := range a.Watcher.config.Alerts {
-		err := a.evaluate(ctx, alert)
+		err := a.evaluateAlert(ctx, alert)
 		switch {
 		case err == nil:
 			delete(a.failed, alert.Name)
@@ -51,7 +51,7 @@ func (a *Alerts) Evaluate(ctx context.Context) {
 	}
 }
 
-func (a *Alerts) evaluate(ctx context.Context, alert job.Alert) error {
+func (a *Alerts) evaluateAlert(ctx context.Context, alert job.Alert) error {
 	// The line break ends a comment at the end of the SQL.
 	sql := strings.TrimRight(alert.SQL, "; \n\t")
 	texts, err := a.Ask(ctx, "SELECT to_json(found)::VARCHAR AS row FROM (\n"+sql+"\n) AS found")
@@ -66,7 +66,7 @@ func (a *Alerts) evaluate(ctx context.Context, alert job.Alert) error {
 		}
 		rows = append(rows, row)
 	}
-	seen, first, err := a.seen(alert, rows)
+	seen, first, err := a.seenBefore(alert, rows)
 	if err != nil {
 		return err
 	}
@@ -78,19 +78,21 @@ func (a *Alerts) evaluate(ctx context.Context, alert job.Alert) error {
 	if len(fresh) == 0 && !first {
 		return nil
 	}
-	return a.Store.Update(func(tx *store.Tx) error { return a.record(tx, alert, fresh, first) })
+	return a.Store.Update(func(tx *store.Tx) error { return a.recordRows(tx, alert, fresh, first) })
 }
 
-// subject returns the key of an alert's definition in the database.
-func subject(alert job.Alert) string { return "alert/" + alert.Name }
+// alertSubject returns the key of an alert's definition in the database.
+func alertSubject(alert job.Alert) string { return "alert/" + alert.Name }
 
-// definition identifies the SQL and the key of an alert: if either changes, its rows are new.
-func definition(alert job.Alert) string { return idOf(append([]string{alert.SQL}, alert.Key...)...) }
+// hashDefinition identifies the SQL and the key of an alert: if either changes, its rows are new.
+func hashDefinition(alert job.Alert) string {
+	return idOf(append([]string{alert.SQL}, alert.Key...)...)
+}
 
-// seen returns which of an alert's rows were seen before, by the hash of their key. There are none when
+// seenBefore returns which of an alert's rows were seen before, by the hash of their key. There are none when
 // the alert runs for the first time, or after its SQL or its key has changed. The cost depends on the
 // rows of the result, not on the number of rows ever seen.
-func (a *Alerts) seen(alert job.Alert, rows []keyed) (hashes map[string]bool, first bool, err error) {
+func (a *Alerts) seenBefore(alert job.Alert, rows []keyed) (hashes map[string]bool, first bool, err error) {
 	hashes = map[string]bool{}
 	asked := make([]string, 0, len(rows))
 	for _, r := range rows {
@@ -101,8 +103,8 @@ func (a *Alerts) seen(alert job.Alert, rows []keyed) (hashes map[string]bool, fi
 		return nil, false, err
 	}
 	err = a.Store.View(func(tx *store.Tx) error {
-		known, _, err := lastState(tx, subject(alert))
-		if first = known != definition(alert); err != nil || first {
+		known, _, err := lastState(tx, alertSubject(alert))
+		if first = known != hashDefinition(alert); err != nil || first {
 			return err
 		}
 		found, err := store.List(tx, func(h *string) []any { return []any{h} }, seenBefore, alert.Name, string(list))
@@ -118,13 +120,13 @@ func (a *Alerts) seen(alert job.Alert, rows []keyed) (hashes map[string]bool, fi
 const seenBefore = `SELECT r.key FROM json_each(?2) AS asked CROSS JOIN alert_rows AS r
 	ON r.alert = ?1 AND r.key = asked.value`
 
-// record records new rows and, except the first time, puts them in the outbox.
-func (a *Alerts) record(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {
+// recordRows records new rows and, except the first time, puts them in the outbox.
+func (a *Alerts) recordRows(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {
 	if first {
 		if _, err := tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name); err != nil {
 			return err
 		}
-		if err := setState(tx, subject(alert), definition(alert)); err != nil {
+		if err := setState(tx, alertSubject(alert), hashDefinition(alert)); err != nil {
 			return err
 		}
 	}
@@ -141,7 +143,7 @@ func (a *Alerts) record(tx *store.Tx, alert job.Alert, fresh []keyed, first bool
 	var events []Event
 	for some := range slices.Chunk(fresh, MaxRows) {
 		e := Event{Kind: Alert, Alert: alert.Name, Time: tx.Now()}
-		parts := []string{string(Alert), alert.Name, definition(alert)}
+		parts := []string{string(Alert), alert.Name, hashDefinition(alert)}
 		for _, r := range some {
 			parts, e.Rows = append(parts, r.hash), append(e.Rows, r.row)
 		}
@@ -151,7 +153,7 @@ func (a *Alerts) record(tx *store.Tx, alert job.Alert, fresh []keyed, first bool
 		}
 		events = append(events, e)
 	}
-	return a.Watcher.outbox.put(tx, alert.Notify, events...)
+	return a.Watcher.outbox.putEvents(tx, alert.Notify, events...)
 }
 
 // keyed is a row with the hash of its key.
@@ -163,7 +165,7 @@ type keyed struct {
 // readRow reads a row that DuckDB wrote as JSON. Its title is the column title, its link the
 // column link or that of its video.
 func readRow(text string, key []string) (keyed, error) {
-	d := json.NewDecoder(strings.NewReader(notFinite.ReplaceAllStringFunc(text, quoted)))
+	d := json.NewDecoder(strings.NewReader(notFinite.ReplaceAllStringFunc(text, quoteNumber)))
 	d.UseNumber()
 	values := map[string]any{}
 	if err := d.Decode(&values); err != nil {
@@ -200,8 +202,8 @@ func readRow(text string, key []string) (keyed, error) {
 // also matches whole texts, so that the same words within a text are left alone.
 var notFinite = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|NaN|-?Infinity`)
 
-// quoted returns a match of notFinite as JSON: numbers become the texts that `outlierd sql` shows.
-func quoted(match string) string {
+// quoteNumber returns a match of notFinite as JSON: numbers become the texts that `outlierd sql` shows.
+func quoteNumber(match string) string {
 	switch match {
 	case "NaN":
 		return `"nan"`

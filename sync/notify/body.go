@@ -30,15 +30,15 @@ const (
 	maxNtfy    = 1000 // an ntfy server cuts off at 4,096 bytes, and a character has up to four
 )
 
-// write returns the body of a webhook's request.
-func write(t *job.Target, e Event) (message, error) {
+// writeBody returns the body of a webhook's request.
+func writeBody(t *job.Target, e Event) (message, error) {
 	asReport := e.Kind == Report && t.Body == ""
 	switch t.As {
 	case job.AsSlack:
 		if asReport {
 			return jsonMessage(slackBlocks(e), nil)
 		}
-		text, err := chat(t, e, escapeSlack)
+		text, err := chatText(t, e, escapeSlack)
 		return jsonMessage(map[string]any{
 			"text": excerpt.Runes(text, maxSlack), "unfurl_links": false, "unfurl_media": false, "link_names": false,
 		}, err)
@@ -46,18 +46,18 @@ func write(t *job.Target, e Event) (message, error) {
 		if asReport {
 			return jsonMessage(discordEmbeds(e), nil)
 		}
-		text, err := chat(t, e, escapeDiscord)
+		text, err := chatText(t, e, escapeDiscord)
 		return jsonMessage(map[string]any{
 			"content": excerpt.Runes(text, maxDiscord), "flags": 1 << 2, // no previews of links
 			"allowed_mentions": map[string]any{"parse": []string{}},
 		}, err)
 	case job.AsNtfy:
-		return ntfy(t, e)
+		return ntfyMessage(t, e)
 	}
 	if t.Body == "" {
 		return jsonMessage(e, nil)
 	}
-	body, err := fill(t.Body, e, nothing)
+	body, err := fillTemplate(t.Body, e, unescaped)
 	m := message{body: []byte(body), contentType: "application/json"}
 	if declared, is := t.Headers["Content-Type"]; is {
 		m.contentType = declared.Reveal()
@@ -69,7 +69,7 @@ func write(t *job.Target, e Event) (message, error) {
 	return m, err
 }
 
-func nothing(s string) string { return s }
+func unescaped(s string) string { return s }
 
 // isJSON reports whether a type of content is JSON.
 func isJSON(contentType string) bool {
@@ -85,13 +85,13 @@ func jsonMessage(v any, err error) (message, error) {
 	return message{body: body, contentType: "application/json"}, err
 }
 
-// chat returns the text of a chat message. Its untrusted parts are escaped by escape.
-func chat(t *job.Target, e Event, escape func(string) string) (string, error) {
+// chatText returns the text of a chat message. Its untrusted parts are escaped by escape.
+func chatText(t *job.Target, e Event, escape func(string) string) (string, error) {
 	if t.Body != "" {
-		return fill(t.Body, e, escape)
+		return fillTemplate(t.Body, e, escape)
 	}
 	text := escape(e.Title)
-	if about := e.about(escape); about != "" {
+	if about := e.describeEvent(escape); about != "" {
 		text += "\n" + about
 	}
 	return text, nil
@@ -100,13 +100,13 @@ func chat(t *job.Target, e Event, escape func(string) string) (string, error) {
 // mention matches what chats interpret as a mention: @everyone, @here, @name.
 var mention = regexp.MustCompile(`@(\w)`)
 
-// unmentioned prevents mentions by inserting a zero-width space.
-func unmentioned(s string) string { return mention.ReplaceAllString(s, "@\u200b$1") }
+// preventMentions prevents mentions by inserting a zero-width space.
+func preventMentions(s string) string { return mention.ReplaceAllString(s, "@\u200b$1") }
 
 // escapeSlack escapes as Slack's documentation says. Slack's mentions, such as <!channel>, and its
 // links are in angle brackets.
 func escapeSlack(s string) string {
-	return unmentioned(strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s))
+	return preventMentions(strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s))
 }
 
 var discordMarkup = regexp.MustCompile("[\\\\*_~`|>\\[\\]()#<-]")
@@ -114,20 +114,20 @@ var discordMarkup = regexp.MustCompile("[\\\\*_~`|>\\[\\]()#<-]")
 // escapeDiscord escapes all characters that Discord reads as Markdown. Mentions notify no one in any
 // case, because allowed_mentions is empty.
 func escapeDiscord(s string) string {
-	return unmentioned(discordMarkup.ReplaceAllString(s, `\$0`))
+	return preventMentions(discordMarkup.ReplaceAllString(s, `\$0`))
 }
 
-// ntfy returns a message for ntfy: its body is shown unchanged, and the rest is in headers.
-func ntfy(t *job.Target, e Event) (message, error) {
-	text, err := e.about(nothing), error(nil)
+// ntfyMessage returns a message for ntfy: its body is shown unchanged, and the rest is in headers.
+func ntfyMessage(t *job.Target, e Event) (message, error) {
+	text, err := e.describeEvent(unescaped), error(nil)
 	if t.Body != "" {
-		text, err = fill(t.Body, e, nothing)
+		text, err = fillTemplate(t.Body, e, unescaped)
 	}
 	m := message{
 		body: []byte(excerpt.Runes(text, maxNtfy)), contentType: "text/plain; charset=utf-8",
 		headers: map[string]string{"Title": headerText(e.Title)},
 	}
-	if urgent(e.Kind) {
+	if isUrgent(e.Kind) {
 		m.headers["Priority"] = "high"
 	}
 	if len(e.Rows) == 1 && e.Rows[0].Link != "" {
@@ -136,8 +136,8 @@ func ntfy(t *job.Target, e Event) (message, error) {
 	return m, err
 }
 
-// urgent reports whether calls stop until a person acts.
-func urgent(k Kind) bool { return k == Failed || k == KeyRefused || k == DiskLow || k == SinkBehind }
+// isUrgent reports whether calls stop until a person acts.
+func isUrgent(k Kind) bool { return k == Failed || k == KeyRefused || k == DiskLow || k == SinkBehind }
 
 // fields are the fields of an event in a template. Untrusted texts are escaped for the format of
 // the target.
@@ -147,8 +147,8 @@ type fields struct {
 	Rows                                                  []Row
 }
 
-// fill executes a template.
-func fill(body string, e Event, escape func(string) string) (string, error) {
+// fillTemplate executes a template.
+func fillTemplate(body string, e Event, escape func(string) string) (string, error) {
 	parsed, err := parseBody(body)
 	if err != nil {
 		return "", err
@@ -255,7 +255,7 @@ func CheckBody(t *job.Target) error {
 		alert,
 		{ID: "2", Kind: Test, Title: title},
 	} {
-		if _, err := write(t, e); err != nil {
+		if _, err := writeBody(t, e); err != nil {
 			return err
 		}
 	}

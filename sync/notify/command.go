@@ -18,10 +18,10 @@ import (
 // the service's key.
 var passedOn = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "TMPDIR"}
 
-// command starts a target's program without a shell. It passes the event on standard input, and its
+// runCommand starts a target's program without a shell. It passes the event on standard input, and its
 // main fields in the environment.
-func (s *Sender) command(ctx context.Context, t *job.Target, e Event) error {
-	input, err := encode(e)
+func (s *Sender) runCommand(ctx context.Context, t *job.Target, e Event) error {
+	input, err := encodeEvent(e)
 	if err != nil {
 		return err
 	}

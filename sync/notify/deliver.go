@@ -57,13 +57,13 @@ func (d *Deliverer) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range d.Targets {
 		if t := &d.Targets[i]; !t.Off {
-			all.Go(func() { d.serve(ctx, t) })
+			all.Go(func() { d.serveTarget(ctx, t) })
 		}
 	}
 	all.Go(func() {
 		for {
-			d.expire()
-			if !sleep(ctx, time.Hour) {
+			d.expireEvents()
+			if !sleepUntilDone(ctx, time.Hour) {
 				return
 			}
 		}
@@ -71,15 +71,15 @@ func (d *Deliverer) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// serve delivers to one target until ctx ends.
-func (d *Deliverer) serve(ctx context.Context, t *job.Target) {
+// serveTarget delivers to one target until ctx ends.
+func (d *Deliverer) serveTarget(ctx context.Context, t *job.Target) {
 	for {
-		next := d.pass(ctx, t)
+		next := d.sendWaiting(ctx, t)
 		wait := lookEvery
 		if until := time.Until(next); until > wait {
 			wait = until // other events of this target would fail, too
 		}
-		if !sleep(ctx, wait) {
+		if !sleepUntilDone(ctx, wait) {
 			return
 		}
 	}
@@ -91,23 +91,23 @@ func (d *Deliverer) Flush(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range d.Targets {
 		if t := &d.Targets[i]; !t.Off {
-			all.Go(func() { d.pass(ctx, t) })
+			all.Go(func() { d.sendWaiting(ctx, t) })
 		}
 	}
 	all.Wait()
-	d.expire()
+	d.expireEvents()
 }
 
 // doubtful is the number of failed attempts, about an hour, after which the event itself may be the
 // reason.
 const doubtful = 6
 
-// pass sends the waiting events of a target until none is left or the target itself fails. It
+// sendWaiting sends the waiting events of a target until none is left or the target itself fails. It
 // returns when the target may be tried again; zero for now.
 //
 // After an event that has failed often, one more is tried. Some targets fail on the content of one
 // event, which must not delay the others until it is dropped.
-func (d *Deliverer) pass(ctx context.Context, t *job.Target) (alone time.Time) {
+func (d *Deliverer) sendWaiting(ctx context.Context, t *job.Target) (alone time.Time) {
 	for ctx.Err() == nil {
 		var w *waiting
 		now := time.Now()
@@ -122,7 +122,7 @@ func (d *Deliverer) pass(ctx context.Context, t *job.Target) (alone time.Time) {
 		if w == nil || w.next.After(now) {
 			return alone
 		}
-		rest := d.attempt(ctx, t, w)
+		rest := d.attemptEvent(ctx, t, w)
 		if !rest.IsZero() && (w.tries < doubtful || !alone.IsZero()) {
 			return cmp.Or(alone, rest)
 		}
@@ -131,24 +131,24 @@ func (d *Deliverer) pass(ctx context.Context, t *job.Target) (alone time.Time) {
 	return alone
 }
 
-// attempt sends one event and records the result. It returns when the target may be tried again;
+// attemptEvent sends one event and records the result. It returns when the target may be tried again;
 // zero if the next event may follow.
-func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time.Time {
+func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting) time.Time {
 	var err error
-	to := w.recipients(t)
+	to := w.leftRecipients(t)
 	if lacks := t.Kind == job.TargetMail && len(to.Mail.To) == 0; !lacks && !d.isTaken(w.id) {
-		err = d.send(ctx, to, w.event)
+		err = d.sendEvent(ctx, to, w.event)
 	}
 	if err != nil && ctx.Err() != nil {
 		return time.Time{} // stopped, which says nothing about the target
 	}
 	if err == nil {
-		d.set(w.id, true)
-		if err := d.Store.Update(func(tx *store.Tx) error { return settle(tx, w.id) }); err != nil {
+		d.setTaken(w.id, true)
+		if err := d.Store.Update(func(tx *store.Tx) error { return settleEvent(tx, w.id) }); err != nil {
 			d.Log.Error("delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
 			return time.Now().Add(time.Minute)
 		}
-		d.set(w.id, false)
+		d.setTaken(w.id, false)
 		d.logRecovery(t)
 		return time.Time{}
 	}
@@ -162,28 +162,28 @@ func (d *Deliverer) attempt(ctx context.Context, t *job.Target, w *waiting) time
 	part, inPart := errors.AsType[*PartError](err)
 	if err := d.Store.Update(func(tx *store.Tx) error {
 		if inPart {
-			if err := leave(tx, w.id, part.Left); err != nil {
+			if err := leaveRecipients(tx, w.id, part.Left); err != nil {
 				return err
 			}
 		}
-		return postpone(tx, w.id, until)
+		return postponeEvent(tx, w.id, until)
 	}); err != nil {
 		d.Log.Error("failed delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
 		return until
 	}
-	if inPart || isRefusal && !refused.busy() {
+	if inPart || isRefusal && !refused.isBusy() {
 		return time.Time{} // the target refused this event, and may accept others
 	}
 	return until
 }
 
-// send is [Sender.Send]. An attempt may still finish shortly after ctx ends, because the target may
+// sendEvent is [Sender.Send]. An attempt may still finish shortly after ctx ends, because the target may
 // already have accepted the event.
-func (d *Deliverer) send(ctx context.Context, t *job.Target, e Event) error {
+func (d *Deliverer) sendEvent(ctx context.Context, t *job.Target, e Event) error {
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
-		sleep(going, grace)
+		sleepUntilDone(going, grace)
 		cancel()
 	})
 	defer stop()
@@ -196,7 +196,7 @@ func (d *Deliverer) isTaken(id int64) bool {
 	return d.taken[id]
 }
 
-func (d *Deliverer) set(id int64, taken bool) {
+func (d *Deliverer) setTaken(id int64, taken bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.taken == nil {
@@ -243,12 +243,12 @@ func (d *Deliverer) logRecovery(t *job.Target) {
 	of.failed, of.warned = 0, false
 }
 
-func (d *Deliverer) expire() {
+func (d *Deliverer) expireEvents() {
 	var lost int64
 	certain, known, err := d.Ledger.CertainTime()
 	if err == nil && known {
 		err = d.Store.Update(func(tx *store.Tx) (err error) {
-			lost, err = expire(tx, certain)
+			lost, err = expireBefore(tx, certain)
 			return err
 		})
 	}
@@ -265,8 +265,8 @@ func backoff(tries int) time.Duration {
 	return min(time.Minute<<min(tries, 16), maxBackoff)
 }
 
-// sleep sleeps for d, and reports false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepUntilDone sleeps for d, and reports false if ctx ended before.
+func sleepUntilDone(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

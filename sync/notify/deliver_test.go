@@ -117,7 +117,7 @@ func (w *world) put(ids ...string) {
 	w.Helper()
 	w.update(func(tx *store.Tx) error {
 		for _, id := range ids {
-			if err := w.watcher.outbox.put(tx, []string{"hook", "other"}, Event{ID: id, Kind: Failed, Title: id}); err != nil {
+			if err := w.watcher.outbox.putEvents(tx, []string{"hook", "other"}, Event{ID: id, Kind: Failed, Title: id}); err != nil {
 				return err
 			}
 		}
@@ -128,7 +128,7 @@ func (w *world) put(ids ...string) {
 func (w *world) deliverer(network handler) *Deliverer {
 	return &Deliverer{
 		Store: w.state.DB, Ledger: w.state.Ledger, Targets: w.config.Targets, Log: w.logger(), Health: &w.health,
-		Sender: &Sender{Transport: network, Redact: nothing},
+		Sender: &Sender{Transport: network, Redact: unescaped},
 	}
 }
 

@@ -17,7 +17,7 @@ func afterRun(open Kind, status runs.Status) (events []Kind, next Kind) {
 		}
 		return append(events, Published), ""
 	case runs.Partial, runs.Failed, runs.PausedBudget:
-		if next = outcome(status); next == open {
+		if next = outcomeKind(status); next == open {
 			return nil, open
 		}
 		return []Kind{next}, next
@@ -25,8 +25,8 @@ func afterRun(open Kind, status runs.Status) (events []Kind, next Kind) {
 	return nil, open
 }
 
-// outcome returns the event of a run's end, "" for a run that has not ended.
-func outcome(status runs.Status) Kind {
+// outcomeKind returns the event of a run's end, "" for a run that has not ended.
+func outcomeKind(status runs.Status) Kind {
 	switch status {
 	case runs.OK, runs.OKEmpty:
 		return Published
@@ -60,9 +60,9 @@ func (c condition) subject() string {
 	return string(c.kind) + "/" + c.of
 }
 
-// step returns which event a check of the condition leads to, given the last instance with an event
+// stepFrom returns which event a check of the condition leads to, given the last instance with an event
 // ("" for none), and the instance to record. An instance without a name is named by the time, now.
-func (c condition) step(last, now string) (begins, ends bool, next string) {
+func (c condition) stepFrom(last, now string) (begins, ends bool, next string) {
 	instance := c.instance
 	if instance == "" {
 		instance = now

@@ -99,7 +99,7 @@ func TestOneEventPerInstanceOfACondition(t *testing.T) {
 		last, got := "", ""
 		for i, now := range c.checks {
 			state := condition{holds: now.holds, instance: now.instance, lasting: c.lasting}
-			begins, ends, next := state.step(last, fmt.Sprint("at ", i))
+			begins, ends, next := state.stepFrom(last, fmt.Sprint("at ", i))
 			switch last = next; {
 			case begins && ends:
 				t.Errorf("%s: check %d both begins and ends", c.name, i)

@@ -90,15 +90,15 @@ const (
 	maxValue = 300  // characters of one value of a row
 )
 
-// clean prepares an event to be sent. It removes invisible characters and terminal control sequences,
+// cleanForSending prepares an event to be sent. It removes invisible characters and terminal control sequences,
 // cuts long texts, and removes the service's key with redact.
-func (e Event) clean(redact func(string) string) Event {
+func (e Event) cleanForSending(redact func(string) string) Event {
 	line := func(s string, most int) string { return excerpt.Runes(oneLine(redact(s)), most) }
 	e.Version, e.Time = Version, e.Time.UTC()
 	for _, text := range []*string{&e.Title, &e.Job, &e.Run, &e.Alert, &e.Report} {
 		*text = line(*text, maxTitle)
 	}
-	e.Text = excerpt.Runes(plain(redact(e.Text)), maxText)
+	e.Text = excerpt.Runes(removeInvisible(redact(e.Text)), maxText)
 	rows := slices.Clone(e.Rows[:min(len(e.Rows), MaxRows)])
 	for i, r := range rows {
 		rows[i] = Row{Title: line(r.Title, maxTitle), Link: webLink(redact(r.Link)), Values: map[string]any{}}
@@ -127,9 +127,9 @@ func cleanValue(value any, line func(string) string) any {
 	return line(text)
 }
 
-// plain removes invisible characters: control characters other than line breaks, and marks that
+// removeInvisible removes invisible characters: control characters other than line breaks, and marks that
 // change the direction of writing.
-func plain(s string) string {
+func removeInvisible(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n':
@@ -143,7 +143,7 @@ func plain(s string) string {
 	}, s))
 }
 
-func oneLine(s string) string { return strings.ReplaceAll(plain(s), "\n", " ") }
+func oneLine(s string) string { return strings.ReplaceAll(removeInvisible(s), "\n", " ") }
 
 // webLink returns an address of http or https, or "".
 func webLink(s string) string {
@@ -154,18 +154,18 @@ func webLink(s string) string {
 	return u.String()
 }
 
-// about returns the event's text and a line for each row. shown escapes untrusted texts; links are
+// describeEvent returns the event's text and a line for each row. shown escapes untrusted texts; links are
 // not escaped.
-func (e *Event) about(shown func(string) string) string {
+func (e *Event) describeEvent(shown func(string) string) string {
 	var lines []string
 	if e.Text != "" {
 		lines = append(lines, shown(e.Text))
 	}
 	for _, r := range e.Rows {
-		title, values := cmp.Or(r.Title, "(no title)"), r.values()
+		title, values := cmp.Or(r.Title, "(no title)"), r.listValues()
 		if e.Kind == Report {
 			title = r.heading()
-			values = strings.Join(slices.DeleteFunc([]string{r.channel(), r.glance(e.Time)}, isBlank), " · ")
+			values = strings.Join(slices.DeleteFunc([]string{r.channelName(), r.glanceText(e.Time)}, isBlank), " · ")
 		}
 		line := "• " + shown(title)
 		if values != "" {
@@ -181,8 +181,8 @@ func (e *Event) about(shown func(string) string) string {
 
 func isBlank(s string) bool { return s == "" }
 
-// values lists the columns of a row for people, except its title and its link.
-func (r *Row) values() string {
+// listValues lists the columns of a row for people, except its title and its link.
+func (r *Row) listValues() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
 		if value := r.Values[name]; value != nil && name != "title" && name != "link" {

@@ -56,7 +56,7 @@ func deliverAll(dir, address string) error {
 	w := NewWatcher(config, log)
 	err = opened.DB.Update(func(tx *store.Tx) error {
 		for i := range childEvents {
-			if err := w.outbox.put(tx, []string{"hook"}, Event{ID: fmt.Sprint(i), Kind: Failed, Title: "x"}); err != nil {
+			if err := w.outbox.putEvents(tx, []string{"hook"}, Event{ID: fmt.Sprint(i), Kind: Failed, Title: "x"}); err != nil {
 				return err
 			}
 		}
@@ -66,7 +66,7 @@ func deliverAll(dir, address string) error {
 		return err
 	}
 	d := Deliverer{Store: opened.DB, Ledger: opened.Ledger, Targets: config.Targets, Log: log, Health: new(Health),
-		Sender: &Sender{Transport: http.DefaultTransport, Redact: nothing}}
+		Sender: &Sender{Transport: http.DefaultTransport, Redact: unescaped}}
 	d.Flush(context.Background())
 	return opened.Close()
 }

@@ -288,7 +288,7 @@ func TestRefusedRecipientDelaysNoOther(t *testing.T) {
 	}
 	w.watcher.outbox.targets = w.config.Targets
 	w.update(func(tx *store.Tx) error {
-		return w.watcher.outbox.put(tx, []string{"t"}, Event{ID: "one", Kind: Failed, Title: "one"},
+		return w.watcher.outbox.putEvents(tx, []string{"t"}, Event{ID: "one", Kind: Failed, Title: "one"},
 			Event{ID: "two", Kind: Failed, Title: "two"})
 	})
 	flush()

@@ -33,9 +33,9 @@ type Outbox struct {
 	log     *slog.Logger
 }
 
-// put writes events for those of the named targets that want them. It does not write an event again whose
+// putEvents writes events for those of the named targets that want them. It does not write an event again whose
 // id is already there.
-func (o *Outbox) put(tx *store.Tx, names []string, events ...Event) error {
+func (o *Outbox) putEvents(tx *store.Tx, names []string, events ...Event) error {
 	for i := range o.targets {
 		t := &o.targets[i]
 		if t.Off || !slices.Contains(names, t.Name) {
@@ -43,10 +43,10 @@ func (o *Outbox) put(tx *store.Tx, names []string, events ...Event) error {
 		}
 		written := false
 		for _, e := range events {
-			if !wants(t, e.Kind) {
+			if !wantsKind(t, e.Kind) {
 				continue
 			}
-			is, err := o.write(tx, t.Name, e)
+			is, err := o.writeEvent(tx, t.Name, e)
 			if err != nil {
 				return fmt.Errorf("put the event %s of target %s in the outbox: %w", e.Kind, t.Name, err)
 			}
@@ -55,16 +55,16 @@ func (o *Outbox) put(tx *store.Tx, names []string, events ...Event) error {
 		if !written {
 			continue
 		}
-		if err := o.bound(tx, t.Name); err != nil {
+		if err := o.dropOldest(tx, t.Name); err != nil {
 			return fmt.Errorf("bound the outbox of target %s: %w", t.Name, err)
 		}
 	}
 	return nil
 }
 
-// write writes an event, and reports whether it was new.
-func (o *Outbox) write(tx *store.Tx, target string, e Event) (written bool, err error) {
-	payload, err := json.Marshal(e.clean(o.redact))
+// writeEvent writes an event, and reports whether it was new.
+func (o *Outbox) writeEvent(tx *store.Tx, target string, e Event) (written bool, err error) {
+	payload, err := json.Marshal(e.cleanForSending(o.redact))
 	if err != nil {
 		return false, err
 	}
@@ -74,8 +74,8 @@ func (o *Outbox) write(tx *store.Tx, target string, e Event) (written bool, err 
 	return err == nil && store.Changed(result), err
 }
 
-// bound drops the oldest events of a target beyond [mostWaiting].
-func (o *Outbox) bound(tx *store.Tx, target string) error {
+// dropOldest drops the oldest events of a target beyond [mostWaiting].
+func (o *Outbox) dropOldest(tx *store.Tx, target string) error {
 	result, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND target = ?1 AND id <= (
 		SELECT id FROM notify_outbox WHERE delivered = 0 AND target = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`,
 		target, mostWaiting)
@@ -89,11 +89,11 @@ func (o *Outbox) bound(tx *store.Tx, target string) error {
 	return nil
 }
 
-// wants reports whether a target receives events of a kind.
-func wants(t *job.Target, k Kind) bool {
+// wantsKind reports whether a target receives events of a kind.
+func wantsKind(t *job.Target, k Kind) bool {
 	switch {
 	case t.Kind == job.TargetHealthchecks:
-		_, pinged := pings(k)
+		_, pinged := pingSuffix(k)
 		return pinged
 	case k == Started:
 		return false
@@ -143,8 +143,8 @@ func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
 	return &w, errors.Join(json.Unmarshal([]byte(payload), &w.event), json.Unmarshal([]byte(payload), &rest))
 }
 
-// recipients returns the target with those recipients of its mail that have not got the event yet.
-func (w *waiting) recipients(t *job.Target) *job.Target {
+// leftRecipients returns the target with those recipients of its mail that have not got the event yet.
+func (w *waiting) leftRecipients(t *job.Target) *job.Target {
 	if len(w.left) == 0 {
 		return t
 	}
@@ -155,15 +155,15 @@ func (w *waiting) recipients(t *job.Target) *job.Target {
 	return &rest
 }
 
-// settle records that a target has accepted an event.
-func settle(tx *store.Tx, id int64) error {
+// settleEvent records that a target has accepted an event.
+func settleEvent(tx *store.Tx, id int64) error {
 	_, err := tx.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
 		store.Micros(tx.Now()), id)
 	return err
 }
 
-// leave records the recipients that a mail was not accepted for.
-func leave(tx *store.Tx, id int64, left []string) error {
+// leaveRecipients records the recipients that a mail was not accepted for.
+func leaveRecipients(tx *store.Tx, id int64, left []string) error {
 	text, err := json.Marshal(left)
 	if err != nil {
 		return err
@@ -173,17 +173,17 @@ func leave(tx *store.Tx, id int64, left []string) error {
 	return err
 }
 
-// postpone records an attempt that failed.
-func postpone(tx *store.Tx, id int64, until time.Time) error {
+// postponeEvent records an attempt that failed.
+func postponeEvent(tx *store.Tx, id int64, until time.Time) error {
 	_, err := tx.Exec(`UPDATE notify_outbox SET next_try = ?, tries = tries + 1 WHERE id = ?`,
 		store.Micros(until), id)
 	return err
 }
 
-// expire deletes events that are old at the given time, see [ledger.Ledger.CertainTime], and returns how many
+// expireBefore deletes events that are old at the given time, see [ledger.Ledger.CertainTime], and returns how many
 // of them were not delivered. Events with a time in the local clock's future, recorded while it was ahead,
 // count as new.
-func expire(tx *store.Tx, certain time.Time) (lost int64, err error) {
+func expireBefore(tx *store.Tx, certain time.Time) (lost int64, err error) {
 	if _, err := tx.Exec(`UPDATE notify_outbox SET created = ?1 WHERE delivered = 0 AND created > ?1`,
 		store.Micros(tx.Now())); err != nil {
 		return 0, err

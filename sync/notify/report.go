@@ -44,7 +44,7 @@ type Reports struct {
 func (r *Reports) Prepare(ctx context.Context) {
 	for i := range r.Watcher.config.Reports {
 		report := &r.Watcher.config.Reports[i]
-		err := r.prepare(ctx, report)
+		err := r.prepareReport(ctx, report)
 		switch {
 		case err == nil:
 			delete(r.failed, report.Name)
@@ -64,8 +64,8 @@ func (r *Reports) Prepare(ctx context.Context) {
 	}
 }
 
-func (r *Reports) prepare(ctx context.Context, report *job.Report) error {
-	due, err := r.due(report)
+func (r *Reports) prepareReport(ctx context.Context, report *job.Report) error {
+	due, err := r.dueTime(report)
 	if err != nil || due.IsZero() {
 		return err
 	}
@@ -74,7 +74,7 @@ func (r *Reports) prepare(ctx context.Context, report *job.Report) error {
 		return context.Cause(ctx)
 	}
 	err = r.Store.Update(func(tx *store.Tx) error {
-		if err := r.Watcher.outbox.put(tx, report.To, e); err != nil {
+		if err := r.Watcher.outbox.putEvents(tx, report.To, e); err != nil {
 			return err
 		}
 		return setState(tx, reportSubject(report), strconv.FormatInt(store.Micros(due), 10))
@@ -93,10 +93,10 @@ func (r *Reports) prepare(ctx context.Context, report *job.Report) error {
 // reportSubject returns the key in the database of the last due time of a report.
 func reportSubject(report *job.Report) string { return "report/" + report.Name }
 
-// due returns the due time for which a report is to be made now, or the zero time. A report is due for the
+// dueTime returns the due time for which a report is to be made now, or the zero time. A report is due for the
 // first time after it was first seen. A recorded time in the future was recorded while the clock was ahead,
 // and counts as now.
-func (r *Reports) due(report *job.Report) (due time.Time, err error) {
+func (r *Reports) dueTime(report *job.Report) (due time.Time, err error) {
 	err = r.Store.View(func(tx *store.Tx) error {
 		var last string
 		if last, _, err = lastState(tx, reportSubject(report)); err != nil || last == "" {
@@ -178,8 +178,8 @@ func firstRows(ctx context.Context, sql string, ask func(ctx context.Context, sq
 //
 // A report shows the numbers of a video as the page's cards do.
 
-// video returns the id of a row's video, or "".
-func (r *Row) video() string {
+// videoID returns the id of a row's video, or "".
+func (r *Row) videoID() string {
 	if id, _ := r.Values["video_id"].(string); videoID.MatchString(id) {
 		return id
 	}
@@ -207,9 +207,9 @@ var unshown = []string{"title", "link", "video_id", "channel_id", "channel_title
 // timestamp is the form in which DuckDB writes times, in the time zone of the job file.
 const timestamp = "2006-01-02 15:04:05.999999-07"
 
-// glance returns a row's values as a card shows them at a time: "41× · 184K views · 9 d". Columns that no card
+// glanceText returns a row's values as a card shows them at a time: "41× · 184K views · 9 d". Columns that no card
 // has follow with their names.
-func (r *Row) glance(now time.Time) string {
+func (r *Row) glanceText(now time.Time) string {
 	var all []string
 	known := slices.Clone(unshown)
 	for _, c := range cardColumns {
@@ -253,8 +253,8 @@ func (r *Row) heading() string {
 	return "(no title)"
 }
 
-// channel returns the name of the channel of a row with a video's title, or "".
-func (r *Row) channel() string {
+// channelName returns the name of the channel of a row with a video's title, or "".
+func (r *Row) channelName() string {
 	if name, _ := r.Values["channel_title"].(string); r.Title != "" {
 		return name
 	}
@@ -290,7 +290,7 @@ func slackBlocks(e Event) map[string]any {
 			title = "<" + slackLink.Replace(r.Link) + "|" + title + ">"
 		}
 		text := "*" + title + "*"
-		for _, line := range []string{r.channel(), excerpt.Runes(r.glance(e.Time), maxLine)} {
+		for _, line := range []string{r.channelName(), excerpt.Runes(r.glanceText(e.Time), maxLine)} {
 			if line != "" {
 				text += "\n" + escapeSlack(line)
 			}
@@ -318,7 +318,7 @@ func discordEmbeds(e Event) map[string]any {
 		if r.Link != "" {
 			embed["url"] = r.Link
 		}
-		lines := slices.DeleteFunc([]string{r.channel(), r.glance(e.Time)}, isBlank)
+		lines := slices.DeleteFunc([]string{r.channelName(), r.glanceText(e.Time)}, isBlank)
 		embed["description"] = excerpt.Runes(escapeDiscord(strings.Join(lines, "\n")), maxLine)
 		embeds = append(embeds, embed)
 	}
@@ -352,9 +352,9 @@ type enclosure struct {
 // maxPicture is the size in bytes from which a picture is left out, so that 20 of them fit into a mail.
 const maxPicture = 256 << 10
 
-// enclose makes the enclosure of a report. It is nil for other events. What fails is left out: a picture
+// encloseReport makes the enclosure of a report. It is nil for other events. What fails is left out: a picture
 // silently, the file with a note.
-func (s *Sender) enclose(ctx context.Context, e Event) *enclosure {
+func (s *Sender) encloseReport(ctx context.Context, e Event) *enclosure {
 	if e.Kind != Report {
 		return nil
 	}
@@ -368,7 +368,7 @@ func (s *Sender) enclose(ctx context.Context, e Event) *enclosure {
 		}
 	}
 	for _, r := range e.Rows {
-		video := r.video()
+		video := r.videoID()
 		if video == "" || s.Picture == nil {
 			continue
 		}
@@ -397,8 +397,8 @@ func (e *Event) writeHTML(note string, source func(video string) template.URL) (
 		Cards             []card
 	}{e.Title, e.Text, note, nil}
 	for _, r := range e.Rows {
-		c := card{Title: r.heading(), Link: r.Link, Channel: r.channel(), Figures: r.glance(e.Time)}
-		if video := r.video(); video != "" {
+		c := card{Title: r.heading(), Link: r.Link, Channel: r.channelName(), Figures: r.glanceText(e.Time)}
+		if video := r.videoID(); video != "" {
 			c.Picture = source(video)
 		}
 		view.Cards = append(view.Cards, c)
@@ -412,13 +412,13 @@ func (e *Event) writeHTML(note string, source func(video string) template.URL) (
 
 // Preview returns what a target would get for a report, as files. Nothing is sent.
 func (s *Sender) Preview(ctx context.Context, t *job.Target, e Event) ([]File, error) {
-	e = e.clean(s.Redact)
+	e = e.cleanForSending(s.Redact)
 	name := e.Report + "-" + t.Name
 	switch t.Kind {
 	case job.TargetMail:
 		return s.previewMail(ctx, t, e, name)
 	case job.TargetWebhook:
-		m, err := write(t, e)
+		m, err := writeBody(t, e)
 		if err != nil {
 			return nil, err
 		}
@@ -428,12 +428,12 @@ func (s *Sender) Preview(ctx context.Context, t *job.Target, e Event) ([]File, e
 		}
 		return []File{{Name: name + end, Type: m.contentType, Data: m.body}}, nil
 	}
-	input, err := encode(e)
+	input, err := encodeEvent(e)
 	return []File{{Name: name + ".json", Type: "application/json", Data: input}}, err
 }
 
 func (s *Sender) previewMail(ctx context.Context, t *job.Target, e Event, name string) ([]File, error) {
-	in := s.enclose(ctx, e)
+	in := s.encloseReport(ctx, e)
 	msg, err := mailTo(&t.Mail, e, in, t.Mail.To...)
 	if err != nil {
 		return nil, err

@@ -82,7 +82,7 @@ func TestEachDueTimeHasOneReport(t *testing.T) {
 			})
 			var looking sync.WaitGroup
 			looking.Go(func() {
-				for ; ctx.Err() == nil; sleep(ctx, 15*time.Second) {
+				for ; ctx.Err() == nil; sleepUntilDone(ctx, 15*time.Second) {
 					reports.Prepare(ctx)
 				}
 			})
@@ -218,14 +218,14 @@ func hostileReport(t *testing.T) Event {
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	return e.clean(nothing)
+	return e.cleanForSending(unescaped)
 }
 
 const atAGlance = "41× · 184K views · +22K/d · score 5.3 · 9 d · note: "
 
 func TestChatsGetReportsAsBlocks(t *testing.T) {
 	e := hostileReport(t)
-	slack, err := write(targetOf(t, `{webhook: "https://hooks.slack.com/x"}`), e)
+	slack, err := writeBody(targetOf(t, `{webhook: "https://hooks.slack.com/x"}`), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestChatsGetReportsAsBlocks(t *testing.T) {
 			t.Errorf("Slack gets no %s:\n%s", want, slack.body)
 		}
 	}
-	discord, err := write(targetOf(t, `{webhook: "https://discord.com/x"}`), e)
+	discord, err := writeBody(targetOf(t, `{webhook: "https://discord.com/x"}`), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestLargestReportFitsTheChats(t *testing.T) {
 		rows = append(rows, fmt.Sprintf(`{"video_id":"dQw4w9WgXcQ","title":"%[1]s","channel_title":"%[1]s","a":"%[1]s","b":"%[1]s"}`, long))
 	}
 	e, _ := MakeReport(t.Context(), &job.Report{Name: "weekly", About: long}, time.Now(), written, askFor(rows...))
-	e = e.clean(nothing)
+	e = e.cleanForSending(unescaped)
 	var slack struct {
 		Blocks []struct{ Text struct{ Text string } }
 	}
@@ -389,7 +389,7 @@ func TestReportWaitsForTheMailServer(t *testing.T) {
 	back := targetOf(t, `{mail: {server: "`+address+`", tls: none, from: o@example.org, to: [a@example.org]}}`)
 	e := hostileReport(t)
 	w.watcher.outbox.targets = []job.Target{*away}
-	w.update(func(tx *store.Tx) error { return w.watcher.outbox.put(tx, []string{"t"}, e) })
+	w.update(func(tx *store.Tx) error { return w.watcher.outbox.putEvents(tx, []string{"t"}, e) })
 	for i, target := range []*job.Target{away, away, back, back} {
 		w.config.Targets = []job.Target{*target}
 		w.update(func(tx *store.Tx) error {

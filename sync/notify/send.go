@@ -62,8 +62,8 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
-// busy reports whether the answer is about the target as a whole, and not about this event.
-func (e *RefusedError) busy() bool {
+// isBusy reports whether the answer is about the target as a whole, and not about this event.
+func (e *RefusedError) isBusy() bool {
 	switch e.Status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
@@ -74,21 +74,21 @@ func (e *RefusedError) busy() bool {
 // Send sends an event to a target, once, within 20 s; what a report encloses may take as long before. The error shows no secret of the target. It is a
 // [*RefusedError] or [*PartError] if the target may accept other events.
 func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
-	e = e.clean(s.Redact)
+	e = e.cleanForSending(s.Redact)
 	var in *enclosure
 	if t.Kind == job.TargetMail {
-		in = s.enclose(ctx, e)
+		in = s.encloseReport(ctx, e)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var err error
 	switch t.Kind {
 	case job.TargetWebhook:
-		err = s.webhook(ctx, t, e)
+		err = s.sendWebhook(ctx, t, e)
 	case job.TargetHealthchecks:
-		err = s.healthchecks(ctx, t, e)
+		err = s.pingHealthchecks(ctx, t, e)
 	case job.TargetCommand:
-		err = s.command(ctx, t, e)
+		err = s.runCommand(ctx, t, e)
 	case job.TargetMail:
 		err = sendMail(ctx, &t.Mail, e, in)
 	default:
@@ -123,8 +123,8 @@ func withoutSecrets(err error, t *job.Target) error {
 	return err
 }
 
-func (s *Sender) webhook(ctx context.Context, t *job.Target, e Event) error {
-	m, err := write(t, e)
+func (s *Sender) sendWebhook(ctx context.Context, t *job.Target, e Event) error {
+	m, err := writeBody(t, e)
 	if err != nil {
 		return err
 	}
@@ -140,11 +140,11 @@ func (s *Sender) webhook(ctx context.Context, t *job.Target, e Event) error {
 		r.Header.Set(name, value.Reveal())
 	}
 	r.Header.Set("Idempotency-Key", e.ID)
-	return s.do(r, t.Host)
+	return s.doRequest(r, t.Host)
 }
 
-// do sends a request and judges the answer.
-func (s *Sender) do(r *http.Request, host string) error {
+// doRequest sends a request and judges the answer.
+func (s *Sender) doRequest(r *http.Request, host string) error {
 	r.Header.Set("User-Agent", s.UserAgent)
 	client := http.Client{
 		Transport:     s.Transport,
@@ -189,9 +189,9 @@ const maxBackoff = 6 * time.Hour
 // headerText encodes a text as the value of a header; ASCII is unchanged.
 func headerText(s string) string { return mime.BEncoding.Encode("utf-8", oneLine(s)) }
 
-// pings returns how Healthchecks is notified of an event: the end of the address, and false for an
+// pingSuffix returns how Healthchecks is notified of an event: the end of the address, and false for an
 // event that it is not notified of.
-func pings(k Kind) (suffix string, ok bool) {
+func pingSuffix(k Kind) (suffix string, ok bool) {
 	switch k {
 	case Started:
 		return "start", true
@@ -203,8 +203,8 @@ func pings(k Kind) (suffix string, ok bool) {
 	return "", false
 }
 
-func (s *Sender) healthchecks(ctx context.Context, t *job.Target, e Event) error {
-	suffix, ok := pings(e.Kind)
+func (s *Sender) pingHealthchecks(ctx context.Context, t *job.Target, e Event) error {
+	suffix, ok := pingSuffix(e.Kind)
 	if !ok {
 		return nil
 	}
@@ -218,7 +218,7 @@ func (s *Sender) healthchecks(ctx context.Context, t *job.Target, e Event) error
 		return errors.New("the address cannot be used")
 	}
 	r.Header.Set("Content-Type", "text/plain; charset=utf-8")
-	return s.do(r, t.Host)
+	return s.doRequest(r, t.Host)
 }
 
 var notSlug = regexp.MustCompile(`[^a-z0-9-]+`)
@@ -258,8 +258,8 @@ func Describe(t *job.Target) string {
 	return t.Kind + " " + strings.Join(t.Command[:min(len(t.Command), 1)], "")
 }
 
-// encode returns the JSON form of an event, with a line break at its end.
-func encode(e Event) ([]byte, error) {
+// encodeEvent returns the JSON form of an event, with a line break at its end.
+func encodeEvent(e Event) ([]byte, error) {
 	text, err := json.Marshal(e)
 	return append(text, '\n'), err
 }

@@ -55,8 +55,8 @@ func (w *Watcher) fileTargets() (names []string) {
 	return names
 }
 
-// split divides the named targets into those that get every run, and the rest.
-func (w *Watcher) split(names []string) (healthchecks, others []string) {
+// splitTargets divides the named targets into those that get every run, and the rest.
+func (w *Watcher) splitTargets(names []string) (healthchecks, others []string) {
 	for _, name := range names {
 		if t := w.config.Target(name); t != nil && t.Kind == job.TargetHealthchecks {
 			healthchecks = append(healthchecks, name)
@@ -72,11 +72,11 @@ func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
 	if w == nil || r.Status != runs.Running {
 		return nil
 	}
-	checks, _ := w.split(w.targetsOf(r.Job))
+	checks, _ := w.splitTargets(w.targetsOf(r.Job))
 	if len(checks) == 0 {
 		return nil
 	}
-	return w.outbox.put(tx, checks, Event{
+	return w.outbox.putEvents(tx, checks, Event{
 		ID: idOf(string(Started), r.Job, r.ID), Kind: Started, Time: r.Started,
 		Job: r.Job, Run: r.ID, Title: r.Job + " started",
 	})
@@ -89,7 +89,7 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 		return nil
 	}
 	names := w.targetsOf(r.Job)
-	kind := outcome(r.Status)
+	kind := outcomeKind(r.Status)
 	if len(names) == 0 || kind == "" {
 		return nil
 	}
@@ -98,24 +98,24 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 	if err != nil || superseded && r.Started.Before(since) {
 		return err
 	}
-	checks, others := w.split(names)
-	if err := w.outbox.put(tx, checks, runEvent(kind, r)); err != nil {
+	checks, others := w.splitTargets(names)
+	if err := w.outbox.putEvents(tx, checks, runEvent(kind, r)); err != nil {
 		return err
 	}
 	kinds, next := afterRun(Kind(open), r.Status)
 	for _, k := range kinds {
-		if err := w.outbox.put(tx, others, runEvent(k, r)); err != nil {
+		if err := w.outbox.putEvents(tx, others, runEvent(k, r)); err != nil {
 			return err
 		}
 	}
-	if err := w.unknown(tx, r, others); err != nil {
+	if err := w.notifyUnknown(tx, r, others); err != nil {
 		return err
 	}
 	return setState(tx, subject, string(next))
 }
 
-// unknown notifies of paid calls of a run whose outcome is unknown.
-func (w *Watcher) unknown(tx *store.Tx, r runs.Run, names []string) error {
+// notifyUnknown notifies of paid calls of a run whose outcome is unknown.
+func (w *Watcher) notifyUnknown(tx *store.Tx, r runs.Run, names []string) error {
 	spent, _, err := ledger.Totals(tx, r.ID)
 	if err != nil || spent.Unknown == 0 {
 		return err
@@ -124,7 +124,7 @@ func (w *Watcher) unknown(tx *store.Tx, r runs.Run, names []string) error {
 	e.Title = fmt.Sprintf("%s: %d credits of unknown outcome", r.Job, spent.Unknown)
 	e.Text = "A paid call was sent and no answer came, so it may or may not have been charged. " +
 		"The credits count against the budget; `outlierd budget` shows them."
-	return w.outbox.put(tx, names, e)
+	return w.outbox.putEvents(tx, names, e)
 }
 
 // words follow the job's name in the title of a run's event.
@@ -159,14 +159,14 @@ func (w *Watcher) Refused(why string) {
 
 // Check notifies the targets of conditions that have changed and are not about one job.
 func (w *Watcher) Check(s *state.Store) error {
-	all, err := w.conditions(s)
+	all, err := w.currentConditions(s)
 	drift, driftErr := s.Journal.Drift()
 	if err := errors.Join(err, driftErr); err != nil {
 		return fmt.Errorf("check conditions for notifications: %w", err)
 	}
 	return s.DB.Update(func(tx *store.Tx) error {
 		for _, c := range all {
-			if err := w.check(tx, c); err != nil {
+			if err := w.checkCondition(tx, c); err != nil {
 				return err
 			}
 		}
@@ -205,24 +205,24 @@ func (w *Watcher) checkDrift(tx *store.Tx, known []journal.Drift) error {
 		events = events[:MaxRows+1]
 		events[MaxRows].Text = fmt.Sprintf("There are %d more differences. `outlierd schema drift` lists all.", rest)
 	}
-	return w.outbox.put(tx, w.fileTargets(), events...)
+	return w.outbox.putEvents(tx, w.fileTargets(), events...)
 }
 
-// check puts the event of a condition in the outbox if it has begun or ended, and records its state.
-func (w *Watcher) check(tx *store.Tx, c condition) error {
+// checkCondition puts the event of a condition in the outbox if it has begun or ended, and records its state.
+func (w *Watcher) checkCondition(tx *store.Tx, c condition) error {
 	subject := c.subject()
 	last, _, err := lastState(tx, subject)
 	if err != nil {
 		return err
 	}
 	now := strconv.FormatInt(store.Micros(tx.Now()), 10)
-	begins, ends, next := c.step(last, now)
+	begins, ends, next := c.stepFrom(last, now)
 	e := Event{ID: idOf(subject, next), Kind: c.kind, Time: tx.Now(), Title: c.title, Text: c.text}
 	if ends {
 		e = Event{ID: idOf(string(Recovered), subject, last), Kind: Recovered, Time: tx.Now(), Title: c.over}
 	}
 	if begins || ends {
-		if err := w.outbox.put(tx, w.fileTargets(), e); err != nil {
+		if err := w.outbox.putEvents(tx, w.fileTargets(), e); err != nil {
 			return err
 		}
 	}
@@ -239,11 +239,11 @@ const behindAfter = 5 * time.Minute
 // is left.
 const lowShare = 5
 
-// conditions returns the current conditions.
-func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
+// currentConditions returns the current conditions.
+func (w *Watcher) currentConditions(s *state.Store) ([]condition, error) {
 	low, err := w.budgetLow(s)
 	block, blockErr := s.Ledger.Block(ledger.BlockKey, w.config.Service.Key.Fingerprint())
-	sinks, sinksErr := w.sinks(s)
+	sinks, sinksErr := w.sinkConditions(s)
 	roomErr := s.DB.Room()
 	full, isFull := errors.AsType[*store.LowSpaceError](roomErr)
 	if isFull {
@@ -267,11 +267,11 @@ func (w *Watcher) conditions(s *state.Store) ([]condition, error) {
 	if isFull {
 		all[2].text = full.Error()
 	}
-	return append(append(all, w.file()), sinks...), nil
+	return append(append(all, w.fileCondition()), sinks...), nil
 }
 
-// file returns the condition that the job file on disk is refused. It ends when a process uses the file.
-func (w *Watcher) file() condition {
+// fileCondition returns the condition that the job file on disk is refused. It ends when a process uses the file.
+func (w *Watcher) fileCondition() condition {
 	c := condition{
 		kind:  FileRefused,
 		title: "The edited job file was refused, and the old one stays in use",
@@ -283,8 +283,8 @@ func (w *Watcher) file() condition {
 	return c
 }
 
-// sinks returns a condition for each sink.
-func (w *Watcher) sinks(s *state.Store) (all []condition, err error) {
+// sinkConditions returns a condition for each sink.
+func (w *Watcher) sinkConditions(s *state.Store) (all []condition, err error) {
 	for _, sink := range w.config.Sinks {
 		now, err := s.Runs.Sink(sink.Kind)
 		if err != nil {

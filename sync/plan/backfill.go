@@ -8,12 +8,12 @@ import (
 	"outlierd/sync/job"
 )
 
-// backfill replaces what a job asks for by the windows of a backfill, newest first, without the
+// backfillAsks replaces what a job asks for by the windows of a backfill, newest first, without the
 // dates that are already covered.
-func backfill(spec *job.Spec, asks []job.Ask, facts *Facts) (all []job.Ask, err error) {
+func backfillAsks(spec *job.Spec, asks []job.Ask, facts *Facts) (all []job.Ask, err error) {
 	for from, to := range spec.Dates.Windows(facts.Zone) {
 		for _, ask := range asks {
-			for _, gap := range gaps(Dates{from, to}, facts.Covered[ask.Watermark]) {
+			for _, gap := range findGaps(Dates{from, to}, facts.Covered[ask.Watermark]) {
 				dated := ask
 				dated.Query = ask.Query.PublishedIn(gap.From, gap.To)
 				all = append(all, dated)
@@ -27,8 +27,8 @@ func backfill(spec *job.Spec, asks []job.Ask, facts *Facts) (all []job.Ask, err 
 	return all, nil
 }
 
-// gaps returns the parts of whole that are not covered, newest first.
-func gaps(whole Dates, covered []Dates) (left []Dates) {
+// findGaps returns the parts of whole that are not covered, newest first.
+func findGaps(whole Dates, covered []Dates) (left []Dates) {
 	covered = slices.Clone(covered)
 	slices.SortFunc(covered, func(a, b Dates) int { return b.To.Compare(a.To) })
 	end := whole.To

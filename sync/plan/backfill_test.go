@@ -28,7 +28,7 @@ func TestGapsAreWhatNothingCovers(t *testing.T) {
 			covered = append(covered, Dates{at(p[0]), at(p[1])})
 		}
 		var got []string
-		for _, g := range gaps(Dates{at(10), at(20)}, covered) {
+		for _, g := range findGaps(Dates{at(10), at(20)}, covered) {
 			got = append(got, fmt.Sprintf("%d-%d", g.From.Unix(), g.To.Unix()))
 		}
 		if strings.Join(got, " ") != c.want {

@@ -43,7 +43,7 @@ func (p *Plan) Cost(own job.JobBudget, spent Spent) Cost {
 // Buys returns the most that the open steps ask for with room credits, and the number of pages.
 func (p *Plan) Buys(room outlier.Credits) (c Cost, pages int) {
 	items := p.items()
-	c, pages = fit(items, room)
+	c, pages = fitRoom(items, room)
 	c.Lost = min(ifLost(items), max(0, room))
 	return c, pages
 }
@@ -146,7 +146,7 @@ func (p *Plan) itemOf(i int) item {
 		return item{price: p.prices[i], pages: max(0, 1-step.Next)}
 	case outlier.OpStartScan:
 		return item{
-			start: p.priceOfStart(i), polls: 1 + polls(p.Stored.Scan), whole: !step.Paid,
+			start: p.priceOfStart(i), polls: 1 + countPolls(p.Stored.Scan), whole: !step.Paid,
 			price: p.facts.Prices.Of(outlier.OpSearch, ""), pages: p.Stored.ReadPages(),
 		}
 	}
@@ -181,8 +181,8 @@ func (p *Plan) mayWaste(step *Step) bool {
 		p.facts.Paging[PagedBy(step.Query.Op())] == ""
 }
 
-// fit returns what room credits buy of items, and the number of pages.
-func fit(items []item, room outlier.Credits) (c Cost, pages int) {
+// fitRoom returns what room credits buy of items, and the number of pages.
+func fitRoom(items []item, room outlier.Credits) (c Cost, pages int) {
 	left := max(0, room)
 	for _, one := range items {
 		if one.whole && one.credits() > left {
@@ -220,8 +220,8 @@ func PollPause(scan *job.Scan, polls int) time.Duration {
 	return pause
 }
 
-// polls returns how often a scan is polled until its deadline.
-func polls(scan *job.Scan) (n int) {
+// countPolls returns how often a scan is polled until its deadline.
+func countPolls(scan *job.Scan) (n int) {
 	for t := time.Duration(0); t < scan.Deadline; n++ {
 		t += PollPause(scan, n)
 	}

@@ -59,7 +59,7 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 	asks := facts.Work.Asks
 	if spec.Dates != nil {
 		var err error
-		if asks, err = backfill(spec, asks, facts); err != nil {
+		if asks, err = backfillAsks(spec, asks, facts); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +72,7 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 			f.Reads[i] = Read{ask.Read}
 		}
 	}
-	p.prepare()
+	p.prepareSteps()
 	p.Bound(spec.Budget)
 	return p, nil
 }
@@ -82,7 +82,7 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
 	step := Step{
 		Ordinal: ordinal, Query: ask.Query, Item: ask.Item, Queries: ask.Queries, Seeds: ask.Seeds,
-		Window: window(ask.Query, facts.Zone), Watermark: ask.Watermark, Total: -1, Left: -1,
+		Window: formatWindow(ask.Query, facts.Zone), Watermark: ask.Watermark, Total: -1, Left: -1,
 	}
 	bought, known := facts.Bought[ask.Watermark]
 	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 && known && facts.Now.Before(bought.Add(spec.SeedsFresh)) {
@@ -91,8 +91,8 @@ func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
 	return step
 }
 
-// window formats the publication dates that a search covers for people, in their time zone.
-func window(query outlier.Query, zone *time.Location) string {
+// formatWindow formats the publication dates that a search covers for people, in their time zone.
+func formatWindow(query outlier.Query, zone *time.Location) string {
 	from, to := query.Published()
 	if from.IsZero() && to.IsZero() {
 		return ""
@@ -106,18 +106,18 @@ func window(query outlier.Query, zone *time.Location) string {
 	return day(from) + ".." + day(to)
 }
 
-// prepare computes the prices and joins of the steps.
-func (p *Plan) prepare() {
+// prepareSteps computes the prices and joins of the steps.
+func (p *Plan) prepareSteps() {
 	p.prices = make([]outlier.Credits, len(p.Steps))
 	for i := range p.Steps {
 		p.prices[i] = p.Steps[i].Query.Price(p.facts.Prices)
 	}
-	p.Stored.Joins = joins(p.Steps, p.facts.Live)
+	p.Stored.Joins = findJoins(p.Steps, p.facts.Live)
 }
 
-// joins returns the open steps that join a scan instead of starting one, by ordinal, with the id
+// findJoins returns the open steps that join a scan instead of starting one, by ordinal, with the id
 // of that scan; "" if an earlier step has yet to start it.
-func joins(steps []Step, live map[int]string) map[int]string {
+func findJoins(steps []Step, live map[int]string) map[int]string {
 	joined, begun := map[int]string{}, map[string]bool{}
 	for i := range steps {
 		step := &steps[i]
@@ -152,7 +152,7 @@ func (p *Plan) Bound(own job.JobBudget) {
 // Continue returns the plan of a run that has begun, from the progress of its steps.
 func Continue(stored Stored, steps []Step, facts *Facts) *Plan {
 	p := &Plan{Stored: stored, Steps: steps, facts: facts}
-	p.prepare()
+	p.prepareSteps()
 	return p
 }
 

@@ -23,7 +23,7 @@ func (p *Plan) Limit(share outlier.Credits, own job.JobBudget) {
 	if wanted := p.Wants(own); wanted == 0 || share >= wanted {
 		return
 	}
-	p.Stored.SharePages = p.deal(share)
+	p.Stored.SharePages = p.dealPages(share)
 	p.Stored.Share = &share
 	for i := range p.Steps {
 		if step := &p.Steps[i]; step.Stop == "" && p.Stored.SharePages[i] == 0 {
@@ -32,10 +32,10 @@ func (p *Plan) Limit(share outlier.Credits, own job.JobBudget) {
 	}
 }
 
-// deal gives pages to steps in the order of their turns, one page each per round, as long as the
+// dealPages gives pages to steps in the order of their turns, one page each per round, as long as the
 // share lasts. A scan is started only if the share also covers reading it.
-func (p *Plan) deal(share outlier.Credits) map[int]int {
-	dealt, order := map[int]int{}, p.turns()
+func (p *Plan) dealPages(share outlier.Credits) map[int]int {
+	dealt, order := map[int]int{}, p.orderTurns()
 	for page := 0; ; page++ {
 		given := false
 		for _, i := range order {
@@ -86,8 +86,8 @@ func (p *Plan) WholeOf(i int) (each outlier.Credits, turns int) {
 	return p.priceOfTurn(i), p.wantedPages(p.Steps[i].Query.Op())
 }
 
-// turns returns the open steps, those searched longest ago or never first.
-func (p *Plan) turns() []int {
+// orderTurns returns the open steps, those searched longest ago or never first.
+func (p *Plan) orderTurns() []int {
 	var order []int
 	for i := range p.Steps {
 		if p.Steps[i].Stop == "" {

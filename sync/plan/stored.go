@@ -92,13 +92,13 @@ func newStored(spec *job.Spec) Stored {
 }
 
 // EnrichCalls returns the data calls that a run of spec makes about its hits.
-func EnrichCalls(spec *job.Spec) []Call { return complete(spec.Enrich, freshFor) }
+func EnrichCalls(spec *job.Spec) []Call { return completeCalls(spec.Enrich, freshFor) }
 
 // FetchCalls returns the data calls that a run of spec makes about the ids that it names.
-func FetchCalls(spec *job.Spec) []Call { return complete(spec.Fetch, freshForNamed) }
+func FetchCalls(spec *job.Spec) []Call { return completeCalls(spec.Fetch, freshForNamed) }
 
-// complete fills in the values that the job leaves to the program; ages are the default ages.
-func complete(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) []Call {
+// completeCalls fills in the values that the job leaves to the program; ages are the default ages.
+func completeCalls(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) []Call {
 	var all []Call
 	for _, e := range wanted {
 		all = append(all, Call{

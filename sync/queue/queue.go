@@ -115,7 +115,7 @@ func (q *Queue) Add(ctx context.Context, tasks iter.Seq[Task], skipped func(Task
 				if more = ok; !ok {
 					return nil
 				}
-				if err := q.add(tx, task, skipped); err != nil {
+				if err := q.addTask(tx, task, skipped); err != nil {
 					return fmt.Errorf("queue %s: %w", task, err)
 				}
 			}
@@ -131,7 +131,7 @@ func (q *Queue) Add(ctx context.Context, tasks iter.Seq[Task], skipped func(Task
 	return nil
 }
 
-func (q *Queue) add(tx *store.Tx, task Task, skipped func(Task, time.Time)) error {
+func (q *Queue) addTask(tx *store.Tx, task Task, skipped func(Task, time.Time)) error {
 	if q.Forgotten.Mentions(nil, []byte(task.Entity)) {
 		q.db.Log().Warn("call skipped: its id was erased with 'outlierd forget'", "op", task.Op, "job", task.Job)
 		return nil

@@ -120,7 +120,7 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 		counted[hit.VideoID] = true
 		one, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM run_hits h
 			JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step)
-			WHERE h.video = ?3)`, step.ID, first(step), hit.VideoID)
+			WHERE h.video = ?3)`, step.ID, firstHit(step), hit.VideoID)
 		if err != nil {
 			return 0, fmt.Errorf("look for hit %s: %w", hit.VideoID, err)
 		}
@@ -135,14 +135,14 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 func FirstPage(tx *store.Tx, step *Step) ([]string, error) {
 	ids, err := store.Values[string](tx, `SELECT h.video FROM run_hits h
 		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.page = 0
-		ORDER BY h.rank`, step.ID, first(step))
+		ORDER BY h.rank`, step.ID, firstHit(step))
 	if err != nil {
 		return nil, fmt.Errorf("read page one of step %d: %w", step.ID, err)
 	}
 	return ids, nil
 }
 
-func first(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
+func firstHit(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
 
 // Distinct returns the number of distinct keys in the rows of a run, for the tables in which a key
 // may occur more than once: a hit on several pages, a channel from several kinds of calls.

@@ -27,13 +27,13 @@ func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 		before, size := int64(1)<<62, 1 // of a page: many callers stop after the first
 		if f.Before != "" {
 			var err error
-			if before, err = rs.place(f.Before); err != nil {
+			if before, err = rs.rowID(f.Before); err != nil {
 				yield(nil, err)
 				return
 			}
 		}
 		for {
-			page, err := rs.page(f, before, size)
+			page, err := rs.listPage(f, before, size)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -51,8 +51,8 @@ func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 	}
 }
 
-// place returns the row id of a run, or 0.
-func (rs *Runs) place(run string) (int64, error) {
+// rowID returns the row id of a run, or 0.
+func (rs *Runs) rowID(run string) (int64, error) {
 	return store.Read(rs.db, "look for run "+run, func(tx *store.Tx) (int64, error) {
 		return store.Value[int64](tx, `SELECT id FROM runs WHERE run = ?`, run)
 	})
@@ -70,12 +70,12 @@ func (p *placed) columns() store.Columns {
 	return all
 }
 
-// page returns the next page of [Runs.Newest].
-func (rs *Runs) page(f Filter, before int64, size int) ([]placed, error) {
+// listPage returns the next page of [Runs.Newest].
+func (rs *Runs) listPage(f Filter, before int64, size int) ([]placed, error) {
 	if rs.db.Idle() && f.Status == Running {
 		return nil, nil
 	}
-	from, args := f.query(before, size, rs.db.Idle())
+	from, args := f.pageQuery(before, size, rs.db.Idle())
 	return store.Read(rs.db, "list runs", func(tx *store.Tx) ([]placed, error) {
 		page, err := store.Select(tx, (*placed).columns, from, args...)
 		for i := range page {
@@ -85,10 +85,10 @@ func (rs *Runs) page(f Filter, before int64, size int) ([]placed, error) {
 	})
 }
 
-// query returns the query for one page without its columns. Its conditions have indexes in the order of the list, so that
+// pageQuery returns the query for one page without its columns. Its conditions have indexes in the order of the list, so that
 // nothing is sorted. If no process holds the folder, interrupted runs are of two kinds: those recorded
 // as running were interrupted too.
-func (f Filter) query(before int64, size int, idle bool) (query string, args []any) {
+func (f Filter) pageQuery(before int64, size int, idle bool) (query string, args []any) {
 	limit := ` ORDER BY id DESC LIMIT ` + strconv.Itoa(size)
 	where := func(status Status) string {
 		text := `FROM runs WHERE `
@@ -127,7 +127,7 @@ func (rs *Runs) List(job string, limit int) (all []Run, err error) {
 
 // Named returns the runs whose ids begin with prefix, oldest first, at most most.
 func (rs *Runs) Named(prefix string, most int) ([]Run, error) {
-	return rs.runs(`FROM runs WHERE run >= ?1 AND run < ?1 || 'g' ORDER BY run LIMIT ?2`,
+	return rs.listRuns(`FROM runs WHERE run >= ?1 AND run < ?1 || 'g' ORDER BY run LIMIT ?2`,
 		prefix, most) // ids are hexadecimal: no digit sorts after f
 }
 

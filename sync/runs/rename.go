@@ -13,7 +13,7 @@ import (
 // If it was done already, and no other rename has brought the old name back, Rename does nothing and
 // returns true.
 func Rename(tx *store.Tx, old, new string) (done bool, err error) {
-	done, err = renamed(tx, old, new)
+	done, err = renameRows(tx, old, new)
 	if done || err != nil {
 		return done, err
 	}
@@ -37,10 +37,10 @@ func Rename(tx *store.Tx, old, new string) (done bool, err error) {
 // Renamed reports whether a job's rename has been carried out; see [Rename].
 func (rs *Runs) Renamed(old, new string) (done bool, err error) {
 	return store.Read(rs.db, fmt.Sprintf("read whether job %s was renamed to %s", old, new),
-		func(tx *store.Tx) (bool, error) { return renamed(tx, old, new) })
+		func(tx *store.Tx) (bool, error) { return renameRows(tx, old, new) })
 }
 
-func renamed(tx *store.Tx, old, new string) (done bool, err error) {
+func renameRows(tx *store.Tx, old, new string) (done bool, err error) {
 	return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM renames AS r WHERE old = ? AND new = ?
 		AND NOT EXISTS (SELECT 1 FROM renames AS later WHERE later.new = r.old AND later.id > r.id))`, old, new)
 }

@@ -196,7 +196,7 @@ func (e *DuplicateRunError) Error() string {
 
 // Finish records a run's status, counts, end and error. A run that was interrupted or paused or has
 // failed stays unfinished, and may be finished again.
-func Finish(tx *store.Tx, r Run) error { return finish(tx, r, !r.Status.EndedWell()) }
+func Finish(tx *store.Tx, r Run) error { return finishRun(tx, r, !r.Status.EndedWell()) }
 
 // Supersede records that an unfinished run will not be continued. A running one becomes interrupted;
 // any other status says why the run stopped and stays.
@@ -204,17 +204,17 @@ func Supersede(tx *store.Tx, r Run) error {
 	if r.Status == Running {
 		r.Status, r.Ended = Interrupted, time.Now()
 	}
-	return finish(tx, r, false)
+	return finishRun(tx, r, false)
 }
 
-func finish(tx *store.Tx, r Run, unfinished bool) error {
+func finishRun(tx *store.Tx, r Run, unfinished bool) error {
 	columns := r.progress()
 	maps.Copy(columns, r.request())
 	columns["unfinished"] = unfinished
 	err := store.Set(tx, "runs", "run", r.ID, columns)
 	if err == nil && !unfinished {
 		var intents []int64
-		if intents, err = unconfirmed(tx); err == nil {
+		if intents, err = unconfirmedIntents(tx); err == nil {
 			err = ledger.ReleaseRun(tx, r.ID, intents)
 		}
 	}
@@ -227,7 +227,7 @@ func finish(tx *store.Tx, r Run, unfinished bool) error {
 // Unfinished returns the job's runs that may continue, oldest first: those that are running, and
 // those that were stopped, such as by a cap or an error, and not superseded.
 func (rs *Runs) Unfinished(job string) ([]Run, error) {
-	return rs.runs(`FROM runs WHERE job = ? AND `+mayGoOn+` ORDER BY id`, job)
+	return rs.listRuns(`FROM runs WHERE job = ? AND `+mayGoOn+` ORDER BY id`, job)
 }
 
 // mayGoOn is the condition for runs whose row may still change.
@@ -243,7 +243,7 @@ func (rs *Runs) Resume(r Run) error {
 
 // Ordered returns the unfinished runs that were requested while a schedule was running, oldest first.
 func (rs *Runs) Ordered() ([]Run, error) {
-	return rs.runs(`FROM runs WHERE ordered AND ` + mayGoOn + ` ORDER BY id`)
+	return rs.listRuns(`FROM runs WHERE ordered AND ` + mayGoOn + ` ORDER BY id`)
 }
 
 // Recover closes what the last process left open: its runs are interrupted, and its scans that were
@@ -262,7 +262,7 @@ func Recover(tx *store.Tx) error {
 func interruptAll(tx *store.Tx) error {
 	open, err := store.Select(tx, (*Run).columns, `FROM runs WHERE `+mayGoOn+` AND status = 'running'`)
 	for i := 0; err == nil && i < len(open); i++ {
-		err = interrupt(tx, &open[i])
+		err = interruptRun(tx, &open[i])
 	}
 	if err != nil {
 		return fmt.Errorf("record interrupted runs: %w", err)
@@ -270,7 +270,7 @@ func interruptAll(tx *store.Tx) error {
 	return nil
 }
 
-func interrupt(tx *store.Tx, r *Run) error {
+func interruptRun(tx *store.Tx, r *Run) error {
 	spent, last, err := ledger.Totals(tx, r.ID)
 	if err != nil {
 		return err
@@ -324,7 +324,7 @@ func (rs *Runs) firstTime(cell store.Cell[time.Time], now time.Time) (first time
 
 // Get returns a run of any job; nil if there is none with this id.
 func (rs *Runs) Get(id string) (*Run, error) {
-	runs, err := rs.runs(`FROM runs WHERE run = ?`, id)
+	runs, err := rs.listRuns(`FROM runs WHERE run = ?`, id)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
@@ -334,11 +334,11 @@ func (rs *Runs) Get(id string) (*Run, error) {
 // OwnRuns returns the newest runs of the job as configured, newest first, without those that were
 // manually overridden.
 func (rs *Runs) OwnRuns(job string, limit int) ([]Run, error) {
-	return rs.runs(`FROM runs WHERE job = ? AND NOT overridden ORDER BY id DESC
+	return rs.listRuns(`FROM runs WHERE job = ? AND NOT overridden ORDER BY id DESC
 		LIMIT ?`, job, limit)
 }
 
-func (rs *Runs) runs(from string, args ...any) ([]Run, error) {
+func (rs *Runs) listRuns(from string, args ...any) ([]Run, error) {
 	return store.Read(rs.db, "look for runs", func(tx *store.Tx) ([]Run, error) {
 		runs, err := store.Select(tx, (*Run).columns, from, args...)
 		for i := range runs {

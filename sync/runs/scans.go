@@ -189,8 +189,8 @@ func dropRefused(tx *store.Tx, step int64) error {
 	return nil
 }
 
-// unconfirmed returns the intents of scans whose start is not confirmed.
-func unconfirmed(tx *store.Tx) ([]int64, error) {
+// unconfirmedIntents returns the intents of scans whose start is not confirmed.
+func unconfirmedIntents(tx *store.Tx) ([]int64, error) {
 	// The first condition is that of the index.
 	return store.Values[int64](tx,
 		`SELECT id FROM scans WHERE state IN ('intended', 'unknown', 'running') AND state = 'unknown'`)
@@ -199,7 +199,7 @@ func unconfirmed(tx *store.Tx) ([]int64, error) {
 // Release releases the rest of the hold of a step, if there is any. It does nothing while the start
 // of the step's scan is not confirmed; [Runs.SettleScan] ends that state.
 func Release(tx *store.Tx, step int64) error {
-	intents, err := unconfirmed(tx)
+	intents, err := unconfirmedIntents(tx)
 	if err != nil {
 		return err
 	}

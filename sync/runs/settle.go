@@ -20,7 +20,7 @@ var ErrNoIntent = errors.New("no scan has this intent; 'outlierd scan list' show
 // refunded is the refunded part of the price in credits.
 func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err error) {
 	err = store.Change(rs.db, fmt.Sprintf("settle scan intent %d", intent), func(tx *store.Tx) error {
-		old, err := unsettled(tx, intent)
+		old, err := unsettledScan(tx, intent)
 		if err != nil {
 			return err
 		}
@@ -28,13 +28,13 @@ func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err
 			refunded, err = recordNotStarted(tx, *old)
 			return err
 		}
-		return adopt(tx, *old, sc)
+		return adoptScan(tx, *old, sc)
 	})
 	return refunded, err
 }
 
-// unsettled returns the scan of an intent, or an error if its outcome is not unknown.
-func unsettled(tx *store.Tx, intent int64) (*Scan, error) {
+// unsettledScan returns the scan of an intent, or an error if its outcome is not unknown.
+func unsettledScan(tx *store.Tx, intent int64) (*Scan, error) {
 	old, err := oneScan(tx, `FROM scans WHERE id = ?`, intent)
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func recordNotStarted(tx *store.Tx, s Scan) (refunded outlier.Credits, err error
 // existing lists the states of a scan that exists at the service.
 var existing = []ScanState{ScanRunning, ScanEnded, ScanExpired, ScanFailed}
 
-// adopt records that the scan of an intent is the service's found.ScanID, according to an operator.
-func adopt(tx *store.Tx, old, found Scan) error {
+// adoptScan records that the scan of an intent is the service's found.ScanID, according to an operator.
+func adoptScan(tx *store.Tx, old, found Scan) error {
 	if found.ScanID == "" || !slices.Contains(existing, found.State) {
 		return fmt.Errorf("a scan that is adopted has an id and one of the states %v", existing)
 	}

@@ -157,7 +157,7 @@ func (rs *Runs) LastOf(step *Step) (Step, error) {
 		func(tx *store.Tx) (last Step, err error) {
 			found, err := store.First(tx, stepColumns, `FROM steps
 				WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps
-				WHERE origin = ?1))`, first(step))
+				WHERE origin = ?1))`, firstHit(step))
 			if err == nil && found == nil {
 				err = errors.New("it is not on record")
 			}
@@ -173,6 +173,6 @@ func (rs *Runs) Unread(step *Step) (int, error) {
 	return store.Read(rs.db, fmt.Sprintf("count what could not be stored of step %d", step.ID),
 		func(tx *store.Tx) (int, error) {
 			return store.Value[int](tx, `SELECT sum(unread) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,
-				step.ID, first(step))
+				step.ID, firstHit(step))
 		})
 }

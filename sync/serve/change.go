@@ -45,12 +45,12 @@ func (c SetCursors) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 	}
 	switch spec := e.Config.Job(c.Job); {
 	case spec != nil && !spec.SinceLastSuccess():
-		return Nothing{}, mistake("job %s has no cursor to set: only a job with `published_at: since last success` has one",
+		return Nothing{}, requestMistake("job %s has no cursor to set: only a job with `published_at: since last success` has one",
 			c.Job)
 	case len(c.Keys) == 0 || slices.Contains(c.Keys, ""):
-		return Nothing{}, mistake("set the cursors of job %s: keys must name its searches", c.Job)
+		return Nothing{}, requestMistake("set the cursors of job %s: keys must name its searches", c.Job)
 	case c.At.IsZero() || c.At.After(time.Now()):
-		return Nothing{}, mistake("set the cursors of job %s: at must be a time that is not in the future", c.Job)
+		return Nothing{}, requestMistake("set the cursors of job %s: at must be a time that is not in the future", c.Job)
 	}
 	for _, key := range c.Keys {
 		if err := e.Store.Runs.SetWatermark(c.Job, key, c.At); err != nil {
@@ -70,7 +70,7 @@ func checkCursors(e *engine.Engine, name string) error {
 	}
 	marks, err := e.Store.Runs.Watermarks(name)
 	if err == nil && (name == "" || len(marks) == 0) {
-		err = mistake("%s has no job %q, and no job of that name has ever searched%s", e.Config.Path, name, afterEdit)
+		err = requestMistake("%s has no job %q, and no job of that name has ever searched%s", e.Config.Path, name, afterEdit)
 	}
 	return err
 }
@@ -107,10 +107,10 @@ func (Adjust) path() string { return "/budget/adjust" }
 // Do implements [Change].
 func (c Adjust) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 	if c.Credits == 0 || c.Why == "" {
-		return Nothing{}, mistake("adjust the budget by %d credits: an amount and a reason are needed", c.Credits)
+		return Nothing{}, requestMistake("adjust the budget by %d credits: an amount and a reason are needed", c.Credits)
 	}
 	if err := job.CheckCredits(max(int64(c.Credits), -int64(c.Credits))); err != nil {
-		return Nothing{}, mistake("adjust the budget by %d credits: the amount %v", c.Credits, err)
+		return Nothing{}, requestMistake("adjust the budget by %d credits: the amount %v", c.Credits, err)
 	}
 	return Nothing{}, e.Store.Ledger.Adjust(c.Credits, c.Why)
 }
@@ -170,7 +170,7 @@ type Cleared struct {
 // Do implements [Change].
 func (c ClearQueue) Do(ctx context.Context, e *engine.Engine) (done Cleared, err error) {
 	if c.Job == "" {
-		return done, mistake("clear the queue: job must be the name of a job")
+		return done, requestMistake("clear the queue: job must be the name of a job")
 	}
 	done.Dropped, done.Kept, err = e.Store.Queue.Cancel(c.Job)
 	return done, err
@@ -186,14 +186,14 @@ func (PauseJobs) path() string { return "/jobs/pause" }
 // Do implements [Change].
 func (c PauseJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 	if len(c.Pauses) == 0 {
-		return Nothing{}, mistake("pause jobs: pauses must name one")
+		return Nothing{}, requestMistake("pause jobs: pauses must name one")
 	}
 	for _, p := range c.Pauses {
 		switch {
 		case e.Config.Job(p.Job) == nil:
-			return Nothing{}, mistake("pause jobs: %s has no job %q%s", e.Config.Path, p.Job, afterEdit)
+			return Nothing{}, requestMistake("pause jobs: %s has no job %q%s", e.Config.Path, p.Job, afterEdit)
 		case p.Since.IsZero():
-			return Nothing{}, mistake("pause job %s: since must be a time", p.Job)
+			return Nothing{}, requestMistake("pause job %s: since must be a time", p.Job)
 		}
 	}
 	return Nothing{}, e.Store.Runs.Pause(c.Pauses)
@@ -209,7 +209,7 @@ func (ResumeJobs) path() string { return "/jobs/resume" }
 // Do implements [Change].
 func (c ResumeJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 	if slices.Contains(c.Jobs, "") {
-		return Nothing{}, mistake("resume jobs: a job needs a name")
+		return Nothing{}, requestMistake("resume jobs: a job needs a name")
 	}
 	return Nothing{}, e.Store.Runs.Unpause(c.Jobs)
 }
@@ -292,11 +292,11 @@ func (c EditMarks) Do(_ context.Context, e *engine.Engine) (m Marked, err error)
 	for _, video := range c.Videos {
 		switch id, err := outlier.ParseVideoID(video); {
 		case err != nil:
-			return m, mistake("mark a video: %w", err)
+			return m, requestMistake("mark a video: %w", err)
 		case id != video:
-			return m, mistake("mark a video: %s is an address, not an id", video)
+			return m, requestMistake("mark a video: %s is an address, not an id", video)
 		case e.Store.Forgotten.Has(forgotten.ID{Kind: forgotten.Video, ID: video}):
-			return m, mistake("video %s was erased ('outlierd forget'), so it cannot be marked", video)
+			return m, requestMistake("video %s was erased ('outlierd forget'), so it cannot be marked", video)
 		}
 	}
 	err = e.Store.DB.Update(func(tx *store.Tx) (err error) {

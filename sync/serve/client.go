@@ -38,14 +38,14 @@ type Client struct {
 }
 
 // Dial connects to the daemon of a state folder. Its error is [ErrNoDaemon] if there is none.
-func Dial(ctx context.Context, dir string) (*Client, error) { return dial(ctx, dir, answerTime) }
+func Dial(ctx context.Context, dir string) (*Client, error) { return dialSocket(ctx, dir, answerTime) }
 
-func dial(ctx context.Context, dir string, patience time.Duration) (*Client, error) {
+func dialSocket(ctx context.Context, dir string, patience time.Duration) (*Client, error) {
 	c := &Client{}
 	c.http.Transport = &http.Transport{
 		DisableKeepAlives: true, // a closed connection means that no client waits for the answer
 		DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
-			err = reach(dir, func(path string) (err error) {
+			err = reachSocket(dir, func(path string) (err error) {
 				conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
 				return err
 			})
@@ -54,7 +54,7 @@ func dial(ctx context.Context, dir string, patience time.Duration) (*Client, err
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := c.get(within, "/v1", &c.About)
+	err := c.getDocument(within, "/v1", &c.About)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w on %s", ErrNoDaemon, Socket(dir))
@@ -79,17 +79,17 @@ func (c *Client) Understands(program string) error {
 
 // Send asks the daemon to make a change, and returns its result.
 func Send[R any](ctx context.Context, c *Client, change Change[R]) (result R, err error) {
-	body, err := c.post(ctx, "/v1"+change.path(), change)
+	body, err := c.postDocument(ctx, "/v1"+change.path(), change)
 	if err != nil {
 		return result, err
 	}
 	defer body.Close()
-	return result, c.decode(body, &result)
+	return result, c.decodeAnswer(body, &result)
 }
 
 // Cancel asks the daemon to end a run at its next safe point.
 func (c *Client) Cancel(ctx context.Context, run string) error {
-	body, err := c.post(ctx, "/v1/runs/"+url.PathEscape(run)+"/cancel", struct{}{})
+	body, err := c.postDocument(ctx, "/v1/runs/"+url.PathEscape(run)+"/cancel", struct{}{})
 	if err != nil {
 		return err
 	}
@@ -98,12 +98,12 @@ func (c *Client) Cancel(ctx context.Context, run string) error {
 
 // Login requests a ticket.
 func (c *Client) Login(ctx context.Context) (t Ticket, err error) {
-	body, err := c.post(ctx, "/v1/login", Nothing{})
+	body, err := c.postDocument(ctx, "/v1/login", Nothing{})
 	if err != nil {
 		return t, err
 	}
 	defer body.Close()
-	return t, c.decode(body, &t)
+	return t, c.decodeAnswer(body, &t)
 }
 
 // Watch follows a run of the daemon. Closing it does not end the run.
@@ -119,13 +119,13 @@ type Watch struct {
 // Order asks the daemon to start a run, or joins one that is in progress. It returns once the run is
 // recorded in the state.
 func (c *Client) Order(ctx context.Context, o Order) (*Watch, error) {
-	body, err := c.post(ctx, "/v1/runs", o)
+	body, err := c.postDocument(ctx, "/v1/runs", o)
 	if err != nil {
 		return nil, err
 	}
 	w := &Watch{client: c, body: body, lines: bufio.NewScanner(body)}
 	w.lines.Buffer(nil, longestLine)
-	begun, err := w.next()
+	begun, err := w.nextEvent()
 	if err != nil {
 		return nil, errors.Join(err, body.Close())
 	}
@@ -145,7 +145,7 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Cause }
 
-func (w *Watch) next() (e Event, err error) {
+func (w *Watch) nextEvent() (e Event, err error) {
 	if !w.lines.Scan() {
 		err := w.lines.Err()
 		if err == nil {
@@ -154,7 +154,7 @@ func (w *Watch) next() (e Event, err error) {
 		return e, &LostError{w.client.Name(), w.Run, err}
 	}
 	if err := json.Unmarshal(w.lines.Bytes(), &e); err != nil {
-		return e, w.client.foreign(err)
+		return e, w.client.foreignAnswer(err)
 	}
 	return e, nil
 }
@@ -162,7 +162,7 @@ func (w *Watch) next() (e Event, err error) {
 // Follow calls show with the run's progress until the run has ended, and returns how it ended.
 func (w *Watch) Follow(show func(engine.Progress)) (*Ended, error) {
 	for {
-		e, err := w.next()
+		e, err := w.nextEvent()
 		if err != nil {
 			return nil, err
 		}
@@ -176,31 +176,31 @@ func (w *Watch) Follow(show func(engine.Progress)) (*Ended, error) {
 }
 
 // Err returns why the run failed; nil if it did not.
-func (e *Ended) Err() error { return received(e.Error) }
+func (e *Ended) Err() error { return decodeFailure(e.Error) }
 
 // Close stops watching.
 func (w *Watch) Close() error { return w.body.Close() }
 
-// get requests a document and decodes it.
-func (c *Client) get(ctx context.Context, path string, into any) error {
-	body, err := c.do(ctx, http.MethodGet, path, nil)
+// getDocument requests a document and decodes it.
+func (c *Client) getDocument(ctx context.Context, path string, into any) error {
+	body, err := c.doRequest(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	return c.decode(body, into)
+	return c.decodeAnswer(body, into)
 }
 
-func (c *Client) post(ctx context.Context, path string, v any) (io.ReadCloser, error) {
+func (c *Client) postDocument(ctx context.Context, path string, v any) (io.ReadCloser, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	return c.do(ctx, http.MethodPost, path, text)
+	return c.doRequest(ctx, http.MethodPost, path, text)
 }
 
-// do makes a request and returns the body of its answer, or the error in it.
-func (c *Client) do(ctx context.Context, method, path string, text []byte) (io.ReadCloser, error) {
+// doRequest makes a request and returns the body of its answer, or the error in it.
+func (c *Client) doRequest(ctx context.Context, method, path string, text []byte) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://outlierd"+path, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
@@ -222,24 +222,24 @@ func (c *Client) do(ctx context.Context, method, path string, text []byte) (io.R
 	var failed struct {
 		Error *Failure `json:"error"`
 	}
-	err = c.decode(answer.Body, &failed)
+	err = c.decodeAnswer(answer.Body, &failed)
 	if err == nil && failed.Error == nil {
-		err = c.foreign(errors.New(answer.Status))
+		err = c.foreignAnswer(errors.New(answer.Status))
 	}
 	if err == nil {
-		err = received(failed.Error)
+		err = decodeFailure(failed.Error)
 	}
 	return nil, errors.Join(err, answer.Body.Close())
 }
 
-func (c *Client) decode(body io.Reader, into any) error {
+func (c *Client) decodeAnswer(body io.Reader, into any) error {
 	if err := json.NewDecoder(io.LimitReader(body, longestLine)).Decode(into); err != nil {
-		return c.foreign(err)
+		return c.foreignAnswer(err)
 	}
 	return nil
 }
 
-// foreign returns the error for an answer that this version of the daemon never gives.
-func (c *Client) foreign(err error) error {
+// foreignAnswer returns the error for an answer that this version of the daemon never gives.
+func (c *Client) foreignAnswer(err error) error {
 	return fmt.Errorf("read the daemon's answer: %w; is it another version of outlierd?", err)
 }

@@ -32,8 +32,10 @@ func (mistakeError) Is(target error) bool { return target == ErrBadRequest }
 
 func (e mistakeError) Unwrap() error { return e.error }
 
-// mistake returns an error of the request itself.
-func mistake(format string, args ...any) error { return mistakeError{fmt.Errorf(format, args...)} }
+// requestMistake returns an error of the request itself.
+func requestMistake(format string, args ...any) error {
+	return mistakeError{fmt.Errorf(format, args...)}
+}
 
 // Failure is an error in an answer to a command. Its kinds have what determines exit codes and remedies,
 // so that commands handle it like an error of their own.
@@ -56,22 +58,22 @@ type kind struct {
 }
 
 var kinds = []kind{
-	typed("service", func(e *outlier.Error) string { return string(e.Kind) },
+	typedKind("service", func(e *outlier.Error) string { return string(e.Kind) },
 		func(d string) *outlier.Error { return &outlier.Error{Kind: outlier.Kind(d)} }),
-	plain[*pace.LongWaitError]("long_wait", &pace.LongWaitError{}),
-	plain[*store.LowSpaceError]("low_space", &store.LowSpaceError{}),
-	plain[*store.MovedError]("state_moved", &store.MovedError{}),
-	plain[*load.AheadError]("sink_ahead", &load.AheadError{}),
-	plain[*load.SinksDownError]("sinks_down", &load.SinksDownError{}),
-	plain[*outlier.UnkeptError]("unkept", &outlier.UnkeptError{}),
-	plain[*engine.CancelledError]("cancelled", &engine.CancelledError{}),
-	sentinel("stopped", ErrStopped),
-	sentinel("bad_request", ErrBadRequest),
-	sentinel("other_jobs", ErrOtherJobs),
+	plainKind[*pace.LongWaitError]("long_wait", &pace.LongWaitError{}),
+	plainKind[*store.LowSpaceError]("low_space", &store.LowSpaceError{}),
+	plainKind[*store.MovedError]("state_moved", &store.MovedError{}),
+	plainKind[*load.AheadError]("sink_ahead", &load.AheadError{}),
+	plainKind[*load.SinksDownError]("sinks_down", &load.SinksDownError{}),
+	plainKind[*outlier.UnkeptError]("unkept", &outlier.UnkeptError{}),
+	plainKind[*engine.CancelledError]("cancelled", &engine.CancelledError{}),
+	sentinelKind("stopped", ErrStopped),
+	sentinelKind("bad_request", ErrBadRequest),
+	sentinelKind("other_jobs", ErrOtherJobs),
 }
 
-// typed returns a kind for errors of one type with one relevant detail.
-func typed[E error](name string, detail func(E) string, err func(string) E) kind {
+// typedKind returns a kind for errors of one type with one relevant detail.
+func typedKind[E error](name string, detail func(E) string, err func(string) E) kind {
 	return kind{
 		name: name,
 		of: func(e error) (string, bool) {
@@ -85,12 +87,12 @@ func typed[E error](name string, detail func(E) string, err func(string) E) kind
 	}
 }
 
-// plain returns a kind for errors of one type without details.
-func plain[E error](name string, any E) kind {
-	return typed(name, func(E) string { return "" }, func(string) E { return any })
+// plainKind returns a kind for errors of one type without details.
+func plainKind[E error](name string, any E) kind {
+	return typedKind(name, func(E) string { return "" }, func(string) E { return any })
 }
 
-func sentinel(name string, err error) kind {
+func sentinelKind(name string, err error) kind {
 	return kind{name, func(e error) (string, bool) { return "", errors.Is(e, err) }, func(string) error { return err }}
 }
 
@@ -108,8 +110,8 @@ func failureOf(err error) *Failure {
 	return f
 }
 
-// received decodes an error. It wraps the errors that its kinds stand for.
-func received(f *Failure) error {
+// decodeFailure decodes an error. It wraps the errors that its kinds stand for.
+func decodeFailure(f *Failure) error {
 	if f == nil {
 		return nil
 	}

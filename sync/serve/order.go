@@ -27,15 +27,15 @@ type Order struct {
 	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // cap of the run, beside that of its job
 }
 
-// check returns an error for an order that no command sends.
-func (o *Order) check() error {
+// checkOrder returns an error for an order that no command sends.
+func (o *Order) checkOrder() error {
 	switch {
 	case o.Rest != "":
 		return nil
 	case o.Job == "" && o.Once == nil && o.Continues == "":
-		return mistake("order a run: job, once, continues or rest must say which")
+		return requestMistake("order a run: job, once, continues or rest must say which")
 	case o.Trigger != engine.Manual && o.Trigger != engine.After:
-		return mistake("order a run: trigger must be %s or %s, got %q", engine.Manual, engine.After, o.Trigger)
+		return requestMistake("order a run: trigger must be %s or %s, got %q", engine.Manual, engine.After, o.Trigger)
 	}
 	return nil
 }
@@ -132,8 +132,8 @@ func (p *Progress) ofEngine(run string) engine.Progress {
 		Job: p.Job, Run: run, Started: p.Started, Pages: p.Pages, Tasks: p.Calls, Done: p.Done,
 		Queued: p.Queued, Missing: p.Missing,
 		Failures: p.Failures, Spend: ledger.Spend{Charged: p.Charged, Unknown: p.Unknown}, PerRun: p.PerRun,
-		Doing: p.Doing, Until: p.Until, Left: seconds(p.Left), Fresh: map[time.Duration]int{},
-		Pace: pace.Status{Limit: p.Pace.Requests, Window: seconds(p.Pace.Window), Remaining: p.Pace.Remaining,
+		Doing: p.Doing, Until: p.Until, Left: toDuration(p.Left), Fresh: map[time.Duration]int{},
+		Pace: pace.Status{Limit: p.Pace.Requests, Window: toDuration(p.Pace.Window), Remaining: p.Pace.Remaining,
 			Reset: p.Pace.Reset, Learned: p.Pace.Learned},
 	}
 	if p.Pages < 0 {
@@ -145,9 +145,9 @@ func (p *Progress) ofEngine(run string) engine.Progress {
 			Next: s.Next, Pages: s.Pages, Hits: s.Hits, NewHits: s.New, Stop: s.Stop})
 	}
 	for _, f := range p.Fresh {
-		out.Fresh[seconds(f.Seconds)] = f.Calls
+		out.Fresh[toDuration(f.Seconds)] = f.Calls
 	}
 	return out
 }
 
-func seconds(n float64) time.Duration { return time.Duration(math.Round(n * float64(time.Second))) }
+func toDuration(n float64) time.Duration { return time.Duration(math.Round(n * float64(time.Second))) }

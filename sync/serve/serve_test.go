@@ -357,14 +357,14 @@ func TestDialReportsForeignDaemons(t *testing.T) {
 			if name == "hangs" {
 				within = 100 * time.Millisecond
 			}
-			_, err := dial(t.Context(), served(t, c.answers), within)
+			_, err := dialSocket(t.Context(), served(t, c.answers), within)
 			if err == nil || errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Dial: %v, want %q in it", err, c.want)
 			}
 		})
 	}
 	newer := served(t, func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, About{Interface: 2, Program: "9.0", PID: 77})
+		writeDocument(w, http.StatusOK, About{Interface: 2, Program: "9.0", PID: 77})
 	})
 	err := mustDial(t, newer).Understands("1.2.3")
 	want := "another version: 'outlierd up' (process 77) is outlierd 9.0 (interface 2), " +
@@ -378,7 +378,7 @@ func TestDialReportsForeignDaemons(t *testing.T) {
 func TestFollowReportsALostDaemon(t *testing.T) {
 	dir := served(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			answer(w, http.StatusOK, About{Interface: Version, PID: 77})
+			writeDocument(w, http.StatusOK, About{Interface: Version, PID: 77})
 			return
 		}
 		_ = json.NewEncoder(w).Encode(Event{Run: "r1", Joined: true})
@@ -410,7 +410,7 @@ func TestErrorsSurviveEncoding(t *testing.T) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		t.Fatal(err)
 	}
-	got := received(&f)
+	got := decodeFailure(&f)
 	if got.Error() != sent.Error() {
 		t.Errorf("the message is %q, want %q", got, sent)
 	}
@@ -427,8 +427,8 @@ func TestErrorsSurviveEncoding(t *testing.T) {
 	if as[*outlier.UnkeptError](got) || errors.Is(got, ErrBadRequest) || as[*engine.CancelledError](got) {
 		t.Errorf("kinds that were not sent are received from %s", text)
 	}
-	if failureOf(nil) != nil || received(nil) != nil {
-		t.Errorf("nil is encoded as %v and decoded as %v, want nil", failureOf(nil), received(nil))
+	if failureOf(nil) != nil || decodeFailure(nil) != nil {
+		t.Errorf("nil is encoded as %v and decoded as %v, want nil", failureOf(nil), decodeFailure(nil))
 	}
 }
 
@@ -503,7 +503,7 @@ func TestRemedyDependsOnTheFileOnDisk(t *testing.T) {
 	} {
 		s.Compare(func() string { return c.changed })
 		s.Refused(c.refused)
-		if got := s.remedy(); got != c.want {
+		if got := s.differenceRemedy(); got != c.want {
 			t.Errorf("with a change %q and refusal %q: %q, want %q", c.changed, c.refused, got, c.want)
 		}
 	}

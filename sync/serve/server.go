@@ -77,8 +77,8 @@ func newServer(e *engine.Engine, program string, patience time.Duration) *Server
 		admitted: rate.NewLimiter(requestsPerSecond, requestsAtOnce),
 	}
 	s.http = http.Server{
-		Handler: s.admit(s.routes()), ReadHeaderTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: mostHeader,
-		ConnState: s.count,
+		Handler: s.admitRequests(s.routes()), ReadHeaderTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: mostHeader,
+		ConnState: s.countConnections,
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a malformed request is not worth a log line
 	}
 	return s
@@ -88,22 +88,22 @@ func newServer(e *engine.Engine, program string, patience time.Duration) *Server
 // runs.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1", s.who)
-	mux.HandleFunc("POST /v1/login", s.login)
-	mux.HandleFunc("POST /v1/runs", s.order)
-	mux.HandleFunc("POST /v1/runs/{run}/cancel", s.cancel)
-	change[SetCursors](s, mux)
-	change[ResetCursors](s, mux)
-	change[Adjust](s, mux)
-	change[Lift](s, mux)
-	change[ClearQueue](s, mux)
-	change[PauseJobs](s, mux)
-	change[ResumeJobs](s, mux)
-	change[PollScan](s, mux)
-	change[AdoptScan](s, mux)
-	change[ResolveScan](s, mux)
-	change[EditMarks](s, mux)
-	mux.HandleFunc("/", s.unknown)
+	mux.HandleFunc("GET /v1", s.answerWho)
+	mux.HandleFunc("POST /v1/login", s.sendTicket)
+	mux.HandleFunc("POST /v1/runs", s.serveOrder)
+	mux.HandleFunc("POST /v1/runs/{run}/cancel", s.cancelRun)
+	addChange[SetCursors](s, mux)
+	addChange[ResetCursors](s, mux)
+	addChange[Adjust](s, mux)
+	addChange[Lift](s, mux)
+	addChange[ClearQueue](s, mux)
+	addChange[PauseJobs](s, mux)
+	addChange[ResumeJobs](s, mux)
+	addChange[PollScan](s, mux)
+	addChange[AdoptScan](s, mux)
+	addChange[ResolveScan](s, mux)
+	addChange[EditMarks](s, mux)
+	mux.HandleFunc("/", s.refuseUnknown)
 	return mux
 }
 
@@ -140,9 +140,9 @@ func (s *Server) Close() error {
 	return s.http.Close()
 }
 
-// count closes the connection that has waited longest for a request, if there are too many of them. So
+// countConnections closes the connection that has waited longest for a request, if there are too many of them. So
 // connections that a client forgets do not keep others out.
-func (s *Server) count(c net.Conn, state http.ConnState) {
+func (s *Server) countConnections(c net.Conn, state http.ConnState) {
 	s.waiting.Lock()
 	defer s.waiting.Unlock()
 	s.idle = slices.DeleteFunc(s.idle, func(one net.Conn) bool { return one == c })
@@ -155,17 +155,17 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	}
 }
 
-// admit limits the rate of requests. Neither people nor scripts need as many. Asking whether the daemon is
+// admitRequests limits the rate of requests. Neither people nor scripts need as many. Asking whether the daemon is
 // alive is not limited: all commands and probes begin with it.
-func (s *Server) admit(next http.Handler) http.Handler {
+func (s *Server) admitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isProbe := r.Method == http.MethodGet; !isProbe && !s.admitted.Allow() {
-			answer(w, http.StatusTooManyRequests, errors.New("too many requests; try again in a second"))
+			writeDocument(w, http.StatusTooManyRequests, errors.New("too many requests; try again in a second"))
 			return
 		}
 		defer s.answering.Add(-1)
 		if s.answering.Add(1) > mostConnections {
-			answer(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are being answered; end some of them, "+
+			writeDocument(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are being answered; end some of them, "+
 				"such as commands that follow a run", mostConnections))
 			return
 		}
@@ -173,17 +173,17 @@ func (s *Server) admit(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) who(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, s.describe())
+func (s *Server) answerWho(w http.ResponseWriter, _ *http.Request) {
+	writeDocument(w, http.StatusOK, s.describeDaemon())
 }
 
-// describe returns what the daemon says about itself now. It reads the job file on disk.
-func (s *Server) describe() About {
+// describeDaemon returns what the daemon says about itself now. It reads the job file on disk.
+func (s *Server) describeDaemon() About {
 	about := s.about
 	switch {
-	case closed(s.stopping):
+	case isClosed(s.stopping):
 		about.State = "stopping"
-	case closed(s.engine.Keeping()):
+	case isClosed(s.engine.Keeping()):
 		about.State = "serving"
 	default:
 		about.State = "starting"
@@ -197,21 +197,21 @@ func (s *Server) describe() About {
 	return about
 }
 
-// login sends a ticket to any client of the socket, which only the daemon's user can reach.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	err := s.read(w, r, &Nothing{})
+// sendTicket sends a ticket to any client of the socket, which only the daemon's user can reach.
+func (s *Server) sendTicket(w http.ResponseWriter, r *http.Request) {
+	err := s.readBody(w, r, &Nothing{})
 	ticket := s.ticket.Load()
 	if err == nil && ticket == nil {
 		err = fmt.Errorf("%w: %s serves no page", ErrBadRequest, s.about.Name())
 	}
 	if err != nil {
-		refuse(w, err)
+		writeFailure(w, err)
 		return
 	}
-	answer(w, http.StatusOK, Ticket{Path: (*ticket)()})
+	writeDocument(w, http.StatusOK, Ticket{Path: (*ticket)()})
 }
 
-func closed(c <-chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -220,14 +220,14 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// unknown answers requests for paths of other versions and unknown paths.
-func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
-	answer(w, http.StatusNotFound, fmt.Errorf("%w: %s %s is not in version %d of the interface, which outlierd %s has",
+// refuseUnknown answers requests for paths of other versions and unknown paths.
+func (s *Server) refuseUnknown(w http.ResponseWriter, r *http.Request) {
+	writeDocument(w, http.StatusNotFound, fmt.Errorf("%w: %s %s is not in version %d of the interface, which outlierd %s has",
 		ErrBadRequest, r.Method, r.URL.Path, Version, s.about.Program))
 }
 
-// answer writes one JSON document. It ignores failed writes, which only the client can act on.
-func answer(w http.ResponseWriter, status int, v any) {
+// writeDocument writes one JSON document. It ignores failed writes, which only the client can act on.
+func writeDocument(w http.ResponseWriter, status int, v any) {
 	if err, is := v.(error); is {
 		v = map[string]*Failure{"error": failureOf(err)}
 	}
@@ -236,8 +236,8 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// refuse answers with an error, and an HTTP status for clients that read only that.
-func refuse(w http.ResponseWriter, err error) {
+// writeFailure answers with an error, and an HTTP status for clients that read only that.
+func writeFailure(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	invalid, isInvalid := errors.AsType[*outlier.Error](err)
 	switch {
@@ -248,11 +248,11 @@ func refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, ErrStopped):
 		status = http.StatusServiceUnavailable
 	}
-	answer(w, status, err)
+	writeDocument(w, status, err)
 }
 
-// read decodes a request's body, which must be one JSON document without unknown keys.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
+// readBody decodes a request's body, which must be one JSON document without unknown keys.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(s.patience)); err != nil {
 		return err
@@ -271,13 +271,13 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 	return control.SetReadDeadline(time.Time{}) // or the request would be cancelled at the deadline
 }
 
-// between calls f between two calls of the engine, once the engine accepts orders.
-func (s *Server) between(ctx context.Context, f func(context.Context) error) error {
-	return s.serving(ctx, func() error { return s.engine.Between(ctx, f) })
+// betweenCalls calls f between two calls of the engine, once the engine accepts orders.
+func (s *Server) betweenCalls(ctx context.Context, f func(context.Context) error) error {
+	return s.whenServing(ctx, func() error { return s.engine.Between(ctx, f) })
 }
 
-// serving calls f once the engine keeps the schedule.
-func (s *Server) serving(ctx context.Context, f func() error) error {
+// whenServing calls f once the engine keeps the schedule.
+func (s *Server) whenServing(ctx context.Context, f func() error) error {
 	select {
 	case <-s.engine.Keeping():
 	case <-s.stopping:
@@ -286,57 +286,57 @@ func (s *Server) serving(ctx context.Context, f func() error) error {
 		return context.Cause(ctx)
 	}
 	err := f()
-	if err != nil && (closed(s.stopping) || errors.Is(err, engine.ErrNotServing)) {
+	if err != nil && (isClosed(s.stopping) || errors.Is(err, engine.ErrNotServing)) {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}
 	return err
 }
 
-// change adds the route of a change.
-func change[C Change[R], R any](s *Server, mux *http.ServeMux) {
+// addChange adds the route of a change.
+func addChange[C Change[R], R any](s *Server, mux *http.ServeMux) {
 	var none C
 	mux.HandleFunc("POST /v1"+none.path(), func(w http.ResponseWriter, r *http.Request) {
 		var c C
 		var result R
-		err := s.read(w, r, &c)
+		err := s.readBody(w, r, &c)
 		if err == nil {
-			err = s.between(r.Context(), func(ctx context.Context) (err error) {
+			err = s.betweenCalls(r.Context(), func(ctx context.Context) (err error) {
 				result, err = c.Do(ctx, s.engine)
 				return err
 			})
 		}
 		if err != nil {
-			refuse(w, err)
+			writeFailure(w, err)
 			return
 		}
-		answer(w, http.StatusOK, result)
+		writeDocument(w, http.StatusOK, result)
 	})
 }
 
-// order starts a run, or joins it, and sends its progress until it has ended. The run continues if the
+// serveOrder starts a run, or joins it, and sends its progress until it has ended. The run continues if the
 // client disconnects.
-func (s *Server) order(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveOrder(w http.ResponseWriter, r *http.Request) {
 	var o Order
-	err := s.read(w, r, &o)
+	err := s.readBody(w, r, &o)
 	if err == nil {
-		err = o.check()
+		err = o.checkOrder()
 	}
 	var asked engine.Order
 	if err == nil {
-		err = s.between(r.Context(), func(context.Context) (err error) {
-			asked, err = s.resolve(&o)
+		err = s.betweenCalls(r.Context(), func(context.Context) (err error) {
+			asked, err = s.resolveOrder(&o)
 			return err
 		})
 	}
 	if errors.Is(err, ErrOtherJobs) {
-		err = fmt.Errorf("%w. %s", err, s.remedy())
+		err = fmt.Errorf("%w. %s", err, s.differenceRemedy())
 	}
 	if err != nil {
-		refuse(w, err)
+		writeFailure(w, err)
 		return
 	}
 	var ordered *engine.OrderedRun
-	err = s.serving(r.Context(), func() (err error) {
+	err = s.whenServing(r.Context(), func() (err error) {
 		ordered, err = s.engine.Order(r.Context(), asked)
 		if _, gone := errors.AsType[*engine.JobGoneError](err); gone {
 			err = fmt.Errorf("%w: %w", ErrOtherJobs, err)
@@ -344,46 +344,46 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 		return err
 	})
 	if err != nil {
-		refuse(w, err)
+		writeFailure(w, err)
 		return
 	}
-	s.follow(w, r, ordered)
+	s.followRun(w, r, ordered)
 }
 
-// resolve translates an order for the engine. It reads the engine's state, so it must be called between
+// resolveOrder translates an order for the engine. It reads the engine's state, so it must be called between
 // two of the engine's calls.
-func (s *Server) resolve(o *Order) (engine.Order, error) {
+func (s *Server) resolveOrder(o *Order) (engine.Order, error) {
 	e := s.engine
 	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve}
 	switch {
 	case o.Rest != "":
-		return asked, s.rest(o, &asked)
+		return asked, s.resolveRest(o, &asked)
 	case o.Continues != "" && o.Job == "":
 		return asked, s.named(o, &asked)
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
 	if err != nil || asked.Spec == nil || asked.Spec.Version() != o.Version {
-		return asked, errors.Join(s.differs(o, asked.Spec), err)
+		return asked, errors.Join(s.jobDiffers(o, asked.Spec), err)
 	}
-	return asked, s.unfinished(o, &asked)
+	return asked, s.unfinishedRun(o, &asked)
 }
 
-// unfinished adds the run that an order continues, if it has not ended since the command read the state.
-func (s *Server) unfinished(o *Order, asked *engine.Order) (err error) {
+// unfinishedRun adds the run that an order continues, if it has not ended since the command read the state.
+func (s *Server) unfinishedRun(o *Order, asked *engine.Order) (err error) {
 	if asked.Spec.Budget.MaxCredits = o.MaxCredits; o.Continues == "" {
 		return nil
 	}
 	asked.Old, err = s.engine.Facts().Resumed(asked.Spec, o.Continues, asked.Due)
 	if err == nil && asked.Old == nil {
-		err = mistake("run %s has ended meanwhile; nothing was started: repeat the command", o.Continues)
+		err = requestMistake("run %s has ended meanwhile; nothing was started: repeat the command", o.Continues)
 	}
 	return err
 }
 
 // named resolves an order that continues a run by its id alone: its record says the rest.
 func (s *Server) named(o *Order, asked *engine.Order) error {
-	row, err := recorded(s.engine, o.Continues)
+	row, err := recordedRun(s.engine, o.Continues)
 	if err != nil {
 		return err
 	}
@@ -393,7 +393,7 @@ func (s *Server) named(o *Order, asked *engine.Order) error {
 	if asked.Spec == nil {
 		return s.lacks(row)
 	}
-	return s.unfinished(o, asked)
+	return s.unfinishedRun(o, asked)
 }
 
 // lacks returns the error for a run whose job the daemon's file does not have.
@@ -401,8 +401,8 @@ func (s *Server) lacks(row *runs.Run) error {
 	return fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
 }
 
-// differs returns the error for a job that differs from the one that the command has read.
-func (s *Server) differs(o *Order, spec *job.Spec) error {
+// jobDiffers returns the error for a job that differs from the one that the command has read.
+func (s *Server) jobDiffers(o *Order, spec *job.Spec) error {
 	what := "with which the request is different"
 	switch {
 	case spec == nil:
@@ -413,10 +413,10 @@ func (s *Server) differs(o *Order, spec *job.Spec) error {
 	return fmt.Errorf("%w: %s has read %s, %s; nothing was spent", ErrOtherJobs, s.about.Name(), s.about.Config, what)
 }
 
-// remedy says how the job files of a command and of the daemon become the same. It reads the file on disk, for which
+// differenceRemedy says how the job files of a command and of the daemon become the same. It reads the file on disk, for which
 // the engine must not wait.
-func (s *Server) remedy() string {
-	about := s.describe()
+func (s *Server) differenceRemedy() string {
+	about := s.describeDaemon()
 	switch {
 	case about.Refused != "":
 		return "The file on disk was refused there: " + about.Refused
@@ -428,9 +428,9 @@ func (s *Server) remedy() string {
 	return "That is the file on disk: use it here, too, with the same variables"
 }
 
-// rest resolves an order for the rest of a run.
-func (s *Server) rest(o *Order, asked *engine.Order) error {
-	row, err := recorded(s.engine, o.Rest)
+// resolveRest resolves an order for the rest of a run.
+func (s *Server) resolveRest(o *Order, asked *engine.Order) error {
+	row, err := recordedRun(s.engine, o.Rest)
 	if err != nil {
 		return err
 	}
@@ -444,7 +444,7 @@ func (s *Server) rest(o *Order, asked *engine.Order) error {
 	return err
 }
 
-func recorded(e *engine.Engine, id string) (*runs.Run, error) {
+func recordedRun(e *engine.Engine, id string) (*runs.Run, error) {
 	row, err := e.Store.Runs.Get(id)
 	if err == nil && row == nil {
 		err = fmt.Errorf("%w: there is no run %s", ErrBadRequest, id)
@@ -452,8 +452,8 @@ func recorded(e *engine.Engine, id string) (*runs.Run, error) {
 	return row, err
 }
 
-// follow sends the events of a run, one a line, until the run has ended or the client disconnects.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.OrderedRun) {
+// followRun sends the events of a run, one a line, until the run has ended or the client disconnects.
+func (s *Server) followRun(w http.ResponseWriter, r *http.Request, o *engine.OrderedRun) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control := http.NewResponseController(w)
 	send := func(e Event) bool {
@@ -471,7 +471,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.Ordere
 		select {
 		case <-o.Done():
 			row, err := o.Result()
-			if err != nil && closed(s.stopping) {
+			if err != nil && isClosed(s.stopping) {
 				err = fmt.Errorf("%w: %w", ErrStopped, err)
 			}
 			ended := &Ended{Error: failureOf(err)}
@@ -504,20 +504,20 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, o *engine.Ordere
 	}
 }
 
-// cancel ends a run at its next safe point.
-func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
-	err := s.read(w, r, &Nothing{})
+// cancelRun ends a run at its next safe point.
+func (s *Server) cancelRun(w http.ResponseWriter, r *http.Request) {
+	err := s.readBody(w, r, &Nothing{})
 	if err == nil {
-		err = s.serving(r.Context(), func() error {
-			if _, err := recorded(s.engine, r.PathValue("run")); err != nil {
+		err = s.whenServing(r.Context(), func() error {
+			if _, err := recordedRun(s.engine, r.PathValue("run")); err != nil {
 				return err
 			}
 			return s.engine.Cancel(r.Context(), r.PathValue("run"))
 		})
 	}
 	if err != nil {
-		refuse(w, err)
+		writeFailure(w, err)
 		return
 	}
-	answer(w, http.StatusOK, Nothing{})
+	writeDocument(w, http.StatusOK, Nothing{})
 }

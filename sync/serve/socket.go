@@ -18,9 +18,9 @@ func Socket(dir string) string { return filepath.Join(dir, "outlierd.sock") }
 // longestPath is the maximum length of a socket path on all systems.
 const longestPath = 103
 
-// reach calls f with a path to the socket that the system accepts. A path that is too long goes
+// reachSocket calls f with a path to the socket that the system accepts. A path that is too long goes
 // through an open descriptor of the folder.
-func reach(dir string, f func(path string) error) error {
+func reachSocket(dir string, f func(path string) error) error {
 	path := Socket(dir)
 	if len(path) <= longestPath {
 		return f(path)
@@ -46,17 +46,17 @@ func Listen(dir string, log *slog.Logger) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the folder of the socket: %w", err)
 	}
-	l, file, err := bind(dir)
+	l, file, err := bindSocket(dir)
 	if err != nil {
 		return nil, err
 	}
 	return &socket{dir: dir, folder: folder, log: log, l: l, file: file}, nil
 }
 
-// bind creates the socket of a state folder and listens on it.
-func bind(dir string) (l *net.UnixListener, file fs.FileInfo, err error) {
+// bindSocket creates the socket of a state folder and listens on it.
+func bindSocket(dir string) (l *net.UnixListener, file fs.FileInfo, err error) {
 	path := Socket(dir)
-	err = reach(dir, func(path string) (err error) {
+	err = reachSocket(dir, func(path string) (err error) {
 		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		return err
 	})
@@ -99,7 +99,7 @@ type socket struct {
 // Accept implements [net.Listener].
 func (s *socket) Accept() (net.Conn, error) {
 	for {
-		l, err := s.listener()
+		l, err := s.nextListener()
 		if err != nil {
 			return nil, err
 		}
@@ -107,22 +107,22 @@ func (s *socket) Accept() (net.Conn, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return conn, err
 		}
-		if err := s.recreate(); err != nil && !s.warned {
+		if err := s.recreateSocket(); err != nil && !s.warned {
 			s.log.Warn("socket not created again; other commands cannot work beside this process", "err", err)
 			s.warned = true
 		}
 	}
 }
 
-// listener returns the listener for the next connection, which is waited for until the next check.
-func (s *socket) listener() (*net.UnixListener, error) {
+// nextListener returns the listener for the next connection, which is waited for until the next check.
+func (s *socket) nextListener() (*net.UnixListener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.l, s.l.SetDeadline(time.Now().Add(checkEvery))
 }
 
-// recreate creates the file again if it was deleted from the folder that this process has locked.
-func (s *socket) recreate() error {
+// recreateSocket creates the file again if it was deleted from the folder that this process has locked.
+func (s *socket) recreateSocket() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	folder, err := os.Stat(s.dir)
@@ -132,7 +132,7 @@ func (s *socket) recreate() error {
 	if _, err := os.Lstat(Socket(s.dir)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	l, file, err := bind(s.dir)
+	l, file, err := bindSocket(s.dir)
 	if err != nil {
 		return err
 	}

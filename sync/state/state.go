@@ -69,8 +69,8 @@ type Store struct {
 	ahead     time.Duration // of the local clock, as the service's clock was then
 }
 
-// over returns the packages' stores in a file.
-func over(db *store.Store, o Options) (*Store, error) {
+// storesOver returns the packages' stores in a file.
+func storesOver(db *store.Store, o Options) (*Store, error) {
 	j, err := journal.New(db)
 	if err != nil {
 		return nil, err
@@ -114,9 +114,9 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := over(db, o)
+	s, err := storesOver(db, o)
 	if err == nil {
-		err = s.start(ctx)
+		err = s.startUp(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -124,12 +124,12 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// start checks that the state can be trusted, and settles what the last process left open.
-func (s *Store) start(ctx context.Context) error {
+// startUp checks that the state can be trusted, and settles what the last process left open.
+func (s *Store) startUp(ctx context.Context) error {
 	if err := s.checkAtStart(ctx); err != nil {
 		return err
 	}
-	if err := s.DB.Update(s.bind); err != nil {
+	if err := s.DB.Update(s.bindService); err != nil {
 		return err
 	}
 	if err := s.loadForgotten(); err != nil {
@@ -138,14 +138,14 @@ func (s *Store) start(ctx context.Context) error {
 	if err := s.Ledger.SettleSpooled(runs.Started); err != nil {
 		return err
 	}
-	if err := s.DB.Update(s.recover); err != nil {
+	if err := s.DB.Update(s.recoverOpen); err != nil {
 		return err
 	}
 	return s.Ledger.TurnCalendar()
 }
 
-// recover settles what the last process left open.
-func (s *Store) recover(tx *store.Tx) error {
+// recoverOpen settles what the last process left open.
+func (s *Store) recoverOpen(tx *store.Tx) error {
 	if err := s.Ledger.Recover(tx); err != nil {
 		return err
 	}
@@ -153,9 +153,9 @@ func (s *Store) recover(tx *store.Tx) error {
 	return errors.Join(err, runs.Recover(tx), queue.Correct(tx))
 }
 
-// bind records the service that the folder belongs to, and the version of the program.
-func (s *Store) bind(tx *store.Tx) error {
-	if err := s.bound(tx); err != nil {
+// bindService records the service that the folder belongs to, and the version of the program.
+func (s *Store) bindService(tx *store.Tx) error {
+	if err := s.checkBound(tx); err != nil {
 		return err
 	}
 	if s.service != "" {
@@ -183,9 +183,9 @@ func (e *BoundError) Error() string {
 		"use another data folder, so that the rows of two services never mix", e.Dir, e.Have, e.Want)
 }
 
-// bound refuses a folder for which another service has answered. A service that never answered
+// checkBound refuses a folder for which another service has answered. A service that never answered
 // does not bind the folder: its address was mistyped, or not tried yet.
-func (s *Store) bound(tx *store.Tx) error {
+func (s *Store) checkBound(tx *store.Tx) error {
 	have, err := boundTo.Get(tx)
 	if err != nil || have == "" || s.service == "" || have == s.service {
 		return err
@@ -215,9 +215,9 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := over(db, o)
+	s, err := storesOver(db, o)
 	if err == nil {
-		err = db.View(s.bound)
+		err = db.View(s.checkBound)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -264,7 +264,7 @@ func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kep
 	if err != nil {
 		return 0, 0, err
 	}
-	s, err := over(db, o)
+	s, err := storesOver(db, o)
 	if err == nil {
 		dropped, kept, err = s.Queue.Cancel(job)
 	}

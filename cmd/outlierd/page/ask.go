@@ -58,16 +58,16 @@ func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	v := askView{SQL: strings.TrimSpace(form.Get("sql")), Tables: s.from.Tables, Questions: s.from.Questions()}
 	if len(v.SQL) > longestSQL {
-		s.say(w, r, http.StatusBadRequest, "The SQL is longer than 8000 bytes; use 'outlierd sql'.")
+		s.serveSentence(w, r, http.StatusBadRequest, "The SQL is longer than 8000 bytes; use 'outlierd sql'.")
 		return
 	}
 	var err error
 	switch {
 	case v.SQL == "":
-	case foreign(r):
+	case isForeign(r):
 		v.Refused = "This query came from another site, so it was not run. Read it, then press Ask."
 	default:
-		err = ask(r.Context(), s.asking, func(ctx context.Context) (err error) {
+		err = askInTurn(r.Context(), s.asking, func(ctx context.Context) (err error) {
 			v.Result, err = s.from.Ask(ctx, v.SQL)
 			return err
 		})
@@ -76,33 +76,33 @@ func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 		v.Refused, err = refused.Why, nil
 	}
 	if err != nil {
-		s.refuse(w, r, "ask", err)
+		s.serveRefusal(w, r, "ask", err)
 		return
 	}
 	if v.SQL != "" && s.from.Elsewhere != nil {
 		v.Elsewhere = s.from.Elsewhere(v.SQL)
 	}
-	s.show(w, r, view{"ask.html", "Ask", "Ask", v})
+	s.serveView(w, r, view{"ask.html", "Ask", "Ask", v})
 }
 
-// foreign reports whether the request came from a page of another site, according to the browser. Such
+// isForeign reports whether the request came from a page of another site, according to the browser. Such
 // a page could not read the answer, but it could keep the daemon busy.
-func foreign(r *http.Request) bool {
+func isForeign(r *http.Request) bool {
 	from := r.Header.Get("Sec-Fetch-Site")
 	return from != "" && from != "same-origin" && from != "none"
 }
 
-// download sends the result of a query as a file. Unlike pages, it does not wait for its turn: a second
+// serveDownload sends the result of a query as a file. Unlike pages, it does not wait for its turn: a second
 // download at the same time is refused.
-func (s *Site) download(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveDownload(w http.ResponseWriter, r *http.Request) {
 	sql, format := r.URL.Query().Get("sql"), r.PathValue("format")
 	if !slices.Contains([]string{"csv", "parquet", "xlsx"}, format) || sql == "" || len(sql) > longestSQL {
-		s.say(w, r, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, "+
+		s.serveSentence(w, r, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, "+
 			"parquet or xlsx.")
 		return
 	}
-	if foreign(r) {
-		s.say(w, r, http.StatusForbidden, "This download was requested by another site.")
+	if isForeign(r) {
+		s.serveSentence(w, r, http.StatusForbidden, "This download was requested by another site.")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), downloading)
@@ -112,22 +112,22 @@ func (s *Site) download(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-s.downloads }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		s.say(w, r, http.StatusServiceUnavailable, "Another download is under way; try again when it has ended.")
+		s.serveSentence(w, r, http.StatusServiceUnavailable, "Another download is under way; try again when it has ended.")
 		return
 	}
 	file, err := s.from.Download(ctx, sql, format)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		s.say(w, r, http.StatusBadRequest, refused.Why)
+		s.serveSentence(w, r, http.StatusBadRequest, refused.Why)
 		return
 	}
 	if err != nil {
-		s.refuse(w, r, "download", err)
+		s.serveRefusal(w, r, "download", err)
 		return
 	}
 	defer file.Close()
 	err = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloading))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		s.refuse(w, r, "download", err)
+		s.serveRefusal(w, r, "download", err)
 		return
 	}
 	w.Header().Set("Content-Type", FileTypes[format])

@@ -85,15 +85,15 @@ func upTo(most float64) scale {
 	return scale{step, step * math.Ceil(most/step)}
 }
 
-// y returns the place of a number from the top.
-func (s scale) y(n float64) string { return percent(100 - 100*n/s.top) }
+// yOf returns the place of a number from the top.
+func (s scale) yOf(n float64) string { return formatPercent(100 - 100*n/s.top) }
 
-// height returns the length of a number.
-func (s scale) height(n float64) string { return percent(100 * n / s.top) }
+// heightOf returns the length of a number.
+func (s scale) heightOf(n float64) string { return formatPercent(100 * n / s.top) }
 
 func (s scale) ticks() (all []tick) {
 	for n := 0.0; n <= s.top*1.0001; n += s.step {
-		all = append(all, tick{At: s.y(n), Text: figures.Short(n)})
+		all = append(all, tick{At: s.yOf(n), Text: figures.Short(n)})
 	}
 	return all
 }
@@ -104,8 +104,8 @@ type part struct {
 	n     float64
 }
 
-// columns returns a chart of columns with one or more parts, from the left.
-func columns(says string, columns [][]part, titles []string) *plot {
+// plotColumns returns a chart of columns with one or more parts, from the left.
+func plotColumns(says string, columns [][]part, titles []string) *plot {
 	most := 0.0
 	for _, parts := range columns {
 		sum := 0.0
@@ -118,12 +118,12 @@ func columns(says string, columns [][]part, titles []string) *plot {
 	p := &plot{Says: says, Y: s.ticks(), scale: s}
 	width := 100 / float64(max(1, len(columns)))
 	for i, parts := range columns {
-		h := hit{Title: titles[i], At: percent(float64(i) * width), Width: percent(width)}
+		h := hit{Title: titles[i], At: formatPercent(float64(i) * width), Width: formatPercent(width)}
 		sum := 0.0
 		for _, part := range parts {
 			if sum += part.n; part.n > 0 {
-				h.Bars = append(h.Bars, rect{part.class, percent((float64(i) + .16) * width), percent(.68 * width),
-					s.y(sum), s.height(part.n)})
+				h.Bars = append(h.Bars, rect{part.class, formatPercent((float64(i) + .16) * width), formatPercent(.68 * width),
+					s.yOf(sum), s.heightOf(part.n)})
 			}
 		}
 		p.Hits = append(p.Hits, h)
@@ -131,15 +131,15 @@ func columns(says string, columns [][]part, titles []string) *plot {
 	return p
 }
 
-// mean adds a broken line at a number, with its name.
-func (p *plot) mean(n float64, name string) {
-	at := p.scale.y(n)
+// addMean adds a broken line at a number, with its name.
+func (p *plot) addMean(n float64, name string) {
+	at := p.scale.yOf(n)
 	p.Rules = append(p.Rules, rule{"0", "100%", at, at})
 	p.Notes = append(p.Notes, note{X: "0", Y: at, Text: name})
 }
 
-// line returns a chart of numbers over time, which must be in order; nil without two days.
-func line(says string, points []Point, title func(Point) string) *plot {
+// plotLine returns a chart of numbers over time, which must be in order; nil without two days.
+func plotLine(says string, points []Point, title func(Point) string) *plot {
 	if len(points) == 0 || points[0].At.Format(time.DateOnly) == points[len(points)-1].At.Format(time.DateOnly) {
 		return nil
 	}
@@ -149,23 +149,23 @@ func line(says string, points []Point, title func(Point) string) *plot {
 	}
 	p := &plot{Says: says, scale: upTo(float64(most)), from: points[0].At, to: points[len(points)-1].At}
 	p.Y = p.scale.ticks()
-	p.days()
-	p.draw("line", true, points)
+	p.labelDays()
+	p.drawLine("line", true, points)
 	for _, point := range points {
-		at := p.place(point.At)
-		p.Hits = append(p.Hits, hit{Title: title(point), At: percent(at - 50/float64(len(points))),
-			Width: percent(100 / float64(len(points))), Point: true, X: percent(at), Y: p.scale.y(float64(point.N))})
+		at := p.placeOf(point.At)
+		p.Hits = append(p.Hits, hit{Title: title(point), At: formatPercent(at - 50/float64(len(points))),
+			Width: formatPercent(100 / float64(len(points))), Point: true, X: formatPercent(at), Y: p.scale.yOf(float64(point.N))})
 	}
 	return p
 }
 
-// place returns the place of a time, in percent from the left.
-func (p *plot) place(at time.Time) float64 {
+// placeOf returns the place of a time, in percent from the left.
+func (p *plot) placeOf(at time.Time) float64 {
 	return 100 * float64(at.Sub(p.from)) / float64(max(1, p.to.Sub(p.from)))
 }
 
-// days labels the axis of time.
-func (p *plot) days() {
+// labelDays labels the axis of time.
+func (p *plot) labelDays() {
 	layout := "2 Jan"
 	if p.to.Sub(p.from) > 300*24*time.Hour {
 		layout = "Jan 2006"
@@ -174,31 +174,31 @@ func (p *plot) days() {
 	p.X = []tick{{"0", p.from.Format(layout), "start"}, {"50%", middle.Format(layout), "middle"}, {"100%", p.to.Format(layout), "end"}}
 }
 
-// draw adds a line.
-func (p *plot) draw(class string, area bool, points []Point) {
+// drawLine adds a line.
+func (p *plot) drawLine(class string, area bool, points []Point) {
 	var at []string
 	for _, point := range points {
-		at = append(at, fmt.Sprintf("%.1f,%.2f", 10*p.place(point.At), 100-100*float64(point.N)/p.scale.top))
+		at = append(at, fmt.Sprintf("%.1f,%.2f", 10*p.placeOf(point.At), 100-100*float64(point.N)/p.scale.top))
 	}
 	l := polyline{Class: class, Points: strings.Join(at, " ")}
 	if area {
-		l.Area = fmt.Sprintf("%.1f,100 %s %.1f,100", 10*p.place(points[0].At), l.Points, 10*p.place(points[len(points)-1].At))
+		l.Area = fmt.Sprintf("%.1f,100 %s %.1f,100", 10*p.placeOf(points[0].At), l.Points, 10*p.placeOf(points[len(points)-1].At))
 	}
 	p.Lines = append(p.Lines, l)
 }
 
-// change marks a time with a broken line and a text.
-func (p *plot) change(at time.Time, text string) {
+// markChange marks a time with a broken line and a text.
+func (p *plot) markChange(at time.Time, text string) {
 	if at.Before(p.from) || at.After(p.to) {
 		return
 	}
-	x := p.place(at)
-	p.Rules = append(p.Rules, rule{percent(x), percent(x), "0", "100%"})
-	p.Notes = append(p.Notes, note{X: percent(x + map[bool]float64{true: -1.5, false: 1.5}[x > 50]), Y: "9%", Text: text, End: x > 50})
+	x := p.placeOf(at)
+	p.Rules = append(p.Rules, rule{formatPercent(x), formatPercent(x), "0", "100%"})
+	p.Notes = append(p.Notes, note{X: formatPercent(x + map[bool]float64{true: -1.5, false: 1.5}[x > 50]), Y: "9%", Text: text, End: x > 50})
 }
 
-// spark is a row of small columns, each with its place and height in a field of 100 % by 20.
-func spark(values []float64, class func(i int) string) (all []rect) {
+// sparkColumns is a row of small columns, each with its place and height in a field of 100 % by 20.
+func sparkColumns(values []float64, class func(i int) string) (all []rect) {
 	most := 0.0
 	for _, v := range values {
 		most = max(most, v)
@@ -209,7 +209,7 @@ func spark(values []float64, class func(i int) string) (all []rect) {
 		if most == 0 {
 			height = 1
 		}
-		all = append(all, rect{class(i), percent((float64(i) + .12) * width), percent(.76 * width),
+		all = append(all, rect{class(i), formatPercent((float64(i) + .12) * width), formatPercent(.76 * width),
 			fmt.Sprintf("%.1f", 20-height), fmt.Sprintf("%.1f", height)})
 	}
 	return all

@@ -103,16 +103,16 @@ func (v offerView) Back() string {
 // doneView is the data of the page after an action.
 type doneView struct{ Message, To string }
 
-// offer shows what an action will do, with a button to confirm it.
-func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.session(r)
+// serveOffer shows what an action will do, with a button to confirm it.
+func (s *Site) serveOffer(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.sessionOf(r)
 	a, err := actionOf(r.PathValue("verb"), r.URL.Query())
 	switch {
 	case err != nil:
-		s.say(w, r, http.StatusBadRequest, err.Error())
+		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	case session == "":
-		s.write(w, r, http.StatusUnauthorized, view{"login.html", "Log in", "",
+		s.writeView(w, r, http.StatusUnauthorized, view{"login.html", "Log in", "",
 			loginView{Token: s.logins.token != "", To: requestedPage(r), Acting: true}})
 		return
 	}
@@ -123,20 +123,20 @@ func (s *Site) offer(w http.ResponseWriter, r *http.Request) {
 		s.refuseAction(w, r, a, err)
 		return
 	}
-	s.show(w, r, view{"do.html", offer.Title, "", offerView{offer, a, formMark(session)}})
+	s.serveView(w, r, view{"do.html", offer.Title, "", offerView{offer, a, formMark(session)}})
 }
 
-// do performs an action that the user has confirmed.
-func (s *Site) do(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.session(r)
-	if session == "" || !sent(r, session) {
-		s.say(w, r, http.StatusForbidden, "Nothing was done: the form does not belong to your login. Reload the "+
+// serveAction performs an action that the user has confirmed.
+func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.sessionOf(r)
+	if session == "" || !validForm(r, session) {
+		s.serveSentence(w, r, http.StatusForbidden, "Nothing was done: the form does not belong to your login. Reload the "+
 			"page and try again.")
 		return
 	}
 	a, err := actionOf(r.PathValue("verb"), r.PostForm)
 	if err != nil {
-		s.say(w, r, http.StatusBadRequest, err.Error())
+		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
@@ -152,7 +152,7 @@ func (s *Site) do(w http.ResponseWriter, r *http.Request) {
 	case done.Message == "":
 		http.Redirect(w, r, done.To, http.StatusSeeOther)
 	default:
-		s.show(w, r, view{"done.html", "Done", "", doneView(*done)})
+		s.serveView(w, r, view{"done.html", "Done", "", doneView(*done)})
 	}
 }
 
@@ -161,17 +161,17 @@ func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, er
 	refused, is := errors.AsType[*RefusedError](err)
 	switch {
 	case is:
-		s.say(w, r, http.StatusConflict, refused.Why)
+		s.serveSentence(w, r, http.StatusConflict, refused.Why)
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "30")
-		s.say(w, r, http.StatusServiceUnavailable,
+		s.serveSentence(w, r, http.StatusServiceUnavailable,
 			"outlierd up is busy with a call. Check the page Now before you try again: "+
 				"the action may still be carried out.")
 	case r.Method == http.MethodGet, errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled): // nothing was done
-		s.refuse(w, r, a.Verb, err)
+		s.serveRefusal(w, r, a.Verb, err)
 	default:
 		s.log.Error("action failed", "action", a.Verb, "job", a.Job, "err", err)
-		s.say(w, r, http.StatusInternalServerError,
+		s.serveSentence(w, r, http.StatusInternalServerError,
 			"The action failed, and may have been carried out in part; the log of outlierd up has the reason.")
 	}
 }

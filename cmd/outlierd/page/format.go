@@ -11,9 +11,9 @@ import (
 )
 
 // Thousands formats a whole number exactly, with thin spaces.
-func Thousands(n int64) string { return thousands(n) }
+func Thousands(n int64) string { return formatThousands(n) }
 
-func thousands(n int64) string {
+func formatThousands(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
 		digits = digits[:i] + "\u202f" + digits[i:] // a narrow no-break space
@@ -21,40 +21,40 @@ func thousands(n int64) string {
 	return digits
 }
 
-// whole is [thousands]; "–" for nil.
-func whole(n *int64) string {
+// formatWhole is [formatThousands]; "–" for nil.
+func formatWhole(n *int64) string {
 	if n == nil {
 		return "–"
 	}
-	return thousands(*n)
+	return formatThousands(*n)
 }
 
-// short formats a count for a glance, such as 612, 9.4K, 184K or 1.2M; "" for nil.
-func short(n *int64) string {
+// formatShort formats a count for a glance, such as 612, 9.4K, 184K or 1.2M; "" for nil.
+func formatShort(n *int64) string {
 	if n == nil {
 		return ""
 	}
 	return figures.Short(float64(*n))
 }
 
-// times formats a multiple of the average, such as 9.6× or 41×; "" for nil.
-func times(n *float64) string {
+// formatTimes formats a multiple of the average, such as 9.6× or 41×; "" for nil.
+func formatTimes(n *float64) string {
 	if n == nil {
 		return ""
 	}
 	return figures.Times(*n)
 }
 
-// decimal formats a number with one decimal place; "" for nil.
-func decimal(n *float64) string {
+// formatDecimal formats a number with one decimal place; "" for nil.
+func formatDecimal(n *float64) string {
 	if n == nil {
 		return ""
 	}
 	return strconv.FormatFloat(*n, 'f', 1, 64)
 }
 
-// gained formats the views gained a day; "" for nil. It is exact in tables.
-func gained(n *float64) string {
+// formatGained formats the views gained a day; "" for nil. It is exact in tables.
+func formatGained(n *float64) string {
 	if n == nil {
 		return ""
 	}
@@ -65,10 +65,10 @@ func gainedExactly(n *float64) string {
 	if n == nil {
 		return ""
 	}
-	return signed(*n) + thousands(int64(math.Round(math.Abs(*n))))
+	return formatSigned(*n) + formatThousands(int64(math.Round(math.Abs(*n))))
 }
 
-func signed(n float64) string {
+func formatSigned(n float64) string {
 	if n < 0 {
 		return "−"
 	}
@@ -78,8 +78,8 @@ func signed(n float64) string {
 // limits are the multiples of the average at which a video counts as stronger.
 var limits = [...]float64{3, 5, 10, 30}
 
-// level returns the strength of a multiple of the average, from 0 to 4.
-func level(ratio *float64) int {
+// levelOf returns the strength of a multiple of the average, from 0 to 4.
+func levelOf(ratio *float64) int {
 	n := 0
 	for ratio != nil && n < len(limits) && *ratio >= limits[n] {
 		n++
@@ -88,34 +88,34 @@ func level(ratio *float64) int {
 }
 
 // onRuler returns the place of a multiple on the ruler, which is logarithmic from 1 to 100, in percent.
-func onRuler(ratio float64) string { return percent(50 * math.Log10(max(1, min(100, ratio)))) }
+func onRuler(ratio float64) string { return formatPercent(50 * math.Log10(max(1, min(100, ratio)))) }
 
-func percent(n float64) string {
+func formatPercent(n float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(n, 'f', 2, 64), "0"), ".") + "%"
 }
 
-// share returns n of a total, in percent of a length.
-func share(n, of int64) string {
+// shareOf returns n of a total, in percent of a length.
+func shareOf(n, of int64) string {
 	if of <= 0 {
 		return "0%"
 	}
-	return percent(100 * float64(max(0, min(n, of))) / float64(of))
+	return formatPercent(100 * float64(max(0, min(n, of))) / float64(of))
 }
 
-// day formats a date; "" for an unknown time.
-func day(at time.Time) string {
+// formatDay formats a date; "" for an unknown time.
+func formatDay(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
 	return at.Format(time.DateOnly)
 }
 
-// count formats a number of things, in the singular if it is one.
-func count(n int64, one string, many ...string) string {
+// formatCount formats a number of things, in the singular if it is one.
+func formatCount(n int64, one string, many ...string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return thousands(n) + " " + cmp.Or(strings.Join(many, ""), one+"s")
+	return formatThousands(n) + " " + cmp.Or(strings.Join(many, ""), one+"s")
 }
 
 // atMost formats a price.
@@ -123,7 +123,7 @@ func atMost(credits int64) string {
 	if credits == 0 {
 		return "free"
 	}
-	return "at most " + count(credits, "credit")
+	return "at most " + formatCount(credits, "credit")
 }
 
 // languages are the names of common languages by code.

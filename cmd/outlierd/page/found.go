@@ -75,44 +75,44 @@ type Option struct {
 	Count        int64
 }
 
-// found shows the outliers that match the address.
-func (s *Site) found(w http.ResponseWriter, r *http.Request) {
+// serveFound shows the outliers that match the address.
+func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) {
 	f, err := filterOf(r.URL)
 	if err != nil {
-		s.say(w, r, http.StatusBadRequest, err.Error())
+		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	fv := foundView{Filter: f, Saves: s.from.Views.Save != nil && s.Knows(r)}
-	fv.Found, err = s.find(f)
-	if err == nil && fv.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.active()) == 1 { // nothing is new
+	fv.Found, err = s.findMatches(f)
+	if err == nil && fv.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.activeFilters()) == 1 { // nothing is new
 		fv.Nothing = true
 		f.Show = ShowAll
-		if fv.Found, err = s.find(f); err == nil && fv.Total == 0 {
-			s.nothing(w, r, "No run has found an outlier yet.")
+		if fv.Found, err = s.findMatches(f); err == nil && fv.Total == 0 {
+			s.serveNoData(w, r, "No run has found an outlier yet.")
 			return
 		}
 	}
 	if err == nil && fv.Total == 0 {
-		fv.Without, err = s.without(f)
+		fv.Without, err = s.findWithout(f)
 	}
 	if err != nil {
-		s.refuse(w, r, "found", err)
+		s.serveRefusal(w, r, "found", err)
 		return
 	}
-	s.show(w, r, view{"found.html", fv.title(), "Found", &fv})
+	s.serveView(w, r, view{"found.html", fv.title(), "Found", &fv})
 }
 
-// find returns what matches a filter.
-func (s *Site) find(f Filter) (*Found, error) {
+// findMatches returns what matches a filter.
+func (s *Site) findMatches(f Filter) (*Found, error) {
 	key := fmt.Sprint("found ", f.address(f.Page), " ", f.Skip, " ", f.Most)
-	return read(s, key, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
+	return readTables(s, key, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
 }
 
-// without returns the filters without which something matches.
-func (s *Site) without(f Filter) (all []Without, err error) {
-	for _, one := range f.active() {
+// findWithout returns the filters without which something matches.
+func (s *Site) findWithout(f Filter) (all []Without, err error) {
+	for _, one := range f.activeFilters() {
 		one.rest.Most = 0
-		found, err := s.find(one.rest)
+		found, err := s.findMatches(one.rest)
 		if err != nil {
 			return nil, err
 		}
@@ -129,8 +129,8 @@ type Without struct {
 	Count          int64
 }
 
-// nothing explains why there are no data yet: the first run works, or none has begun.
-func (s *Site) nothing(w http.ResponseWriter, r *http.Request, why string) {
+// serveNoData explains why there are no data yet: the first run works, or none has begun.
+func (s *Site) serveNoData(w http.ResponseWriter, r *http.Request, why string) {
 	s.mu.Lock()
 	now := s.last
 	s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *Site) nothing(w http.ResponseWriter, r *http.Request, why string) {
 		}
 		v.Data = first
 	}
-	s.show(w, r, v)
+	s.serveView(w, r, v)
 }
 
 // firstView is shown before the first run has published something.
@@ -249,7 +249,7 @@ func (f Filter) address(page int) string {
 	if f.Show == ShowNew {
 		path = "/"
 	}
-	return paged(path, f.form(), page)
+	return pageAddress(path, f.form(), page)
 }
 
 // one is a filter, and the other ones without it.
@@ -258,8 +258,8 @@ type one struct {
 	rest  Filter
 }
 
-// active returns the filters that are in force.
-func (f Filter) active() (all []one) {
+// activeFilters returns the filters that are in force.
+func (f Filter) activeFilters() (all []one) {
 	f.Page, f.Skip = 1, 0
 	add := func(label string, remove func(*Filter)) {
 		rest := f
@@ -275,21 +275,21 @@ func (f Filter) active() (all []one) {
 	}
 	for _, name := range slices.Concat(facetNames, others) {
 		if values := f.Chosen[name]; len(values) > 0 {
-			add(name+": "+strings.Join(labels(name, values), ", "), func(rest *Filter) { delete(rest.Chosen, name) })
+			add(name+": "+strings.Join(labelValues(name, values), ", "), func(rest *Filter) { delete(rest.Chosen, name) })
 		}
 	}
 	return all
 }
 
-func labels(name string, values []string) (all []string) {
+func labelValues(name string, values []string) (all []string) {
 	for _, v := range values {
-		all = append(all, label(name, v))
+		all = append(all, labelValue(name, v))
 	}
 	return all
 }
 
-// label names a value of a facet.
-func label(name, value string) string {
+// labelValue names a value of a facet.
+func labelValue(name, value string) string {
 	switch {
 	case name == "language" && languages[strings.ToLower(value)] != "":
 		return languages[strings.ToLower(value)]
@@ -303,7 +303,7 @@ func label(name, value string) string {
 
 // Others are filters that have no menu, each with the address without it.
 func (f Filter) Others() (all []Link) {
-	for _, one := range f.active() {
+	for _, one := range f.activeFilters() {
 		if name, _, _ := strings.Cut(one.label, ":"); slices.Contains(others, name) {
 			all = append(all, Link{Text: one.label, Address: one.rest.address(1)})
 		}
@@ -326,15 +326,15 @@ func (v *foundView) title() string {
 	case v.Nothing && !v.Newest.IsZero():
 		return "Nothing new since " + v.Newest.Format("2 January")
 	case v.Total == 0:
-		return "No video matches " + map[bool]string{true: "this filter", false: "all filters"}[len(f.active()) < 2]
+		return "No video matches " + map[bool]string{true: "this filter", false: "all filters"}[len(f.activeFilters()) < 2]
 	case f.Show == ShowNew:
-		return count(v.Total, "new outlier") + " this week"
+		return formatCount(v.Total, "new outlier") + " this week"
 	case f.Show == ShowStarred:
-		return count(v.Total, "starred video")
+		return formatCount(v.Total, "starred video")
 	case f.Show == ShowHidden:
-		return count(v.Total, "hidden video")
+		return formatCount(v.Total, "hidden video")
 	}
-	return count(v.Total, "outlier")
+	return formatCount(v.Total, "outlier")
 }
 
 // Leader is the strongest outlier, if the list begins with it.
@@ -347,11 +347,11 @@ func (v *foundView) Leader() *Card {
 
 // Tiles returns the cards, whose pages lead through the list.
 func (v *foundView) Tiles(f *frame) []tile {
-	return f.tiles(v.Cards, v.shown().address(1), v.Filter.Skip+1)
+	return f.tilesOf(v.Cards, v.shownFilter().address(1), v.Filter.Skip+1)
 }
 
-// shown is the filter of what is shown.
-func (v *foundView) shown() Filter {
+// shownFilter is the filter of what is shown.
+func (v *foundView) shownFilter() Filter {
 	f := v.Filter
 	f.Table = false
 	if v.Nothing {
@@ -380,7 +380,7 @@ func (v *foundView) Menus() (all []menu) {
 		chosen := v.Filter.Chosen[facet.Name]
 		m := menu{Title: facet.Title, On: len(chosen) > 0}
 		if len(chosen) > 0 {
-			if m.Title = label(facet.Name, chosen[0]); len(chosen) > 1 {
+			if m.Title = labelValue(facet.Name, chosen[0]); len(chosen) > 1 {
 				m.Title = fmt.Sprintf("%s +%d", m.Title, len(chosen)-1)
 			}
 		}
@@ -392,7 +392,7 @@ func (v *foundView) Menus() (all []menu) {
 		}
 		for i, o := range options {
 			on := slices.Contains(chosen, o.Value)
-			f := v.shown()
+			f := v.shownFilter()
 			f.Table = v.Filter.Table
 			f.Chosen = maps.Clone(f.Chosen)
 			switch {
@@ -405,7 +405,7 @@ func (v *foundView) Menus() (all []menu) {
 			}
 			name := o.Label
 			if name == "" {
-				name = label(facet.Name, o.Value)
+				name = labelValue(facet.Name, o.Value)
 			}
 			dot := ""
 			if facet.Name == "ratio" && i < len(limits)+1 {
@@ -429,7 +429,7 @@ func (v *foundView) Sorting() menu {
 		if o.Text == "" {
 			continue
 		}
-		f := v.shown()
+		f := v.shownFilter()
 		f.Table, f.Order = v.Filter.Table, o.Value
 		m.Items = append(m.Items, item{Label: o.Text, Address: f.address(1), On: v.Filter.Order == o.Value})
 		if v.Filter.Order == o.Value {
@@ -444,7 +444,7 @@ func (v *foundView) Sorting() menu {
 
 // Tabs are the views: those of every page first, then the saved ones.
 func (v *foundView) Tabs() (all []tab) {
-	f := v.shown()
+	f := v.shownFilter()
 	f.Order = orders[0].Value
 	here := f.address(1)
 	for _, view := range v.Views {
@@ -469,7 +469,7 @@ type head struct {
 func (v *foundView) Heads() (all []head) {
 	for _, c := range []choice{{"ratio", "Times average"}, {"median", "Times median"}, {"score", "Score"}, {"views", "Views"},
 		{"gain", "Views a day"}, {"subscribers", "Subscribers"}, {"published", "Published"}, {"found", "Found"}} {
-		f := v.shown()
+		f := v.shownFilter()
 		f.Table, f.Order = true, c.Value
 		all = append(all, head{c.Text, f.address(1), v.Filter.Order == c.Value})
 	}
@@ -478,13 +478,13 @@ func (v *foundView) Heads() (all []head) {
 
 // Other is the address of the same list as a table, or as cards.
 func (v *foundView) Other() string {
-	f := v.shown()
+	f := v.shownFilter()
 	f.Table = !v.Filter.Table
 	return f.address(v.Filter.Page)
 }
 
 // Here is the address of the list, which can be saved.
-func (v *foundView) Here() string { return v.shown().address(1) }
+func (v *foundView) Here() string { return v.shownFilter().address(1) }
 
 // Files are the addresses of the whole list as a file, and as SQL.
 func (v *foundView) Files() []Link {
@@ -512,7 +512,7 @@ func (v *foundView) Next() string {
 }
 
 func (v *foundView) page(n int) string {
-	f := v.shown()
+	f := v.shownFilter()
 	f.Table = v.Filter.Table
 	return f.address(n)
 }
@@ -535,7 +535,7 @@ func (v *foundView) Fields() (all []choice) {
 
 // Path is where the form that searches leads.
 func (v *foundView) Path() string {
-	if v.shown().Show == ShowNew {
+	if v.shownFilter().Show == ShowNew {
 		return "/"
 	}
 	return "/found"
@@ -554,8 +554,8 @@ func pageOf(form url.Values) (int, error) {
 	return n, nil
 }
 
-// paged returns the address of a page; the first page has no number.
-func paged(path string, form url.Values, page int) string {
+// pageAddress returns the address of a page; the first page has no number.
+func pageAddress(path string, form url.Values, page int) string {
 	if page > 1 {
 		form.Set("page", strconv.Itoa(page))
 	}

@@ -295,7 +295,7 @@ func TestQueriesAreLimited(t *testing.T) {
 
 func TestThousands(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1 000", -123456: "-123 456", 1234567890: "1 234 567 890"} {
-		if got := strings.ReplaceAll(thousands(n), "\u202f", " "); got != want {
+		if got := strings.ReplaceAll(formatThousands(n), "\u202f", " "); got != want {
 			t.Errorf("thousands(%d) = %q, want %q", n, got, want)
 		}
 	}
@@ -303,17 +303,17 @@ func TestThousands(t *testing.T) {
 
 func TestNumbersForAGlance(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 612: "612", 999: "999", 1000: "1K", 9400: "9.4K", 9999: "10K", 183_900: "184K", 999_950: "1M", 1_234_567: "1.2M", 2_500_000_000: "2.5B"} {
-		if got := short(&n); got != want {
+		if got := formatShort(&n); got != want {
 			t.Errorf("short(%d) = %q, want %q", n, got, want)
 		}
 	}
 	for n, want := range map[float64]string{0.5: "0.5×", 3: "3×", 9.64: "9.6×", 9.96: "10×", 41.2: "41×"} {
-		if got := times(&n); got != want {
+		if got := formatTimes(&n); got != want {
 			t.Errorf("times(%g) = %q, want %q", n, got, want)
 		}
 	}
 	for n, want := range map[float64]string{22_100: "+22K/d", -512: "−512/d", 0: "+0/d"} {
-		if got := gained(&n); got != want {
+		if got := formatGained(&n); got != want {
 			t.Errorf("gained(%g) = %q, want %q", n, got, want)
 		}
 	}

@@ -37,8 +37,8 @@ var sections = []Link{
 // glance is how long a page waits for a status that its header needs.
 const glance = 50 * time.Millisecond
 
-// glance returns the status for the header of a page: the one that the page shows, or the last one.
-func (s *Site) glance(r *http.Request, v view) *Now {
+// glanceAt returns the status for the header of a page: the one that the page shows, or the last one.
+func (s *Site) glanceAt(r *http.Request, v view) *Now {
 	if shown, is := v.Data.(nowView); is {
 		return shown.Now
 	}
@@ -48,8 +48,8 @@ func (s *Site) glance(r *http.Request, v view) *Now {
 	return now
 }
 
-// frame returns the frame of a page.
-func (s *Site) frame(r *http.Request, v view) *frame {
+// newFrame returns the frame of a page.
+func (s *Site) newFrame(r *http.Request, v view) *frame {
 	f := &frame{view: v, Style: styleAddress, Script: scriptAddress, Acts: s.from.Do != nil,
 		Pictured: s.from.Thumbnails != nil, Priced: s.from.Money != nil, now: time.Now()}
 	if s.from.ThumbnailTrouble != nil {
@@ -66,23 +66,23 @@ func (s *Site) frame(r *http.Request, v view) *frame {
 		}
 		f.Sections = append(f.Sections, section)
 	}
-	if session := s.logins.session(r); session != "" {
+	if session := s.logins.sessionOf(r); session != "" {
 		f.Known, f.Form = true, formMark(session)
 		f.Marks = s.from.Mark != nil
 	}
 	if !f.Known && (v.name == "login.html" || r.URL.Path == "/login" || r.URL.Path == "/logout") {
 		return f // the status is shown after a login only
 	}
-	now := s.glance(r, v)
+	now := s.glanceAt(r, v)
 	if now == nil {
 		return f
 	}
-	if f.ProblemCount = now.problems(); f.ProblemCount > 0 {
-		f.Problems = count(int64(f.ProblemCount), "problem")
+	if f.ProblemCount = now.countProblems(); f.ProblemCount > 0 {
+		f.Problems = formatCount(int64(f.ProblemCount), "problem")
 	}
 	f.Running, f.Newest, f.Old = now.Running, now.Newest, now.Old
 	if now.Left != nil {
-		f.Left = thousands(*now.Left)
+		f.Left = formatThousands(*now.Left)
 	}
 	return f
 }
@@ -117,9 +117,9 @@ const eager = 10
 
 // Tiles returns cards for the page. list is the address of the list that they are from, and first the number of the
 // first card in it; previous and next on the page of a video follow it.
-func (f *frame) Tiles(cards []Card) []tile { return f.tiles(cards, "", 0) }
+func (f *frame) Tiles(cards []Card) []tile { return f.tilesOf(cards, "", 0) }
 
-func (f *frame) tiles(cards []Card, list string, first int) (all []tile) {
+func (f *frame) tilesOf(cards []Card, list string, first int) (all []tile) {
 	for i := range cards {
 		t := tile{Card: &cards[i], Address: videoAddress(cards[i].ID, list, first+i), Eager: i < eager, Marks: f.Marks}
 		if !cards[i].Published.IsZero() {

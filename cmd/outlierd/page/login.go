@@ -50,8 +50,8 @@ func newLogins(token string) *logins {
 		sessions: secrets{}}
 }
 
-// add creates a secret with a lifetime. If there are too many, the one that expires first is removed.
-func (s secrets) add(life time.Duration) string {
+// addSecret creates a secret with a lifetime. If there are too many, the one that expires first is removed.
+func (s secrets) addSecret(life time.Duration) string {
 	secret, now := rand.Text(), time.Now()
 	var first [sha256.Size]byte
 	for hash, end := range s {
@@ -68,11 +68,11 @@ func (s secrets) add(life time.Duration) string {
 	return secret
 }
 
-func (s secrets) has(secret string) bool {
+func (s secrets) hasSecret(secret string) bool {
 	return time.Now().Before(s[sha256.Sum256([]byte(secret))])
 }
 
-func (s secrets) remove(secret string) { delete(s, sha256.Sum256([]byte(secret))) }
+func (s secrets) removeSecret(secret string) { delete(s, sha256.Sum256([]byte(secret))) }
 
 // cookieName returns the name of the session's cookie. It has the port, because browsers send cookies to all
 // ports of a host: two daemons on one host would log each other's browsers out.
@@ -84,10 +84,10 @@ func cookieName(r *http.Request) string {
 	return "outlierd-" + port
 }
 
-// begin starts a session for the browser.
-func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
+// beginSession starts a session for the browser.
+func (l *logins) beginSession(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
-	secret := l.sessions.add(sessionLife)
+	secret := l.sessions.addSecret(sessionLife)
 	l.mu.Unlock()
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName(r), Value: secret, Path: "/", MaxAge: int(sessionLife.Seconds()),
@@ -95,15 +95,15 @@ func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// session returns the secret of the request's session, or "".
-func (l *logins) session(r *http.Request) string {
+// sessionOf returns the secret of the request's session, or "".
+func (l *logins) sessionOf(r *http.Request) string {
 	cookie, err := r.Cookie(cookieName(r))
 	if err != nil {
 		return ""
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.sessions.has(cookie.Value) {
+	if !l.sessions.hasSecret(cookie.Value) {
 		return ""
 	}
 	return cookie.Value
@@ -117,9 +117,9 @@ func formMark(session string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// sent reports whether the request comes from a form of this session. It also checks the origin that
+// validForm reports whether the request comes from a form of this session. It also checks the origin that
 // the browser reports.
-func sent(r *http.Request, session string) bool {
+func validForm(r *http.Request, session string) bool {
 	return http.NewCrossOriginProtection().Check(r) == nil &&
 		subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(formMark(session))) == 1
 }
@@ -128,11 +128,11 @@ func sent(r *http.Request, session string) bool {
 func (s *Site) Ticket() (path string) {
 	s.logins.mu.Lock()
 	defer s.logins.mu.Unlock()
-	return "/login?ticket=" + s.logins.tickets.add(ticketLife)
+	return "/login?ticket=" + s.logins.tickets.addSecret(ticketLife)
 }
 
 // Knows reports whether the request comes from a logged-in browser.
-func (s *Site) Knows(r *http.Request) bool { return s != nil && s.logins.session(r) != "" }
+func (s *Site) Knows(r *http.Request) bool { return s != nil && s.logins.sessionOf(r) != "" }
 
 // loginView is the data of the login page.
 type loginView struct {
@@ -147,14 +147,14 @@ type loginView struct {
 
 // Login shows the login page instead of the requested page.
 func (s *Site) Login(w http.ResponseWriter, r *http.Request) {
-	s.guarded(func(w http.ResponseWriter, r *http.Request) {
+	s.guardHandler(func(w http.ResponseWriter, r *http.Request) {
 		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: requestedPage(r)})
 	})(w, r)
 }
 
 // logIn shows the login page.
 func (s *Site) logIn(w http.ResponseWriter, r *http.Request, status int, v loginView) {
-	s.write(w, r, status, view{"login.html", "Log in", "", v})
+	s.writeView(w, r, status, view{"login.html", "Log in", "", v})
 }
 
 // requestedPage returns the page that was requested.
@@ -165,19 +165,19 @@ func requestedPage(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// login shows the login form, or accepts a ticket. It answers a ticket with a page, not with a
+// serveLogin shows the login form, or accepts a ticket. It answers a ticket with a page, not with a
 // redirect: a browser that was started by another program would not send the new cookie with the
 // redirect.
-func (s *Site) login(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveLogin(w http.ResponseWriter, r *http.Request) {
 	v := loginView{Token: s.logins.token != "", To: "/"}
 	if ticket := r.URL.Query().Get("ticket"); ticket != "" {
 		s.logins.mu.Lock()
-		v.New = s.logins.tickets.has(ticket)
-		s.logins.tickets.remove(ticket)
+		v.New = s.logins.tickets.hasSecret(ticket)
+		s.logins.tickets.removeSecret(ticket)
 		s.logins.mu.Unlock()
 		switch {
 		case v.New:
-			s.logins.begin(w, r)
+			s.logins.beginSession(w, r)
 			w.Header().Set("Refresh", "0;url=/")
 			s.logIn(w, r, http.StatusOK, v)
 		case !s.logins.tries.Allow():
@@ -188,17 +188,17 @@ func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	if session := s.logins.session(r); session != "" {
+	if session := s.logins.sessionOf(r); session != "" {
 		v.Known, v.Form = true, formMark(session)
 	}
 	s.logIn(w, r, http.StatusOK, v)
 }
 
-// enter accepts the token.
-func (s *Site) enter(w http.ResponseWriter, r *http.Request) {
+// serveEnter accepts the token.
+func (s *Site) serveEnter(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case http.NewCrossOriginProtection().Check(r) != nil:
-		s.say(w, r, http.StatusForbidden, "This form was sent by another site.")
+		s.serveSentence(w, r, http.StatusForbidden, "This form was sent by another site.")
 	case !s.logins.tries.Allow():
 		s.tooMany(w, r)
 	case !s.logins.isToken(r.PostFormValue("token")):
@@ -206,7 +206,7 @@ func (s *Site) enter(w http.ResponseWriter, r *http.Request) {
 			Token: s.logins.token != "", To: ofThisSite(r.PostFormValue("to")), Wrong: "The token is wrong.",
 		})
 	default:
-		s.logins.begin(w, r)
+		s.logins.beginSession(w, r)
 		http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
 	}
 }
@@ -219,7 +219,7 @@ func (l *logins) isToken(text string) bool {
 
 func (s *Site) tooMany(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "12")
-	s.say(w, r, http.StatusTooManyRequests, "Too many login attempts; wait a minute.")
+	s.serveSentence(w, r, http.StatusTooManyRequests, "Too many login attempts; wait a minute.")
 }
 
 // ofThisSite returns a path of this site. It never leads to another site.
@@ -230,15 +230,15 @@ func ofThisSite(path string) string {
 	return path
 }
 
-// leave ends a session.
-func (s *Site) leave(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.session(r)
-	if session == "" || !sent(r, session) {
-		s.say(w, r, http.StatusForbidden, "The form does not belong to your login. Reload the page and try again.")
+// serveLeave ends a session.
+func (s *Site) serveLeave(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.sessionOf(r)
+	if session == "" || !validForm(r, session) {
+		s.serveSentence(w, r, http.StatusForbidden, "The form does not belong to your login. Reload the page and try again.")
 		return
 	}
 	s.logins.mu.Lock()
-	s.logins.sessions.remove(session)
+	s.logins.sessions.removeSecret(session)
 	s.logins.mu.Unlock()
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode})

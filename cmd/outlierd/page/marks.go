@@ -30,31 +30,31 @@ type Views struct {
 	Save func(ctx context.Context, old, name, address string) error // an empty name deletes the old one
 }
 
-// mark carries out a form that marks videos. A script sends it without leaving the page.
-func (s *Site) mark(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.session(r)
+// serveMark carries out a form that marks videos. A script sends it without leaving the page.
+func (s *Site) serveMark(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.sessionOf(r)
 	switch {
 	case session == "":
 		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: "/", Acting: true})
 		return
-	case !sent(r, session):
-		s.say(w, r, http.StatusForbidden, "Nothing was marked: the form does not belong to your login. Reload the page and try again.")
+	case !validForm(r, session):
+		s.serveSentence(w, r, http.StatusForbidden, "Nothing was marked: the form does not belong to your login. Reload the page and try again.")
 		return
 	}
 	m := markingOf(r.PostForm)
 	if len(m.IDs) == 0 || len(m.IDs) > mostPicked {
-		s.say(w, r, http.StatusBadRequest, "Nothing was marked: name from 1 to 200 videos.")
+		s.serveSentence(w, r, http.StatusBadRequest, "Nothing was marked: name from 1 to 200 videos.")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
 	err := s.from.Mark(ctx, m)
 	if refused, is := errors.AsType[*RefusedError](err); is {
-		s.say(w, r, http.StatusConflict, refused.Why)
+		s.serveSentence(w, r, http.StatusConflict, refused.Why)
 		return
 	}
 	if err != nil {
-		s.refuse(w, r, "marks", err)
+		s.serveRefusal(w, r, "marks", err)
 		return
 	}
 	http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
@@ -95,24 +95,24 @@ func markingOf(form url.Values) (m Marking) {
 	return m
 }
 
-// views shows the saved views, which can be renamed and deleted, and offers to save an address.
-func (s *Site) views(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.session(r)
+// serveViews shows the saved views, which can be renamed and deleted, and offers to save an address.
+func (s *Site) serveViews(w http.ResponseWriter, r *http.Request) {
+	session := s.logins.sessionOf(r)
 	if session == "" {
 		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: requestedPage(r), Acting: true})
 		return
 	}
 	v := viewsView{Address: r.URL.Query().Get("address"), Form: formMark(session)}
 	if v.Address != "" && !isList(v.Address) {
-		s.say(w, r, http.StatusBadRequest, "Only a list of outliers can be saved as a view.")
+		s.serveSentence(w, r, http.StatusBadRequest, "Only a list of outliers can be saved as a view.")
 		return
 	}
 	var err error
 	if v.Views, err = s.from.Views.List(r.Context()); err != nil {
-		s.refuse(w, r, "views", err)
+		s.serveRefusal(w, r, "views", err)
 		return
 	}
-	s.show(w, r, view{"views.html", "Saved views", "Found", v})
+	s.serveView(w, r, view{"views.html", "Saved views", "Found", v})
 }
 
 // viewsView is the data of the page of saved views.
@@ -133,9 +133,9 @@ func isList(address string) bool {
 
 // saveView saves, renames or deletes a view.
 func (s *Site) saveView(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.session(r)
-	if session == "" || !sent(r, session) {
-		s.say(w, r, http.StatusForbidden, "Nothing was saved: the form does not belong to your login. Reload the page and try again.")
+	session := s.logins.sessionOf(r)
+	if session == "" || !validForm(r, session) {
+		s.serveSentence(w, r, http.StatusForbidden, "Nothing was saved: the form does not belong to your login. Reload the page and try again.")
 		return
 	}
 	form := r.PostForm
@@ -143,16 +143,16 @@ func (s *Site) saveView(w http.ResponseWriter, r *http.Request) {
 	if form.Has("delete") {
 		name = ""
 	} else if err := tooLong(url.Values{"name": {name}}); err != nil || name == "" || !isList(address) {
-		s.say(w, r, http.StatusBadRequest, "Nothing was saved: a view needs a name and the address of a list.")
+		s.serveSentence(w, r, http.StatusBadRequest, "Nothing was saved: a view needs a name and the address of a list.")
 		return
 	}
 	err := s.from.Views.Save(r.Context(), form.Get("old"), name, address)
 	if refused, is := errors.AsType[*RefusedError](err); is {
-		s.say(w, r, http.StatusConflict, refused.Why)
+		s.serveSentence(w, r, http.StatusConflict, refused.Why)
 		return
 	}
 	if err != nil {
-		s.refuse(w, r, "views", err)
+		s.serveRefusal(w, r, "views", err)
 		return
 	}
 	if name == "" {

@@ -116,7 +116,7 @@ func (y Yield) Says() string  { text, _ := y.Verdict(); return text }
 func (y Yield) Level() string { _, level := y.Verdict(); return level }
 
 // Trend returns the shares of new hits as small columns.
-func (y Yield) Trend() []rect { return spark(y.Shares, func(int) string { return "k1" }) }
+func (y Yield) Trend() []rect { return sparkColumns(y.Shares, func(int) string { return "k1" }) }
 
 // Others returns the share of hits that other searches found, too.
 func (y Yield) Others() string {
@@ -131,18 +131,18 @@ func (r Rest) Price() string {
 	if r.Pages == nil || r.Total >= 10_000 {
 		return ""
 	}
-	return count(2**r.Pages, "credit")
+	return formatCount(2**r.Pages, "credit")
 }
 
-// money shows what credits were spent on.
-func (s *Site) money(w http.ResponseWriter, r *http.Request) {
-	m, err := read(s, "money", s.from.Money)
+// serveMoney shows what credits were spent on.
+func (s *Site) serveMoney(w http.ResponseWriter, r *http.Request) {
+	m, err := readTables(s, "money", s.from.Money)
 	if err != nil {
-		s.refuse(w, r, "money", err)
+		s.serveRefusal(w, r, "money", err)
 		return
 	}
 	v := moneyView{m}
-	s.show(w, r, view{"money.html", v.title(), "Money", v})
+	s.serveView(w, r, view{"money.html", v.title(), "Money", v})
 }
 
 // moneyView is the data of the page Money.
@@ -150,22 +150,22 @@ type moneyView struct{ *Money }
 
 func (v moneyView) title() string {
 	if v.Cycle == nil {
-		return count(v.Spent, "credit") + " spent in this cycle"
+		return formatCount(v.Spent, "credit") + " spent in this cycle"
 	}
 	days := int64(v.Cycle.To.Sub(v.Now).Hours()/24) + 1
-	return fmt.Sprintf("%s left, %s to go", count(v.Cycle.Rest(), "credit"), count(max(0, days), "day"))
+	return fmt.Sprintf("%s left, %s to go", formatCount(v.Cycle.Rest(), "credit"), formatCount(max(0, days), "day"))
 }
 
 // Summary says whether the credits last.
 func (v moneyView) Summary() string {
-	text := fmt.Sprintf("The scheduled runs need about %s until the cycle ends.", count(v.Schedule, "credit"))
+	text := fmt.Sprintf("The scheduled runs need about %s until the cycle ends.", formatCount(v.Schedule, "credit"))
 	if v.Cycle == nil {
 		return text
 	}
 	if left := v.Cycle.Rest() - v.Schedule; left < 0 {
-		return text + fmt.Sprintf(" %s are missing.", count(-left, "credit"))
+		return text + fmt.Sprintf(" %s are missing.", formatCount(-left, "credit"))
 	} else if left >= 2 {
-		return text + fmt.Sprintf(" Enough remains for %s.", count(left/2, "page"))
+		return text + fmt.Sprintf(" Enough remains for %s.", formatCount(left/2, "page"))
 	}
 	return text
 }
@@ -182,28 +182,28 @@ func (v moneyView) Stats() []Stat {
 	for _, y := range v.Yields {
 		credits, found = credits+y.Credits, found+y.New
 	}
-	spent := Stat{Name: "Spent", Value: thousands(v.Spent)}
+	spent := Stat{Name: "Spent", Value: formatThousands(v.Spent)}
 	if v.Lost > 0 {
-		spent.More = thousands(v.Lost) + " of them for lost answers"
+		spent.More = formatThousands(v.Lost) + " of them for lost answers"
 	}
 	all := []Stat{spent}
 	if c := v.Cycle; c != nil {
-		all[0].Unit = "of " + thousands(c.Max)
-		even := Stat{Name: "Even spending", Value: thousands(c.Even()), Unit: "left by now"}
+		all[0].Unit = "of " + formatThousands(c.Max)
+		even := Stat{Name: "Even spending", Value: formatThousands(c.Even()), Unit: "left by now"}
 		if over := c.Rest() - c.Even(); over >= 0 {
-			even.More = "you are " + thousands(over) + " above it"
+			even.More = "you are " + formatThousands(over) + " above it"
 		} else {
-			even.More = "you are " + thousands(-over) + " below it"
+			even.More = "you are " + formatThousands(-over) + " below it"
 		}
-		all = append(all, even, Stat{Name: "On " + c.To.Format("2 January"), Value: "≈ " + thousands(c.Rest()-v.Schedule), Unit: "left"})
+		all = append(all, even, Stat{Name: "On " + c.To.Format("2 January"), Value: "≈ " + formatThousands(c.Rest()-v.Schedule), Unit: "left"})
 	}
 	per := Stat{Name: "Price of a new outlier", Value: "–"}
 	if found > 0 {
-		per.Value, per.Unit, per.More = fmt.Sprintf("%.2f", float64(credits)/float64(found)), "credits", count(found, "new one")
+		per.Value, per.Unit, per.More = fmt.Sprintf("%.2f", float64(credits)/float64(found)), "credits", formatCount(found, "new one")
 	}
-	today := Stat{Name: "Today", Value: thousands(v.Today)}
+	today := Stat{Name: "Today", Value: formatThousands(v.Today)}
 	if v.Day != nil {
-		today.Unit, today.Meter, today.More = "of "+thousands(*v.Day), &Meter{Used: v.Today, Of: *v.Day}, "cap per day"
+		today.Unit, today.Meter, today.More = "of "+formatThousands(*v.Day), &Meter{Used: v.Today, Of: *v.Day}, "cap per day"
 	}
 	return append(all, per, today)
 }
@@ -215,18 +215,18 @@ func (v moneyView) Left() *plot {
 		return nil
 	}
 	p := &plot{scale: upTo(float64(c.Max)), from: c.From, to: c.To,
-		Says: fmt.Sprintf("Credits left: %s at first, %s now", thousands(c.Max), thousands(c.Rest()))}
+		Says: fmt.Sprintf("Credits left: %s at first, %s now", formatThousands(c.Max), formatThousands(c.Rest()))}
 	p.Y = p.scale.ticks()
-	p.days()
+	p.labelDays()
 	now := c.Left[len(c.Left)-1]
-	p.draw("line even", false, []Point{{c.From, c.Max}, {c.To, 0}})
-	p.draw("line", true, append([]Point{{c.From, c.Max}}, c.Left...))
-	p.draw("line next", false, []Point{now, {c.To, max(0, now.N-v.Schedule)}})
-	at := p.place(now.At)
-	p.Notes = append(p.Notes, note{percent(min(at, 98) - 1), p.scale.y(float64(now.N)), thousands(now.N) + " left", at > 20, true})
+	p.drawLine("line even", false, []Point{{c.From, c.Max}, {c.To, 0}})
+	p.drawLine("line", true, append([]Point{{c.From, c.Max}}, c.Left...))
+	p.drawLine("line next", false, []Point{now, {c.To, max(0, now.N-v.Schedule)}})
+	at := p.placeOf(now.At)
+	p.Notes = append(p.Notes, note{formatPercent(min(at, 98) - 1), p.scale.yOf(float64(now.N)), formatThousands(now.N) + " left", at > 20, true})
 	p.Table.Head = []string{"Until", "Credits left"}
 	for i := len(c.Left) - 1; i >= 0; i-- {
-		p.Table.Rows = append(p.Table.Rows, []string{c.Left[i].At.Format("2006-01-02 15:04"), thousands(c.Left[i].N)})
+		p.Table.Rows = append(p.Table.Rows, []string{c.Left[i].At.Format("2006-01-02 15:04"), formatThousands(c.Left[i].N)})
 	}
 	return p
 }
@@ -290,14 +290,14 @@ func (v moneyView) Daily() *plot {
 			sum += d.Spent[i]
 		}
 		for i := range parts {
-			row = append(row, thousands(int64(parts[i].n)))
+			row = append(row, formatThousands(int64(parts[i].n)))
 		}
 		bars = append(bars, parts)
-		titles = append(titles, d.Day.Format("2 Jan")+": "+count(sum, "credit"))
+		titles = append(titles, d.Day.Format("2 Jan")+": "+formatCount(sum, "credit"))
 		table.Rows = append(table.Rows, row)
 	}
 	slices.Reverse(table.Rows)
-	p := columns("Credits per day by job", bars, titles)
+	p := plotColumns("Credits per day by job", bars, titles)
 	p.Low, p.Table = true, table
 	p.X = []tick{{"0", v.Days[0].Day.Format("2 Jan"), "start"}, {"100%", v.Days[len(v.Days)-1].Day.Format("2 Jan"), "end"}}
 	return p
@@ -312,7 +312,9 @@ func (v moneyView) Dearest() (most float64) {
 }
 
 // Part returns the length of a price.
-func (v moneyView) Part(y Yield) string { return percent(100 * y.PerNew() / max(v.Dearest(), 1e-9)) }
+func (v moneyView) Part(y Yield) string {
+	return formatPercent(100 * y.PerNew() / max(v.Dearest(), 1e-9))
+}
 
 // Question is the query of the yields as a link.
 func (v moneyView) Question() string { return Question{SQL: v.SQL}.Address() }

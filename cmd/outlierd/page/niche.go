@@ -69,27 +69,27 @@ type Leader struct {
 }
 
 // All returns the number of outliers.
-func (l Leader) All() (n int64) { return sum(l.Count) }
+func (l Leader) All() (n int64) { return sumCounts(l.Count) }
 
-func sum(counts [len(limits) + 1]int64) (n int64) {
+func sumCounts(counts [len(limits) + 1]int64) (n int64) {
 	for _, c := range counts {
 		n += c
 	}
 	return n
 }
 
-// niche shows a topic; without one, the one with most news.
-func (s *Site) niche(w http.ResponseWriter, r *http.Request) {
+// serveNiche shows a topic; without one, the one with most news.
+func (s *Site) serveNiche(w http.ResponseWriter, r *http.Request) {
 	topic := r.PathValue("topic")
-	n, err := read(s, "niche "+topic, func(ctx context.Context) (*Niche, error) { return s.from.Niche(ctx, topic) })
+	n, err := readTables(s, "niche "+topic, func(ctx context.Context) (*Niche, error) { return s.from.Niche(ctx, topic) })
 	switch {
 	case err != nil:
-		s.refuse(w, r, "niche", err)
+		s.serveRefusal(w, r, "niche", err)
 	case n.Topic == "":
-		s.write(w, r, http.StatusOK, view{"say.html", "No niche yet", "Niches", sentence{Sentence: "A niche is what a job searches for; " +
+		s.writeView(w, r, http.StatusOK, view{"say.html", "No niche yet", "Niches", sentence{Sentence: "A niche is what a job searches for; " +
 			"no run has found an outlier yet."}})
 	default:
-		s.show(w, r, view{"niche.html", n.Topic, "Niches", nicheView{n}})
+		s.serveView(w, r, view{"niche.html", n.Topic, "Niches", nicheView{n}})
 	}
 }
 
@@ -100,15 +100,15 @@ func (v nicheView) thisWeek() int64 {
 	if len(v.Weeks) == 0 {
 		return 0
 	}
-	return sum(v.Weeks[len(v.Weeks)-1].Count)
+	return sumCounts(v.Weeks[len(v.Weeks)-1].Count)
 }
 
 // Summary says whether the niche grows.
 func (v nicheView) Summary() string {
 	now := v.thisWeek()
-	text := count(now, "new outlier") + " in the last seven days"
+	text := formatCount(now, "new outlier") + " in the last seven days"
 	if n := len(v.Weeks); n > 8 {
-		then := sum(v.Weeks[0].Count)
+		then := sumCounts(v.Weeks[0].Count)
 		switch {
 		case then > 0 && now >= 2*then:
 			text += fmt.Sprintf(", %s times as many as %d weeks before", figures.Digits(float64(now)/float64(then)), n-1)
@@ -126,25 +126,25 @@ func (v nicheView) Summary() string {
 
 // Stats are the numbers at the head.
 func (v nicheView) Stats() []Stat {
-	outliers := Stat{Name: "Outliers", Value: thousands(v.Outliers)}
+	outliers := Stat{Name: "Outliers", Value: formatThousands(v.Outliers)}
 	if v.Total != nil && *v.Total >= v.Outliers {
-		outliers.More = "of " + thousands(*v.Total) + " that the service counts"
+		outliers.More = "of " + formatThousands(*v.Total) + " that the service counts"
 	}
-	week := Stat{Name: "New this week", Value: thousands(v.thisWeek())}
+	week := Stat{Name: "New this week", Value: formatThousands(v.thisWeek())}
 	if n := len(v.Weeks); n > 1 {
-		week.More = thousands(sum(v.Weeks[n-2].Count)) + " the week before"
+		week.More = formatThousands(sumCounts(v.Weeks[n-2].Count)) + " the week before"
 	}
-	typical := Stat{Name: "Typical strength", Value: orDash(times(v.Typical)), More: "median of this week"}
+	typical := Stat{Name: "Typical strength", Value: orDash(formatTimes(v.Typical)), More: "median of this week"}
 	if v.Before != nil {
-		typical.More += "; " + times(v.Before) + " of all"
+		typical.More += "; " + formatTimes(v.Before) + " of all"
 	}
 	price := Stat{Name: "Price of a new one", Value: "–"}
 	if v.New > 0 {
 		price.Value, price.Unit = fmt.Sprintf("%.2f", float64(v.Credits)/float64(v.New)), "credits"
-		price.More = fmt.Sprintf("%s, %s new", count(v.Credits, "credit"), thousands(v.New))
+		price.More = fmt.Sprintf("%s, %s new", formatCount(v.Credits, "credit"), formatThousands(v.New))
 	}
-	return []Stat{outliers, week, typical, {Name: "Channels", Value: thousands(v.Channels),
-		More: thousands(v.NewChannels) + " for the first time this week"}, price}
+	return []Stat{outliers, week, typical, {Name: "Channels", Value: formatThousands(v.Channels),
+		More: formatThousands(v.NewChannels) + " for the first time this week"}, price}
 }
 
 // Weekly plots the new outliers per week by strength.
@@ -157,16 +157,16 @@ func (v nicheView) Weekly() *plot {
 	table := numbers{Head: []string{"Week of", "below 3×", "3×", "5×", "10×", "30×"}}
 	for _, w := range v.Weeks {
 		var parts []part
-		row := []string{day(w.From)}
+		row := []string{formatDay(w.From)}
 		for i, n := range w.Count {
 			parts = append(parts, part{fmt.Sprint("f", i), float64(n)})
-			row = append(row, thousands(n))
+			row = append(row, formatThousands(n))
 		}
 		bars = append(bars, parts)
-		titles = append(titles, fmt.Sprintf("Week of %s: %d new, of these %d with 10 times and more", w.From.Format("2 Jan"), sum(w.Count), w.Count[3]+w.Count[4]))
+		titles = append(titles, fmt.Sprintf("Week of %s: %d new, of these %d with 10 times and more", w.From.Format("2 Jan"), sumCounts(w.Count), w.Count[3]+w.Count[4]))
 		table.Rows = append([][]string{row}, table.Rows...)
 	}
-	p := columns(fmt.Sprintf("New outliers per week, %d in the last one", v.thisWeek()), bars, titles)
+	p := plotColumns(fmt.Sprintf("New outliers per week, %d in the last one", v.thisWeek()), bars, titles)
 	p.X = []tick{{"0", v.Weeks[0].From.Format("2 Jan"), "start"}, {"100%", v.Weeks[len(v.Weeks)-1].From.Format("2 Jan"), "end"}}
 	p.Table = table
 	return p
@@ -185,15 +185,15 @@ func (v nicheView) Newness() *plot {
 	p := &plot{Low: true, scale: scale{50, 100}, Says: fmt.Sprintf("Share of new hits in %d runs, %.0f %% in the last one",
 		len(v.Shares), 100*v.Shares[len(v.Shares)-1])}
 	for _, n := range []float64{0, 50, 100} {
-		p.Y = append(p.Y, tick{At: p.scale.y(n), Text: fmt.Sprintf("%.0f%%", n)})
+		p.Y = append(p.Y, tick{At: p.scale.yOf(n), Text: fmt.Sprintf("%.0f%%", n)})
 	}
 	var at []string
 	width := 100 / float64(len(v.Shares)-1)
 	for i, share := range v.Shares {
 		x := float64(i) * width
 		at = append(at, fmt.Sprintf("%.1f,%.1f", 10*x, 100-100*share))
-		p.Hits = append(p.Hits, hit{Title: fmt.Sprintf("run %d: %.0f %% new", i+1, 100*share), At: percent(x - width/2), Width: percent(width),
-			Point: true, X: percent(x), Y: p.scale.y(100 * share)})
+		p.Hits = append(p.Hits, hit{Title: fmt.Sprintf("run %d: %.0f %% new", i+1, 100*share), At: formatPercent(x - width/2), Width: formatPercent(width),
+			Point: true, X: formatPercent(x), Y: p.scale.yOf(100 * share)})
 	}
 	p.Lines = []polyline{{Class: "line", Points: strings.Join(at, " ")}}
 	p.X = []tick{{"0", "first run", "start"}, {"100%", fmt.Sprintf("run %d", len(v.Shares)), "end"}}
@@ -211,21 +211,21 @@ func (v nicheView) Left() string {
 	if v.Total == nil || v.Seen == nil || v.Pages == nil || *v.Pages == 0 || *v.Total >= 10_000 {
 		return ""
 	}
-	return count(2**v.Pages, "credit")
+	return formatCount(2**v.Pages, "credit")
 }
 
-// lifted is a bar to the right of the middle for what is more often, and to the left for what is less.
-func lifted(lift float64) rect {
+// liftBar is a bar to the right of the middle for what is more often, and to the left for what is less.
+func liftBar(lift float64) rect {
 	length := min(50, 50*math.Abs(math.Log10(max(lift, .1))))
 	if lift < 1 {
-		return rect{Class: "k4", X: percent(50 - length), Width: percent(length)}
+		return rect{Class: "k4", X: formatPercent(50 - length), Width: formatPercent(length)}
 	}
-	return rect{Class: "k1", X: "50%", Width: percent(length)}
+	return rect{Class: "k1", X: "50%", Width: formatPercent(length)}
 }
 
 // Bar shows how much more often it is.
-func (w Word) Bar() rect  { return lifted(w.Lift) }
-func (s Shape) Bar() rect { return lifted(s.Lift()) }
+func (w Word) Bar() rect  { return liftBar(w.Lift) }
+func (s Shape) Bar() rect { return liftBar(s.Lift()) }
 
 // Parts are the outliers of a channel by strength, the strongest first, as lengths of those of the first one.
 func (v nicheView) Parts(l Leader) (all []rect) {
@@ -236,7 +236,7 @@ func (v nicheView) Parts(l Leader) (all []rect) {
 	at := 0.0
 	for i := len(l.Count) - 1; i >= 0; i-- {
 		width := 100 * float64(l.Count[i]) / float64(most)
-		all = append(all, rect{Class: fmt.Sprint("f", i), X: percent(at), Width: percent(width)})
+		all = append(all, rect{Class: fmt.Sprint("f", i), X: formatPercent(at), Width: formatPercent(width)})
 		at += width
 	}
 	return all
@@ -251,4 +251,4 @@ func (v nicheView) Tabs() (all []tab) {
 }
 
 // Covered is the share of the niche that was read.
-func (v nicheView) Covered() string { return share(*v.Seen, *v.Total) }
+func (v nicheView) Covered() string { return shareOf(*v.Seen, *v.Total) }

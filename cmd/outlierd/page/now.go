@@ -28,8 +28,8 @@ type Now struct {
 	Notifications []Notification // of the last seven days, newest first
 }
 
-// problems is the number of things that need a person.
-func (n *Now) problems() int { return len(n.Problems) + len(n.Scans) }
+// countProblems is the number of things that need a person.
+func (n *Now) countProblems() int { return len(n.Problems) + len(n.Scans) }
 
 // Problem is something that needs a person.
 type Problem struct {
@@ -66,7 +66,7 @@ type Job struct {
 
 // Spark returns the new hits of its last runs as small columns.
 func (j Job) Spark() []rect {
-	return spark(j.New, func(i int) string {
+	return sparkColumns(j.New, func(i int) string {
 		if j.Failed[i] {
 			return "kbad"
 		}
@@ -91,12 +91,12 @@ type Stat struct {
 type Meter struct{ Used, Of, Even int64 }
 
 // Length and Mark return the used part and the even one, in percent.
-func (m Meter) Length() string { return share(m.Used, m.Of) }
+func (m Meter) Length() string { return shareOf(m.Used, m.Of) }
 func (m Meter) Mark() string {
 	if m.Even == 0 {
 		return ""
 	}
-	return share(m.Even, m.Of)
+	return shareOf(m.Even, m.Of)
 }
 
 // nowView is the data of the page Now.
@@ -107,7 +107,7 @@ type nowView struct {
 
 // Title says how many things need a person.
 func (v nowView) title() string {
-	switch n := v.problems(); n {
+	switch n := v.countProblems(); n {
 	case 0:
 		return "Nothing needs you"
 	case 1:
@@ -133,7 +133,7 @@ func (v nowView) Summary() string {
 	}
 	text := "No job is at work"
 	if working > 0 {
-		text = count(int64(working), "job") + " at work"
+		text = formatCount(int64(working), "job") + " at work"
 	}
 	if !next.IsZero() {
 		text += ", the next is due " + Near(v.Time, next)
@@ -160,7 +160,7 @@ const lookAhead = 24 * time.Hour
 func (n *Now) Places(j Job) (all []string) {
 	for _, due := range j.DueAt {
 		if ahead := due.Sub(n.Time); ahead <= lookAhead {
-			all = append(all, percent(97*float64(max(0, ahead))/float64(lookAhead)))
+			all = append(all, formatPercent(97*float64(max(0, ahead))/float64(lookAhead)))
 		}
 	}
 	return all
@@ -171,7 +171,7 @@ func (n *Now) Hours() (all []tick) {
 	at := n.Time.Truncate(time.Hour)
 	for i := 1; i <= 24; i++ {
 		if t := at.Add(time.Duration(i) * time.Hour); t.Hour()%6 == 0 && t.Sub(n.Time) > 2*time.Hour { // "now" stands before it
-			all = append(all, tick{At: percent(97 * float64(t.Sub(n.Time)) / float64(lookAhead)), Text: t.Format("15")})
+			all = append(all, tick{At: formatPercent(97 * float64(t.Sub(n.Time)) / float64(lookAhead)), Text: t.Format("15")})
 		}
 	}
 	return all
@@ -182,21 +182,21 @@ const (
 	patience = 2 * time.Second // how long the page Now waits for a reading before it gets the last one
 )
 
-// now shows the status.
-func (s *Site) now(w http.ResponseWriter, r *http.Request) {
+// serveNow shows the status.
+func (s *Site) serveNow(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	now, err := s.status(ctx)
 	switch {
 	case now != nil:
 		v := nowView{now, err != nil}
-		s.show(w, r, view{"now.html", v.title(), "Now", v})
+		s.serveView(w, r, view{"now.html", v.title(), "Now", v})
 	case r.Context().Err() != nil: // the client has disconnected
 	case errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "2")
-		s.say(w, r, http.StatusServiceUnavailable, "Reading the state takes long; reload the page.")
+		s.serveSentence(w, r, http.StatusServiceUnavailable, "Reading the state takes long; reload the page.")
 	default:
-		s.say(w, r, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
+		s.serveSentence(w, r, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
 	}
 }
 

@@ -82,9 +82,9 @@ var script []byte
 //go:embed icon.svg
 var icon []byte
 
-var styleAddress, scriptAddress = hashed("/style.css", style), hashed("/page.js", script)
+var styleAddress, scriptAddress = hashedPath("/style.css", style), hashedPath("/page.js", script)
 
-func hashed(path string, text []byte) string {
+func hashedPath(path string, text []byte) string {
 	sum := sha256.Sum256(text)
 	return path + "?" + hex.EncodeToString(sum[:6])
 }
@@ -92,11 +92,11 @@ func hashed(path string, text []byte) string {
 // pages are parsed at the first request, since most processes of the program serve none.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"whole": whole, "thousands": thousands, "short": short, "times": times, "decimal": decimal, "gained": gained,
-		"gainedExactly": gainedExactly, "level": level, "segment": url.PathEscape, "count": count, "atMost": atMost,
-		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": share, "percent": percent,
-		"day": day, "int64": func(n int) int64 { return int64(n) }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
-		"language": func(code string) string { return label("language", code) }, "many": func(n int) []int { return make([]int, n) },
+		"whole": formatWhole, "thousands": formatThousands, "short": formatShort, "times": formatTimes, "decimal": formatDecimal, "gained": formatGained,
+		"gainedExactly": gainedExactly, "level": levelOf, "segment": url.PathEscape, "count": formatCount, "atMost": atMost,
+		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": shareOf, "percent": formatPercent,
+		"day": formatDay, "int64": func(n int) int64 { return int64(n) }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
+		"language": func(code string) string { return labelValue("language", code) }, "many": func(n int) []int { return make([]int, n) },
 	}).ParseFS(files, "*.html"))
 })
 
@@ -134,37 +134,37 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		return nil
 	}
 	routes := map[string]http.HandlerFunc{
-		"GET /{$}":                 s.guarded(s.found),
-		"GET /found":               s.guarded(s.found),
-		"GET /now":                 s.guarded(s.now),
-		"GET /videos/{video}":      s.guarded(s.video),
-		"GET /channels/{channel}":  s.guarded(s.channel),
-		"GET /picked":              s.guarded(s.picked),
-		"GET /ask":                 s.guarded(s.askSQL),
-		"GET /ask/result/{format}": s.guarded(s.download),
+		"GET /{$}":                 s.guardHandler(s.serveFound),
+		"GET /found":               s.guardHandler(s.serveFound),
+		"GET /now":                 s.guardHandler(s.serveNow),
+		"GET /videos/{video}":      s.guardHandler(s.serveVideo),
+		"GET /channels/{channel}":  s.guardHandler(s.serveChannel),
+		"GET /picked":              s.guardHandler(s.servePicked),
+		"GET /ask":                 s.guardHandler(s.askSQL),
+		"GET /ask/result/{format}": s.guardHandler(s.serveDownload),
 	}
 	if s.from.Niche != nil {
-		routes["GET /niches"], routes["GET /niches/{topic}"] = s.guarded(s.niche), s.guarded(s.niche)
+		routes["GET /niches"], routes["GET /niches/{topic}"] = s.guardHandler(s.serveNiche), s.guardHandler(s.serveNiche)
 	}
 	if s.from.Runs != nil || s.from.Run != nil {
-		routes["GET /runs"], routes["GET /runs/{run}"] = s.guarded(s.runs), s.guarded(s.run)
+		routes["GET /runs"], routes["GET /runs/{run}"] = s.guardHandler(s.serveRuns), s.guardHandler(s.serveRun)
 	}
 	if s.from.Money != nil {
-		routes["GET /money"] = s.guarded(s.money)
+		routes["GET /money"] = s.guardHandler(s.serveMoney)
 	}
 	if s.from.Thumbnails != nil {
-		routes["GET /thumbnails/{video}"] = s.guarded(s.from.Thumbnails)
+		routes["GET /thumbnails/{video}"] = s.guardHandler(s.from.Thumbnails)
 	}
 	if s.from.Do != nil {
-		routes["GET /do/{verb}"] = s.guarded(s.offer)
-		routes["POST /do/{verb}"] = s.guarded(s.do)
+		routes["GET /do/{verb}"] = s.guardHandler(s.serveOffer)
+		routes["POST /do/{verb}"] = s.guardHandler(s.serveAction)
 	}
 	if s.from.Mark != nil {
-		routes["POST /marks"] = s.guarded(s.mark)
+		routes["POST /marks"] = s.guardHandler(s.serveMark)
 	}
 	if s.from.Views.Save != nil {
-		routes["GET /views"] = s.guarded(s.views)
-		routes["POST /views"] = s.guarded(s.saveView)
+		routes["GET /views"] = s.guardHandler(s.serveViews)
+		routes["POST /views"] = s.guardHandler(s.saveView)
 	}
 	return routes
 }
@@ -175,12 +175,12 @@ func (s *Site) Open() map[string]http.HandlerFunc {
 		return nil
 	}
 	return map[string]http.HandlerFunc{
-		"GET /login":     s.guarded(s.login),
-		"POST /login":    s.guarded(s.enter),
-		"POST /logout":   s.guarded(s.leave),
-		"GET /style.css": s.guarded(file("text/css; charset=utf-8", style)),
-		"GET /page.js":   s.guarded(file("text/javascript; charset=utf-8", script)),
-		"GET /icon.svg":  s.guarded(file("image/svg+xml", icon)),
+		"GET /login":     s.guardHandler(s.serveLogin),
+		"POST /login":    s.guardHandler(s.serveEnter),
+		"POST /logout":   s.guardHandler(s.serveLeave),
+		"GET /style.css": s.guardHandler(serveFile("text/css; charset=utf-8", style)),
+		"GET /page.js":   s.guardHandler(serveFile("text/javascript; charset=utf-8", script)),
+		"GET /icon.svg":  s.guardHandler(serveFile("image/svg+xml", icon)),
 	}
 }
 
@@ -211,8 +211,8 @@ func Guard(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// guarded sets the headers of an answer, and limits the size of a request.
-func (s *Site) guarded(next http.HandlerFunc) http.HandlerFunc {
+// guardHandler sets the headers of an answer, and limits the size of a request.
+func (s *Site) guardHandler(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		Guard(w.Header())
 		w.Header().Set("Content-Security-Policy", s.policy())
@@ -221,23 +221,23 @@ func (s *Site) guarded(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// file serves an embedded file, which never changes under an address with its hash.
-func file(kind string, text []byte) http.HandlerFunc {
+// serveFile serves an embedded file, which never changes under an address with its hash.
+func serveFile(kind string, text []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", kind)
-		if r.URL.RawQuery != "" && strings.HasSuffix(hashed(r.URL.Path, text), r.URL.RawQuery) {
+		if r.URL.RawQuery != "" && strings.HasSuffix(hashedPath(r.URL.Path, text), r.URL.RawQuery) {
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 		}
 		_, _ = w.Write(text) // whether the client has read it is its own affair
 	}
 }
 
-// read reads the published tables for a page. Requests with the same key share one answer, which is
+// readTables reads the published tables for a page. Requests with the same key share one answer, which is
 // completed even if all clients disconnect.
-func read[T any](s *Site, key string, question func(context.Context) (T, error)) (T, error) {
+func readTables[T any](s *Site, key string, question func(context.Context) (T, error)) (T, error) {
 	shared, err, _ := s.pages.Do(key, func() (any, error) {
 		var answer T
-		err := ask(s.ctx, s.reading, func(ctx context.Context) (err error) {
+		err := askInTurn(s.ctx, s.reading, func(ctx context.Context) (err error) {
 			answer, err = question(ctx)
 			return err
 		})
@@ -247,8 +247,8 @@ func read[T any](s *Site, key string, question func(context.Context) (T, error))
 	return answer, err
 }
 
-// ask runs a query of the published tables when it is its turn.
-func ask(ctx context.Context, turn chan struct{}, question func(context.Context) error) error {
+// askInTurn runs a query of the published tables when it is its turn.
+func askInTurn(ctx context.Context, turn chan struct{}, question func(context.Context) error) error {
 	enough := time.NewTimer(waiting)
 	defer enough.Stop()
 	select {
@@ -267,21 +267,21 @@ func ask(ctx context.Context, turn chan struct{}, question func(context.Context)
 	return nil
 }
 
-// refuse explains why there is nothing to show. Unexpected errors are logged, and the user sees only a
+// serveRefusal explains why there is nothing to show. Unexpected errors are logged, and the user sees only a
 // reference to the log.
-func (s *Site) refuse(w http.ResponseWriter, r *http.Request, page string, err error) {
+func (s *Site) serveRefusal(w http.ResponseWriter, r *http.Request, page string, err error) {
 	switch {
 	case r.Context().Err() != nil: // the client has disconnected
 	case errors.Is(err, ErrUnknown):
-		s.say(w, r, http.StatusNotFound, err.Error()+".")
+		s.serveSentence(w, r, http.StatusNotFound, err.Error()+".")
 	case errors.Is(err, ErrNothingPublished):
-		s.nothing(w, r, err.Error()+".")
+		s.serveNoData(w, r, err.Error()+".")
 	case errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "10")
 		s.tooLong(w, r)
 	default:
 		s.log.Warn("page not shown", "page", page, "err", err)
-		s.say(w, r, http.StatusInternalServerError, "The data could not be read; the log of outlierd up has the reason.")
+		s.serveSentence(w, r, http.StatusInternalServerError, "The data could not be read; the log of outlierd up has the reason.")
 	}
 }
 
@@ -294,9 +294,9 @@ type sentence struct {
 // Link leads to a page. Price is what it may cost.
 type Link struct{ Text, Address, Price string }
 
-// say shows a sentence instead of a page.
-func (s *Site) say(w http.ResponseWriter, r *http.Request, status int, text string) {
-	s.write(w, r, status, view{"say.html", "Nothing to show", "", sentence{Sentence: text}})
+// serveSentence shows a sentence instead of a page.
+func (s *Site) serveSentence(w http.ResponseWriter, r *http.Request, status int, text string) {
+	s.writeView(w, r, status, view{"say.html", "Nothing to show", "", sentence{Sentence: text}})
 }
 
 // tooLong offers a narrower query instead of one that took too long.
@@ -307,7 +307,7 @@ func (s *Site) tooLong(w http.ResponseWriter, r *http.Request) {
 		form.Set("days", "30")
 		said.Links = []Link{{Text: "Only the last 30 days", Address: r.URL.Path + "?" + form.Encode()}, {Text: "Ask in SQL", Address: "/ask"}}
 	}
-	s.write(w, r, http.StatusServiceUnavailable, view{"say.html", "This took longer than 10 seconds", "Found", said})
+	s.writeView(w, r, http.StatusServiceUnavailable, view{"say.html", "This took longer than 10 seconds", "Found", said})
 }
 
 // view is a page: its template, its title, the section that it belongs to, and its data.
@@ -316,13 +316,15 @@ type view struct {
 	Data                 any
 }
 
-func (s *Site) show(w http.ResponseWriter, r *http.Request, v view) { s.write(w, r, http.StatusOK, v) }
+func (s *Site) serveView(w http.ResponseWriter, r *http.Request, v view) {
+	s.writeView(w, r, http.StatusOK, v)
+}
 
-// write renders a page completely before sending it, so that an incomplete page is never sent with
+// writeView renders a page completely before sending it, so that an incomplete page is never sent with
 // status 200.
-func (s *Site) write(w http.ResponseWriter, r *http.Request, status int, v view) {
+func (s *Site) writeView(w http.ResponseWriter, r *http.Request, status int, v view) {
 	var b bytes.Buffer
-	if err := pages().ExecuteTemplate(&b, v.name, s.frame(r, v)); err != nil {
+	if err := pages().ExecuteTemplate(&b, v.name, s.newFrame(r, v)); err != nil {
 		s.log.Error("page not shown", "page", v.name, "err", err)
 		http.Error(w, "the page could not be rendered; the log of outlierd up has the reason",
 			http.StatusInternalServerError)

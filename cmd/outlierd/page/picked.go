@@ -15,39 +15,39 @@ const mostPicked = 200
 // files are the formats of an export of picked videos.
 var fileFormats = []choice{{"links", "Links"}, {"csv", "CSV"}, {"xlsx", "Excel"}, {"md", "Markdown"}}
 
-// picked shows the picked videos as a board, or sends them as a file.
-func (s *Site) picked(w http.ResponseWriter, r *http.Request) {
+// servePicked shows the picked videos as a board, or sends them as a file.
+func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	ids := slices.Compact(form["v"])
 	if len(ids) > mostPicked {
-		s.say(w, r, http.StatusBadRequest, fmt.Sprintf("%d videos are too many; pick at most %d.", len(ids), mostPicked))
+		s.serveSentence(w, r, http.StatusBadRequest, fmt.Sprintf("%d videos are too many; pick at most %d.", len(ids), mostPicked))
 		return
 	}
 	if err := tooLong(form); err != nil {
-		s.say(w, r, http.StatusBadRequest, err.Error())
+		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	cards, err := read(s, "picked "+strings.Join(ids, " "), func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
+	cards, err := readTables(s, "picked "+strings.Join(ids, " "), func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
 	if err != nil {
-		s.refuse(w, r, "picked", err)
+		s.serveRefusal(w, r, "picked", err)
 		return
 	}
 	if format := form.Get("as"); format != "" {
-		s.export(w, r, cards, format)
+		s.serveExport(w, r, cards, format)
 		return
 	}
-	s.show(w, r, view{"picked.html", count(int64(len(cards)), "picked video"), "Found", pickedView{cards, ids}})
+	s.serveView(w, r, view{"picked.html", formatCount(int64(len(cards)), "picked video"), "Found", pickedView{cards, ids}})
 }
 
-// export sends videos as a file. Links and Markdown are shown by the browser, so that they can be copied.
-func (s *Site) export(w http.ResponseWriter, r *http.Request, cards []Card, format string) {
+// serveExport sends videos as a file. Links and Markdown are shown by the browser, so that they can be copied.
+func (s *Site) serveExport(w http.ResponseWriter, r *http.Request, cards []Card, format string) {
 	if s.from.Export == nil || !slices.ContainsFunc(fileFormats, func(c choice) bool { return c.Value == format }) {
-		s.say(w, r, http.StatusBadRequest, fmt.Sprintf("as: unknown format %.40q", format))
+		s.serveSentence(w, r, http.StatusBadRequest, fmt.Sprintf("as: unknown format %.40q", format))
 		return
 	}
 	file, err := s.from.Export(cards, format)
 	if err != nil {
-		s.refuse(w, r, "export", err)
+		s.serveRefusal(w, r, "export", err)
 		return
 	}
 	w.Header().Set("Content-Type", FileTypes[format])

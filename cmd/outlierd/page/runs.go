@@ -79,12 +79,12 @@ type Call struct {
 }
 
 // Waited and Took are the times that a call waited for the pace and for its answer.
-func (c Call) Waited() string { return seconds(c.Sent.Sub(c.Asked), !c.Sent.IsZero()) }
+func (c Call) Waited() string { return formatSeconds(c.Sent.Sub(c.Asked), !c.Sent.IsZero()) }
 func (c Call) Took() string {
-	return seconds(c.Answered.Sub(c.Sent), !c.Sent.IsZero() && !c.Answered.IsZero())
+	return formatSeconds(c.Answered.Sub(c.Sent), !c.Sent.IsZero() && !c.Answered.IsZero())
 }
 
-func seconds(d time.Duration, known bool) string {
+func formatSeconds(d time.Duration, known bool) string {
 	if !known {
 		return ""
 	}
@@ -94,21 +94,21 @@ func seconds(d time.Duration, known bool) string {
 // CallsPerPage is the number of calls per page.
 const CallsPerPage = 100
 
-// runs shows a list of runs.
-func (s *Site) runs(w http.ResponseWriter, r *http.Request) {
+// serveRuns shows a list of runs.
+func (s *Site) serveRuns(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	if err := tooLong(form); err != nil {
-		s.say(w, r, http.StatusBadRequest, err.Error())
+		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	v := runsView{Filter: RunFilter{Job: strings.TrimSpace(form.Get("job")), Status: form.Get("status"),
 		Before: form.Get("before")}}
 	var err error
 	if v.Runs, err = s.from.Runs(r.Context(), v.Filter); err != nil {
-		s.refuse(w, r, "runs", err)
+		s.serveRefusal(w, r, "runs", err)
 		return
 	}
-	s.show(w, r, view{"runs.html", "Runs", "Now", v})
+	s.serveView(w, r, view{"runs.html", "Runs", "Now", v})
 }
 
 // runsView is the data of the list of runs.
@@ -140,27 +140,27 @@ func (v runsView) address(before string) string {
 			form.Set(name, value)
 		}
 	}
-	return paged("/runs", form, 1)
+	return pageAddress("/runs", form, 1)
 }
 
-// run shows one run, with a page of its calls.
-func (s *Site) run(w http.ResponseWriter, r *http.Request) {
+// serveRun shows one run, with a page of its calls.
+func (s *Site) serveRun(w http.ResponseWriter, r *http.Request) {
 	calls := 1
 	if number := r.URL.Query().Get("calls"); number != "" {
 		var err error
 		if calls, err = strconv.Atoi(number); err != nil || calls < 1 || calls > 1_000_000 {
-			s.say(w, r, http.StatusBadRequest, fmt.Sprintf("calls: must be a number from 1 to 1000000, got %q", number))
+			s.serveSentence(w, r, http.StatusBadRequest, fmt.Sprintf("calls: must be a number from 1 to 1000000, got %q", number))
 			return
 		}
 	}
 	d, err := s.from.Run(r.Context(), r.PathValue("run"))
 	if err != nil {
-		s.refuse(w, r, "run", err)
+		s.serveRefusal(w, r, "run", err)
 		return
 	}
 	first := min((calls-1)*CallsPerPage, len(d.Calls))
-	s.show(w, r, view{"run.html", "Run " + d.Short, "Now", runView{d,
-		waterfall(d.Calls[first:min(first+CallsPerPage, len(d.Calls))]), calls, first}})
+	s.serveView(w, r, view{"run.html", "Run " + d.Short, "Now", runView{d,
+		placeCalls(d.Calls[first:min(first+CallsPerPage, len(d.Calls))]), calls, first}})
 }
 
 // runView is the data of the page of a run.
@@ -208,8 +208,8 @@ type bar struct {
 	WaitAt, WaitFor, From, For int64
 }
 
-// waterfall places calls between the first call and the last answer.
-func waterfall(calls []Call) []bar {
+// placeCalls places calls between the first call and the last answer.
+func placeCalls(calls []Call) []bar {
 	bars := make([]bar, len(calls))
 	var begin, end time.Time
 	for i := range calls {

@@ -80,7 +80,7 @@ func TestWaterfall(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	second := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
 	var got []string
-	for _, b := range waterfall([]Call{
+	for _, b := range placeCalls([]Call{
 		{Asked: second(2), Sent: second(4), Answered: second(6)},
 		{Asked: second(0), Sent: second(1), Answered: second(1)},
 		{Asked: second(8), Sent: second(9)}, // in progress

@@ -127,28 +127,28 @@ func videoAddress(id, list string, nth int) string {
 	return address + "?" + url.Values{"in": {list}, "n": {strconv.Itoa(nth)}}.Encode()
 }
 
-// video shows a video.
-func (s *Site) video(w http.ResponseWriter, r *http.Request) {
+// serveVideo shows a video.
+func (s *Site) serveVideo(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	number, err := pageOf(form)
 	if err == nil {
 		err = tooLong(url.Values{"words": form["words"]})
 	}
 	if err != nil {
-		s.say(w, r, http.StatusBadRequest, err.Error())
+		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	v := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")),
 		All: form.Has("words") || form.Has("page"), Page: number}}
-	v.Video, err = read(s, fmt.Sprint("video ", v.Filter), func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, v.Filter) })
+	v.Video, err = readTables(s, fmt.Sprint("video ", v.Filter), func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, v.Filter) })
 	if err == nil {
-		v.Way, err = s.way(form)
+		v.Way, err = s.wayOf(form)
 	}
 	if err != nil {
-		s.refuse(w, r, "video", err)
+		s.serveRefusal(w, r, "video", err)
 		return
 	}
-	s.show(w, r, view{"video.html", v.Title, "Found", &v})
+	s.serveView(w, r, view{"video.html", v.Title, "Found", &v})
 }
 
 // way is the list that a reader came from.
@@ -157,8 +157,8 @@ type way struct {
 	Nth, Total                 int64
 }
 
-// way returns the way to the neighbours in the list that an address names; nil without one.
-func (s *Site) way(form url.Values) (*way, error) {
+// wayOf returns the way to the neighbours in the list that an address names; nil without one.
+func (s *Site) wayOf(form url.Values) (*way, error) {
 	nth, wrong := strconv.Atoi(form.Get("n"))
 	if wrong != nil || nth < 1 || !isList(form.Get("in")) {
 		return nil, nil
@@ -169,7 +169,7 @@ func (s *Site) way(form url.Values) (*way, error) {
 	}
 	first := max(1, nth-1)
 	f.Skip, f.Most = first-1, 3
-	found, err := s.find(f)
+	found, err := s.findMatches(f)
 	if err != nil {
 		return nil, err
 	}
@@ -190,20 +190,20 @@ func (s *Site) way(form url.Values) (*way, error) {
 	return w, nil
 }
 
-// channel shows a channel.
-func (s *Site) channel(w http.ResponseWriter, r *http.Request) {
+// serveChannel shows a channel.
+func (s *Site) serveChannel(w http.ResponseWriter, r *http.Request) {
 	number, err := pageOf(r.URL.Query())
 	if err != nil {
-		s.say(w, r, http.StatusBadRequest, err.Error())
+		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	v := channelView{Filter: ChannelFilter{ID: r.PathValue("channel"), Page: number}}
-	v.Channel, err = read(s, fmt.Sprint("channel ", v.Filter), func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, v.Filter) })
+	v.Channel, err = readTables(s, fmt.Sprint("channel ", v.Filter), func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, v.Filter) })
 	if err != nil {
-		s.refuse(w, r, "channel", err)
+		s.serveRefusal(w, r, "channel", err)
 		return
 	}
-	s.show(w, r, view{"channel.html", v.Title, "Found", &v})
+	s.serveView(w, r, view{"channel.html", v.Title, "Found", &v})
 }
 
 // videoView and channelView are the data of these pages.
@@ -222,8 +222,8 @@ type (
 // mostUploads is the number of uploads in a chart.
 const mostUploads = 30
 
-// against plots uploads, the oldest first, with one highlighted and the average as a line.
-func against(channel string, uploads []Upload, id string, average *int64) *plot {
+// plotUploads plots uploads, the oldest first, with one highlighted and the average as a line.
+func plotUploads(channel string, uploads []Upload, id string, average *int64) *plot {
 	uploads = uploads[:min(len(uploads), mostUploads)]
 	var bars [][]part
 	var titles []string
@@ -236,26 +236,26 @@ func against(channel string, uploads []Upload, id string, average *int64) *plot 
 			views = *u.Views
 		}
 		if id == u.ID || id == "" && u.Ratio != nil && *u.Ratio >= limits[0] {
-			class = fmt.Sprint("f", level(u.Ratio))
+			class = fmt.Sprint("f", levelOf(u.Ratio))
 		}
 		if u.ID == id {
 			own = u
 		}
 		bars = append(bars, []part{{class, float64(views)}})
-		titles = append(titles, fmt.Sprintf("%s: %s views", u.Title, thousands(views)))
+		titles = append(titles, fmt.Sprintf("%s: %s views", u.Title, formatThousands(views)))
 	}
 	if len(bars) < 3 {
 		return nil
 	}
 	for i := range uploads {
-		table.Rows = append(table.Rows, []string{uploads[i].Title, whole(uploads[i].Views), times(uploads[i].Ratio)})
+		table.Rows = append(table.Rows, []string{uploads[i].Title, formatWhole(uploads[i].Views), formatTimes(uploads[i].Ratio)})
 	}
-	p := columns(fmt.Sprintf("Views of the last %d uploads of %s", len(bars), channel), bars, titles)
+	p := plotColumns(fmt.Sprintf("Views of the last %d uploads of %s", len(bars), channel), bars, titles)
 	if average != nil {
-		p.mean(float64(*average), "average "+short(average))
+		p.addMean(float64(*average), "average "+formatShort(average))
 	}
 	if own != nil && own.Views != nil {
-		p.Says += ", this one " + short(own.Views)
+		p.Says += ", this one " + formatShort(own.Views)
 	}
 	first, last := uploads[len(uploads)-1].Published, uploads[0].Published
 	if !first.IsZero() && !last.IsZero() {
@@ -272,7 +272,7 @@ func (v *videoView) Against() *plot {
 		own := Upload{ID: v.ID, Title: v.Title, Published: v.Published, Views: v.Views, Ratio: v.Ratio}
 		uploads = append(slices.Clone(uploads[:min(len(uploads), mostUploads-1)]), own)
 	}
-	return against(v.Channel, uploads, v.ID, v.Average)
+	return plotUploads(v.Channel, uploads, v.ID, v.Average)
 }
 
 // mostLiked is the number of comments that are shown at first.
@@ -287,18 +287,18 @@ func (v *channelView) Against() *plot {
 	if v.Filter.Page > 1 {
 		return nil
 	}
-	return against(v.Title, v.Uploads, "", v.Average)
+	return plotUploads(v.Title, v.Uploads, "", v.Average)
 }
 
-// grows plots a number over time.
-func grows(what, unit string, curve []Point) *plot {
+// plotGrowth plots a number over time.
+func plotGrowth(what, unit string, curve []Point) *plot {
 	if len(curve) == 0 {
 		return nil
 	}
 	first, last := curve[0], curve[len(curve)-1]
 	says := fmt.Sprintf("%s from %s on %s to %s on %s", what, figures.Short(float64(first.N)), first.At.Format("2 January"),
 		figures.Short(float64(last.N)), last.At.Format("2 January"))
-	p := line(says, curve, func(p Point) string {
+	p := plotLine(says, curve, func(p Point) string {
 		return fmt.Sprintf("%s: %s %s", p.At.Format("2 Jan 15:04"), figures.Short(float64(p.N)), unit)
 	})
 	if p == nil {
@@ -310,27 +310,27 @@ func grows(what, unit string, curve []Point) *plot {
 		if i > 0 {
 			if days := curve[i].At.Sub(curve[i-1].At).Hours() / 24; days > 0 {
 				n := float64(curve[i].N-curve[i-1].N) / days
-				daily = signed(n) + figures.Short(max(n, -n))
+				daily = formatSigned(n) + figures.Short(max(n, -n))
 			}
 		}
-		p.Table.Rows = append(p.Table.Rows, []string{curve[i].At.Format("2006-01-02 15:04"), thousands(curve[i].N), daily})
+		p.Table.Rows = append(p.Table.Rows, []string{curve[i].At.Format("2006-01-02 15:04"), formatThousands(curve[i].N), daily})
 	}
 	return p
 }
 
 // Growth plots the views over time, with the changes.
 func (v *videoView) Growth() *plot {
-	p := grows("Views", "views", v.Curve)
+	p := plotGrowth("Views", "views", v.Curve)
 	if p != nil {
 		for _, c := range v.Changes {
-			p.change(c.At, "new "+c.What()+", "+c.At.Format("2 Jan"))
+			p.markChange(c.At, "new "+c.What()+", "+c.At.Format("2 Jan"))
 		}
 	}
 	return p
 }
 
 // Growth plots the subscribers over time.
-func (v *channelView) Growth() *plot { return grows("Subscribers", "subscribers", v.Curve) }
+func (v *channelView) Growth() *plot { return plotGrowth("Subscribers", "subscribers", v.Curve) }
 
 // Changed is a change, with the views gained a day before and after it.
 type changed struct {
@@ -354,13 +354,13 @@ func (v *videoView) Changed() (all []changed) {
 		if n := len(before); n > 0 { // the sighting before the change is the first one of what came after it
 			after = append([]Point{before[n-1]}, after...)
 		}
-		was, knownBefore := daily(before)
-		is, knownAfter := daily(after)
+		was, knownBefore := dailyGrowth(before)
+		is, knownAfter := dailyGrowth(after)
 		if knownBefore {
-			row.Ahead = signed(was) + figures.Short(max(was, -was)) + " a day before"
+			row.Ahead = formatSigned(was) + figures.Short(max(was, -was)) + " a day before"
 		}
 		if knownAfter {
-			row.Since = signed(is) + figures.Short(max(is, -is)) + " a day after"
+			row.Since = formatSigned(is) + figures.Short(max(is, -is)) + " a day after"
 		}
 		row.Up = knownBefore && knownAfter && is > was
 		all = append(all, row)
@@ -368,8 +368,8 @@ func (v *videoView) Changed() (all []changed) {
 	return all
 }
 
-// daily returns the growth a day over points that are at least a day apart.
-func daily(points []Point) (float64, bool) {
+// dailyGrowth returns the growth a day over points that are at least a day apart.
+func dailyGrowth(points []Point) (float64, bool) {
 	if len(points) < 2 {
 		return 0, false
 	}
@@ -388,9 +388,9 @@ func (v *videoView) Facts() []fact {
 		perSubscriber = figures.Digits(float64(*v.Views) / float64(*v.Subscribers))
 	}
 	return []fact{
-		{"against its median", orDash(times(v.Median)), ""}, {"score", orDash(decimal(v.Score)), "standard deviations above the channel’s average"},
-		{"views", whole(v.Views), ""}, {"a day now", orDash(strings.TrimSuffix(gained(v.Gain), "/d")), gainedExactly(v.Gain)},
-		{"likes", orDash(short(v.Likes)), whole(v.Likes)}, {"comments", whole(v.Remarks), ""},
+		{"against its median", orDash(formatTimes(v.Median)), ""}, {"score", orDash(formatDecimal(v.Score)), "standard deviations above the channel’s average"},
+		{"views", formatWhole(v.Views), ""}, {"a day now", orDash(strings.TrimSuffix(formatGained(v.Gain), "/d")), gainedExactly(v.Gain)},
+		{"likes", orDash(formatShort(v.Likes)), formatWhole(v.Likes)}, {"comments", formatWhole(v.Remarks), ""},
 		{"views per subscriber", orDash(perSubscriber), ""}, {"length", orDash(v.Length()), ""},
 	}
 }
@@ -410,7 +410,7 @@ func (v *videoView) Waited() string {
 	if v.Found.IsZero() || v.Published.IsZero() || v.Found.Before(v.Published) {
 		return ""
 	}
-	return count(int64(v.Found.Sub(v.Published).Hours()/24), "day")
+	return formatCount(int64(v.Found.Sub(v.Published).Hours()/24), "day")
 }
 
 // Previous and Next are the addresses of the neighbouring lines, or "".
@@ -427,7 +427,7 @@ func (v *videoView) address(page int, is bool) string {
 		return ""
 	}
 	form := url.Values{"words": {v.Filter.Words}}
-	return paged("/videos/"+url.PathEscape(v.ID), form, page) + "#transcript"
+	return pageAddress("/videos/"+url.PathEscape(v.ID), form, page) + "#transcript"
 }
 
 // Previous and Next are the addresses of the neighbouring videos, or "".
@@ -435,12 +435,12 @@ func (v *channelView) Previous() string {
 	if v.Filter.Page == 1 {
 		return ""
 	}
-	return paged("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page-1)
+	return pageAddress("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page-1)
 }
 
 func (v *channelView) Next() string {
 	if int64(v.Filter.Page)*PerPage >= v.UploadCount {
 		return ""
 	}
-	return paged("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page+1)
+	return pageAddress("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page+1)
 }

@@ -76,7 +76,7 @@ func TestLinesNeedTwoDays(t *testing.T) {
 		"large":     {[]Point{{at, 0}, {at.AddDate(200, 0, 0), 1 << 62}}, "0.0,100.00 1000.0,7.77"},
 	} {
 		got := ""
-		if chart := line("", c.points, func(Point) string { return "" }); chart != nil {
+		if chart := plotLine("", c.points, func(Point) string { return "" }); chart != nil {
 			got = chart.Lines[0].Points
 		}
 		if got != c.want {

@@ -48,9 +48,9 @@ func prefixOf(video string) string {
 	return hex.EncodeToString(sum[:12]) + "-"
 }
 
-// open opens the folder, and creates it if asked to. It may not be a link, which could lead to the state.
+// openFolder opens the folder, and creates it if asked to. It may not be a link, which could lead to the state.
 // Links in it that lead elsewhere are refused by [os.Root].
-func (c *cache) open(create bool) (*os.Root, error) {
+func (c *cache) openFolder(create bool) (*os.Root, error) {
 	data, err := os.OpenRoot(c.data)
 	if err != nil {
 		return nil, err
@@ -71,9 +71,9 @@ func (c *cache) open(create bool) (*os.Root, error) {
 	return data.OpenRoot(Folder)
 }
 
-// read returns a picture, nil if it is not kept, or [ErrNone]. What cannot be read is fetched again.
-func (c *cache) read(name string) (*Picture, error) {
-	root, err := c.open(false)
+// readPicture returns a picture, nil if it is not kept, or [ErrNone]. What cannot be read is fetched again.
+func (c *cache) readPicture(name string) (*Picture, error) {
+	root, err := c.openFolder(false)
 	if err != nil {
 		return nil, nil
 	}
@@ -95,7 +95,7 @@ func (c *cache) read(name string) (*Picture, error) {
 	if err != nil {
 		return nil, nil
 	}
-	picture, err := check(data)
+	picture, err := checkPicture(data)
 	if err != nil {
 		return nil, nil // somebody else has written it
 	}
@@ -105,34 +105,34 @@ func (c *cache) read(name string) (*Picture, error) {
 	return picture, nil
 }
 
-// write stores a picture, or with nil that the host has no picture. If the cache is full, it removes the pictures
+// writePicture stores a picture, or with nil that the host has no picture. If the cache is full, it removes the pictures
 // that were not used for longest.
-func (c *cache) write(name string, picture *Picture) error {
+func (c *cache) writePicture(name string, picture *Picture) error {
 	var content []byte
 	if picture != nil {
 		content = picture.Data
 	}
-	root, err := c.open(true)
+	root, err := c.openFolder(true)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := replace(root, name, content); err != nil {
+	if err := replaceFile(root, name, content); err != nil {
 		return fmt.Errorf("write to %s: %w", Folder, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.size > 0 {
-		c.size += occupied(int64(len(content)))
+		c.size += occupiedBytes(int64(len(content)))
 	}
 	if c.size == 0 || c.size > c.max {
-		return c.trim(root)
+		return c.trimCache(root)
 	}
 	return nil
 }
 
-// replace writes a file under another name first, so that a reader never sees a part of it.
-func replace(root *os.Root, name string, content []byte) error {
+// replaceFile writes a file under another name first, so that a reader never sees a part of it.
+func replaceFile(root *os.Root, name string, content []byte) error {
 	temporary := name + "." + rand.Text()
 	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -151,11 +151,11 @@ func replace(root *os.Root, name string, content []byte) error {
 	return nil
 }
 
-func occupied(bytes int64) int64 { return max(1, (bytes+block-1)/block) * block }
+func occupiedBytes(bytes int64) int64 { return max(1, (bytes+block-1)/block) * block }
 
-// trim measures the files and, if they are too large, removes the least recently used ones until a
+// trimCache measures the files and, if they are too large, removes the least recently used ones until a
 // tenth of the cache is free.
-func (c *cache) trim(root *os.Root) error {
+func (c *cache) trimCache(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (c *cache) trim(root *os.Root) error {
 			continue // another process has removed it
 		}
 		files = append(files, info)
-		c.size += occupied(info.Size())
+		c.size += occupiedBytes(info.Size())
 	}
 	if c.size <= c.max {
 		return nil
@@ -181,14 +181,14 @@ func (c *cache) trim(root *os.Root) error {
 		if err := root.Remove(file.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		c.size -= occupied(file.Size())
+		c.size -= occupiedBytes(file.Size())
 	}
 	return nil
 }
 
 // Forget removes all pictures of videos from the cache in a data folder.
 func Forget(data string, videos []string) error {
-	root, err := (&cache{data: data}).open(false)
+	root, err := (&cache{data: data}).openFolder(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

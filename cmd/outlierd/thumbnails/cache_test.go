@@ -59,7 +59,7 @@ func TestForgetRemovesAllPicturesOfAVideo(t *testing.T) {
 	for _, video := range []string{"a", "b", "c"} {
 		p.want(200, video)
 	}
-	if err := p.cache.write(nameOf("a", "https://i.ytimg.com/an-earlier-one.jpg"), &Picture{Data: photo("old")}); err != nil {
+	if err := p.cache.writePicture(nameOf("a", "https://i.ytimg.com/an-earlier-one.jpg"), &Picture{Data: photo("old")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Forget(p.Data, []string{"a", "c", "unknown"}); err != nil {

@@ -10,9 +10,9 @@ import (
 	_ "image/png"
 )
 
-// check returns the picture that data is. Its type follows from its content, so that whatever a host
+// checkPicture returns the picture that data is. Its type follows from its content, so that whatever a host
 // claims, a browser never takes it for anything else.
-func check(data []byte) (*Picture, error) {
+func checkPicture(data []byte) (*Picture, error) {
 	if len(data) > maxBytes {
 		return nil, fmt.Errorf("more than %d bytes", maxBytes)
 	}

@@ -29,7 +29,7 @@ func TestPicturesAreShownOnAFullDisk(t *testing.T) {
 		t.Errorf("kept %d pictures of 9 KB in 64 KB", len(kept))
 	}
 	for _, name := range kept {
-		if picture, err := p.cache.read(name); err != nil || picture == nil || len(picture.Data) < 9<<10 {
+		if picture, err := p.cache.readPicture(name); err != nil || picture == nil || len(picture.Data) < 9<<10 {
 			t.Errorf("%s is kept in part: %v", name, err)
 		}
 	}

@@ -47,12 +47,12 @@ func refusePrivate(_, address string, _ syscall.RawConn) error {
 
 // Parts of the unicast addresses that are not public, or stand for other addresses (RFC 6890).
 var (
-	special = prefixes("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
+	special = parsePrefixes("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
 		"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 	globalIPv6 = netip.MustParsePrefix("2000::/3") // without what is mapped or translated
 )
 
-func prefixes(texts ...string) (all []netip.Prefix) {
+func parsePrefixes(texts ...string) (all []netip.Prefix) {
 	for _, text := range texts {
 		all = append(all, netip.MustParsePrefix(text))
 	}

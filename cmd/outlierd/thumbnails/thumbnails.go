@@ -146,7 +146,7 @@ func (t *Thumbnails) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if seconds, err := strconv.ParseInt(r.URL.Query().Get("at"), 10, 64); err == nil {
 		at = time.Unix(seconds, 0)
 	}
-	picture, address, err := t.picture(r.Context(), r.PathValue("video"), width, at)
+	picture, address, err := t.loadPicture(r.Context(), r.PathValue("video"), width, at)
 	busy, isBusy := errors.AsType[*BusyError](err)
 	switch {
 	case r.Context().Err() != nil: // the client has disconnected
@@ -175,16 +175,16 @@ func (t *Thumbnails) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Get returns the smallest picture of a video that is at least width pixels wide, or else its widest
 // one: from the cache, or from its host. It needs a transport.
 func (t *Thumbnails) Get(ctx context.Context, video string, width int64) (*Picture, error) {
-	picture, _, err := t.picture(ctx, video, width, time.Time{})
+	picture, _, err := t.loadPicture(ctx, video, width, time.Time{})
 	return picture, err
 }
 
-// picture returns the picture of a time, or now, or only its address if there is no transport.
-func (t *Thumbnails) picture(ctx context.Context, video string, width int64, at time.Time) (*Picture, string, error) {
+// loadPicture returns the picture of a time, or now, or only its address if there is no transport.
+func (t *Thumbnails) loadPicture(ctx context.Context, video string, width int64, at time.Time) (*Picture, string, error) {
 	if len(video) > 64 { // no id is that long
 		return nil, "", ErrNone
 	}
-	images, err := t.find(ctx, video)
+	images, err := t.findImages(ctx, video)
 	if err == nil && !at.IsZero() {
 		var former Image
 		if former, err = t.Former(ctx, video, at); former.URL != "" {
@@ -194,15 +194,15 @@ func (t *Thumbnails) picture(ctx context.Context, video string, width int64, at 
 	if err != nil {
 		return nil, "", err
 	}
-	address := choose(images, width, t.Hosts)
+	address := chooseImage(images, width, t.Hosts)
 	if address == "" || t.Transport == nil {
 		return nil, address, map[bool]error{true: ErrNone}[address == ""]
 	}
 	name := nameOf(video, address)
-	if picture, err := t.cache.read(name); picture != nil || err != nil {
+	if picture, err := t.cache.readPicture(name); picture != nil || err != nil {
 		return picture, address, err
 	}
-	fetched := t.fetching.DoChan(name, func() (any, error) { return t.fetch(address, name) })
+	fetched := t.fetching.DoChan(name, func() (any, error) { return t.fetchInTurn(address, name) })
 	select {
 	case done := <-fetched:
 		picture, _ := done.Val.(*Picture)
@@ -212,9 +212,9 @@ func (t *Thumbnails) picture(ctx context.Context, video string, width int64, at 
 	}
 }
 
-// choose returns the address of the smallest picture that is wide enough, or else of the widest one.
+// chooseImage returns the address of the smallest picture that is wide enough, or else of the widest one.
 // Addresses that are not at one of the hosts are ignored.
-func choose(images []Image, width int64, hosts []string) string {
+func chooseImage(images []Image, width int64, hosts []string) string {
 	images = slices.DeleteFunc(slices.Clone(images), func(i Image) bool { return !isAllowed(i.URL, hosts) })
 	if len(images) == 0 {
 		return ""
@@ -241,9 +241,9 @@ type batch struct {
 	done  chan struct{}
 }
 
-// find returns the pictures of a video. Requests that arrive during a query share the next one, because
+// findImages returns the pictures of a video. Requests that arrive during a query share the next one, because
 // a page asks for all its pictures at once.
-func (t *Thumbnails) find(ctx context.Context, video string) ([]Image, error) {
+func (t *Thumbnails) findImages(ctx context.Context, video string) ([]Image, error) {
 	t.mu.Lock()
 	if t.next == nil {
 		t.next = &batch{done: make(chan struct{})}
@@ -252,7 +252,7 @@ func (t *Thumbnails) find(ctx context.Context, video string) ([]Image, error) {
 	b.ids = append(b.ids, video)
 	if !t.querying {
 		t.querying = true
-		go t.query()
+		go t.answerBatches()
 	}
 	t.mu.Unlock()
 	select {
@@ -263,8 +263,8 @@ func (t *Thumbnails) find(ctx context.Context, video string) ([]Image, error) {
 	}
 }
 
-// query answers batches until none is left.
-func (t *Thumbnails) query() {
+// answerBatches answers batches until none is left.
+func (t *Thumbnails) answerBatches() {
 	for {
 		t.mu.Lock()
 		b := t.next
@@ -280,8 +280,8 @@ func (t *Thumbnails) query() {
 	}
 }
 
-// fetch gets a picture from its host when it is its turn, and keeps it.
-func (t *Thumbnails) fetch(address, name string) (*Picture, error) {
+// fetchInTurn gets a picture from its host when it is its turn, and keeps it.
+func (t *Thumbnails) fetchInTurn(address, name string) (*Picture, error) {
 	select {
 	case t.places <- struct{}{}:
 		defer func() { <-t.places }()
@@ -302,21 +302,21 @@ func (t *Thumbnails) fetch(address, name string) (*Picture, error) {
 	if err := t.pace.Wait(ctx); err != nil {
 		return nil, &BusyError{maxWait, errors.New("many pictures are waiting to be fetched")}
 	}
-	picture, err := t.request(address)
-	t.note(err)
+	picture, err := t.requestPicture(address)
+	t.recordResult(err)
 	if err != nil && !errors.Is(err, ErrNone) {
 		return nil, fmt.Errorf("fetch a picture: %w", reasonOf(err))
 	}
-	failed := t.cache.write(name, picture) // it is shown nevertheless
+	failed := t.cache.writePicture(name, picture) // it is shown nevertheless
 	if was := t.unkept.Swap(failed != nil); failed != nil && !was {
 		t.Log.Warn("pictures are not kept", "err", failed)
 	}
 	return picture, err
 }
 
-// request gets a picture from its host. A transport follows no redirects, and knows neither cookies nor
+// requestPicture gets a picture from its host. A transport follows no redirects, and knows neither cookies nor
 // the service's key.
-func (t *Thumbnails) request(address string) (_ *Picture, err error) {
+func (t *Thumbnails) requestPicture(address string) (_ *Picture, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxFetch)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -344,15 +344,15 @@ func (t *Thumbnails) request(address string) (_ *Picture, err error) {
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
 	}
-	picture, err := check(data)
+	picture, err := checkPicture(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s sent %w", r.URL.Hostname(), err)
 	}
 	return picture, nil
 }
 
-// note counts failures, and begins a pause after several.
-func (t *Thumbnails) note(err error) {
+// recordResult counts failures, and begins a pause after several.
+func (t *Thumbnails) recordResult(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil || errors.Is(err, ErrNone) {

@@ -281,7 +281,7 @@ func TestFormatsAreThoseOfContent(t *testing.T) {
 		{webp("VP8X", "\x00\x00\x00\x00\x00\x10\x00\xb3\x00\x00"), ""}, // 4097 pixels
 		{webp("EXIF", "\x00\x00\x00\x00\x3f\x01\x00\xb3\x00\x00"), ""},
 	} {
-		picture, err := check(c.data)
+		picture, err := checkPicture(c.data)
 		if (err == nil) != (c.kind != "") || err == nil && picture.Type != c.kind {
 			t.Errorf("%.20q is %v: %v, want %q", c.data, picture, err, c.kind)
 		}
@@ -445,7 +445,7 @@ func TestSmallestWidePictureIsChosen(t *testing.T) {
 	at := func(name string) string { return "https://i.ytimg.com/" + name }
 	images := []Image{{at("800"), 800}, {at("120"), 120}, {at("480"), 480}, {"https://evil.example/320", 320}, {at("0"), 0}}
 	for width, want := range map[int64]string{100: "120", 120: "120", 320: "480", 480: "480", 481: "800", 2000: "800"} {
-		if got := choose(images, width, Hosts); got != at(want) {
+		if got := chooseImage(images, width, Hosts); got != at(want) {
 			t.Errorf("%d: %s, want %s", width, got, at(want))
 		}
 	}
