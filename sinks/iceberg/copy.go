@@ -176,7 +176,8 @@ func (c *Copy) publish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !p.restore && len(carried) == 0 && next.Files[l.name()] == shown.Files[l.name()] {
+		dropped := l.table.CurrentSnapshot() == nil && len(p.files) > 0 // by another program, and created again
+		if !p.restore && !dropped && len(carried) == 0 && next.Files[l.name()] == shown.Files[l.name()] {
 			continue
 		}
 		if err := l.publish(ctx, p); err != nil {

@@ -314,6 +314,21 @@ func TestMissingColumnIsAdded(t *testing.T) {
 	l.Close(t)
 }
 
+func TestDroppedTableIsFilledAgain(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	l := line(t, dir, "a")
+	l.Write(t, j, 0, 4)
+	l.Publish(t)
+	c := l.Copy.Copy.(*Copy)
+	if err := errors.Join(c.place.DropTable(t.Context(), c.tables[0].id()), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	l.Copy = openAs(options(dir, "a"))(t, dir, l.Warehouse)
+	l.Publish(t)
+	l.Check(t, j, 4)
+	l.Close(t)
+}
+
 // TestOldSnapshotsExpire: a table has no more snapshots after twenty publications than after two, and no file of
 // the others is left.
 func TestOldSnapshotsExpire(t *testing.T) {
