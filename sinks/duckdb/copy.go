@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -142,7 +143,7 @@ func (c *Copy) readFile(ctx context.Context) (database.Marks, error) {
 	if err == nil || errors.Is(err, database.ErrForeign) || ctx.Err() != nil {
 		return marks, err
 	}
-	if err := os.MkdirAll(c.temp, 0o700); err != nil {
+	if err := os.Mkdir(c.temp, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	aside := filepath.Join(c.temp, "published")

@@ -7,6 +7,7 @@ package sinktest
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -26,8 +27,12 @@ type Copy struct {
 	Read func(t testing.TB, table *schema.Table) []Row // all rows that readers find, by [Query]
 }
 
-// Options are those of a warehouse below dir with [Tables] and [Ops].
+// Options are those of a warehouse below dir with [Tables] and [Ops]. It makes the folder of the state, which stands
+// before a warehouse is opened.
 func Options(dir string) warehouse.Options {
+	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
+		panic(err)
+	}
 	return warehouse.Options{
 		Path: filepath.Join(dir, "state", warehouse.Name), Temp: filepath.Join(dir, "state", "tmp"),
 		Tables: Tables(), Ops: Ops(),

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -120,10 +120,9 @@ func (w *Warehouse) open(ctx context.Context) error {
 	if err := database.CheckFile(w.options.Path, rebuild); err != nil {
 		return err
 	}
-	for _, folder := range []string{filepath.Dir(w.options.Path), w.options.Temp} {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return fmt.Errorf("folder of the warehouse: %w", err)
-		}
+	// The folder of the state is not made: if it was moved, a new one would stand where it is put back.
+	if err := os.Mkdir(w.options.Temp, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("folder for temporary files: %w", err)
 	}
 	w.measureMemory()
 	db, err := database.Open(ctx, database.Options{
