@@ -184,7 +184,7 @@ func TestPublishedFileBringsLostWarehouseBack(t *testing.T) {
 	}
 	l.Write(t, j, 5, 6) // is not published
 	l.Close(t)
-	if err := os.RemoveAll(filepath.Dir(o.Path)); err != nil {
+	if err := os.Remove(o.Path); err != nil {
 		t.Fatal(err)
 	}
 	l = sinktest.Open(open).With(t, dir, o)
@@ -230,7 +230,7 @@ func TestUnsoundPublishedFileIsNotTaken(t *testing.T) {
 					t.Fatal(err)
 				}
 				l.Close(t)
-				if err := errors.Join(os.RemoveAll(filepath.Dir(o.Path)), os.Chmod(o.Published, 0o644)); err != nil {
+				if err := errors.Join(os.Remove(o.Path), os.Chmod(o.Published, 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}
