@@ -1,6 +1,7 @@
 package duckdb_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -117,7 +118,7 @@ func TestQueryYieldTellsWhatEachQueryBroughtForItsCredits(t *testing.T) {
 		search("channels", "find_channels", "moka", 1, 5, 1, 1), search("reuses", "search", "moka", 1, 0, 2, 0),
 	}})
 	brought := func(job, op, query string, searches, pages, credits, hits, fresh int64, ids, shared, price any) row {
-		return row{"job": job, "operation": op, "queries": []any{query}, "seeds": nil, "item": query, "searches": searches, "pages": pages,
+		return row{"job": job, "operation": op, "queries": json.RawMessage(`["` + query + `"]`), "seeds": nil, "item": query, "searches": searches, "pages": pages,
 			"credits": credits, "hits": hits, "new_ids": fresh, "ids": ids, "shared_ids": shared, "credits_per_new_id": price}
 	}
 	want := []row{
