@@ -58,6 +58,9 @@ func MonthOf(config *Config) *Calendar {
 	return NewCalendar(config, from.Add(-time.Second), from.AddDate(0, 0, MonthDays))
 }
 
+// maxDues limits the due times of a rhythm: a job that is due every minute has 44,640 in a month.
+const maxDues = 45_000
+
 // Dues returns when a job is due, or the job whose runs it follows.
 func (c *Calendar) Dues(spec *Spec) []time.Time {
 	if spec = c.config.ScheduledBy(spec); spec.Disabled {
@@ -66,7 +69,8 @@ func (c *Calendar) Dues(spec *Spec) []time.Time {
 	key := rhythm{spec.Schedule, spec.Every}
 	dues, known := c.dues[key]
 	if !known {
-		for due := spec.Next(c.from, c.config.Timezone); !due.IsZero() && due.Before(c.until); due = spec.Next(due, c.config.Timezone) {
+		due := spec.Next(c.from, c.config.Timezone)
+		for ; !due.IsZero() && due.Before(c.until) && len(dues) < maxDues; due = spec.Next(due, c.config.Timezone) {
 			dues = append(dues, due)
 		}
 		c.dues[key] = dues

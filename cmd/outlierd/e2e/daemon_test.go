@@ -162,7 +162,7 @@ func TestSocketOfADaemon(t *testing.T) {
 		{"scans/poll", `{"scan_id": "../x"}`, "id must match"},
 		{"scans/adopt", `{}`, "id must match"},
 		{"scans/resolve", `{"intent": 7}`, "no scan has this intent"},
-		{"runs", `{}`, "job, once or rest"},
+		{"runs", `{}`, "job, once, continues or rest"},
 		{"runs", `{"job": "coffee", "trigger": "x"}`, "trigger must be"},
 		{"runs/..%2f%00/cancel", `{}`, "there is no run"},
 	} {
