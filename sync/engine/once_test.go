@@ -187,7 +187,7 @@ jobs:
 			if err != nil {
 				w.Fatal(err)
 			}
-			if want := "enrich.where: view_count 20000.. → view_count 30000.."; !slices.Contains(f.Jobs[0].Changes, want) {
+			if want := "enrich.where.view_count 20000.. → 30000.."; !slices.Contains(f.Jobs[0].Changes, want) {
 				w.Errorf("the plan says %q of the changes, want %q", f.Jobs[0].Changes, want)
 			}
 		})

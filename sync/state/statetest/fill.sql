@@ -19,7 +19,7 @@ FROM n;
 
 INSERT INTO runs (id, run, job, trigger, due, started, ended, status, plan, config, pages, hits, new_hits,
 		requests, missing, failures, credits, refunded, waited, row_counts, error)
-	SELECT run + 1, run_id, job, 'schedule', min(at), min(at), max(at) + 1000000, 'ok', CAST('{"pages":10,"cap":60}' AS BLOB), 'config',
+	SELECT run + 1, run_id, job, 'schedule', min(at), min(at), max(at) + 1000000, 'ok', '{"pages":10,"cap":60}', 'config',
 		sum(place < 10), 5 * sum(place < 10), 4 * sum(place < 10), count(*), sum(status = 404), 0, 2 * sum(place < 10), 0, 0, '{}', ''
 	FROM calls GROUP BY run;
 
