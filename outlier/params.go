@@ -140,7 +140,7 @@ var params = []Param{
 	{Name: "classificationQuality", ops: inOutliers, OneOf: qualities, shown: "quality",
 		Doc: "The quality, as the service rates it."},
 	{Name: "classificationIsFaceless", Form: Flag, ops: inOutliers, shown: "faceless",
-		Doc: "Whether nobody's face is shown."},
+		Doc: "Whether no face is shown."},
 	{Name: "excludeKeyword", Form: Texts, ops: inOutliers,
 		Doc: "Words that hits must not have.", Example: "[giveaway, livestream]"},
 	{Name: "likeCount", Form: Integers, positive: true, max: maxInteger, shown: "likes",
@@ -181,7 +181,7 @@ var params = []Param{
 	{Name: "classificationQuality", ops: inChannels, OneOf: qualities, shown: "quality",
 		Doc: "The quality, as the service rates it."},
 	{Name: "classificationIsFaceless", Form: Flag, ops: inChannels, shown: "faceless",
-		Doc: "Whether nobody's face is shown."},
+		Doc: "Whether no face is shown."},
 
 	{Name: "findBy", ops: inStartScan, OneOf: []string{FindByQuery, FindByChannels}, always: FindByQuery},
 	{Name: "query", Role: Subject, Form: Texts, ops: inStartScan, required: true},

@@ -66,7 +66,7 @@ func (m *Manifest) All() map[string]File {
 }
 
 var (
-	errDamaged = errors.New("damaged") // the manifest, which nobody can read
+	errDamaged = errors.New("damaged") // the manifest, which cannot be read
 
 	// ErrOtherVersion is the error of a folder whose files this program must not write beside.
 	ErrOtherVersion = errors.New("of another version")

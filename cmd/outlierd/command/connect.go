@@ -157,18 +157,24 @@ func placesOf(config *job.Config, env func(string) (string, bool)) (*places, err
 	return p, nil
 }
 
-// Folder returns the folder of outliers as last seen, Current a pattern for its Parquet files, and History one
-// for the files of all sightings.
+// Folder returns the folder of outliers as last seen.
 func (p *places) Folder() string { return filepath.Join(p.Parquet, "outliers") }
+
+// Current returns a pattern for the Parquet files of outliers as last seen.
 func (p *places) Current() string {
 	return filepath.ToSlash(globText(p.Parquet)) + "/outliers/*.parquet"
 }
+
+// History returns a pattern for the files of all sightings.
 func (p *places) History() string {
 	return filepath.ToSlash(globText(p.Parquet)) + "/outliers_history/**/*.parquet"
 }
 
+// FileFolder returns the folder of the DuckDB file.
 func (p *places) FileFolder() string { return filepath.Dir(p.File) }
-func (p *places) InAzure() bool      { return strings.HasPrefix(p.Bucket, "az://") }
+
+// InAzure reports whether the bucket is a container of Azure.
+func (p *places) InAzure() bool { return strings.HasPrefix(p.Bucket, "az://") }
 
 // lakePlace is a lake as tools open it.
 type lakePlace struct {
@@ -218,11 +224,19 @@ func lakePlaceOf(l *job.Lake, env func(string) (string, bool)) *lakePlace {
 	return p
 }
 
-func (p *lakePlace) InBucket() bool    { return strings.HasPrefix(p.Warehouse, "s3://") }
-func (p *lakePlace) Unencrypted() bool { return strings.HasPrefix(p.Endpoint, "http://") }
-func (p *lakePlace) HasToken() bool    { return p.Secret == restToken }
-func (p *lakePlace) User() string      { return p.catalog.User.Username() }
+// InBucket reports whether the files of the lake are in a bucket.
+func (p *lakePlace) InBucket() bool { return strings.HasPrefix(p.Warehouse, "s3://") }
 
+// Unencrypted reports whether the bucket is reached without TLS.
+func (p *lakePlace) Unencrypted() bool { return strings.HasPrefix(p.Endpoint, "http://") }
+
+// HasToken reports whether a REST catalog takes a token, in place of a credential.
+func (p *lakePlace) HasToken() bool { return p.Secret == restToken }
+
+// User returns the user of the database of the catalog.
+func (p *lakePlace) User() string { return p.catalog.User.Username() }
+
+// EndpointHost returns host and port of the bucket.
 func (p *lakePlace) EndpointHost() string {
 	u, err := url.Parse(p.Endpoint)
 	if err != nil {
@@ -231,8 +245,7 @@ func (p *lakePlace) EndpointHost() string {
 	return u.Host
 }
 
-// Address returns the address of the catalog, PythonAddress that for SQLAlchemy, and JDBC that of a SQL catalog's
-// database for Java.
+// Address returns the address of the catalog.
 func (p *lakePlace) Address() string {
 	if p.Kind == "sqlite" {
 		return p.catalog.Path
@@ -240,6 +253,7 @@ func (p *lakePlace) Address() string {
 	return p.catalog.String()
 }
 
+// PythonAddress returns the address of the catalog for SQLAlchemy.
 func (p *lakePlace) PythonAddress() string {
 	address := *p.catalog
 	if p.Kind == "postgres" {
@@ -248,6 +262,7 @@ func (p *lakePlace) PythonAddress() string {
 	return address.String()
 }
 
+// JDBC returns the address of a SQL catalog's database for Java.
 func (p *lakePlace) JDBC() string {
 	if p.Kind == "sqlite" {
 		return "jdbc:sqlite:" + p.catalog.Path

@@ -64,8 +64,8 @@ func isPublic(ip netip.Addr) bool {
 		!slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// reasonOf returns a failure as a page shows it: without the addresses of the machines, such as that of a proxy, which
-// are nobody else's business. The log has them.
+// reasonOf returns a failure as a page shows it: without the addresses of machines, such as that of a proxy, which
+// readers of the page need not know. The log has them.
 func reasonOf(err error) error {
 	at, isNetwork := errors.AsType[*net.OpError](err)
 	name, isName := errors.AsType[*net.DNSError](err)

@@ -20,8 +20,8 @@ import (
 )
 
 // Run queries a published file. It calls columns once, unless it is nil, with the names of the columns
-// of the result, of which DuckDB renames duplicates, and then row for each row. The file is opened read-only for each query, so that every
-// query reads the latest publication.
+// of the result, of which DuckDB renames duplicates, and then row for each row. The file is opened read-only for
+// each query, so that every query reads the latest publication.
 //
 // Values are nil for NULL, bool, the integers and floats of Go, *big.Int for HUGEINT and UHUGEINT,
 // json.Number for DECIMAL, time.Time for TIMESTAMP WITH TIME ZONE, []byte for BLOB, and json.RawMessage for lists,
