@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 )
 
 // Kind classifies an [Error] for the code that handles it.

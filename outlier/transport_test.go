@@ -29,7 +29,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/testenv"
+	"outlierd/internal/testenv"
 )
 
 // A rawServer answers each connection with raw bytes and then closes it.

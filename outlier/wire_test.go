@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
-	"outlierd/testenv"
 )
 
 // tap records the request as it is sent, and never answers.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-faster/jx"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 	"outlierd/outlier"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/testenv"
+	"outlierd/internal/testenv"
 )
 
 var (

@@ -21,9 +21,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
-	"outlierd/testenv"
 )
 
 // contract validates requests and answers against openapi.yaml.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator/library"
-	"outlierd/testenv"
 )
 
 func TestEqualSeedsAndClocksGiveEqualAnswers(t *testing.T) {

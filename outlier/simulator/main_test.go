@@ -3,7 +3,7 @@ package simulator
 import (
 	"testing"
 
-	"outlierd/testenv"
+	"outlierd/internal/testenv"
 )
 
 func TestMain(m *testing.M) {

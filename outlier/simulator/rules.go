@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/outlier/simulator/library"
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 	"outlierd/outlier/simulator/library"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
-	"outlierd/testenv"
 )
 
 // record returns the record of a scan after validating it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
 )

@@ -3,7 +3,7 @@ package bucket
 import (
 	"strings"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 )
 
 // accountName matches names of storage accounts. Other texts could change the URL that contains the

@@ -26,7 +26,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 )
 
 // azure is a container of Azure Blob Storage.

@@ -24,13 +24,13 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/bucket/buckettest"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
 	"outlierd/sinks/warehouse"
-	"outlierd/testenv"
 )
 
 const secret = "CANARY-4711"

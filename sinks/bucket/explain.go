@@ -7,7 +7,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 )
 
 // mostOfCode is the maximum length of an error code in a message, in characters.

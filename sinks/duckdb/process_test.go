@@ -14,12 +14,12 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 	"outlierd/sinks/warehouse"
-	"outlierd/testenv"
 )
 
 // The tests of this file need another process: the test binary itself, told by a

@@ -21,7 +21,7 @@ import (
 	"github.com/apache/iceberg-go/catalog/rest"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 	"outlierd/sinks/bucket"
 )
 

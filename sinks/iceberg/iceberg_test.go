@@ -17,11 +17,11 @@ import (
 	"github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/table"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 	"outlierd/sinks/warehouse"
-	"outlierd/testenv"
 )
 
 func TestMain(m *testing.M) {

@@ -9,7 +9,7 @@ import (
 	"path"
 	"slices"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/schema"
 	"outlierd/sinks"
 )

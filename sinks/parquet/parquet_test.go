@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 	"outlierd/sinks/warehouse"
-	"outlierd/testenv"
 )
 
 func TestMain(m *testing.M) {

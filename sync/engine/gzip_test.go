@@ -10,8 +10,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/runs"
-	"outlierd/testenv"
 )
 
 // TestBytesAfterGzipCostNoAnswer: a proxy may append a line break or other text to an answer.

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/state"
-	"outlierd/testenv"
 )
 
 var long = flag.Bool("long", false, "play months whole, in place of weeks, and every case, in place of one by chance")

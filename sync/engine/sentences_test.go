@@ -15,12 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sinks"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
-	"outlierd/testenv"
 )
 
 // Tests of sentences of testdata/semantics.txt that belong to no other file.

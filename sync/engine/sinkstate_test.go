@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sinks"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
-	"outlierd/testenv"
 )
 
 // fakeWarehouse is a warehouse that keeps only its marks.

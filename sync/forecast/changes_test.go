@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
-	"outlierd/testenv"
 )
 
 const changingFile = `

@@ -3,7 +3,7 @@ package forecast
 import (
 	"testing"
 
-	"outlierd/testenv"
+	"outlierd/internal/testenv"
 )
 
 func TestMain(m *testing.M) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 	"outlierd/sync/yamltree"
 )
 

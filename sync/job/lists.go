@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 

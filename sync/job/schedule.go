@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/sync/yamltree"
 
 	"github.com/robfig/cron/v3"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 )
 
 // keyLine matches a line that may contain a secret in clear text: `key:`, `webhook:` and the like, also

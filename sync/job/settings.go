@@ -11,7 +11,7 @@ import (
 	_ "time/tzdata" // time zones must not depend on the machine
 	"unicode/utf8"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/yamltree"

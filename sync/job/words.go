@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 

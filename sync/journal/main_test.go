@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"outlierd/testenv"
+	"outlierd/internal/testenv"
 )
 
 // TestMain: each check of a model costs a database; ask for more with -rapid.checks.

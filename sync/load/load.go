@@ -15,7 +15,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sync/journal"

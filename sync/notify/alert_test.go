@@ -11,9 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/job"
 	"outlierd/sync/store"
-	"outlierd/testenv"
 )
 
 const rivalAlert = `alerts: {rival-hit: {about: A rival, key: [Video_ID], sql: "select 1 -- all;", notify: hook}}

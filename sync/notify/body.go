@@ -12,7 +12,7 @@ import (
 	"text/template"
 	"time"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 	"outlierd/sync/job"
 )
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 	"outlierd/sync/job"
 )
 

@@ -15,10 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
-	"outlierd/testenv"
 )
 
 // handler serves requests without a network, so that synctest's virtual time works. A handler that

@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 )
 
 // Kind is the kind of an event. Its text is a word of `events` in the job file, except for kinds that

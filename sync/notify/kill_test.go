@@ -11,10 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
-	"outlierd/testenv"
 )
 
 // Environment variables that make the test binary deliver events until it is killed.

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/excerpt"
-	"outlierd/figures"
+	"outlierd/internal/excerpt"
+	"outlierd/internal/figures"
 	"outlierd/sync/job"
 	"outlierd/sync/store"
 )

@@ -20,9 +20,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/job"
 	"outlierd/sync/store"
-	"outlierd/testenv"
 )
 
 const weeklyReport = `

@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 	"outlierd/sync/job"
 )
 

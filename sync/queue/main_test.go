@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"outlierd/testenv"
+	"outlierd/internal/testenv"
 )
 
 // TestMain: each check of a model costs a database; ask for more with -rapid.checks.

@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
-	"outlierd/testenv"
 )
 
 // TestMain lets the test binary play the other process: with STATE_TEST_DIR set it

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 )
 
 // Mistake is one error in the file, with its position.

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"slices"
 
-	"outlierd/excerpt"
+	"outlierd/internal/excerpt"
 )
 
 // Kind is the kind of a YAML value, in the words of messages.

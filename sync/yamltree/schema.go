@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-faster/jx"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 )
 
 // A Schema is a JSON Schema (draft-07), or a part of one. It describes the shape of files: their keys, types

@@ -1,77 +1,25 @@
 package command
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// mayImport is the architecture: which of our packages each package may import,
-// and which of the heavy libraries are fenced in. CONTRIBUTING.md shows the same
-// as a picture in words.
-var mayImport = map[string][]string{
-	"excerpt":                   {},
-	"figures":                   {},
-	"lazyregexp":                {},
-	"testenv":                   {},
-	"outlier":                   {"excerpt"},
-	"outlier/pace":              {"outlier"},
-	"outlier/simulator":         {"excerpt", "lazyregexp", "outlier", "outlier/simulator/library"},
-	"outlier/simulator/library": {},
-	"schema":                    {"excerpt", "outlier"},
-	"sinks":                     {"schema"},
-	"sinks/duckdb/database":     {"lazyregexp", "schema"},
-	"sinks/duckdb/query":        {"lazyregexp", "outlier", "schema", "sinks/duckdb/database"},
-	"sinks/warehouse":           {"schema", "sinks", "sinks/duckdb/database"},
-	"sinks/duckdb":              {"sinks", "sinks/duckdb/database", "sinks/warehouse"},
-	"sinks/parquet":             {"lazyregexp", "schema", "sinks", "sinks/duckdb/database", "sinks/warehouse"},
-	"sinks/bucket":              {"excerpt", "lazyregexp", "sinks", "sinks/parquet"},
-	"sinks/bucket/buckettest":   {},
-	"sinks/iceberg":             {"excerpt", "schema", "sinks", "sinks/bucket", "sinks/duckdb/database", "sinks/parquet", "sinks/warehouse"},
-	"sinks/compare":             {"schema", "sinks", "sinks/duckdb/database"},
-	"sinks/sinktest":            {"schema", "sinks", "sinks/duckdb/database", "sinks/warehouse"},
-	"sync/yamltree":             {"excerpt", "lazyregexp"},
-	"sync/job":                  {"excerpt", "lazyregexp", "outlier", "outlier/pace", "sync/yamltree"},
-	"sync/plan":                 {"outlier", "sync/job"},
-	"sync/store":                {},
-	"sync/ops":                  {"sync/store"},
-	"sync/journal":              {"outlier", "sync/ops", "sync/store"},
-	"sync/forgotten":            {"sync/store"},
-	"sync/ledger":               {"outlier", "sync/journal", "sync/ops", "sync/store"},
-	"sync/marks":                {"sync/ops", "sync/store"},
-	"sync/queue":                {"outlier", "sync/forgotten", "sync/journal", "sync/ledger", "sync/store"},
-	"sync/runs":                 {"outlier", "sync/ledger", "sync/ops", "sync/plan", "sync/store"},
-	"sync/state":                {"outlier", "sync/forgotten", "sync/journal", "sync/ledger", "sync/marks", "sync/ops", "sync/queue", "sync/runs", "sync/store"},
-	"sync/state/statetest": {"outlier", "sync/journal", "sync/ledger", "sync/ops", "sync/plan", "sync/queue", "sync/runs",
-		"sync/state", "sync/store"},
-	"sync/facts": {"outlier", "sync/job", "sync/journal", "sync/ledger", "sync/plan", "sync/queue", "sync/runs",
-		"sync/state"},
-	"sync/forecast": {"outlier", "outlier/pace", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/plan", "sync/queue",
-		"sync/runs", "sync/state"},
-	"sync/load": {"excerpt", "outlier", "schema", "sinks", "sync/journal", "sync/ops", "sync/runs", "sync/state", "sync/store"},
-	"sync/engine": {"outlier", "outlier/pace", "schema", "sinks", "sync/facts", "sync/job", "sync/journal", "sync/ledger", "sync/load",
-		"sync/plan", "sync/queue", "sync/runs", "sync/state", "sync/store"},
-	"sync/backup":              {"sync/state"},
-	"sync/check":               {"schema", "sinks", "sinks/compare", "sync/load", "sync/state"},
-	"sync/serve":               {"outlier", "outlier/pace", "sync/engine", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/marks", "sync/runs", "sync/store"},
-	"sync/notify":              {"excerpt", "figures", "sync/job", "sync/journal", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
-	"sync/metrics":             {"outlier", "outlier/pace", "sinks", "sync/job", "sync/ledger", "sync/runs", "sync/state", "sync/store"},
-	"sync/trace":               {"outlier", "sync/ledger", "sync/runs", "sync/state"},
-	"cmd/outlierd/page":        {"figures"},
-	"cmd/outlierd/term":        {},
-	"cmd/outlierd/thumbnails":  {},
-	"cmd/outlierd":             {"cmd/outlierd/command"},
-	"cmd/outlierd/e2e":         {},
-	"cmd/outlierd/storage":     {},
-	"cmd/outlierd/programtest": {"outlier/simulator", "sinks/bucket/buckettest", "sinks/duckdb/database", "testenv"},
-	"cmd/outlierd/command": {"cmd/outlierd/page", "cmd/outlierd/term", "cmd/outlierd/thumbnails", "figures", "lazyregexp", "outlier", "outlier/pace", "outlier/simulator", "schema", "sinks", "sinks/bucket", "sinks/compare", "sinks/duckdb", "sinks/duckdb/database", "sinks/duckdb/query", "sinks/iceberg", "sinks/parquet", "sinks/warehouse",
-		"sync/backup", "sync/check", "sync/engine", "sync/facts", "sync/forecast", "sync/forgotten", "sync/job", "sync/ledger", "sync/load", "sync/marks", "sync/metrics", "sync/notify", "sync/plan", "sync/queue", "sync/runs", "sync/serve", "sync/state", "sync/store", "sync/trace", "sync/yamltree"},
-}
-
-// fenced libraries may be imported by these packages only, so that each could be
-// exchanged in one place.
+// fenced libraries may be imported by these packages only, so that each could be exchanged in one
+// place. What serves one place of the program is fenced, too: nothing below cmd knows which sinks
+// exist, and only cmd plays the service.
 var fenced = map[string][]string{
+	"outlierd/outlier/simulator":   {"outlier/simulator", "cmd/outlierd/programtest", "cmd/outlierd/command"},
+	"outlierd/sinks/bucket":        {"sinks/iceberg", "cmd/outlierd/programtest", "cmd/outlierd/command"},
+	"outlierd/sinks/duckdb/query":  {"cmd/outlierd/command"},
+	"outlierd/sinks/iceberg":       {"cmd/outlierd/command"},
+	"outlierd/sinks/parquet":       {"sinks/bucket", "sinks/iceberg", "cmd/outlierd/command"},
+	"outlierd/sinks/warehouse":     {"sinks/duckdb", "sinks/iceberg", "sinks/parquet", "sinks/sinktest", "cmd/outlierd/command"},
+	"outlierd/sync/forecast":       {"cmd/outlierd/command"},
+	"outlierd/sync/yamltree":       {"sync/job", "cmd/outlierd/command"},
 	"github.com/duckdb/":           {"cmd/outlierd/programtest", "sinks/duckdb/database", "sinks/duckdb/query", "sinks/sinktest"},
 	"github.com/apache/arrow-go/":  {"cmd/outlierd/programtest", "schema", "sinks/duckdb/database", "sinks/iceberg", "sinks/sinktest", "sinks/warehouse", "sync/engine", "sync/load"},
 	"github.com/minio/":            {"sinks/bucket"},
@@ -91,17 +39,20 @@ var fenced = map[string][]string{
 	"github.com/jedib0t/":          {"cmd/outlierd/term"},
 }
 
+// TestImportsPointOneWay holds the table of layers in CONTRIBUTING.md: a package imports only what
+// stands above it there.
 func TestImportsPointOneWay(t *testing.T) {
 	t.Parallel()
+	layers := listedPackages(t)
 	for pkg, imports := range imported(t) {
-		allowed, known := mayImport[pkg]
-		if !known {
+		place := slices.Index(layers, pkg)
+		if place < 0 {
 			t.Errorf("package %s is not in the table of layers; decide where it belongs", pkg)
 			continue
 		}
 		for _, path := range imports {
-			if ours, ok := strings.CutPrefix(path, "outlierd/"); ok && !slices.Contains(allowed, ours) {
-				t.Errorf("%s must not import %s", pkg, ours)
+			if ours, ok := strings.CutPrefix(path, "outlierd/"); ok && !slices.Contains(layers[:place], ours) {
+				t.Errorf("%s must not import %s, which stands below it in the table of layers", pkg, ours)
 			}
 			for library, users := range fenced {
 				if strings.HasPrefix(path, library) && !slices.Contains(users, pkg) {
@@ -110,6 +61,29 @@ func TestImportsPointOneWay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// listedPackages are those of the table of layers in CONTRIBUTING.md, from the ground up.
+func listedPackages(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "\n## Layers\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var all []string
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			if name, ok := strings.CutPrefix(strings.TrimSpace(cells[2]), "`"); ok {
+				all = append(all, strings.TrimSuffix(name, "`"))
+			}
+		}
+	}
+	if !found || len(all) == 0 {
+		t.Fatal("CONTRIBUTING.md has no table of layers")
+	}
+	return all
 }
 
 // imported asks the go command what each of our packages imports, tests left out.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/term"
+	"outlierd/internal/testenv"
 	"outlierd/sync/job"
-	"outlierd/testenv"
 )
 
 const slowService = `

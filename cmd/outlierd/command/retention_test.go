@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/check"
 	"outlierd/sync/job"
-	"outlierd/testenv"
 )
 
 // kept returns a job file with a retention.

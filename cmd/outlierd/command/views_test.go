@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sinks/duckdb/database"
-	"outlierd/testenv"
 )
 
 // viewsJobs are the jobs whose data the examples of docs/views.md show.

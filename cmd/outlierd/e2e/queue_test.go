@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/queue"
 	"outlierd/sync/state"
-	"outlierd/testenv"
 )
 
 // TestLongClearDoesNotGrowTheDatabaseLog: cancelled calls are written to the WAL of the database, which is checkpointed

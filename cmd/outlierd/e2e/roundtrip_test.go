@@ -17,10 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
-	"outlierd/testenv"
 )
 
 // answersInSQL has a query for each endpoint that rebuilds its answers: the number of the answer, from 0, and its

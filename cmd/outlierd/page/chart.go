@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/figures"
+	"outlierd/internal/figures"
 )
 
 // Point is a value at a time.

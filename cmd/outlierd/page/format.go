@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/figures"
+	"outlierd/internal/figures"
 )
 
 // Thousands formats a whole number exactly, with thin spaces.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/figures"
+	"outlierd/internal/figures"
 )
 
 // foundSite returns a site that finds outliers with find.

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"outlierd/figures"
+	"outlierd/internal/figures"
 )
 
 // frame is what every page has around its own data.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/figures"
+	"outlierd/internal/figures"
 )
 
 // Niche is what is known about a topic.

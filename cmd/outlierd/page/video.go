@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/figures"
+	"outlierd/internal/figures"
 )
 
 // Video is what the tables have about a video. Unknown numbers are nil.

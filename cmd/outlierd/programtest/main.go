@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"outlierd/testenv"
+	"outlierd/internal/testenv"
 )
 
 // Main runs the tests of a package, or the program: scripts and other tests run the test binary as `outlierd`.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 )
 
 // outOfMemory matches DuckDB's messages about a lack of memory. Only some of these errors have their own

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/schema"
 )
 

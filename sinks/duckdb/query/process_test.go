@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/testenv"
+	"outlierd/internal/testenv"
 )
 
 // serveVariable is the environment variable that makes the test binary call [Serve].

@@ -15,7 +15,7 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/sinks/duckdb/database"
 )
 

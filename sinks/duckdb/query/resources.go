@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outlierd/lazyregexp"
+	"outlierd/internal/lazyregexp"
 	"outlierd/sinks/duckdb/database"
 )
 
