@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ import (
 )
 
 // Decoder converts answers to rows. It is the only code that reads whole answers. It walks a body
-// guided by the tables ([compilePlans]), twice: once to check the answer, and once to append its rows, so
-// that an answer has all of its rows or none. It must be used by one goroutine at a time.
+// guided by the tables ([compilePlans]), and appends its rows when it has read it whole, so that an answer
+// has all of its rows or none. It must be used by one goroutine at a time.
 //
 // It is strict about the form of a body, which must be one JSON object (any value,
 // where the interface shows no shape; a byte order mark is tolerated) with nothing after
@@ -39,11 +40,11 @@ type Decoder struct {
 
 	// Of the current answer:
 	src       *Source
-	appending bool   // it was checked; its rows are appended
-	sanitized bool   // bytes that are not UTF-8 were replaced
-	present   bool   // it has content about the entity
-	wrongID   string // an id that is not the requested one
-	added     map[*rows]int
+	keeping   bool                 // its rows are wanted
+	kept      []kept               // which are complete, but for the answer
+	sanitized bool                 // bytes that are not UTF-8 were replaced
+	present   bool                 // it has content about the entity
+	wrongID   string               // an id that is not the requested one
 	listed    map[identity][][]any // its rows, see [Decoder.isRepeated]
 	lost      []int                // indexes in the main array without a row; 0 for its item
 }
@@ -54,7 +55,8 @@ type rows struct {
 	columns []Column
 	index   map[string]int // of the columns, by name
 	builder *array.RecordBuilder
-	n       int
+	n       int   // collected
+	added   int   // by the current answer
 	gone    *rows // the identities whose rows are deleted, see [Part]; nil if answers delete none
 }
 
@@ -68,7 +70,7 @@ func newRows(mem memory.Allocator, t *Table, columns []Column) *rows {
 
 // NewDecoder returns a decoder whose records are allocated from mem.
 func NewDecoder(mem memory.Allocator) *Decoder {
-	d := &Decoder{of: map[*Table]*rows{}, drift: map[string]*Drift{}, added: map[*rows]int{}, listed: map[identity][][]any{}}
+	d := &Decoder{of: map[*Table]*rows{}, drift: map[string]*Drift{}, listed: map[identity][][]any{}}
 	for _, t := range Tables() {
 		if t.History != nil || t.Of != nil {
 			continue
@@ -87,17 +89,15 @@ func NewDecoder(mem memory.Allocator) *Decoder {
 // are appended, and the answer belongs in quarantine. An answer that is about another entity than
 // the requested one, or contains nothing about it, is an error too.
 func (d *Decoder) Decode(src Source, body []byte) error {
-	d.appending = false
-	err := d.readAnswer(&src, body)
-	if err == nil {
-		for to, n := range d.added {
-			to.builder.Reserve(n) // once, instead of copying a large answer's rows again and again
-		}
-		d.appending = true
-		err = d.readAnswer(&src, body)
-	}
-	if err != nil {
+	d.keeping = true
+	if err := d.readAnswer(&src, body); err != nil {
 		return fmt.Errorf("decode %s answer %d: %w", src.Op, src.Response, err)
+	}
+	for r := range d.collections() {
+		r.builder.Reserve(r.added) // once, instead of copying a large answer's rows again and again
+	}
+	for _, row := range d.kept {
+		d.appendRow(row)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 // Check parses an answer like [Decoder.Decode], without keeping its rows. It returns which of its
 // hits or items have no row, by index from 0, and the error of Decode.
 func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
-	d.appending = false
+	d.keeping = false
 	err = d.readAnswer(&src, body)
 	clear(d.drift)
 	return d.lost, err
@@ -115,7 +115,11 @@ func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 func (d *Decoder) readAnswer(src *Source, body []byte) error {
 	d.src, d.present, d.wrongID, d.lost = src, false, "", nil
 	clear(d.listed)
-	clear(d.added)
+	clear(d.kept)
+	d.kept = d.kept[:0]
+	for r := range d.collections() {
+		r.added = 0
+	}
 	err := d.readBody(body)
 	switch {
 	case err != nil:
@@ -128,7 +132,9 @@ func (d *Decoder) readAnswer(src *Source, body []byte) error {
 		d.addRow(d.of[Missing].gone, nil)
 	}
 	if err != nil {
-		clear(d.added)
+		for r := range d.collections() {
+			r.added = 0
+		}
 	}
 	return err
 }
@@ -171,30 +177,53 @@ func (d *Decoder) isRequested(id string) bool {
 	return id == "" || asked == "" || id == asked || d.src.Op == outlier.OpScan && strings.EqualFold(id, asked)
 }
 
-// addRow counts a row and, once the answer was checked, completes and appends it. r is nil if all values
-// are those of the source.
+// kept is a row of the current answer.
+type kept struct {
+	to     *rows
+	values []any
+}
+
+// addRow counts a row, completes it, and keeps it if it is wanted. r is nil if all values are those of the source.
 func (d *Decoder) addRow(to *rows, r *row) {
-	d.added[to]++
+	to.added++
 	if to.table != Transcripts || strings.TrimSpace(text(r.values[to.index["transcript"]])) != "" {
 		d.present = true
 	}
-	if !d.appending {
+	if !d.keeping {
 		return
 	}
-	to.n++
+	values := make([]any, len(to.columns))
 	for i, c := range to.columns {
-		var value any
 		switch {
 		case c.fromSource != nil:
-			value = c.fromSource(d.src)
+			values[i] = c.fromSource(d.src)
 		case c.computed != nil:
-			value = c.computed(d.src, r, r.valuesOf(c.of))
+			values[i] = c.computed(d.src, r, r.valuesOf(c.of))
 		default:
-			value = r.values[i]
+			values[i] = r.values[i]
 		}
+	}
+	d.kept = append(d.kept, kept{to, values})
+}
+
+// appendRow appends a complete row.
+func (d *Decoder) appendRow(row kept) {
+	row.to.n++
+	for i, value := range row.values {
 		d.bytes += 8 + textSize(value)
-		if err := appendValue(to.builder.Field(i), value); err != nil {
-			panic(fmt.Sprintf("schema: %s.%s: %v", to.table.Name, c.Name, err)) // its declaration is wrong
+		if err := appendValue(row.to.builder.Field(i), value); err != nil {
+			panic(fmt.Sprintf("schema: %s.%s: %v", row.to.table.Name, row.to.columns[i].Name, err)) // its declaration is wrong
+		}
+	}
+}
+
+// collections yields the rows of each table, and those that answers delete from it.
+func (d *Decoder) collections() iter.Seq[*rows] {
+	return func(yield func(*rows) bool) {
+		for _, r := range d.rows {
+			if !yield(r) || r.gone != nil && !yield(r.gone) {
+				return
+			}
 		}
 	}
 }
@@ -204,7 +233,7 @@ func (d *Decoder) addRow(to *rows, r *row) {
 func (d *Decoder) Counted() map[string]int64 {
 	counted := map[string]int64{}
 	for _, t := range Tables() {
-		if added := d.added[d.of[cmp.Or(t.History, t.Of, t)]]; added > 0 {
+		if added := d.of[cmp.Or(t.History, t.Of, t)].added; added > 0 {
 			counted[t.Name] = int64(added)
 		}
 	}

@@ -147,8 +147,8 @@ func (d *Decoder) noteDrift(r *row, path, problem string, raw jx.Raw) {
 	path = excerpt.Bytes(strings.Trim(r.path+"."+path, "."), maxExample, excerpt.Mark)
 	key := string(d.src.Op) + "\x00" + path + "\x00" + problem
 	known := d.drift[key]
-	if d.appending || known == nil && len(d.drift) >= maxDrifts {
-		return // it was counted, or is too much
+	if known == nil && len(d.drift) >= maxDrifts {
+		return
 	}
 	if known == nil {
 		example := excerpt.Bytes(string(raw), maxExample, excerpt.Mark)

@@ -86,11 +86,11 @@ func (d *Decoder) readRow(r *row, in *jx.Decoder) error {
 		d.noteDrift(r, r.main.path, missing, nil)
 	}
 	for _, inner := range r.inside {
-		before := d.added[inner.rows]
+		before := inner.rows.added
 		if err := d.readRows(inner); err != nil {
 			return err
 		}
-		r.added += d.added[inner.rows] - before
+		r.added += inner.rows.added - before
 	}
 	if r.rows.table != nil {
 		d.addRow(r.rows, r)
