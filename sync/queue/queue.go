@@ -186,7 +186,7 @@ func (q *Queue) Pending(now time.Time, f Filter) (bool, error) {
 // is in back-off. Until then no further task becomes available to [Queue.NextTask].
 func (q *Queue) NextRetry(now time.Time, f Filter) (time.Time, error) {
 	return store.Read(q.db, "look for the next retry", func(tx *store.Tx) (time.Time, error) {
-		at, err := store.Value[int64](tx, `SELECT not_before FROM tasks t WHERE not_before > 0 AND not_before > ?2 AND `+wanted+`
+		at, err := store.Value[int64](tx, `SELECT not_before FROM tasks t WHERE not_before <> 0 AND not_before > ?2 AND `+wanted+`
 			ORDER BY not_before LIMIT 1`, f.Job, store.Micros(now))
 		return store.Instant(at), err
 	})
@@ -234,7 +234,7 @@ func SaveTries(tx *store.Tx, op outlier.Operation, entity string, t outlier.Trie
 // RetryNow ends the back-off of the tasks that a job wants.
 func (q *Queue) RetryNow(job string) error {
 	return store.Change(q.db, "end the back-off of the calls of job "+job, func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before > 0
+		_, err := tx.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before <> 0
 			AND id IN (SELECT task FROM wants WHERE job = ?)`, job)
 		return err
 	})

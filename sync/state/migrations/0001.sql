@@ -215,7 +215,8 @@ CREATE TABLE tasks (
 
 CREATE INDEX tasks_rank ON tasks (rank DESC, op, entity, not_before);
 
-CREATE INDEX tasks_retry ON tasks (not_before) WHERE not_before > 0;
+-- Not "> 0": SQLite would plan each query anew that compares not_before with a parameter, to see if that implies it.
+CREATE INDEX tasks_retry ON tasks (not_before) WHERE not_before <> 0;
 
 CREATE INDEX tasks_repeated ON tasks (not_before) WHERE failures > 0;
 
