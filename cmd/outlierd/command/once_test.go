@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -282,6 +283,8 @@ func TestMaxCreditsHoldOverInterruptions(t *testing.T) {
 	})
 }
 
+var interruptions = flag.Int("interruptions", 12, "how often TestInterruptedRunOfSeveralJobs interrupts a run")
+
 // TestInterruptedRunOfSeveralJobs: whenever it is stopped, each job has ended, is continued by the printed command, or
 // is named as not started, and the exit code is not 0 unless all have ended well.
 func TestInterruptedRunOfSeveralJobs(t *testing.T) {
@@ -295,15 +298,11 @@ jobs:
   milk: {search: {query: [latte art], pages: 3}}
   tea: {search: {query: [sencha], pages: 3}}
 `, func(p *person) {
-		trials := 60
-		if testing.Short() {
-			trials = 10
-		}
 		p.must("run", "--all")
 		ends := map[int]int{}
-		for i := range trials {
+		for i := range *interruptions {
 			ctx, cancel := context.WithCancel(p.Context())
-			time.AfterFunc(time.Duration(i)*time.Second/time.Duration(trials), cancel)
+			time.AfterFunc(time.Duration(i)*time.Second/time.Duration(*interruptions), cancel)
 			out, stderr, code := p.do(ctx, "run", "coffee", "milk", "tea", "--again")
 			cancel()
 			ends[code]++
@@ -324,7 +323,7 @@ jobs:
 				p.must("run", "--continue", toContinue(p, stderr))
 			}
 			if ok := strings.Count(out, "  ok in "); (code == exitDone) != (ok == 3) || code != exitDone && code != exitInterrupted {
-				t.Errorf("stopped at %d/%d of a second: exit code %d, and %d of 3 jobs have ended\n%s%s", i, trials, code, ok, out, stderr)
+				t.Errorf("stopped at %d/%d of a second: exit code %d, and %d of 3 jobs have ended\n%s%s", i, *interruptions, code, ok, out, stderr)
 			}
 		}
 		if ends[exitInterrupted] == 0 {
