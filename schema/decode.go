@@ -21,8 +21,8 @@ import (
 )
 
 // Decoder converts answers to rows. It is the only code that reads whole answers. It walks a body
-// guided by the tables ([compilePlans]), and appends its rows when it has read it whole, so that an answer
-// has all of its rows or none. It must be used by one goroutine at a time.
+// guided by the tables ([compilePlans]) and appends its rows, which are dropped again if the answer turns out to
+// be unreadable, so that it has all of its rows or none. It must be used by one goroutine at a time.
 //
 // It is strict about the form of a body, which must be one JSON object (any value,
 // where the interface shows no shape; a byte order mark is tolerated) with nothing after
@@ -40,8 +40,7 @@ type Decoder struct {
 
 	// Of the current answer:
 	src       *Source
-	keeping   bool                 // its rows are wanted
-	kept      []kept               // which are complete, but for the answer
+	appending bool                 // its rows are wanted
 	sanitized bool                 // bytes that are not UTF-8 were replaced
 	present   bool                 // it has content about the entity
 	wrongID   string               // an id that is not the requested one
@@ -54,14 +53,16 @@ type rows struct {
 	table   *Table // nil for the envelope
 	columns []Column
 	index   map[string]int // of the columns, by name
+	mem     memory.Allocator
 	builder *array.RecordBuilder
-	n       int   // collected
-	added   int   // by the current answer
-	gone    *rows // the identities whose rows are deleted, see [Part]; nil if answers delete none
+	earlier arrow.RecordBatch // before an unreadable answer; nil if there was none
+	n       int               // collected
+	added   int               // by the current answer
+	gone    *rows             // the identities whose rows are deleted, see [Part]; nil if answers delete none
 }
 
 func newRows(mem memory.Allocator, t *Table, columns []Column) *rows {
-	r := &rows{table: t, columns: columns, index: map[string]int{}, builder: array.NewRecordBuilder(mem, schemaOf(columns))}
+	r := &rows{table: t, columns: columns, index: map[string]int{}, mem: mem, builder: array.NewRecordBuilder(mem, schemaOf(columns))}
 	for i, c := range columns {
 		r.index[c.Name] = i
 	}
@@ -89,15 +90,11 @@ func NewDecoder(mem memory.Allocator) *Decoder {
 // are appended, and the answer belongs in quarantine. An answer that is about another entity than
 // the requested one, or contains nothing about it, is an error too.
 func (d *Decoder) Decode(src Source, body []byte) error {
-	d.keeping = true
+	d.appending = true
+	before := d.bytes
 	if err := d.readAnswer(&src, body); err != nil {
+		d.bytes = before
 		return fmt.Errorf("decode %s answer %d: %w", src.Op, src.Response, err)
-	}
-	for r := range d.collections() {
-		r.builder.Reserve(r.added) // once, instead of copying a large answer's rows again and again
-	}
-	for _, row := range d.kept {
-		d.appendRow(row)
 	}
 	return nil
 }
@@ -105,7 +102,7 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 // Check parses an answer like [Decoder.Decode], without keeping its rows. It returns which of its
 // hits or items have no row, by index from 0, and the error of Decode.
 func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
-	d.keeping = false
+	d.appending = false
 	err = d.readAnswer(&src, body)
 	clear(d.drift)
 	return d.lost, err
@@ -115,8 +112,6 @@ func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 func (d *Decoder) readAnswer(src *Source, body []byte) error {
 	d.src, d.present, d.wrongID, d.lost = src, false, "", nil
 	clear(d.listed)
-	clear(d.kept)
-	d.kept = d.kept[:0]
 	for r := range d.collections() {
 		r.added = 0
 	}
@@ -133,6 +128,9 @@ func (d *Decoder) readAnswer(src *Source, body []byte) error {
 	}
 	if err != nil {
 		for r := range d.collections() {
+			if d.appending && r.added > 0 {
+				r.dropRows(r.added)
+			}
 			r.added = 0
 		}
 	}
@@ -177,42 +175,29 @@ func (d *Decoder) isRequested(id string) bool {
 	return id == "" || asked == "" || id == asked || d.src.Op == outlier.OpScan && strings.EqualFold(id, asked)
 }
 
-// kept is a row of the current answer.
-type kept struct {
-	to     *rows
-	values []any
-}
-
-// addRow counts a row, completes it, and keeps it if it is wanted. r is nil if all values are those of the source.
+// addRow counts a row, and completes and appends it if it is wanted. r is nil if all values are those of the source.
 func (d *Decoder) addRow(to *rows, r *row) {
 	to.added++
 	if to.table != Transcripts || strings.TrimSpace(text(r.values[to.index["transcript"]])) != "" {
 		d.present = true
 	}
-	if !d.keeping {
+	if !d.appending {
 		return
 	}
-	values := make([]any, len(to.columns))
+	to.n++
 	for i, c := range to.columns {
+		var value any
 		switch {
 		case c.fromSource != nil:
-			values[i] = c.fromSource(d.src)
+			value = c.fromSource(d.src)
 		case c.computed != nil:
-			values[i] = c.computed(d.src, r, r.valuesOf(c.of))
+			value = c.computed(d.src, r, r.valuesOf(c.of))
 		default:
-			values[i] = r.values[i]
+			value = r.values[i]
 		}
-	}
-	d.kept = append(d.kept, kept{to, values})
-}
-
-// appendRow appends a complete row.
-func (d *Decoder) appendRow(row kept) {
-	row.to.n++
-	for i, value := range row.values {
 		d.bytes += 8 + textSize(value)
-		if err := appendValue(row.to.builder.Field(i), value); err != nil {
-			panic(fmt.Sprintf("schema: %s.%s: %v", row.to.table.Name, row.to.columns[i].Name, err)) // its declaration is wrong
+		if err := appendValue(to.builder.Field(i), value); err != nil {
+			panic(fmt.Sprintf("schema: %s.%s: %v", to.table.Name, c.Name, err)) // its declaration is wrong
 		}
 	}
 }
@@ -278,9 +263,40 @@ func (d *Decoder) Take() []Part {
 	return parts
 }
 
+// takeBatch returns the collected rows.
 func (r *rows) takeBatch() arrow.RecordBatch {
-	r.n = 0
-	return r.builder.NewRecordBatch()
+	batch := r.builder.NewRecordBatch()
+	if r.earlier != nil {
+		batch = joinBatches(r.mem, r.earlier, batch)
+	}
+	r.n, r.earlier = 0, nil
+	return batch
+}
+
+// dropRows removes the last rows. Builders only grow, so that the others become a batch.
+func (r *rows) dropRows(n int) {
+	left := r.n - n
+	batch := r.takeBatch()
+	defer batch.Release()
+	if left > 0 {
+		r.n, r.earlier = left, batch.NewSlice(0, int64(left))
+	}
+}
+
+// joinBatches returns the rows of two batches, which it releases.
+func joinBatches(mem memory.Allocator, a, b arrow.RecordBatch) arrow.RecordBatch {
+	defer a.Release()
+	defer b.Release()
+	columns := make([]arrow.Array, a.NumCols())
+	for i := range columns {
+		joined, err := array.Concatenate([]arrow.Array{a.Column(i), b.Column(i)}, mem)
+		if err != nil {
+			panic(fmt.Sprintf("schema: join rows of %s: %v", a.Schema().Field(i).Name, err)) // [Decoder.Bytes] is bounded
+		}
+		defer joined.Release()
+		columns[i] = joined
+	}
+	return array.NewRecordBatch(a.Schema(), columns, a.NumRows()+b.NumRows())
 }
 
 // project selects the columns of t from rows of another table.

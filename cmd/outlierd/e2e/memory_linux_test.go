@@ -14,7 +14,7 @@ import (
 )
 
 // TestLargeAnswersFitIntoMemory of a small container: each is loaded alone, and none is decoded beside another one.
-// Four transcripts have 700,000 lines each. The limits are those of 384 MB, of which the system needs a part.
+// Two transcripts have 700,000 lines each. The limits are those of 384 MB, of which the system needs a part.
 func TestLargeAnswersFitIntoMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds, and is about a program without the race detector, which takes memory of its own")
@@ -35,7 +35,7 @@ func TestLargeAnswersFitIntoMemory(t *testing.T) {
 	w.write(`version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000/min}
 budget: {per_month: 100}
-jobs: {large: {search: {query: espresso}, enrich: {transcript: {top: 4}}}}
+jobs: {large: {search: {query: espresso}, enrich: {transcript: {top: 2}}}}
 `)
 	status := filepath.Join(t.TempDir(), "status")
 	for _, args := range [][]string{{"run"}, {"rebuild"}} {
@@ -58,7 +58,7 @@ jobs: {large: {search: {query: espresso}, enrich: {transcript: {top: 4}}}}
 		t.Logf("%q took %d MB", args, peak)
 	}
 	w.query("select count(*) from transcript_events", func(row []any) {
-		if row[0] != int64(2_800_000) {
+		if row[0] != int64(1_400_000) {
 			t.Errorf("%v lines", row[0])
 		}
 	})
