@@ -9,8 +9,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
+
+	"outlierd/internal/durable"
 )
 
 // record has the commits of a data folder to buckets. It is not stored in the folder of Parquet files,
@@ -52,25 +53,10 @@ func Written(record string) ([]string, error) {
 }
 
 // write replaces the record durably, before the commit to the bucket.
-func (r record) write(path string) (err error) {
+func (r record) write(path string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return durable.WriteFile(path, text, 0o600)
 }

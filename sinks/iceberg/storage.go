@@ -18,6 +18,7 @@ import (
 
 	icebergio "github.com/apache/iceberg-go/io"
 
+	"outlierd/internal/durable"
 	"outlierd/sinks/bucket"
 )
 
@@ -60,18 +61,7 @@ func (folder) write(_ context.Context, address string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.Create(path + ".tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
+	return durable.WriteFile(path, content, 0o644)
 }
 
 // put links the file, which is on the disk already, or copies it to another file system.
@@ -84,7 +74,7 @@ func (d folder) put(ctx context.Context, from, address string) error {
 		return err
 	}
 	if os.Link(from, path) == nil {
-		return syncFolder(filepath.Dir(path))
+		return durable.Sync(filepath.Dir(path))
 	}
 	content, err := os.ReadFile(from)
 	if err != nil {
@@ -121,14 +111,6 @@ func (folder) remove(_ context.Context, address string) error {
 		return err
 	}
 	return nil
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // remote is a bucket.

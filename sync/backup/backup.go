@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"time"
 
+	"outlierd/internal/durable"
 	"outlierd/sync/state"
 )
 
@@ -253,17 +254,10 @@ func Restore(ctx context.Context, from Place, to string, o state.Options,
 	if err := errors.Join(err, restored.Close()); err != nil {
 		return m, err
 	}
-	if err := os.Rename(made, to); err != nil {
-		return m, err
-	}
-	return m, syncFolder(above)
+	return m, durable.Rename(made, to)
 }
 
 // fetchFile writes the state of a backup to a file.
 func (m Manifest) fetchFile(ctx context.Context, from Place, path string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(m.fetchState(ctx, from, file), file.Sync(), file.Close())
+	return durable.Write(path, 0o600, func(to *os.File) error { return m.fetchState(ctx, from, to) })
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"outlierd/internal/durable"
 )
 
 // Place stores the files of one backup: a [Folder], or a bucket.
@@ -83,27 +85,13 @@ func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, string, err
 }
 
 // Put implements [Place].
-func (f Folder) Put(_ context.Context, path, name string) error { return f.renameFile(path, name) }
-
-func (f Folder) renameFile(path, name string) error {
-	if err := os.Rename(path, f.pathOf(name)); err != nil {
-		return err
-	}
-	return syncFolder(string(f))
+func (f Folder) Put(_ context.Context, path, name string) error {
+	return durable.Rename(path, f.pathOf(name))
 }
 
 // Replace implements [Place]. The caller holds the lock, so the version need not be compared.
 func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) error {
-	temp := f.pathOf(name + ".new")
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return f.renameFile(temp, name)
+	return durable.WriteFile(f.pathOf(name), text, 0o600)
 }
 
 // Remove implements [Place].
@@ -122,13 +110,4 @@ func lockFolder(folder string) (release func() error, err error) {
 			folder), file.Close())
 	}
 	return file.Close, nil
-}
-
-// syncFolder makes the directory entries of a folder durable.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outlierd/internal/durable"
 	"outlierd/outlier"
 )
 
@@ -94,15 +95,5 @@ func (l *ChannelList) replaceFile(text string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // after success there is no such file
-	_, err = file.WriteString(text)
-	err = errors.Join(err, file.Chmod(info.Mode().Perm()), file.Sync(), file.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return durable.WriteFile(path, []byte(text), info.Mode().Perm())
 }

@@ -15,8 +15,7 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"outlierd/internal/durable"
 	"outlierd/outlier"
 	"outlierd/sync/journal"
 	"outlierd/sync/store"
@@ -109,22 +108,7 @@ func saveSpooled(path string, s spooled) error {
 	if err != nil {
 		return err
 	}
-	temporary := path + ".tmp"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	return store.SyncPath(filepath.Dir(path))
+	return durable.WriteFile(path, text, 0o600)
 }
 
 // removeSpooled removes the file of an answer that is settled, or that was never saved.
@@ -132,7 +116,7 @@ func removeSpooled(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove an answer that is settled: %w", err)
 	}
-	return store.SyncPath(filepath.Dir(path))
+	return durable.Sync(filepath.Dir(path))
 }
 
 // SettleSpooled settles the answers that an earlier process left in files. Each file is removed once
@@ -145,13 +129,7 @@ func (l *Ledger) SettleSpooled(started func(tx *store.Tx, intent int64, answer *
 	}
 	slices.Sort(files) // by time
 	for _, path := range files {
-		switch filepath.Ext(path) {
-		case ".tmp": // incomplete: the process was killed while writing it
-			if err := os.Remove(path); err != nil {
-				return err
-			}
-			continue
-		case ".damaged":
+		if filepath.Ext(path) == ".damaged" {
 			continue
 		}
 		s, err := readSpooled(path)

@@ -294,7 +294,7 @@ func TestADamagedAnswerFileIsSetAside(t *testing.T) {
 	}
 	dir = statetest.CopyFolder(t, dir)
 	for name, text := range map[string]string{
-		"answer-1-1.json": `{"attempt":1,"Price":2,"Outcome":"refunded","Status":500,"Body":"e30="}`, "answer-2-1.json.tmp": `{"att`,
+		"answer-1-1.json": `{"attempt":1,"Price":2,"Outcome":"refunded","Status":500,"Body":"e30="}`, ".answer-2-1.json.1.tmp": `{"att`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -304,7 +304,7 @@ func TestADamagedAnswerFileIsSetAside(t *testing.T) {
 	if got := stateOf(t, next, 1); got != "unknown" {
 		t.Errorf("the attempt is %s, want unknown", got)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, statetest.SpoolPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(dir, "*"+statetest.SpoolPrefix+"*"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "answer-1-1.json.damaged" {
 		t.Errorf("left are %v (%v), want the damaged file under that name", left, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"outlierd/internal/durable"
 )
 
 // Copy writes a consistent copy of the state in the folder dir into a new file, also while another
@@ -50,24 +52,15 @@ func copyInto(ctx context.Context, db *sql.DB, to string) error {
 		err = os.Chmod(temp, 0o600)
 	}
 	if err == nil {
-		err = SyncPath(temp)
+		err = durable.Sync(temp)
 	}
 	if err == nil {
-		err = os.Rename(temp, to)
+		err = durable.Rename(temp, to)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("copy the state to %s: %w", to, err), os.RemoveAll(temp))
 	}
-	return SyncPath(filepath.Dir(to))
-}
-
-// SyncPath makes a file, or the directory entries of a folder, durable.
-func SyncPath(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
+	return nil
 }
 
 // restorePoints is how many copies of earlier schema versions are kept.
@@ -93,7 +86,7 @@ func (s *Store) RemoveRestorePoints() error {
 	for _, name := range names {
 		err = errors.Join(err, os.Remove(name))
 	}
-	return errors.Join(err, SyncPath(s.dir))
+	return errors.Join(err, durable.Sync(s.dir))
 }
 
 // keepRestorePoint copies the file before a later version of the program changes it, unless the

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"outlierd/internal/durable"
 )
 
 // Options configure a store.
@@ -78,7 +80,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, options: o, lock: held, holds: true, bootBefore: before}
-	if err := s.openAndUpgrade(ctx); err != nil {
+	if err := errors.Join(durable.RemoveUnfinished(dir), s.openAndUpgrade(ctx)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

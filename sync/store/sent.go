@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"outlierd/internal/durable"
 )
 
 // Sent is what a small file beside the state says of the paid call that was sent last. It is written
@@ -36,15 +36,7 @@ func (s *Store) RecordSent(attempt int64) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(s.SentPath(), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(file, "%-60s\n", text) // of one length, so that nothing is left of an earlier one
-	if err == nil {
-		err = file.Sync()
-	}
-	return errors.Join(err, file.Close())
+	return durable.WriteFile(s.SentPath(), append(text, '\n'), 0o600)
 }
 
 // readSent reads the file. There is none before the first paid call, and after a power failure it may be

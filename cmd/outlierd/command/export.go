@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
+	"outlierd/internal/durable"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 )
@@ -182,41 +183,33 @@ func (o *options) export(ctx context.Context, e export) error {
 		"wrote %s (%s, %s)\n", relative(e.to), term.Count(rows, "row"), size(bytes))
 }
 
-// create writes the file under another name, and renames it when it is complete.
+// create writes the file. Without --force it keeps one that was created meanwhile.
 func (e *export) create(write func(io.Writer) error) (bytes int64, err error) {
-	file, err := os.CreateTemp(filepath.Dir(e.to), "."+filepath.Base(e.to)+".*.tmp")
-	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", e.to, err)
+	place := durable.WriteNew
+	if e.force {
+		place = durable.Write
 	}
-	defer os.Remove(file.Name()) // after success there is no such file
-	if err := write(file); err != nil {
-		return 0, errors.Join(err, file.Close())
-	}
-	info, err := file.Stat()
-	if err == nil {
-		err = errors.Join(file.Chmod(0o644), file.Sync())
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = e.appear(file.Name())
-	}
-	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", e.to, err)
-	}
-	return info.Size(), nil
-}
-
-// appear renames the finished file. It keeps a file of that name that was created meanwhile, if the file
-// system supports hard links.
-func (e *export) appear(temporary string) error {
-	if !e.force {
-		switch err := os.Link(temporary, e.to); {
-		case err == nil:
-			return nil
-		case errors.Is(err, fs.ErrExist):
-			return errors.New("it was created meanwhile; --force replaces it")
+	var failed error // of the query, which says itself what failed
+	err = place(e.to, 0o644, func(file *os.File) error {
+		if failed = write(file); failed != nil {
+			return failed
 		}
+		info, err := file.Stat()
+		if err == nil {
+			bytes = info.Size()
+		}
+		return err
+	})
+	switch {
+	case failed != nil:
+		return 0, failed
+	case errors.Is(err, fs.ErrExist):
+		err = errors.New("it was created meanwhile; --force replaces it")
 	}
-	return os.Rename(temporary, e.to)
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", e.to, err)
+	}
+	return bytes, nil
 }
 
 // size formats bytes for people.

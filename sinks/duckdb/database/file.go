@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"outlierd/internal/durable"
 )
 
 // NewFile has the options of ATTACH for a new file. DuckDB reads it since version 1.4.
@@ -97,14 +98,7 @@ func Replace(from, to string) error {
 	if err := Remove(to + ".wal"); err != nil {
 		return err
 	}
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return durable.Rename(from, to)
 }
 
 // Remove removes files that may not exist.

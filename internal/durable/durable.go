@@ -1,0 +1,85 @@
+// Package durable writes files of which a crash, or a power failure, leaves all or nothing.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// WriteFile replaces the file at path, or creates it. After an error the file is what it was before, unless
+// only the folder could not be synced.
+func WriteFile(path string, content []byte, mode fs.FileMode) error {
+	return Write(path, mode, func(to *os.File) error {
+		_, err := to.Write(content)
+		return err
+	})
+}
+
+// Write is [WriteFile] for content that is written piece by piece.
+func Write(path string, mode fs.FileMode, write func(*os.File) error) error {
+	return writeAs(path, mode, write, os.Rename)
+}
+
+// WriteNew is [Write] for a new file. It returns an [fs.ErrExist] if there is a file by the time at which the
+// content is complete, and the file system supports hard links; else it replaces that file.
+func WriteNew(path string, mode fs.FileMode, write func(*os.File) error) error {
+	return writeAs(path, mode, write, func(from, to string) error {
+		if err := os.Link(from, to); err == nil || errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return os.Rename(from, to)
+	})
+}
+
+// writeAs writes the content under a hidden name in the same folder. Several processes may do so at once.
+func writeAs(path string, mode fs.FileMode, write func(*os.File) error, publish func(from, to string) error) error {
+	folder, name := filepath.Split(path)
+	file, err := os.CreateTemp(filepath.Clean(folder), "."+name+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // after a rename there is no such file
+	err = write(file)
+	if err == nil {
+		err = errors.Join(file.Chmod(mode), file.Sync())
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := publish(file.Name(), path); err != nil {
+		return err
+	}
+	return Sync(filepath.Dir(path))
+}
+
+// Rename gives a finished and synced file its name, in place of a file that has it.
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return Sync(filepath.Dir(to))
+}
+
+// Sync makes a file durable, or the names in a folder.
+func Sync(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+// RemoveUnfinished removes what processes that were killed while they wrote have left in a folder. No other
+// process may be writing there.
+func RemoveUnfinished(folder string) error {
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), ".") && strings.HasSuffix(e.Name(), ".tmp") {
+			err = errors.Join(err, os.Remove(filepath.Join(folder, e.Name())))
+		}
+	}
+	return err
+}
