@@ -4,9 +4,7 @@
 package marks
 
 import (
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -154,7 +152,7 @@ func Apply(tx *store.Tx, e Edit) ([]Mark, error) {
 		}
 		if !same(&was, &m) {
 			m.Marked = store.Instant(store.Micros(tx.Now()))
-			if err := put(tx, &m); err != nil {
+			if err := putMark(tx, &m); err != nil {
 				return nil, err
 			}
 		}
@@ -163,18 +161,18 @@ func Apply(tx *store.Tx, e Edit) ([]Mark, error) {
 	return marks, nil
 }
 
-func put(tx *store.Tx, m *Mark) error {
-	tags, err := json.Marshal(m.Tags)
-	if err == nil {
-		_, err = tx.Exec(`INSERT INTO marks (video, starred, hidden, tags, note, marked) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (video) DO UPDATE SET starred = excluded.starred, hidden = excluded.hidden,
-				tags = excluded.tags, note = excluded.note, marked = excluded.marked`,
-			m.Video, m.Starred, m.Hidden, string(tags), m.Note, store.Micros(m.Marked))
-	}
+func putMark(tx *store.Tx, m *Mark) error {
+	_, err := store.Insert(tx, "marks", m.columns(), `ON CONFLICT (video) DO UPDATE SET starred = excluded.starred,
+		hidden = excluded.hidden, tags = excluded.tags, note = excluded.note, marked = excluded.marked`)
 	if err != nil {
 		return fmt.Errorf("mark video %s: %w", m.Video, err)
 	}
 	return nil
+}
+
+func (m *Mark) columns() store.Columns {
+	return store.Columns{"video": &m.Video, "starred": &m.Starred, "hidden": &m.Hidden, "tags": store.JSON(&m.Tags),
+		"note": &m.Note, "marked": store.Time(&m.Marked)}
 }
 
 // Of returns the marks of those of the videos that were ever marked.
@@ -183,7 +181,7 @@ func Of(tx *store.Tx, videos []string) (map[string]Mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	some, err := list(tx, `WHERE video IN (SELECT value FROM json_each(?))`, string(ids))
+	some, err := listMarks(tx, `WHERE video IN (SELECT value FROM json_each(?))`, string(ids))
 	marks := make(map[string]Mark, len(some))
 	for _, m := range some {
 		marks[m.Video] = m
@@ -193,25 +191,11 @@ func Of(tx *store.Tx, videos []string) (map[string]Mark, error) {
 
 // List returns the marks that say something, the last changed first.
 func List(tx *store.Tx) ([]Mark, error) {
-	return list(tx, `WHERE starred OR hidden OR tags <> '[]' OR note <> '' ORDER BY marked DESC, id DESC`)
+	return listMarks(tx, `WHERE starred OR hidden OR tags <> '[]' OR note <> '' ORDER BY marked DESC, id DESC`)
 }
 
-func list(tx *store.Tx, which string, values ...any) ([]Mark, error) {
-	type row struct {
-		Mark
-		tags   string
-		marked int64
-	}
-	rows, err := store.List(tx, func(r *row) []any {
-		return []any{&r.Video, &r.Starred, &r.Hidden, &r.tags, &r.Note, &r.marked}
-	}, `SELECT video, starred, hidden, tags, note, marked FROM marks `+which, values...)
-	marks := make([]Mark, len(rows))
-	for i := range rows {
-		r := &rows[i]
-		err = errors.Join(err, json.Unmarshal([]byte(r.tags), &r.Tags))
-		r.Marked = store.Instant(r.marked)
-		marks[i] = r.Mark
-	}
+func listMarks(tx *store.Tx, which string, values ...any) ([]Mark, error) {
+	marks, err := store.Select(tx, (*Mark).columns, `FROM marks `+which, values...)
 	if err != nil {
 		return nil, fmt.Errorf("read the marks of videos: %w", err)
 	}
@@ -291,15 +275,13 @@ func SaveView(tx *store.Tx, v View) error {
 	if err := v.check(); err != nil {
 		return err
 	}
-	var others int
-	err := tx.Row(`SELECT count(*) FROM views WHERE name <> ?`, v.Name).Scan(&others)
+	others, err := store.Value[int](tx, `SELECT count(*) FROM views WHERE name <> ?`, v.Name)
 	if err == nil && others >= maxViews {
 		return invalid("%d views are saved, which is the maximum: delete one first", others)
 	}
-	if err == nil {
-		_, err = tx.Exec(`INSERT INTO views (name, address, saved) VALUES (?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET address = excluded.address, saved = excluded.saved`,
-			v.Name, v.Address, store.Micros(tx.Now()))
+	if v.Saved = tx.Now(); err == nil {
+		_, err = store.Insert(tx, "views", v.columns(), `ON CONFLICT (name) DO UPDATE
+			SET address = excluded.address, saved = excluded.saved`)
 	}
 	if err != nil {
 		return fmt.Errorf("save view %q: %w", v.Name, err)
@@ -316,15 +298,14 @@ func RenameView(tx *store.Tx, old, new string) error {
 	if new == old {
 		return nil
 	}
-	var taken int
-	err := tx.Row(`SELECT 1 FROM views WHERE name = ?`, new).Scan(&taken)
-	switch {
-	case err == nil:
-		return invalid("there is a view %q already", new)
-	case errors.Is(err, sql.ErrNoRows):
-		err = changeView(tx, old, `UPDATE views SET name = ?2 WHERE name = ?1`, old, new)
+	taken, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM views WHERE name = ?)`, new)
+	if err != nil {
+		return err
 	}
-	return err
+	if taken {
+		return invalid("there is a view %q already", new)
+	}
+	return changeView(tx, old, `UPDATE views SET name = ?2 WHERE name = ?1`, old, new)
 }
 
 // DeleteView deletes a view.
@@ -335,14 +316,10 @@ func DeleteView(tx *store.Tx, name string) error {
 // changeView performs a statement that must change the view of that name.
 func changeView(tx *store.Tx, name, statement string, values ...any) error {
 	done, err := tx.Exec(statement, values...)
-	var changed int64
-	if err == nil {
-		changed, err = done.RowsAffected()
-	}
 	if err != nil {
 		return fmt.Errorf("change view %q: %w", name, err)
 	}
-	if changed == 0 {
+	if !store.Changed(done) {
 		return invalid("there is no view %q", name)
 	}
 	return nil
@@ -350,19 +327,13 @@ func changeView(tx *store.Tx, name, statement string, values ...any) error {
 
 // Views returns the saved views, in the order in which they were first saved.
 func Views(tx *store.Tx) ([]View, error) {
-	type row struct {
-		View
-		saved int64
-	}
-	rows, err := store.List(tx, func(r *row) []any { return []any{&r.Name, &r.Address, &r.saved} },
-		`SELECT name, address, saved FROM views ORDER BY id`)
+	views, err := store.Select(tx, (*View).columns, `FROM views ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("read the saved views: %w", err)
 	}
-	views := make([]View, len(rows))
-	for i := range rows {
-		rows[i].Saved = store.Instant(rows[i].saved)
-		views[i] = rows[i].View
-	}
 	return views, nil
+}
+
+func (v *View) columns() store.Columns {
+	return store.Columns{"name": &v.Name, "address": &v.Address, "saved": store.Time(&v.Saved)}
 }
