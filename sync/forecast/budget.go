@@ -14,7 +14,7 @@ type Budget struct {
 	Cycle       Cycle               `json:"cycle"`
 	Caps        []CapBalance        `json:"caps"` // of the cycle, the day, and jobs with a cap or spending
 	Adjustments []ledger.Adjustment `json:"adjustments,omitempty"`
-	Refusals    []Refusal           `json:"refusals,omitempty"`
+	Refusals    []ledger.Block      `json:"refusals,omitempty"`
 }
 
 // CapBalance is one period, whether or not it has a cap.
@@ -28,14 +28,6 @@ type CapBalance struct {
 	Kept   outlier.Credits  `json:"reserve,omitempty"` // for `run --use-reserve`
 
 	ledger.Balance
-}
-
-// Refusal is a block of calls after a refusal by the service.
-type Refusal struct {
-	Block  ledger.BlockKind `json:"block"`
-	Reason string           `json:"reason"`
-	Since  time.Time        `json:"since"`
-	Until  time.Time        `json:"until,omitzero"` // when the calls are tried again automatically
 }
 
 // Budget returns the state of the budget. [Reader.Forecast] projects the end of the cycle.
@@ -105,7 +97,7 @@ func (r *Reader) capBalance(c CapBalance) (CapBalance, error) {
 }
 
 // Refusals returns the blocks of the key, and that of the clock, that have not expired.
-func (r *Reader) Refusals() (all []Refusal, err error) {
+func (r *Reader) Refusals() (all []ledger.Block, err error) {
 	for _, block := range []ledger.BlockKind{ledger.BlockKey, ledger.BlockCredits, ledger.BlockClock} {
 		of := r.Key
 		if block == ledger.BlockClock {
@@ -116,7 +108,7 @@ func (r *Reader) Refusals() (all []Refusal, err error) {
 			return nil, err
 		}
 		if fallen != nil && fallen.Stands(r.Facts.Store.Ledger.ServiceTime()) {
-			all = append(all, Refusal{block, fallen.Reason, fallen.Since, fallen.Until})
+			all = append(all, *fallen)
 		}
 	}
 	return all, nil

@@ -34,12 +34,12 @@ type Reader struct {
 // Forecast is what would happen until the end of the billing cycle, according to configuration, state
 // and caps.
 type Forecast struct {
-	At      time.Time `json:"at"`
-	Cycle   Cycle     `json:"cycle"`
-	Jobs    []Job     `json:"jobs"`
-	Orphans []Orphan  `json:"orphans,omitempty"`
-	Refused []Refusal `json:"refused,omitempty"` // why the service refuses calls now
-	Pace    string    `json:"pace"`              // learned or configured; minutes are computed from it
+	At      time.Time      `json:"at"`
+	Cycle   Cycle          `json:"cycle"`
+	Jobs    []Job          `json:"jobs"`
+	Orphans []Orphan       `json:"orphans,omitempty"`
+	Refused []ledger.Block `json:"refused,omitempty"` // why the service refuses calls now
+	Pace    string         `json:"pace"`              // learned or configured; minutes are computed from it
 
 	Paging []Paging `json:"paging,omitempty"` // of the endpoints from which jobs want several pages
 }

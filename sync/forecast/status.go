@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
@@ -20,18 +19,18 @@ import (
 // Status is the state of everything at one moment. It reads a few rows per job, however large the state
 // is, and makes no plans, so that it can be called often.
 type Status struct {
-	At      time.Time     `json:"at"`
-	Process *Process      `json:"process"`        // that holds the state folder; null if none does
-	Disk    *Disk         `json:"disk,omitempty"` // set if there is not enough free space to buy anything
-	Jobs    []JobStatus   `json:"jobs"`
-	Queue   QueueStatus   `json:"queue"`
-	Budget  []CapBalance  `json:"budget"`            // the billing cycle and the day
-	Refused []Refusal     `json:"refused,omitempty"` // why the service refuses calls now
-	Pace    PaceStatus    `json:"pace"`
-	Sinks   []SinkStatus  `json:"sinks"`
-	Journal JournalStatus `json:"journal"`
-	Newest  time.Time     `json:"newest_row_at,omitzero"` // when the newest published answer was received
-	Failure *LastRun      `json:"last_failure,omitempty"` // the newest failed run of any job
+	At      time.Time      `json:"at"`
+	Process *Process       `json:"process"`        // that holds the state folder; null if none does
+	Disk    *Disk          `json:"disk,omitempty"` // set if there is not enough free space to buy anything
+	Jobs    []JobStatus    `json:"jobs"`
+	Queue   QueueStatus    `json:"queue"`
+	Budget  []CapBalance   `json:"budget"`            // the billing cycle and the day
+	Refused []ledger.Block `json:"refused,omitempty"` // why the service refuses calls now
+	Pace    PaceStatus     `json:"pace"`
+	Sinks   []SinkStatus   `json:"sinks"`
+	Journal JournalStatus  `json:"journal"`
+	Newest  time.Time      `json:"newest_row_at,omitzero"` // when the newest published answer was received
+	Failure *runs.Run      `json:"last_failure,omitempty"` // the newest failed run of any job
 }
 
 // Process is the process that has locked a state folder.
@@ -59,7 +58,7 @@ type JobStatus struct {
 	Unlisted bool         `json:"not_in_file,omitempty"` // with a run in progress: a one-off request, or a removed job
 	Disabled bool         `json:"disabled,omitempty"`
 	After    string       `json:"after,omitempty"`
-	Last     *LastRun     `json:"last_run"`
+	Last     *runs.Run    `json:"last_run"`
 	Streak   *runs.Streak `json:"streak"` // of the job's own runs; see [runs.Streak]
 	Doing    string       `json:"doing"`
 	Run      string       `json:"run,omitempty"`      // the unfinished run that Doing is about
@@ -78,20 +77,6 @@ const (
 	JobRunning = "running" // a process performs one of its runs, which may wait for its turn
 	JobWaiting = "waiting" // it has an unfinished run that no process performs
 )
-
-// LastRun is the newest run of a job, or the last one that failed.
-type LastRun struct {
-	Run      string          `json:"run_id"`
-	Job      string          `json:"job"`
-	Status   runs.Status     `json:"status"`
-	Started  time.Time       `json:"started_at"`
-	Ended    time.Time       `json:"ended_at,omitzero"`
-	Hits     int64           `json:"hits"`
-	NewHits  int64           `json:"new_hits"`
-	Credits  outlier.Credits `json:"credits"`
-	Failures int64           `json:"failures,omitempty"`
-	Error    string          `json:"error,omitempty"`
-}
 
 // QueueStatus is the number of queued data calls, and of pages of runs that continue.
 type QueueStatus struct {
@@ -192,15 +177,9 @@ func (r *Reader) addFailure(s *Status) error {
 }
 
 // lastRun returns the newest run that a filter selects, or nil.
-func (r *Reader) lastRun(f runs.Filter) (*LastRun, error) {
+func (r *Reader) lastRun(f runs.Filter) (*runs.Run, error) {
 	for row, err := range r.Facts.Store.Runs.Newest(f) {
-		if err != nil {
-			return nil, err
-		}
-		return &LastRun{
-			Run: row.ID, Job: row.Job, Status: row.Status, Started: row.Started, Ended: row.Ended, Hits: row.Hits,
-			NewHits: row.NewHits, Credits: row.Credits, Failures: row.Failures, Error: row.Error,
-		}, nil
+		return row, err
 	}
 	return nil, nil
 }

@@ -109,7 +109,7 @@ type explainer struct {
 	reader   *Reader
 	now      time.Time
 	blocked  time.Time // when the service's refusal of all calls ends; zero if there is none
-	refusals []Refusal
+	refusals []ledger.Block
 
 	unfinished []unfinished // runs
 }
@@ -238,11 +238,11 @@ func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
 func (w *explainer) refused(paid bool) (why string, until time.Time) {
 	for _, r := range w.refusals {
 		switch {
-		case r.Block == ledger.BlockKey:
+		case r.Kind == ledger.BlockKey:
 			return fmt.Sprintf("the service refuses the key since %s: %s", w.clock(r.Since), r.Reason), r.Until
-		case r.Block == ledger.BlockClock && paid:
+		case r.Kind == ledger.BlockClock && paid:
 			return "the clock has to be confirmed: see 'outlierd budget'", r.Until
-		case r.Block == ledger.BlockCredits && paid:
+		case r.Kind == ledger.BlockCredits && paid:
 			return fmt.Sprintf("the service has no credits left since %s: %s", w.clock(r.Since), r.Reason), r.Until
 		}
 	}

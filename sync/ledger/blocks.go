@@ -25,11 +25,11 @@ const (
 
 // Block refuses all calls of its kind until it ends or is lifted.
 type Block struct {
-	Kind   BlockKind
-	Key    string // fingerprint of the key that met the refusal
-	Reason string
-	Since  time.Time
-	Until  time.Time // zero if only [LiftBlock] ends it
+	Kind   BlockKind `json:"block"`
+	Key    string    `json:"-"` // fingerprint of the key that met the refusal
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until,omitzero"` // zero if only [LiftBlock] ends it
 }
 
 func (b *Block) columns() store.Columns {

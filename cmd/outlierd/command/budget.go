@@ -190,12 +190,12 @@ func (p *planPrinter) notes(b *forecast.Budget) {
 	}
 }
 
-func (p *planPrinter) refusal(r forecast.Refusal) string {
-	if r.Block == ledger.BlockKey {
+func (p *planPrinter) refusal(r ledger.Block) string {
+	if r.Kind == ledger.BlockKey {
 		return fmt.Sprintf("the service has refused the key since %s (%s):\n"+
 			"  calls stop until the key changes or someone runs a job", p.at(r.Since), term.Plain(r.Reason))
 	}
-	if r.Block == ledger.BlockClock {
+	if r.Kind == ledger.BlockClock {
 		return fmt.Sprintf("paid calls are blocked since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
 	}
 	return fmt.Sprintf("the account has had no credits left since %s (%s):\n"+

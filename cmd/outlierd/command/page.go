@@ -250,7 +250,7 @@ func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 		row.Queued, row.Paused = j.Queued > 0 && !j.Unlisted, j.Paused != nil && j.Paused.Job == j.Job
 		row.Scheduled = !j.Disabled && (!j.Due.IsZero() || j.After != "")
 		if last := j.Last; last != nil {
-			row.Run, row.Status, row.Level = last.Run, string(last.Status), levels[last.Status]
+			row.Run, row.Status, row.Level = last.ID, string(last.Status), levels[last.Status]
 			row.Last = strings.TrimPrefix(p.lastRun(j, s.At), string(last.Status)+", ")
 			if last.Status == runs.Failed || last.Status == runs.PausedQuota {
 				title := row.Name + " failed."
@@ -261,7 +261,7 @@ func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 				if !j.Due.IsZero() {
 					text += " It is tried again at " + p.short(j.Due, s.At) + "."
 				}
-				n.Problems = append(n.Problems, page.Problem{Title: title, Text: text, Bad: true, Run: last.Run, Job: row.Name})
+				n.Problems = append(n.Problems, page.Problem{Title: title, Text: text, Bad: true, Run: last.ID, Job: row.Name})
 			}
 		}
 		n.Jobs = append(n.Jobs, row)

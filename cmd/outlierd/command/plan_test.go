@@ -31,7 +31,7 @@ func estimate(credits, lost outlier.Credits, requests int, minutes float64) fore
 // everyPlan has everything that a plan can show.
 var everyPlan = forecast.Forecast{
 	At: day(21, 12), Pace: "10/min",
-	Refused: []forecast.Refusal{{Block: ledger.BlockCredits, Reason: "no credits left\x1b[2J", Since: day(20, 8), Until: day(21, 8)}},
+	Refused: []ledger.Block{{Kind: ledger.BlockCredits, Reason: "no credits left\x1b[2J", Since: day(20, 8), Until: day(21, 8)}},
 	Cycle: forecast.Cycle{
 		From: day(14, 0), To: day(44, 0), Cap: new(outlier.Credits(380)), Reserve: 20, Held: 42,
 		Wanted: 500, Worst: 540, Projected: 380, LastsTo: day(36, 0),
@@ -115,8 +115,8 @@ func TestBudgetForPeople(t *testing.T) {
 			{Scope: ledger.ScopeJobMonth, Period: "once:/2026-11-14", Job: "once:", Held: 10, Balance: ledger.Balance{Spent: 10}},
 		},
 		Adjustments: []ledger.Adjustment{{At: day(20, 9), Credits: -4, Why: "top-up\x1b[2J"}},
-		Refusals: []forecast.Refusal{everyPlan.Refused[0],
-			{Block: ledger.BlockKey, Reason: "Unauthorized", Since: day(20, 8)}},
+		Refusals: []ledger.Block{everyPlan.Refused[0],
+			{Kind: ledger.BlockKey, Reason: "Unauthorized", Since: day(20, 8)}},
 	}
 	got := budgetText(b, term.Options{Screen: 100, Zone: time.UTC})
 	golden(t, "budget.golden", got)

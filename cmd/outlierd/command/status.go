@@ -290,7 +290,7 @@ func (p *planPrinter) standing(s *forecast.Status) (facts []fact) {
 	if f := s.Failure; f != nil {
 		add("failed", "%s on %s: %s", shown(f.Job), p.at(cmp.Or(f.Ended, f.Started)),
 			term.Clip(cmp.Or(f.Error, "no reason recorded"), 120))
-		add("", "outlierd runs %s", f.Run[:min(shortID, len(f.Run))])
+		add("", "outlierd runs %s", f.ID[:min(shortID, len(f.ID))])
 	}
 	return facts
 }
