@@ -25,26 +25,10 @@ type Deliverer struct {
 	Targets []job.Target
 	Sender  *Sender
 	Log     *slog.Logger
-	Health  *Health // of the targets; one for all deliverers of a process, so that a reload logs nothing twice
 
 	mu    sync.Mutex
 	taken map[int64]bool // events that were accepted, but could not be recorded yet
 }
-
-// Health records which targets fail. A line is logged when a target begins to fail, and one when it
-// works again, at most once in [warnEvery] for each target, because a target may fail now and then.
-type Health struct {
-	mu  sync.Mutex
-	ill map[string]*illness // by target
-}
-
-type illness struct {
-	failed int       // consecutive attempts
-	warned bool      // the failure was logged
-	last   time.Time // when a failure was logged last
-}
-
-const warnEvery = time.Hour
 
 // How often the deliverer polls for new events, and how long an attempt may still take when it stops.
 const (
@@ -144,32 +128,46 @@ func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting)
 	}
 	if err == nil {
 		d.setTaken(w.id, true)
-		if err := d.Store.Update(func(tx *store.Tx) error { return settleEvent(tx, w.id) }); err != nil {
+		again := false
+		if err := d.Store.Update(func(tx *store.Tx) (err error) {
+			if again, err = endFailing(tx, t.Name); err != nil {
+				return err
+			}
+			return settleEvent(tx, w.id)
+		}); err != nil {
 			d.Log.Error("delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
 			return time.Now().Add(time.Minute)
 		}
 		d.setTaken(w.id, false)
-		d.logRecovery(t)
+		if again {
+			d.Log.Info("notifications delivered again", "target", t.Name)
+		}
 		return time.Time{}
 	}
-	wait := backoff(w.tries)
+	wait := backoffAfter(w.tries)
 	refused, isRefusal := errors.AsType[*RefusedError](err)
 	if isRefusal {
 		wait = max(wait, refused.After)
 	}
 	until := time.Now().Add(wait)
-	d.logFailure(t, w, err, until)
 	part, inPart := errors.AsType[*PartError](err)
-	if err := d.Store.Update(func(tx *store.Tx) error {
+	begins := false
+	if unrecorded := d.Store.Update(func(tx *store.Tx) (err error) {
 		if inPart {
 			if err := leaveRecipients(tx, w.id, part.Left); err != nil {
 				return err
 			}
 		}
+		if begins, err = beginFailing(tx, t.Name); err != nil {
+			return err
+		}
 		return postponeEvent(tx, w.id, until)
-	}); err != nil {
-		d.Log.Error("failed delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
+	}); unrecorded != nil {
+		d.Log.Error("failed delivery not recorded", "target", t.Name, "event", w.event.ID, "err", errors.Join(err, unrecorded))
 		return until
+	}
+	if begins {
+		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry_at", until, "err", err)
 	}
 	if inPart || isRefusal && !refused.isBusy() {
 		return time.Time{} // the target refused this event, and may accept others
@@ -207,42 +205,6 @@ func (d *Deliverer) setTaken(id int64, taken bool) {
 	}
 }
 
-// logFailure logs that a target fails, unless that was logged within the hour.
-func (d *Deliverer) logFailure(t *job.Target, w *waiting, err error, until time.Time) {
-	h := d.Health
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ill == nil {
-		h.ill = map[string]*illness{}
-	}
-	of, known := h.ill[t.Name]
-	if !known {
-		of = &illness{}
-		h.ill[t.Name] = of
-	}
-	of.failed++
-	if now := time.Now(); !of.warned && (of.last.IsZero() || now.Sub(of.last) >= warnEvery) {
-		of.warned, of.last = true, now
-		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry_at", until,
-			"err", err)
-	}
-}
-
-// logRecovery logs that a target works again, if its failure was logged.
-func (d *Deliverer) logRecovery(t *job.Target) {
-	h := d.Health
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	of := h.ill[t.Name]
-	if of == nil {
-		return
-	}
-	if of.warned {
-		d.Log.Info("notifications delivered again", "target", t.Name, "attempts_failed", of.failed)
-	}
-	of.failed, of.warned = 0, false
-}
-
 func (d *Deliverer) expireEvents() {
 	var lost int64
 	certain, known, err := d.Ledger.CertainTime()
@@ -260,8 +222,8 @@ func (d *Deliverer) expireEvents() {
 	}
 }
 
-// backoff returns how long to wait after a failure, given the number of failures before it.
-func backoff(tries int) time.Duration {
+// backoffAfter returns how long to wait after a failure, given the number of failures before it.
+func backoffAfter(tries int) time.Duration {
 	return min(time.Minute<<min(tries, 16), maxBackoff)
 }
 

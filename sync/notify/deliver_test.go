@@ -62,8 +62,7 @@ type world struct {
 	watcher *Watcher
 	log     bytes.Buffer
 	logs    *slog.Logger // see logger
-	health  Health
-	unsure  bool // the service has not confirmed the clock
+	unsure  bool         // the service has not confirmed the clock
 }
 
 func newWorld(t *testing.T, rest string) *world {
@@ -127,7 +126,7 @@ func (w *world) put(ids ...string) {
 
 func (w *world) deliverer(network handler) *Deliverer {
 	return &Deliverer{
-		Store: w.state.DB, Ledger: w.state.Ledger, Targets: w.config.Targets, Log: w.logger(), Health: &w.health,
+		Store: w.state.DB, Ledger: w.state.Ledger, Targets: w.config.Targets, Log: w.logger(),
 		Sender: &Sender{Transport: network, Redact: unescaped},
 	}
 }
@@ -291,8 +290,7 @@ func TestRefusedEventDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
-// TestFailuresAreLoggedOnceAnHour of a target that fails now and then, also over reloads, each of
-// which has a new deliverer. A target that stays down is logged although it failed shortly before.
+// TestFailuresAreLoggedOnceAnHour of a target that fails now and then, also over restarts. A target that stays down is logged although it failed shortly before.
 func TestFailuresAreLoggedOnceAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
@@ -462,8 +460,8 @@ func TestBackoffGrowsToSixHours(t *testing.T) {
 	for tries, want := range map[int]time.Duration{
 		0: time.Minute, 3: 8 * time.Minute, 9: 6 * time.Hour, 1 << 40: 6 * time.Hour,
 	} {
-		if got := backoff(tries); got != want {
-			t.Errorf("backoff(%d) = %v, want %v", tries, got, want)
+		if got := backoffAfter(tries); got != want {
+			t.Errorf("backoffAfter(%d) = %v, want %v", tries, got, want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func deliverAll(dir, address string) error {
 	if err != nil {
 		return err
 	}
-	d := Deliverer{Store: opened.DB, Ledger: opened.Ledger, Targets: config.Targets, Log: log, Health: new(Health),
+	d := Deliverer{Store: opened.DB, Ledger: opened.Ledger, Targets: config.Targets, Log: log,
 		Sender: &Sender{Transport: http.DefaultTransport, Redact: unescaped}}
 	d.Flush(context.Background())
 	return opened.Close()

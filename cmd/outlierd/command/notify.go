@@ -139,7 +139,7 @@ func (o *options) notifier(p *program) (*notifier, error) {
 		engine: e, config: e.Config, watcher: p.watcher, soon: make(chan struct{}, 1),
 		deliverer: notify.Deliverer{
 			Store: e.Store.DB, Ledger: e.Store.Ledger,
-			Targets: e.Config.Targets, Sender: sender, Log: e.Log, Health: &p.targets,
+			Targets: e.Config.Targets, Sender: sender, Log: e.Log,
 		},
 		alerts:  notify.Alerts{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, Ask: ask},
 		reports: notify.Reports{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, SQL: tables.reportSQL, Ask: ask},

@@ -42,7 +42,6 @@ import (
 // program is an engine with its dependencies.
 type program struct {
 	Engine  *engine.Engine
-	targets notify.Health    // of notifications
 	watcher *notify.Watcher  // puts events in the outbox; nil if the job file has no target
 	metrics *metrics.Metrics // nil if the job file has no daemon.listen
 	tracer  *trace.Tracer    // sends traces of runs; nil if the environment names no collector
