@@ -15,46 +15,57 @@ import (
 	"outlierd/sync/store"
 )
 
-// Alerts runs the SQL of alerts, and puts their new rows in the outbox.
-type Alerts struct {
+// Questions runs the SQL of alerts and of reports that are due, and puts what it finds in the outbox. If one
+// fails, that is logged, and the others still run. A failure that repeats is logged once.
+type Questions struct {
 	Watcher *Watcher
 	Store   *store.Store
 	Log     *slog.Logger
 
+	// SQL returns the SQL of a report, which may name a view that people have changed since.
+	SQL func(*job.Report) (string, error)
+
 	// Ask runs a query and returns the first column of its result, as text.
 	Ask func(ctx context.Context, sql string) ([]string, error)
 
-	failed map[string]string // last logged failure, by the alert's name
+	failed map[string]string // last logged failure, by the kind and the name of the question
 }
 
-// Evaluate runs every alert once. If one fails, that is logged, and the others still run. A failure
-// that repeats is logged once.
-func (a *Alerts) Evaluate(ctx context.Context) {
-	for _, alert := range a.Watcher.config.Alerts {
-		err := a.evaluateAlert(ctx, alert)
-		switch {
-		case err == nil:
-			delete(a.failed, alert.Name)
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			a.Log.Warn("alert not evaluated", "alert", alert.Name,
-				"err", "its SQL takes longer than a command waits for notifications; `outlierd up` gives it 30 s")
+// EvaluateAlerts runs every alert once.
+func (q *Questions) EvaluateAlerts(ctx context.Context) {
+	for _, alert := range q.Watcher.config.Alerts {
+		if !q.logFailure(ctx, Alert, alert.Name, q.evaluateAlert(ctx, alert)) {
 			return
-		case ctx.Err() != nil:
-			return
-		case a.failed[alert.Name] != err.Error():
-			if a.failed == nil {
-				a.failed = map[string]string{}
-			}
-			a.failed[alert.Name] = err.Error()
-			a.Log.Warn("alert failed", "alert", alert.Name, "err", err)
 		}
 	}
 }
 
-func (a *Alerts) evaluateAlert(ctx context.Context, alert job.Alert) error {
+// logFailure logs why a question has no answer. It reports whether there is time for others.
+func (q *Questions) logFailure(ctx context.Context, kind Kind, name string, err error) (goes bool) {
+	question := string(kind) + " " + name
+	switch {
+	case err == nil:
+		delete(q.failed, question)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		q.Log.Warn(string(kind)+" not evaluated", string(kind), name,
+			"err", "its SQL takes longer than a command waits for notifications; `outlierd up` gives it 30 s")
+		return false
+	case ctx.Err() != nil:
+		return false // the next process asks
+	case q.failed[question] != err.Error():
+		if q.failed == nil {
+			q.failed = map[string]string{}
+		}
+		q.failed[question] = err.Error()
+		q.Log.Warn(string(kind)+" failed", string(kind), name, "err", err)
+	}
+	return true
+}
+
+func (q *Questions) evaluateAlert(ctx context.Context, alert job.Alert) error {
 	// The line break ends a comment at the end of the SQL.
 	sql := strings.TrimRight(alert.SQL, "; \n\t")
-	texts, err := a.Ask(ctx, "SELECT to_json(found)::VARCHAR AS row FROM (\n"+sql+"\n) AS found")
+	texts, err := q.Ask(ctx, "SELECT to_json(found)::VARCHAR AS row FROM (\n"+sql+"\n) AS found")
 	if err != nil {
 		return err
 	}
@@ -66,7 +77,7 @@ func (a *Alerts) evaluateAlert(ctx context.Context, alert job.Alert) error {
 		}
 		rows = append(rows, row)
 	}
-	seen, first, err := a.seenBefore(alert, rows)
+	seen, first, err := q.seenBefore(alert, rows)
 	if err != nil {
 		return err
 	}
@@ -78,7 +89,7 @@ func (a *Alerts) evaluateAlert(ctx context.Context, alert job.Alert) error {
 	if len(fresh) == 0 && !first {
 		return nil
 	}
-	return a.Store.Update(func(tx *store.Tx) error { return a.recordRows(tx, alert, fresh, first) })
+	return q.Store.Update(func(tx *store.Tx) error { return q.recordRows(tx, alert, fresh, first) })
 }
 
 // alertSubject returns the key of an alert's definition in the database.
@@ -92,7 +103,7 @@ func hashDefinition(alert job.Alert) string {
 // seenBefore returns which of an alert's rows were seen before, by the hash of their key. There are none when
 // the alert runs for the first time, or after its SQL or its key has changed. The cost depends on the
 // rows of the result, not on the number of rows ever seen.
-func (a *Alerts) seenBefore(alert job.Alert, rows []keyed) (hashes map[string]bool, first bool, err error) {
+func (q *Questions) seenBefore(alert job.Alert, rows []keyed) (hashes map[string]bool, first bool, err error) {
 	hashes = map[string]bool{}
 	asked := make([]string, 0, len(rows))
 	for _, r := range rows {
@@ -102,7 +113,7 @@ func (a *Alerts) seenBefore(alert job.Alert, rows []keyed) (hashes map[string]bo
 	if err != nil {
 		return nil, false, err
 	}
-	err = a.Store.View(func(tx *store.Tx) error {
+	err = q.Store.View(func(tx *store.Tx) error {
 		known, _, err := lastState(tx, alertSubject(alert))
 		if first = known != hashDefinition(alert); err != nil || first {
 			return err
@@ -121,7 +132,7 @@ const seenBefore = `SELECT r.key FROM json_each(?2) AS asked CROSS JOIN alert_ro
 	ON r.alert = ?1 AND r.key = asked.value`
 
 // recordRows records new rows and, except the first time, puts them in the outbox.
-func (a *Alerts) recordRows(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {
+func (q *Questions) recordRows(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {
 	if first {
 		if _, err := tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name); err != nil {
 			return err
@@ -153,7 +164,7 @@ func (a *Alerts) recordRows(tx *store.Tx, alert job.Alert, fresh []keyed, first 
 		}
 		events = append(events, e)
 	}
-	return a.Watcher.outbox.putEvents(tx, alert.Notify, events...)
+	return q.Watcher.outbox.putEvents(tx, alert.Notify, events...)
 }
 
 // keyed is a row with the hash of its key.

@@ -38,7 +38,7 @@ func TestAlertSendsEachNewRowOnce(t *testing.T) {
 	w := newWorld(t, rivalAlert)
 	var rows []string
 	var failure error
-	a := &Alerts{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(_ context.Context, sql string) ([]string, error) {
+	a := &Questions{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(_ context.Context, sql string) ([]string, error) {
 		if !strings.Contains(sql, "select 1 -- all\n)") {
 			t.Errorf("the query is %s, want the alert's SQL in parentheses on lines of its own", sql)
 		}
@@ -47,7 +47,7 @@ func TestAlertSendsEachNewRowOnce(t *testing.T) {
 	evaluate := func(want int, ids ...int) {
 		t.Helper()
 		rows = found(ids...)
-		a.Evaluate(t.Context())
+		a.EvaluateAlerts(t.Context())
 		sent := 0
 		for _, e := range w.events("hook") {
 			sent += len(e.Rows)
@@ -97,7 +97,7 @@ func TestNumbersArriveAsTheyWere(t *testing.T) {
 		w := newWorld(t, `alerts: {rival-hit: {key: video_id, sql: select 1, notify: [hook, other]}}`)
 		w.config.Target("other").As = job.AsSlack
 		var rows []string
-		a := &Alerts{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(context.Context, string) ([]string, error) {
+		a := &Questions{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(context.Context, string) ([]string, error) {
 			return rows, nil
 		}}
 		var mu sync.Mutex // targets are delivered to side by side
@@ -106,7 +106,7 @@ func TestNumbersArriveAsTheyWere(t *testing.T) {
 			rows = []string{`{"video_id":"` + id + `","title":"A hit","channel_title":"Rival","view_count":2434094,
 				"average_views_ratio":28.888888888888889,"z_score":5.25,"share":0.012345,"big_id":9007199254740993,"year":2026,
 				"total":1234567.0,"tags":["<a>",1e400],"nothing":null}`}
-			a.Evaluate(t.Context())
+			a.EvaluateAlerts(t.Context())
 			w.deliverer(func(_ http.ResponseWriter, r *http.Request) {
 				body, err := io.ReadAll(r.Body)
 				if err != nil {
@@ -145,12 +145,12 @@ func TestAlertWithTooManyRowsIsLoggedOnce(t *testing.T) {
 	testenv.RacesLittle(t)
 	w := newWorld(t, rivalAlert)
 	var rows []string
-	a := &Alerts{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(context.Context, string) ([]string, error) {
+	a := &Questions{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), Ask: func(context.Context, string) ([]string, error) {
 		return rows, nil
 	}}
-	a.Evaluate(t.Context())
+	a.EvaluateAlerts(t.Context())
 	rows = found(upTo(MaxRows * (mostWaiting + 50))...)
-	a.Evaluate(t.Context())
+	a.EvaluateAlerts(t.Context())
 	if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `msg="notifications dropped" target=hook events=50 `) {
 		t.Errorf("log, want one line about 50 events:\n%.1000s", log)
 	}

@@ -19,6 +19,6 @@
 //
 // # Alerts
 //
-// An alert is SQL whose new rows are events ([Alerts]). Rows are identified by the columns of the
+// An alert is SQL whose new rows are events ([Questions]). Rows are identified by the columns of the
 // alert's key. The rows of the first result are recorded and not sent.
 package notify

@@ -7,10 +7,8 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,58 +21,29 @@ import (
 	"outlierd/sync/store"
 )
 
-// Reports runs the SQL of reports that are due, and puts the results in the outbox.
-type Reports struct {
-	Watcher *Watcher
-	Store   *store.Store
-	Log     *slog.Logger
-
-	// SQL returns the SQL of a report, which may name a view that people have changed since.
-	SQL func(*job.Report) (string, error)
-
-	// Ask runs a query and returns the first column of its result, as text.
-	Ask func(ctx context.Context, sql string) ([]string, error)
-
-	failed map[string]string // last logged failure, by the report's name
-}
-
-// Prepare puts the reports that are due in the outbox, each once for each due time. If several due times
+// PrepareReports puts the reports that are due in the outbox, each once for each due time. If several due times
 // have passed, for example while no process was running, the last one counts. The due time is recorded in
 // the transaction that writes the outbox.
-func (r *Reports) Prepare(ctx context.Context) {
-	for i := range r.Watcher.config.Reports {
-		report := &r.Watcher.config.Reports[i]
-		err := r.prepareReport(ctx, report)
-		switch {
-		case err == nil:
-			delete(r.failed, report.Name)
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			r.Log.Warn("report not prepared", "report", report.Name,
-				"err", "its SQL takes longer than a command waits for notifications; `outlierd up` gives it 30 s")
+func (q *Questions) PrepareReports(ctx context.Context) {
+	for i := range q.Watcher.config.Reports {
+		report := &q.Watcher.config.Reports[i]
+		if !q.logFailure(ctx, Report, report.Name, q.prepareReport(ctx, report)) {
 			return
-		case ctx.Err() != nil:
-			return // the next process prepares it
-		case r.failed[report.Name] != err.Error():
-			if r.failed == nil {
-				r.failed = map[string]string{}
-			}
-			r.failed[report.Name] = err.Error()
-			r.Log.Error("report not prepared", "report", report.Name, "err", err)
 		}
 	}
 }
 
-func (r *Reports) prepareReport(ctx context.Context, report *job.Report) error {
-	due, err := r.dueTime(report)
+func (q *Questions) prepareReport(ctx context.Context, report *job.Report) error {
+	due, err := q.dueTime(report)
 	if err != nil || due.IsZero() {
 		return err
 	}
-	e, failed := MakeReport(ctx, report, due, r.SQL, r.Ask)
+	e, failed := MakeReport(ctx, report, due, q.SQL, q.Ask)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err = r.Store.Update(func(tx *store.Tx) error {
-		if err := r.Watcher.outbox.putEvents(tx, report.To, e); err != nil {
+	err = q.Store.Update(func(tx *store.Tx) error {
+		if err := q.Watcher.outbox.putEvents(tx, report.To, e); err != nil {
 			return err
 		}
 		return setState(tx, reportSubject(report), strconv.FormatInt(store.Micros(due), 10))
@@ -83,9 +52,9 @@ func (r *Reports) prepareReport(ctx context.Context, report *job.Report) error {
 	case err != nil:
 		return err
 	case failed != nil:
-		r.Log.Warn("report failed", "report", report.Name, "due", due, "err", failed)
+		q.Log.Warn("report failed", "report", report.Name, "due", due, "err", failed)
 	default:
-		r.Log.Info("report prepared", "report", report.Name, "due", due, "rows", e.Counts["rows"])
+		q.Log.Info("report prepared", "report", report.Name, "due", due, "rows", e.Counts["rows"])
 	}
 	return nil
 }
@@ -96,8 +65,8 @@ func reportSubject(report *job.Report) string { return "report/" + report.Name }
 // dueTime returns the due time for which a report is to be made now, or the zero time. A report is due for the
 // first time after it was first seen. A recorded time in the future was recorded while the clock was ahead,
 // and counts as now.
-func (r *Reports) dueTime(report *job.Report) (due time.Time, err error) {
-	err = r.Store.View(func(tx *store.Tx) error {
+func (q *Questions) dueTime(report *job.Report) (due time.Time, err error) {
+	err = q.Store.View(func(tx *store.Tx) error {
 		var last string
 		if last, _, err = lastState(tx, reportSubject(report)); err != nil || last == "" {
 			return err
@@ -108,14 +77,14 @@ func (r *Reports) dueTime(report *job.Report) (due time.Time, err error) {
 	})
 	now := time.Now()
 	if err == nil && (due.IsZero() || due.After(now)) {
-		return time.Time{}, r.Store.Update(func(tx *store.Tx) error {
+		return time.Time{}, q.Store.Update(func(tx *store.Tx) error {
 			return setState(tx, reportSubject(report), strconv.FormatInt(store.Micros(now), 10))
 		})
 	}
 	if err != nil {
 		return time.Time{}, err
 	}
-	return report.Last(due, now, r.Watcher.config.Timezone), nil
+	return report.Last(due, now, q.Watcher.config.Timezone), nil
 }
 
 // MakeReport runs the SQL of a report and returns its event. If the SQL fails, the event says so, and failed is

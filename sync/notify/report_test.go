@@ -36,8 +36,8 @@ func askFor(rows ...string) func(context.Context, string) ([]string, error) {
 	}
 }
 
-func (w *world) reports(ask func(context.Context, string) ([]string, error)) *Reports {
-	return &Reports{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), SQL: written, Ask: ask}
+func (w *world) reports(ask func(context.Context, string) ([]string, error)) *Questions {
+	return &Questions{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), SQL: written, Ask: ask}
 }
 
 // TestEachDueTimeHasOneReport plays weeks of a process that is stopped and killed at random, while
@@ -83,7 +83,7 @@ func TestEachDueTimeHasOneReport(t *testing.T) {
 			var looking sync.WaitGroup
 			looking.Go(func() {
 				for ; ctx.Err() == nil; sleepUntilDone(ctx, 15*time.Second) {
-					reports.Prepare(ctx)
+					reports.PrepareReports(ctx)
 				}
 			})
 			time.Sleep(long)
@@ -148,7 +148,7 @@ func (w *world) dues(from, until time.Time) func(yield func(time.Time) bool) {
 func TestMissedReportsAreSentAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, weeklyReport)
-		prepare := func() { w.reports(askFor(found(1)...)).Prepare(t.Context()) }
+		prepare := func() { w.reports(askFor(found(1)...)).PrepareReports(t.Context()) }
 		prepare() // the first look makes nothing due
 		time.Sleep(30 * 24 * time.Hour)
 		prepare()
@@ -188,9 +188,9 @@ func TestReportSaysWhatItFound(t *testing.T) {
 			{broken, 0, "The week failed", "no such table: outlier\n`outlierd report preview weekly` runs its SQL again."},
 		} {
 			r := w.reports(c.ask)
-			r.Prepare(t.Context())
+			r.PrepareReports(t.Context())
 			time.Sleep(7 * 24 * time.Hour)
-			r.Prepare(t.Context())
+			r.PrepareReports(t.Context())
 			events := w.events("hook")
 			e := events[len(events)-1]
 			if e.Kind != Report || e.Title != c.title || e.Text != c.text || len(e.Rows) != c.rows || e.Report != "weekly" {

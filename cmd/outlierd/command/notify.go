@@ -113,8 +113,7 @@ type notifier struct {
 	config    *job.Config     // the engine's may be replaced while this one looks
 	watcher   *notify.Watcher // likewise
 	deliverer notify.Deliverer
-	alerts    notify.Alerts
-	reports   notify.Reports
+	questions notify.Questions
 	asked     os.FileInfo // the published file that alerts were read from last
 	logged    string      // why a look failed, as the log has it
 	soon      chan struct{}
@@ -141,8 +140,7 @@ func (o *options) notifier(p *program) (*notifier, error) {
 			Store: e.Store.DB, Ledger: e.Store.Ledger,
 			Targets: e.Config.Targets, Sender: sender, Log: e.Log,
 		},
-		alerts:  notify.Alerts{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, Ask: ask},
-		reports: notify.Reports{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, SQL: tables.reportSQL, Ask: ask},
+		questions: notify.Questions{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, SQL: tables.reportSQL, Ask: ask},
 	}, nil
 }
 
@@ -183,7 +181,7 @@ func (n *notifier) lookSoon() {
 func (n *notifier) look(ctx context.Context) {
 	n.lookAround()
 	n.ask(ctx)
-	n.reports.Prepare(ctx)
+	n.questions.PrepareReports(ctx)
 }
 
 // lookAround adds the conditions of the whole file to the outbox.
@@ -207,7 +205,7 @@ func (n *notifier) ask(ctx context.Context) {
 	if err != nil || n.asked != nil && os.SameFile(file, n.asked) && file.ModTime().Equal(n.asked.ModTime()) {
 		return // nothing is published yet, or nothing new
 	}
-	n.alerts.Evaluate(ctx)
+	n.questions.EvaluateAlerts(ctx)
 	n.asked = file
 }
 
@@ -226,7 +224,7 @@ func (n *notifier) finish(ctx context.Context) {
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		n.ask(ctx)
-		n.reports.Prepare(ctx)
+		n.questions.PrepareReports(ctx)
 	})
 	n.deliverer.Flush(ctx)
 	asking.Wait()
