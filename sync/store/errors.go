@@ -212,7 +212,7 @@ func (s *Store) explainError(err error) error {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		err = s.stopFor(&CorruptError{Path: s.Path(), Detail: err.Error()})
 		if s.holds { // so that the next start checks everything
-			err = errors.Join(err, s.signLock(mustCheck))
+			err = errors.Join(err, signFile(s.lock, mustCheck))
 		}
 		return err
 	case sqlite3.SQLITE_IOERR:

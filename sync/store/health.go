@@ -23,10 +23,10 @@ func (s *Store) Doubt() (why string) {
 func (s *Store) Unclean() bool { return s.unclean }
 
 // Doubted makes the next process check the whole file, until [Store.Sound] is called.
-func (s *Store) Doubted() error { return s.signLock(mustCheck) }
+func (s *Store) Doubted() error { return signFile(s.lock, mustCheck) }
 
 // Sound records that the file was found sound during the machine's present boot.
-func (s *Store) Sound() error { return s.signLock(s.options.BootID()) }
+func (s *Store) Sound() error { return signFile(s.lock, s.options.BootID()) }
 
 // Corrupt returns an error that says that the file cannot be trusted, and why.
 func (s *Store) Corrupt(detail string) error { return &CorruptError{Path: s.Path(), Detail: detail} }

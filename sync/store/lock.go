@@ -14,11 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func lockPath(dir string) string { return filepath.Join(dir, "lock") }
+
 // lockFolder locks the folder for this process and records who holds it. The kernel releases the lock
 // when the process ends, however it ends. It returns the [bootLine] of the process that held the
 // folder before, or "".
 func lockFolder(dir string, take func(*os.File) error) (file *os.File, before string, err error) {
-	file, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	file, err = os.OpenFile(lockPath(dir), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, "", fmt.Errorf("lock the state folder as user %d: %w", os.Getuid(), err)
 	}
@@ -41,51 +43,6 @@ func lockFolder(dir string, take func(*os.File) error) (file *os.File, before st
 		return nil, "", errors.Join(fmt.Errorf("lock the state folder %s: %w", dir, err), file.Close())
 	}
 	return file, before, nil
-}
-
-// keepLock creates and locks the lock file again if it was deleted: a second process could use the
-// state otherwise. If there is another one, a second process has created it, and the state must not be
-// used any more: a [*MovedError].
-func (s *Store) keepLock() error {
-	s.locking.Lock()
-	defer s.locking.Unlock()
-	if !s.holds {
-		return nil
-	}
-	path := filepath.Join(s.dir, "lock")
-	found, err := os.Stat(path)
-	if err == nil {
-		own, err := s.lock.Stat()
-		if err == nil && !os.SameFile(own, found) {
-			err = &MovedError{Path: path}
-		}
-		return err
-	}
-	if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("find the lock of the state folder: %w", err)
-	}
-	boot, err := lastBoot(s.lock)
-	if err != nil {
-		return err
-	}
-	file, _, err := lockFolder(s.dir, s.options.TakeLock)
-	if _, held := errors.AsType[*HeldError](err); held {
-		return &MovedError{Path: path}
-	}
-	if err != nil {
-		return errors.Join(&MovedError{Path: path}, err)
-	}
-	s.options.Log.Warn("lock file was deleted; created again", "file", path)
-	old := s.lock
-	s.lock = file
-	return errors.Join(signFile(file, boot), old.Close())
-}
-
-// signLock writes the boot into the lock file of this process; see [signFile].
-func (s *Store) signLock(boot string) error {
-	s.locking.Lock()
-	defer s.locking.Unlock()
-	return signFile(s.lock, boot)
 }
 
 // lockTries and lockTryPause say how often to try a lock that is held, and how long to wait in
@@ -139,7 +96,7 @@ func isLockless(err error) bool {
 // heldBy returns the process that holds the folder, nil if none does. It holds the lock itself for
 // a moment, shared with other readers.
 func heldBy(dir string) (held *HeldError, err error) {
-	file, err := os.Open(filepath.Join(dir, "lock"))
+	file, err := os.Open(lockPath(dir))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -159,11 +116,14 @@ func heldBy(dir string) (held *HeldError, err error) {
 func signFile(file *os.File, boot string) error {
 	command := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
 	command = strings.ReplaceAll(command, "\n", " ")
-	text := fmt.Sprintf("%d\n%s\n%s\n%s\n", os.Getpid(), command, time.Now().UTC().Format(time.RFC3339), boot)
+	return writeLines(file, strconv.Itoa(os.Getpid()), command, time.Now().UTC().Format(time.RFC3339), boot, "")
+}
+
+func writeLines(file *os.File, lines ...string) error {
 	if err := file.Truncate(0); err != nil {
 		return err
 	}
-	_, err := file.WriteAt([]byte(text), 0)
+	_, err := file.WriteAt([]byte(strings.Join(lines, "\n")), 0)
 	return err
 }
 
@@ -175,11 +135,7 @@ func unsignFile(file *os.File) error {
 		return err
 	}
 	lines[1] = ""
-	if err := file.Truncate(0); err != nil {
-		return err
-	}
-	_, err = file.WriteAt([]byte(strings.Join(lines, "\n")), 0)
-	return err
+	return writeLines(file, lines...)
 }
 
 // bootLine is the index of the fourth line of the lock file: the id of the machine's boot during
@@ -226,7 +182,7 @@ func findHolder(file *os.File) (held *HeldError) {
 	return held
 }
 
-// readSignature reads what sign wrote, if it has written anything.
+// readSignature reads what [signFile] wrote, if it has written anything.
 func readSignature(file *os.File) *HeldError {
 	lines, err := lockLines(file)
 	if err != nil || len(lines) < 3 {

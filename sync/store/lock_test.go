@@ -35,67 +35,40 @@ func TestFileSystemWithoutLocksIsRefused(t *testing.T) {
 	}
 }
 
-// TestLockFileIsDeleted while the state is in use: it is created again, and no second process can use
-// the state. If one has begun before that, the first process must not go on, not even when the second
-// has ended.
-func TestLockFileIsDeleted(t *testing.T) {
+// TestDeletedLockEndsPurchases: a second process can use the state then, and the first must not go on, not even when
+// the second has ended.
+func TestDeletedLockEndsPurchases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	open := func() (*store.Store, error) {
-		s, err := store.Open(t.Context(), dir, store.Options{BootID: func() string { return "boot" }})
-		if err == nil {
-			t.Cleanup(func() { _ = s.Close() })
+	open := func() *store.Store {
+		s, err := store.Open(t.Context(), dir, store.Options{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return s, err
+		t.Cleanup(func() { _ = s.Close() })
+		return s
 	}
-	first, err := open()
-	if err == nil {
-		err = first.Sound()
-	}
-	if err != nil {
+	first := open()
+	if err := first.Room(); err != nil {
 		t.Fatal(err)
 	}
 	lock := filepath.Join(dir, "lock")
-	before, err := os.ReadFile(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := os.Remove(lock); err != nil {
-			t.Fatal(err)
-		}
-		if err := first.InPlace(); err != nil {
-			t.Errorf("after the deletion: %v", err)
-		}
-		if held, err := open(); held != nil || err == nil {
-			t.Fatalf("a second process has opened the state (%v)", err)
-		}
-		pidOf := func(text []byte) string { return strings.SplitN(string(text), "\n", 2)[0] }
-		after, err := os.ReadFile(lock)
-		if err != nil || pidOf(after) != pidOf(before) || !strings.HasSuffix(string(after), "\nboot\n") {
-			t.Errorf("the lock file says %q, %v; before %q", after, err, before)
-		}
-	}
-
 	if err := os.Remove(lock); err != nil {
 		t.Fatal(err)
 	}
-	second, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		moved, is := errors.AsType[*store.MovedError](first.InPlace())
-		if !is || moved.Path != lock {
-			t.Errorf("beside a second process: %v", moved)
-		}
-		if err := second.InPlace(); err != nil {
-			t.Errorf("the second process: %v", err)
-		}
-		if err := second.Close(); err != nil {
-			t.Fatal(err)
+	wantMoved := func(when string) {
+		t.Helper()
+		if moved, is := errors.AsType[*store.MovedError](first.Room()); !is || moved.Path != lock {
+			t.Errorf("%s: %v, want that %s was moved", when, first.Room(), lock)
 		}
 	}
+	wantMoved("after the deletion")
+	second := open()
+	wantMoved("beside a second process")
+	if err := errors.Join(second.Room(), second.Close()); err != nil {
+		t.Errorf("the second process: %v", err)
+	}
+	wantMoved("after a second process")
 }
 
 // TestHolderIsNamedThoughItHasJustTakenTheLock, and has not yet written who it is.

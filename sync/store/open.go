@@ -205,14 +205,13 @@ func (s *Store) openConnection(driver url.Values) (*conn, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.locking.Lock()
-	defer s.locking.Unlock()
 	if s.from != nil && s.broken.CompareAndSwap(nil, &ErrClosed) {
 		return s.from.putReader(s.conn)
 	}
-	if s.lock == nil {
+	if s.lock == nil || s.closed {
 		return nil
 	}
+	s.closed = true
 	s.broken.CompareAndSwap(nil, &ErrClosed)
 	var errs []error
 	s.reading.Lock()
@@ -227,7 +226,5 @@ func (s *Store) Close() error {
 	if s.holds {
 		errs = append(errs, unsignFile(s.lock))
 	}
-	errs = append(errs, unlockFile(s.lock))
-	s.lock, s.holds = nil, false
-	return errors.Join(errs...)
+	return errors.Join(append(errs, unlockFile(s.lock))...)
 }

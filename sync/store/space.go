@@ -34,24 +34,33 @@ func (s *Store) Room() error {
 }
 
 // InPlace returns a [*MovedError] if the state is no longer where the next process looks for it, or if
-// another process may use it. A file that was moved or deleted stays open, so work with it would
-// continue unnoticed.
+// another process may use it, because the lock file was deleted or replaced. A file that was moved or deleted
+// stays open, so work with it would continue unnoticed.
 func (s *Store) InPlace() error {
-	if err := s.findPlace(); err != nil || s.file == nil {
+	if err := s.findPlace(); err != nil || !s.holds {
 		return err
 	}
-	return s.keepLock()
+	lock, err := s.lock.Stat()
+	if err != nil {
+		return err
+	}
+	return findFile(lockPath(s.dir), lock)
 }
 
-// findPlace returns an error if the file is not in its place.
+// findPlace returns an error if the SQLite file is not in its place.
 func (s *Store) findPlace() error {
 	if s.file == nil {
 		return nil
 	}
-	found, err := os.Stat(s.Path())
+	return findFile(s.Path(), s.file)
+}
+
+// findFile returns a [*MovedError] if a file that this process has open is not at its path.
+func findFile(path string, own os.FileInfo) error {
+	found, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(found, s.file):
-		return &MovedError{Path: s.Path()}
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(found, own):
+		return &MovedError{Path: path}
 	case err != nil:
 		return fmt.Errorf("find the state: %w", err)
 	}

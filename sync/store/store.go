@@ -17,8 +17,8 @@ import (
 type Store struct {
 	dir     string
 	options Options
-	locking sync.Mutex // guards lock and holds once the store is open
 	lock    *os.File
+	closed  bool
 	holds   bool // lock is the lock file, and this process holds the folder
 	idle    bool // no process held the folder when it was opened to read
 	holder  *HeldError

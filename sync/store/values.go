@@ -25,16 +25,27 @@ func Instant(us int64) time.Time {
 }
 
 // Time returns t as a column; see [Micros].
-func Time(t *time.Time) Column { return timeColumn{t} }
+func Time(t *time.Time) Column {
+	return integer{func() any { return Micros(*t) }, func(us int64) { *t = Instant(us) }}
+}
 
 // Duration returns d as a column, in microseconds.
-func Duration(d *time.Duration) Column { return durationColumn{d} }
+func Duration(d *time.Duration) Column {
+	return integer{func() any { return d.Microseconds() }, func(us int64) { *d = time.Duration(us) * time.Microsecond }}
+}
+
+// Optional returns an id as a column that is NULL for 0.
+func Optional(id *int64) Column {
+	return integer{func() any {
+		if *id == 0 {
+			return nil
+		}
+		return *id
+	}, func(n int64) { *id = n }}
+}
 
 // JSON returns a variable as a column with its JSON.
 func JSON(v any) Column { return jsonColumn{v} }
-
-// Optional returns an id as a column that is NULL for 0.
-func Optional(id *int64) Column { return optionalColumn{id} }
 
 // Column is a variable that SQLite has in another form. It can be read and written.
 type Column interface {
@@ -42,25 +53,22 @@ type Column interface {
 	driver.Valuer
 }
 
-type timeColumn struct{ t *time.Time }
-
-func (c timeColumn) Scan(v any) error {
-	us, err := integerOf(v)
-	*c.t = Instant(us)
-	return err
+// integer is a variable of which SQLite has an integer. NULL is read as 0.
+type integer struct {
+	get func() any
+	set func(int64)
 }
 
-func (c timeColumn) Value() (driver.Value, error) { return Micros(*c.t), nil }
-
-type durationColumn struct{ d *time.Duration }
-
-func (c durationColumn) Scan(v any) error {
-	us, err := integerOf(v)
-	*c.d = time.Duration(us) * time.Microsecond
-	return err
+func (c integer) Scan(v any) error {
+	n, ok := v.(int64)
+	if !ok && v != nil {
+		return fmt.Errorf("%T is not an integer", v)
+	}
+	c.set(n)
+	return nil
 }
 
-func (c durationColumn) Value() (driver.Value, error) { return c.d.Microseconds(), nil }
+func (c integer) Value() (driver.Value, error) { return c.get(), nil }
 
 type jsonColumn struct{ v any }
 
@@ -77,29 +85,6 @@ func (c jsonColumn) Scan(v any) error {
 func (c jsonColumn) Value() (driver.Value, error) {
 	text, err := json.Marshal(c.v)
 	return string(text), err
-}
-
-type optionalColumn struct{ id *int64 }
-
-func (c optionalColumn) Scan(v any) (err error) {
-	*c.id, err = integerOf(v)
-	return err
-}
-
-func (c optionalColumn) Value() (driver.Value, error) {
-	if *c.id == 0 {
-		return nil, nil
-	}
-	return *c.id, nil
-}
-
-// integerOf returns an integer of SQLite; 0 for NULL.
-func integerOf(v any) (int64, error) {
-	n, ok := v.(int64)
-	if !ok && v != nil {
-		return 0, fmt.Errorf("%T is not an integer", v)
-	}
-	return n, nil
 }
 
 // Known returns nil for a negative number, which means "unknown".
