@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/outlier/simulator"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
@@ -118,5 +120,37 @@ jobs:
 		if want := 2 * outlier.Credits(job.Runs); f.Cycle.Wanted != want {
 			t.Errorf("%d runs want %d credits, want %d", job.Runs, f.Cycle.Wanted, want)
 		}
+	})
+}
+
+// TestScanThatEndsInALongWaitIsRead: the first turn after the wait closes the scan, before anything records that
+// the run has resumed.
+func TestScanThatEndsInALongWaitIsRead(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400}
+jobs:
+  niche: {every: 6h, scan: {query: [espresso machine repair], poll: 1m..10m, deadline: 6h, read: {pages: 2}}}
+  tea: {every: 6h, search: {query: [tea]}, enrich: {details: {top: 3}}}
+`
+	bare(t, file, func(w *workshop) {
+		w.renew(course(simulator.Phase{Status: "Running", Lasts: 10 * time.Minute}, simulator.Phase{Status: "Completed"}))
+		w.wire = blocking(w.service.Transport(), "/video/")
+		w.keeping(func(e *Engine, stop func()) {
+			time.Sleep(6*time.Hour + 2*time.Minute)
+			if row := w.last(e, "niche"); row.Status != runs.PausedQuota {
+				t.Fatalf("status %s, want a run that waits for the rate limit", row.Status)
+			}
+			wait := func(context.Context) error { time.Sleep(20 * time.Minute); return nil } // as a machine that sleeps
+			if err := e.Between(w.ctx, wait); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			if row := w.last(e, "niche"); row.Status != runs.OK || row.Pages != 2 {
+				t.Errorf("status %s (%s) and %d pages, want the scan to be read", row.Status, row.Error, row.Pages)
+			}
+		})
 	})
 }

@@ -107,7 +107,7 @@ func TestStepsAreAddedToARunThatIsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = add(runs.Step{Run: "run-1"})
-	statetest.WantText(t, err, "run-1", "is ok")
+	statetest.WantText(t, err, "run-1", "has ended")
 }
 
 func TestDueTimeIsPerformedOnce(t *testing.T) {

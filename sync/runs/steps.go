@@ -108,19 +108,18 @@ func (q paramsOf) Scan(v any) error {
 
 func (q paramsOf) Value() (driver.Value, error) { return q.Encode(), nil }
 
-// AddStep appends a step to a running run and returns its id. It assigns the next ordinal.
+// AddStep appends a step to an unfinished run and returns its id. It assigns the next ordinal. The status does not
+// matter: it also says what a run in progress waits for.
 func AddStep(tx *store.Tx, s Step) (id int64, err error) {
-	var status Status
-	err = tx.Row(`SELECT status, (SELECT coalesce(max(ordinal) + 1, 0) FROM steps WHERE run = runs.run)
-		FROM runs WHERE run = ?`, s.Run).
-		Scan(&status, &s.Ordinal)
-	if errors.Is(err, sql.ErrNoRows) {
+	var unfinished bool
+	err = tx.Row(`SELECT `+mayGoOn+`, (SELECT coalesce(max(ordinal) + 1, 0) FROM steps WHERE run = runs.run)
+		FROM runs WHERE run = ?`, s.Run).Scan(&unfinished, &s.Ordinal)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
 		err = errors.New("the run was never started")
-	}
-	if err == nil && status != Running {
-		err = fmt.Errorf("the run is %s", status)
-	}
-	if err == nil {
+	case err == nil && !unfinished:
+		err = errors.New("the run has ended")
+	case err == nil:
 		id, err = addStep(tx, s)
 	}
 	if err != nil {
