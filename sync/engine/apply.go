@@ -1,20 +1,58 @@
 package engine
 
 import (
+	"errors"
 	"slices"
+	"time"
 
 	"outlierd/outlier"
+	"outlierd/schema"
+	"outlierd/sync/facts"
+	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
-// # Answers of an earlier process
+// # Answers
 //
 // An answer is applied in the transaction that settles it: it turns into rows, and what happens next follows from
-// the rows. An answer that an earlier process received and could not settle is applied by the same functions,
-// before this process does anything else.
+// the rows. What it is applied to is read then, so an answer that an earlier process received and could not settle
+// is applied in the same way, before this process does anything else.
+
+// A subject is what a call is about: a page of a search, the start of a scan or its state, or an entity.
+type subject struct {
+	op     outlier.Operation
+	entity string
+	step   int64 // 0 for an entity
+	page   int
+	intent int64 // of the scan to start
+}
+
+// A result is what the caller of a call needs to know beside the rows.
+type result struct {
+	answer  *outlier.Answer // nil if nothing was reserved
+	missing bool            // the service does not have the entity
+	wrong   error           // why the answer says nothing about its subject; it stays in the journal
+	before  *runs.Scan      // the recorded scan that the answer to a start names
+}
+
+// apply turns an answer into rows.
+func (w *worker) apply(tx *store.Tx, of subject, kept ledger.Kept) (got result, err error) {
+	switch {
+	case of.step == 0:
+		return w.applyToEntity(tx, of, kept)
+	case of.op == outlier.OpStartScan:
+		got.before, err = w.applyStart(tx, of, kept)
+	case of.op == outlier.OpScan:
+		got.wrong, err = w.applyPoll(tx, of, kept)
+	default:
+		err = w.applyPage(tx, of, kept)
+	}
+	return got, err
+}
 
 // applyRecovered applies the answers that an earlier process left. One that nothing waits for, or that cannot be
 // applied, stays in the journal.
@@ -24,15 +62,13 @@ func (w *worker) applyRecovered() error {
 		return err
 	}
 	for _, answer := range left {
-		apply, err := w.applying(&answer)
-		if err != nil {
-			return err
-		}
-		err = w.engine.Store.DB.Update(func(tx *store.Tx) error {
-			if err := ledger.DropRecovered(tx, answer.ID); err != nil || apply == nil {
+		of := subject{op: answer.Op, entity: answer.Entity, step: answer.Step, page: answer.Page}
+		err := w.engine.Store.DB.Update(func(tx *store.Tx) error {
+			if err := ledger.DropRecovered(tx, answer.ID); err != nil {
 				return err
 			}
-			return apply(tx, answer.Kept)
+			_, err := w.apply(tx, of, answer.Kept)
+			return err
 		})
 		if err != nil && !store.IsLocked(err) {
 			w.engine.log().Error("answer of an earlier process not usable", "op", answer.Op, "entity", answer.Entity,
@@ -46,45 +82,214 @@ func (w *worker) applyRecovered() error {
 	return nil
 }
 
-// applying returns what an answer of an earlier process is applied with; nil if nothing waits for it. A scan is
-// polled again.
-func (w *worker) applying(answer *ledger.Recovered) (func(*store.Tx, ledger.Kept) error, error) {
-	switch {
-	case answer.Op == outlier.OpScan:
-		return nil, nil
-	case answer.Step == 0:
-		return w.applyingToTask(answer)
+// searchOf returns a step and its run; nil if the run will not continue.
+func (w *worker) searchOf(id int64) (*run, *runs.Step, error) {
+	step, err := w.engine.Store.Runs.Step(id)
+	if err != nil || step == nil {
+		return nil, nil, err
 	}
-	unfinished, err := w.engine.Store.Runs.Unfinished(answer.Job)
-	if err != nil {
-		return nil, err
+	row, err := w.engine.Store.Runs.ContinuingRun(step.Run)
+	if err != nil || row == nil || row.Plan == nil {
+		return nil, nil, err
 	}
-	steps, err := w.engine.Store.Runs.Steps(answer.Run)
-	if err != nil {
-		return nil, err
-	}
-	of := slices.IndexFunc(unfinished, func(r runs.Run) bool { return r.ID == answer.Run })
-	at := slices.IndexFunc(steps, func(s runs.Step) bool { return s.ID == answer.Step })
-	if of < 0 || at < 0 || steps[at].Stop != "" || steps[at].Next != answer.Page || unfinished[of].Plan == nil {
-		return nil, nil // without a plan the run cannot continue either
-	}
-	r, step := &run{engine: w.engine, worker: w, row: unfinished[of], plan: *unfinished[of].Plan, steps: steps}, steps[at]
-	place, err := w.engine.place(steps, &step)
-	if step.Began.IsZero() {
-		step.Began = answer.SentAt
-	}
-	return func(tx *store.Tx, kept ledger.Kept) error { return r.storePage(tx, &step, kept, place) }, err
+	return &run{engine: w.engine, worker: w, row: *row, plan: *row.Plan}, step, nil
 }
 
-// applyingToTask is applying for the answer to a data call.
-func (w *worker) applyingToTask(answer *ledger.Recovered) (func(*store.Tx, ledger.Kept) error, error) {
-	tasks, err := w.engine.Store.Queue.PendingFor(answer.Entity)
-	at := slices.IndexFunc(tasks, func(t queue.Waiting) bool { return t.Op == answer.Op })
-	if err != nil || at < 0 {
+// applyPage records a page. An attempt without an answer leaves the step unchanged, and so does a page that does not
+// belong to the search.
+func (w *worker) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
+	r, step, err := w.searchOf(of.step)
+	if err != nil || r == nil || step.Stop != "" || step.Next != of.page {
+		return err
+	}
+	if step.Began.IsZero() {
+		step.Began = w.engine.serviceTimeAt(kept.Answer.SentAt)
+	}
+	if kept.Answer.Err != nil {
+		if step.Stop = stopFor(judge(kept.Answer.Err).kind); step.Stop == "" {
+			return nil
+		}
+		return runs.SaveStep(tx, *step)
+	}
+	steps, err := w.engine.Store.Runs.Steps(step.Run)
+	if err != nil {
+		return err
+	}
+	at, err := w.engine.place(steps, step)
+	if err != nil {
+		return err
+	}
+	body, err := kept.Body()
+	var page outlier.Page
+	if err == nil {
+		page, err = r.read(step, body)
+	}
+	if err != nil {
+		step.Stop = runs.StopUnreadable
+		return runs.SaveStep(tx, *step)
+	}
+	if err := ledger.Paging(tx, kept, page.From, page.Size, page.Total); err != nil {
+		return err
+	}
+	belongs, err := r.recordPage(tx, step, at, page)
+	if err == nil && !belongs {
+		err = errors.Join(journal.SetAside(tx, kept.Response), runs.SaveStep(tx, *step))
+	}
+	return err
+}
+
+// serviceTimeAt returns the service's time at a local one.
+func (e *Engine) serviceTimeAt(local time.Time) time.Time {
+	return e.Store.Ledger.ServiceTime().Add(-time.Since(local))
+}
+
+// applyStart records what the answer to the start of a scan says. If that names a scan of another intent, it
+// returns it; see [runs.RecordStart].
+func (w *worker) applyStart(tx *store.Tx, of subject, kept ledger.Kept) (before *runs.Scan, err error) {
+	scan, before, err := runs.RecordStart(tx, of.intent, kept.Answer, kept.Outcome)
+	if err != nil || scan.ScanID == "" {
+		return before, err
+	}
+	r, _, err := w.searchOf(of.step)
+	if err != nil || r == nil {
+		return before, err
+	}
+	r.planPoll(scan)
+	return before, runs.SaveScan(tx, *scan)
+}
+
+// applyPoll updates a scan from an answer about it. If that cannot be read, or is about another scan, wrong says so,
+// and the next poll may say more.
+func (w *worker) applyPoll(tx *store.Tx, of subject, kept ledger.Kept) (wrong, err error) {
+	r, step, err := w.searchOf(of.step)
+	if err != nil || r == nil || kept.Answer.Err != nil {
 		return nil, err
 	}
-	return func(tx *store.Tx, kept ledger.Kept) error {
-		_, _, err := w.settle(tx, &tasks[at].Task, kept)
-		return err
-	}, nil
+	scan, err := w.engine.Store.Runs.ScanOf(step.ID)
+	if err != nil || scan == nil || scan.State != runs.ScanRunning {
+		return nil, err
+	}
+	body, wrong := kept.Body()
+	if wrong != nil {
+		return wrong, nil
+	}
+	seen, wrong := readScan(body, scan.ScanID)
+	if wrong != nil {
+		return wrong, nil
+	}
+	r.countPoll(scan)
+	scan.Saw(seen, kept.Answer.ReceivedAt)
+	r.planPoll(scan)
+	return nil, runs.SaveScan(tx, *scan)
+}
+
+// applyToEntity records what an answer says about an entity. If it says nothing about it, the task stays in the
+// queue. A refused request is not retried soon, because it would be refused again.
+func (w *worker) applyToEntity(tx *store.Tx, of subject, kept ledger.Kept) (got result, err error) {
+	answer, refused := kept.Answer, false
+	switch kind := judge(answer.Err).kind; {
+	case answer.Err == nil:
+		got.missing, got.wrong = w.readEntity(of, kept)
+	case kind == outlier.NotFound:
+		got.missing = true
+	case kind == outlier.Invalid:
+		refused = true
+	default:
+		return got, nil
+	}
+	if got.wrong != nil {
+		return got, nil
+	}
+	queued, err := w.engine.Store.Queue.PendingFor(of.entity)
+	if err != nil {
+		return got, err
+	}
+	task := queue.Task{Op: of.op, Entity: of.entity}
+	if i := slices.IndexFunc(queued, func(t queue.Waiting) bool { return t.Op == of.op }); i >= 0 {
+		task = queued[i].Task
+	}
+	retry := time.Time{}
+	switch {
+	case refused:
+		retry = answer.ReceivedAt.Add(refusedFor)
+	case got.missing:
+		retry = answer.ReceivedAt.Add(missingFor)
+	}
+	return got, queue.Done(tx, task, kept.Response, got.missing || refused, retry)
+}
+
+// readEntity reports whether a complete answer says that the service does not have the entity. wrong is set if the
+// answer says nothing about it: then the sinks would store no row of it.
+func (w *worker) readEntity(of subject, kept ledger.Kept) (missing bool, wrong error) {
+	body, err := kept.Body()
+	if err == nil && outlier.Empty(of.op, of.entity, body) {
+		return true, nil
+	}
+	if err == nil {
+		_, err = w.decoder.Check(schema.Source{Op: of.op, Entity: of.entity}, body)
+	}
+	if err != nil {
+		return false, &outlier.Error{Kind: outlier.Malformed, Op: of.op, Entity: of.entity,
+			Status: kept.Answer.Status, Message: "not usable", Cause: err}
+	}
+	return false, nil
+}
+
+// recordPage records the page's hits and advances the step, if the page belongs to its search. A search that ends by
+// itself moves the job's watermark, whatever happens to the rest of its run, unless the run has overrides.
+func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (belongs bool, err error) {
+	if belongs, err = r.learnPaging(tx, step, at, page); err != nil || !belongs {
+		return false, err
+	}
+	hits := r.hits(step, page)
+	known, err := runs.Sighted(tx, step, hits)
+	if err != nil {
+		return true, err
+	}
+	seen, err := runs.AddHits(tx, r.row.ID, step.ID, step.Next, step.Seen, hits)
+	if err != nil {
+		return true, err
+	}
+	seen.Distinct = distinct(hits) - known // less those that this search, or the one it continues, has seen
+	step.Stop = r.stopAfter(step, at, page, seen, distinct(hits))
+	if step.Stop != runs.StopMissing { // else the rest begins with this page
+		step.Next++
+	}
+	step.Pages++
+	step.Hits += len(page.Hits)
+	step.Unread += unread(page)
+	step.NewHits += seen.New
+	step.Seen += seen.Distinct + forgotten(page)
+	step.Total = max(step.Total, page.Total)
+	switch step.Stop {
+	case runs.StopPages, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
+		step.Left = pagesLeft(&r.plan, step)
+	}
+	if r.plan.Teaches() {
+		if err := r.moveCursors(tx, step); err != nil {
+			return true, err
+		}
+	}
+	return true, runs.SaveStep(tx, *step)
+}
+
+// moveCursors records what a search has covered, and that its seeds were bought.
+func (r *run) moveCursors(tx *store.Tx, step *runs.Step) error {
+	complete := runs.Covered(step.Stop) && step.Unread == 0
+	if complete {
+		if err := runs.Cover(tx, r.row.ID, step.ID); err != nil {
+			return err
+		}
+	}
+	mark := runs.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
+	if step.Watermark != "" && complete {
+		if err := runs.MoveWatermark(tx, mark); err != nil {
+			return err
+		}
+	}
+	bought := step.Stop != runs.StopUnreadable && step.Stop != runs.StopMissing
+	if mark.Key = facts.BoughtKey(step.Watermark); len(step.Seeds) == 0 || !bought {
+		return nil
+	}
+	return runs.MoveWatermark(tx, mark)
 }

@@ -206,11 +206,7 @@ func (w *worker) supersede(o *Order) error {
 // close completes the record of a run that will not be resumed.
 func (e *Engine) close(old *runs.Run) error {
 	if old.Status.Open() {
-		steps, err := e.Store.Runs.Steps(old.ID)
-		if err != nil {
-			return err
-		}
-		if err := e.tally(old, steps); err != nil {
+		if _, err := e.tally(old); err != nil {
 			return err
 		}
 	}

@@ -68,13 +68,13 @@ func (w *worker) prepareCall(ctx context.Context, r *outlier.Request, p ledger.P
 
 // ensureTime makes sure that the time is agreed on, and asks the service for it if necessary.
 func (w *worker) ensureTime(ctx context.Context) error {
-	return w.agreeOnTime(ctx, func(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
+	return w.agreeOnTime(ctx, func(ctx context.Context, r *outlier.Request, p ledger.Purchase) (result, error) {
 		return w.fetch(ctx, r, p, &w.asks)
 	})
 }
 
 // A call makes one or more attempts at a request.
-type call func(context.Context, *outlier.Request, ledger.Purchase) (*outlier.Answer, error)
+type call func(context.Context, *outlier.Request, ledger.Purchase) (result, error)
 
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
 	for ; w.timesAsked < timeAttempts && !w.engine.Store.Ledger.ClockAgreed(); w.timesAsked++ {
@@ -100,8 +100,8 @@ func askTime(ctx context.Context, ask call) error {
 	if err != nil {
 		return err
 	}
-	answer, err := ask(ctx, request, ledger.Purchase{TimeOnly: true}) // a purchase waits for it
-	if answer != nil && answer.Own {
+	got, err := ask(ctx, request, ledger.Purchase{TimeOnly: true}) // a purchase waits for it
+	if got.answer != nil && got.answer.Own {
 		return nil // such as that there is no such video
 	}
 	return err

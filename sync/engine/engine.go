@@ -138,6 +138,9 @@ type progressView struct{ latest atomic.Pointer[Progress] }
 // progress returns the progress of a run.
 func (e *Engine) progress(s *progressView) (p Progress, err error) {
 	p = *s.latest.Load()
+	if p.Searches, err = e.Store.Runs.Steps(p.Run); err != nil {
+		return p, err
+	}
 	if p.Spend, err = e.Store.Ledger.Spent(p.Run); err != nil {
 		return p, err
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/schema"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -34,8 +33,9 @@ const failuresInARow = 5
 // queueEnrichment ranks the run's hits that enrich.where admits, and queues the calls about the best
 // ones. Fresh ones among them are not replaced by the next best. Afterwards the run's searches have
 // ended and its follow-ups are recorded. queueEnrichment is idempotent: calls that are queued or fresh
-// are not queued again, and the ranking of a run does not change once its searches have ended.
-func (r *run) queueEnrichment(ctx context.Context) error {
+// are not queued again, and the ranking of a run does not change once its searches have ended. pages is set if the
+// run has searches.
+func (r *run) queueEnrichment(ctx context.Context, pages bool) error {
 	best := make([][]runs.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {
 		var err error
@@ -72,7 +72,7 @@ func (r *run) queueEnrichment(ctx context.Context) error {
 	}
 	r.searched = true
 	done, err := r.done()
-	if !done && len(r.steps) > 0 { // else the end of the run publishes
+	if !done && pages { // else the end of the run publishes
 		r.worker.loader.PagesIn = true
 	}
 	r.updated()
@@ -166,20 +166,12 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	for _, r := range waiters {
 		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
 	}
-	missing, wrong := false, error(nil)
-	_, err = w.fetch(ctx, request, ledger.Purchase{
-		Run: task.Run, Job: task.Job,
-		Commit: func(tx *store.Tx, kept ledger.Kept) error {
-			var err error
-			missing, wrong, err = w.settle(tx, task, kept)
-			return err
-		},
-	}, &task.Tries)
+	got, err := w.fetch(ctx, request, ledger.Purchase{Run: task.Run, Job: task.Job}, &task.Tries)
 	if err == nil {
-		err = wrong
+		err = got.wrong
 	}
 	switch v := judge(err); {
-	case missing && !isA[*outlier.UnkeptError](err):
+	case got.missing:
 	case v.kind == outlier.Invalid: // removed from the queue
 		return err
 	case err != nil && ctx.Err() == nil && !v.waits() && v.scope < ofRun:
@@ -188,7 +180,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 		return err
 	}
 	for _, r := range waiters {
-		r.answered(task.Op, missing)
+		r.answered(task.Op, got.missing)
 	}
 	return nil
 }
@@ -201,46 +193,6 @@ func (r *run) answered(op outlier.Operation, missing bool) {
 	r.progress.Done++
 	r.progress.Tasks[op]++
 	r.updated()
-}
-
-// settle records what an answer says about the task's entity. If it says nothing about it, wrong says
-// why: the answer stays in the journal and the task in the queue. A refused request is not retried soon,
-// because it would be refused again.
-func (w *worker) settle(tx *store.Tx, task *queue.Task, kept ledger.Kept) (missing bool, wrong, err error) {
-	answer, retry := kept.Answer, time.Time{}
-	switch kind := judge(answer.Err).kind; {
-	case answer.Err == nil:
-		if missing, wrong = w.judge(task, kept); wrong != nil {
-			return false, wrong, nil
-		}
-	case kind == outlier.NotFound:
-		missing = true
-	case kind == outlier.Invalid:
-		return false, nil, queue.Done(tx, *task, kept.Response, true, answer.ReceivedAt.Add(refusedFor))
-	default:
-		return false, nil, nil
-	}
-	if missing {
-		retry = answer.ReceivedAt.Add(missingFor)
-	}
-	return missing, nil, queue.Done(tx, *task, kept.Response, missing, retry)
-}
-
-// judge reports whether a complete answer says that the service does not have the entity. wrong is set
-// if the answer says nothing about it: then the sinks would store no row of it.
-func (w *worker) judge(task *queue.Task, kept ledger.Kept) (missing bool, wrong error) {
-	body, err := kept.Body()
-	if err == nil && outlier.Empty(task.Op, task.Entity, body) {
-		return true, nil
-	}
-	if err == nil {
-		_, err = w.decoder.Check(schema.Source{Op: task.Op, Entity: task.Entity}, body)
-	}
-	if err != nil {
-		return false, &outlier.Error{Kind: outlier.Malformed, Op: task.Op, Entity: task.Entity,
-			Status: kept.Answer.Status, Message: "not usable", Cause: err}
-	}
-	return false, nil
 }
 
 // postpone keeps a failed call in the queue for a later retry.

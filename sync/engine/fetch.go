@@ -30,23 +30,23 @@ const (
 // again: an attempt without an answer stays in the ledger as unknown, because nothing proves that it was
 // not charged.
 func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase, t *outlier.Tries) (
-	*outlier.Answer, error) {
+	got result, err error) {
 	for {
 		if err := waitFor(t); err != nil {
-			return nil, err
+			return result{}, err
 		}
 		p.Attempt = t.Failures + t.Refusals + 1
-		answer, err := w.attempt(ctx, r, p)
+		got, err = w.attempt(ctx, r, p)
 		v := judge(err)
 		if !v.retryAt.IsZero() {
-			return nil, err
+			return result{}, err
 		}
 		delete(w.delays, keyOf(r, p))
 		if failed := w.engine.recordLimit(); failed != nil {
-			return answer, errors.Join(err, failed)
+			return got, errors.Join(err, failed)
 		}
 		if err != nil && ctx.Err() != nil {
-			return answer, err // the next process goes on from here
+			return got, err // the next process goes on from here
 		}
 		before := *t
 		again := w.repeats(t, v)
@@ -60,11 +60,11 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		}
 		if *t != before {
 			if failed := w.saveTries(r, p, *t); failed != nil {
-				return answer, errors.Join(err, failed)
+				return got, errors.Join(err, failed)
 			}
 		}
 		if !again {
-			return answer, err
+			return got, err
 		}
 		w.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
 			"attempt", p.Attempt, "err", err)
@@ -151,15 +151,27 @@ func (w *worker) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
 	return nil
 }
 
-// attempt makes one attempt, unless the service's answer is already known; see [worker.refused].
-func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purchase) (*outlier.Answer, error) {
+// attempt makes one attempt, unless the service's answer is already known; see [worker.refused]. The answer is applied
+// in the transaction that settles it.
+func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purchase) (got result, err error) {
 	if err := w.refused(r); err != nil {
-		return nil, err
+		return got, err
 	}
 	if err := w.slotFor(r, &p); err != nil {
-		return nil, err
+		return got, err
+	}
+	if !p.TimeOnly {
+		of := subject{op: r.Op(), entity: r.Entity(), step: p.Step, page: p.Page, intent: p.Intent}
+		p.Commit = func(tx *store.Tx, kept ledger.Kept) (err error) {
+			got, err = w.apply(tx, of, kept)
+			return err
+		}
 	}
 	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Ledger.Meter(p))
+	if isA[*outlier.UnkeptError](err) {
+		got = result{}
+	}
+	got.answer = answer
 	if answer != nil && !answer.SentAt.IsZero() {
 		run := cmp.Or(w.chargedTo, p.Run)
 		if _, inProgress := w.requests[run]; inProgress {
@@ -169,23 +181,23 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 	kind := judge(err).kind
 	if kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
 		if failed := w.noteBlock(r, err); failed != nil {
-			return answer, errors.Join(err, failed)
+			return got, errors.Join(err, failed)
 		}
 	}
 	if isUnlikeService(answer, err) {
 		heard, failed := w.engine.Store.EverAnswered()
 		if failed != nil {
-			return answer, errors.Join(err, failed)
+			return got, errors.Join(err, failed)
 		}
 		if !heard {
-			return answer, &NotServiceError{URL: w.engine.Client.URL, Err: err}
+			return got, &NotServiceError{URL: w.engine.Client.URL, Err: err}
 		}
 	}
 	if kind == outlier.NoCredits {
 		err = fmt.Errorf("%w; paid calls are blocked until the next cycle, until the one attempt a day succeeds, "+
 			"or until 'outlierd budget resume'", err)
 	}
-	return answer, err
+	return got, err
 }
 
 // slotFor returns a [waitError] if the rate limit does not let a call leave now, else it sets p.Waited to

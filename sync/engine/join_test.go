@@ -147,9 +147,15 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, err := s.begin(w.ctx, &Order{Spec: w.config.Job("second"), Trigger: Manual})
-			if err != nil || r.steps[0].Joined != 1 || r.plan.Cap != 6 {
-				t.Errorf("the run begins with %+v under a cap of %d (%v), want the scan joined and 6",
-					r.steps, r.plan.Cap, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps, err := e.Store.Runs.Steps(r.row.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if steps[0].Joined != 1 || r.plan.Cap != 6 {
+				t.Errorf("the run begins with %+v under a cap of %d, want the scan joined and 6", steps, r.plan.Cap)
 			}
 		})
 	})

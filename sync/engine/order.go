@@ -535,10 +535,9 @@ func (w *worker) detach(ctx context.Context, r *run, err error) {
 		err = &QueuedError{err}
 	}
 	row := r.row
-	if failed := w.engine.tally(&row, r.steps); failed != nil {
-		err = errors.Join(err, failed)
-	}
-	row.Status, row.Error = r.status(ctx, err, true), err.Error()
+	steps, failed := w.engine.tally(&row)
+	err = errors.Join(err, failed)
+	row.Status, row.Error = r.status(ctx, err, true, steps), err.Error()
 	w.engine.requests.settle(func(o *OrderedRun) bool { return o.run == nil && o.behind == r }, nil, err)
 	if row.Status == runs.Partial {
 		err = nil

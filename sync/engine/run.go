@@ -23,11 +23,10 @@ type run struct {
 	engine *Engine
 	worker *worker // makes its calls
 
-	row   runs.Run
-	plan  plan.Stored
-	steps []runs.Step
-	own   job.JobBudget
-	caps  func(time.Time) []ledger.Cap
+	row  runs.Run
+	plan plan.Stored
+	own  job.JobBudget
+	caps func(time.Time) []ledger.Cap
 
 	byHand bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
 
@@ -38,8 +37,6 @@ type run struct {
 	searchErr     error                 // errors of single searches, which did not end the run
 	missingBefore int64                 // entities that were found missing before this process resumed the run
 	deadline      time.Time             // when the run ends at the latest; zero for no limit
-	polls         map[int64]time.Time   // when to poll its scans again, by step
-	wake          time.Time             // the earliest time in polls
 	fresh         map[time.Duration]int // data calls skipped because the data is fresh, by maximum age
 	progress      Progress
 
@@ -64,8 +61,8 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 		return nil, err
 	}
 	r := &run{
-		engine: w.engine, worker: w, row: *row, plan: stored, steps: steps, missingBefore: row.Missing,
-		stuck: map[int64]bool{}, polls: map[int64]time.Time{}, view: &progressView{},
+		engine: w.engine, worker: w, row: *row, plan: stored, missingBefore: row.Missing,
+		stuck: map[int64]bool{}, view: &progressView{},
 		byHand: o.Trigger == Manual,
 	}
 	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
@@ -168,10 +165,8 @@ func (r *run) await(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, at := range []time.Time{r.worker.nextSlot, r.wake} {
-		if until.IsZero() || !at.IsZero() && at.Before(until) {
-			until = at
-		}
+	if at := r.worker.nextSlot; until.IsZero() || !at.IsZero() && at.Before(until) {
+		until = at
 	}
 	if at := r.worker.loader.PublishAt(); r.worker.loader.PagesIn && at.Before(until) {
 		until = at
@@ -228,7 +223,8 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 // wait for the rate limit, stays unfinished, to be resumed.
 func (r *run) record(ctx context.Context, cause error) error {
 	row := &r.row
-	if err := r.engine.tally(row, r.steps); err != nil {
+	steps, err := r.engine.tally(row)
+	if err != nil {
 		return err
 	}
 	row.Requests = max(row.Requests, r.worker.requests[row.ID])
@@ -239,8 +235,8 @@ func (r *run) record(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	row.Status, row.Error = r.status(ctx, cause, !retry.IsZero()), ""
-	if all := errors.Join(cause, r.unreadable(), r.unknown(), r.worker.loader.Problems()); all != nil {
+	row.Status, row.Error = r.status(ctx, cause, !retry.IsZero(), steps), ""
+	if all := errors.Join(cause, unreadable(steps), r.unknown(), r.worker.loader.Problems()); all != nil {
 		row.Error = all.Error()
 	}
 	row.Ended = time.Now()
@@ -250,18 +246,23 @@ func (r *run) record(ctx context.Context, cause error) error {
 		row.Ordered = false // else the next start resumes it
 	}
 	if !row.Status.Open() {
-		if err := r.closeSteps(); err != nil {
+		if err := r.closeSteps(steps); err != nil {
 			return err
 		}
 	}
 	return r.engine.Store.Finish(*row)
 }
 
-// tally sets the totals of a run: requests and credits from the ledger, pages and hits from its steps.
-func (e *Engine) tally(row *runs.Run, steps []runs.Step) error {
+// tally sets the totals of a run, requests and credits from the ledger, pages and hits from its steps, and returns
+// the steps.
+func (e *Engine) tally(row *runs.Run) ([]runs.Step, error) {
+	steps, err := e.Store.Runs.Steps(row.ID)
+	if err != nil {
+		return nil, err
+	}
 	spend, err := e.Store.Ledger.Spent(row.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	row.Requests, row.Credits, row.Refunded = spend.Requests, spend.Charged+spend.Unknown, spend.Refunded
 	row.Waited = spend.Waited
@@ -271,18 +272,18 @@ func (e *Engine) tally(row *runs.Run, steps []runs.Step) error {
 		row.Hits += int64(s.Hits)
 		row.NewHits += int64(s.NewHits)
 	}
-	return nil
+	return steps, nil
 }
 
 // closeSteps records how many pages the open steps have left, and releases the credits held for
 // reading scans, unless a scan is left that a later attempt can read.
-func (r *run) closeSteps() error {
-	unread := slices.ContainsFunc(r.steps, func(s runs.Step) bool {
+func (r *run) closeSteps(steps []runs.Step) error {
+	unread := slices.ContainsFunc(steps, func(s runs.Step) bool {
 		return s.Stop == "" && (s.Query.Op() == outlier.OpStartScan || s.Scan != "")
 	})
 	return r.engine.Store.DB.Update(func(tx *store.Tx) error {
-		for i := range r.steps {
-			step := &r.steps[i]
+		for i := range steps {
+			step := &steps[i]
 			if step.Stop == "" {
 				step.Left = pagesLeft(&r.plan, step)
 				if err := runs.SaveStep(tx, *step); err != nil {
@@ -301,7 +302,7 @@ func (r *run) closeSteps() error {
 
 // status returns the status of the run, given what ended it. backedOff is set if failed calls of its
 // job wait for a retry.
-func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Status {
+func (r *run) status(ctx context.Context, cause error, backedOff bool, steps []runs.Step) runs.Status {
 	switch v := judge(cause); {
 	case cause != nil && ctx.Err() != nil:
 		return runs.Interrupted
@@ -313,11 +314,11 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Stat
 		return runs.Failed
 	case r.progress.Failures > 0 || backedOff: // failed calls of this run or an earlier one wait for a retry
 		return runs.Partial
-	case r.unreadable() != nil || len(r.plan.Unknown) > 0:
+	case unreadable(steps) != nil || len(r.plan.Unknown) > 0:
 		return runs.Partial
 	case r.worker.loader.Problems() != nil: // readers of that sink do not see the rows yet
 		return runs.Partial
-	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !r.uncounted():
+	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !uncounted(steps):
 		return runs.OKEmpty
 	}
 	return runs.OK
@@ -325,11 +326,11 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool) runs.Stat
 
 // unreadable returns an error that says which hits of the run's pages were missing or could not be
 // stored; nil if all were stored.
-func (r *run) unreadable() error {
+func unreadable(steps []runs.Step) error {
 	unread, hits := 0, 0
 	var all []error
-	for i := range r.steps {
-		s := &r.steps[i]
+	for i := range steps {
+		s := &steps[i]
 		unread, hits = unread+s.Unread, hits+s.Hits
 		if s.Stop == runs.StopMissing {
 			all = append(all, fmt.Errorf("%s: page %d is empty although the service reports %d hits", s.Title(),
@@ -351,10 +352,10 @@ func (r *run) unknown() error {
 	return &job.UnknownChannelsError{Channels: r.plan.Unknown}
 }
 
-// uncounted reports whether the run received answers that have no hits to count, or had no time or no
+// uncounted reports whether a run received answers that have no hits to count, or had no time or no
 // credits to search: neither means that it found nothing.
-func (r *run) uncounted() bool {
-	return slices.ContainsFunc(r.steps, func(s runs.Step) bool {
+func uncounted(steps []runs.Step) bool {
+	return slices.ContainsFunc(steps, func(s runs.Step) bool {
 		return s.Stop == runs.StopTime || s.Stop == plan.StopShare ||
 			s.Query.Op() == outlier.OpTrendingFormats && s.Pages > 0
 	})
@@ -389,7 +390,6 @@ func (r *run) updated() { r.doing("") }
 
 func (r *run) snapshot() Progress {
 	p := r.progress
-	p.Searches = append([]runs.Step(nil), r.steps...)
 	p.Tasks, p.Fresh = maps.Clone(r.progress.Tasks), maps.Clone(r.fresh)
 	return p
 }

@@ -65,8 +65,8 @@ func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error
 		}
 		return true, r.startScan(ctx, step)
 	case scan.State == runs.ScanRunning:
-		if r.polls[step.ID] = r.pollDue(scan); time.Now().Before(r.polls[step.ID]) {
-			return false, nil
+		if due := r.pollDue(scan); time.Now().Before(due) {
+			return false, &pollError{due}
 		}
 		return true, r.poll(ctx, step, scan)
 	case scan.State == runs.ScanUnknown:
@@ -85,14 +85,11 @@ func (r *run) pollDue(scan *runs.Scan) time.Time {
 	return next
 }
 
-// nextPoll returns when the first scan is due for polling; zero if none is running.
-func (r *run) nextPoll() (at time.Time) {
-	for _, next := range r.polls {
-		if at.IsZero() || next.Before(at) {
-			at = next
-		}
-	}
-	return at
+// A pollError says when a scan is polled again. Other searches of its run may go on.
+type pollError struct{ due time.Time }
+
+func (e *pollError) Error() string {
+	return "the scan is polled at " + e.due.UTC().Format(time.DateTime)
 }
 
 // # Joining
@@ -126,7 +123,6 @@ func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err e
 	if err != nil {
 		return false, err
 	}
-	step.Joined = live.Intent
 	r.engine.log().Info("scan joined", "job", r.row.Job, "run", r.row.ID, "scan", live.ScanID,
 		"started_by", live.Job, "started_at", live.Intended.In(r.engine.Config.Timezone), "credits", 0)
 	return true, nil
@@ -136,9 +132,13 @@ func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err e
 // have no room for a start of its own. Errors are ignored here, because the step tries again in its
 // turn and reports them.
 func (r *run) joinLive(ctx context.Context) {
-	for i := range r.steps {
-		if r.plan.Joins[r.steps[i].Ordinal] != "" {
-			_, _ = r.joinScan(ctx, &r.steps[i])
+	if len(r.plan.Joins) == 0 {
+		return
+	}
+	steps, _ := r.engine.Store.Runs.Steps(r.row.ID)
+	for i := range steps {
+		if r.plan.Joins[steps[i].Ordinal] != "" {
+			_, _ = r.joinScan(ctx, &steps[i])
 		}
 	}
 }
@@ -171,31 +171,26 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 		return err
 	}
 	r.doing("start a scan")
-	var before *runs.Scan // the recorded scan that the answer names, if any
 	purchase.Intent = scan.Intent
-	purchase.Commit = func(tx *store.Tx, kept ledger.Kept) (err error) {
-		before, err = r.recordStart(tx, scan, kept)
-		return err
-	}
-	answer, err := r.worker.attempt(ctx, request, purchase)
+	got, err := r.worker.attempt(ctx, request, purchase)
 	r.updated()
-	if answer == nil { // nothing was reserved
+	if got.answer == nil { // nothing was reserved
 		scan.State = runs.ScanRefused
 		return errors.Join(err, r.saveScan(scan))
 	}
-	if failed := r.engine.recordLimit(); failed != nil {
+	scan, failed := r.engine.Store.Runs.ScanOfIntent(scan.Intent)
+	if failed = errors.Join(failed, r.engine.recordLimit()); failed != nil {
 		return errors.Join(err, failed)
 	}
 	switch {
-	case before == nil || isA[*outlier.UnkeptError](err):
+	case got.before == nil:
 		return r.retryScan(ctx, step, scan, err)
 	case scan.State == runs.ScanNotCreated:
-		step.Joined = before.Intent
-		r.engine.log().Warn("scan joined: the service started no other",
-			"job", r.row.Job, "run", r.row.ID, "scan", before.ScanID, "started_by", before.Job, "credits", scan.Price)
+		r.engine.log().Warn("scan joined: the service started no other", "job", r.row.Job, "run", r.row.ID,
+			"scan", got.before.ScanID, "started_by", got.before.Job, "credits", scan.Price)
 		return nil
 	}
-	return errors.Join(err, &UnsettledScanError{Scan: *scan, Other: before})
+	return errors.Join(err, &UnsettledScanError{Scan: *scan, Other: got.before})
 }
 
 // recordIntent makes the intent to start a scan durable.
@@ -214,16 +209,6 @@ func (r *run) recordIntent(step *runs.Step, request *outlier.Request) (*runs.Sca
 	return scan, err
 }
 
-// recordStart records the result of the attempt in the transaction of its answer; see [runs.RecordStart].
-func (r *run) recordStart(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (before *runs.Scan, err error) {
-	before, err = runs.RecordStart(tx, scan, kept.Answer, kept.Outcome)
-	if err == nil && scan.ScanID != "" {
-		r.planPoll(scan)
-		err = runs.SaveScan(tx, *scan)
-	}
-	return before, err
-}
-
 // planPoll sets when to poll a scan next. The deadline counts from the first answer about it.
 func (r *run) planPoll(scan *runs.Scan) {
 	if scan.Deadline.IsZero() {
@@ -237,13 +222,12 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	v := judge(err)
 	switch {
 	case isA[*outlier.UnkeptError](err): // at most the journal has what the answer said
-		kept, failed := r.engine.Store.Runs.ScanOf(step.ID)
-		if failed == nil && kept.State == runs.ScanIntended {
+		if scan.State == runs.ScanIntended {
 			return err // it was refunded, so the next run starts the scan
 		}
-		return errors.Join(err, failed, &UnsettledScanError{Scan: *scan})
+		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case scan.ScanID != "":
-		r.polls[step.ID], step.Tries = scan.NextPoll, outlier.Tries{}
+		step.Tries = outlier.Tries{}
 		return r.saveTries(step)
 	case err == nil:
 		return &UnsettledScanError{Scan: *scan}
@@ -274,25 +258,21 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 		return err
 	}
 	r.doing("scan " + scan.ScanID)
-	scan.Polls++
-	latest := r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
-	if scan.Deadline.IsZero() || scan.Deadline.After(latest) { // adopted scan, or the clock was ahead
-		scan.Deadline = latest
-	}
-	var unread error // why the answer says nothing about the scan
-	_, err = r.worker.fetch(ctx, request, ledger.Purchase{
+	got, err := r.worker.fetch(ctx, request, ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
-		Commit: func(tx *store.Tx, kept ledger.Kept) (err error) {
-			unread, err = r.recordPoll(tx, scan, kept)
-			return err
-		},
 	}, &step.Tries)
 	r.updated()
 	if err != nil && (ctx.Err() != nil || !judge(err).outage()) {
 		return err
 	}
-	if err = cmp.Or(err, unread); err != nil {
+	scan, failed := r.engine.Store.Runs.ScanOfIntent(scan.Intent)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	if err = cmp.Or(err, got.wrong); err != nil {
 		r.engine.log().Warn("scan not polled", "job", r.row.Job, "run", r.row.ID, "scan", scan.ScanID, "err", err)
+		r.countPoll(scan)
+		scan.NextPoll = time.Now().Add(plan.PollPause(r.plan.Scan, scan.Polls))
 	}
 	if scan.State == runs.ScanRunning && r.overdue(ctx, scan) {
 		scan.State = runs.ScanExpired
@@ -300,12 +280,19 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 	if scan.State != runs.ScanRunning {
 		return r.endScan(step, scan)
 	}
-	if err != nil {
-		scan.NextPoll = time.Now().Add(plan.PollPause(r.plan.Scan, scan.Polls))
-		err = r.saveScan(scan)
+	if err == nil {
+		return nil
 	}
-	r.polls[step.ID] = scan.NextPoll
-	return err
+	return r.saveScan(scan)
+}
+
+// countPoll counts a poll of a scan, and gives it a deadline if it has none: it was adopted, or the clock was ahead.
+func (r *run) countPoll(scan *runs.Scan) {
+	scan.Polls++
+	latest := r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
+	if scan.Deadline.IsZero() || scan.Deadline.After(latest) {
+		scan.Deadline = latest
+	}
 }
 
 // overdue reports whether the deadline of a scan has passed. Because the scan is paid for, the local
@@ -337,31 +324,12 @@ func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
 	return r.closeScan(step, runs.StopScanned, scan)
 }
 
-// recordPoll updates a scan from the answer to a poll. An answer that cannot be read, or that is about
-// another scan, stays in the journal, and the next poll may say more.
-func (r *run) recordPoll(tx *store.Tx, scan *runs.Scan, kept ledger.Kept) (unread, err error) {
-	if kept.Answer.Err != nil {
-		return nil, nil
-	}
-	body, unread := kept.Body()
-	if unread != nil {
-		return unread, nil
-	}
-	seen, unread := readScan(body, scan.ScanID)
-	if unread != nil {
-		return unread, nil
-	}
-	scan.Saw(seen, kept.Answer.ReceivedAt)
-	r.planPoll(scan)
-	return nil, runs.SaveScan(tx, *scan)
-}
-
 // closeScan closes a scan's step. If the results can be read, the same transaction adds the step that
 // reads them.
 func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 	closed := *step
 	closed.Stop = stop
-	err := r.engine.Store.DB.Update(func(tx *store.Tx) error {
+	return r.engine.Store.DB.Update(func(tx *store.Tx) error {
 		if err := runs.SaveScan(tx, *scan); err != nil {
 			return err
 		}
@@ -372,12 +340,6 @@ func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 		}
 		return runs.SaveStep(tx, closed)
 	})
-	if err != nil {
-		return err
-	}
-	delete(r.polls, step.ID)
-	r.steps, err = r.engine.Store.Runs.Steps(r.row.ID)
-	return err
 }
 
 // reading returns the step that reads a scan's results.

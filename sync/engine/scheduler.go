@@ -497,7 +497,7 @@ func (s *scheduler) markPaused(err error) {
 		if r.row.Status == runs.PausedQuota {
 			continue
 		}
-		err := s.engine.tally(&r.row, r.steps)
+		_, err := s.engine.tally(&r.row)
 		if err == nil {
 			r.row.Status, r.row.Error = runs.PausedQuota, long.Error()
 			err = s.engine.Store.Finish(r.row)
@@ -576,7 +576,7 @@ func (s *scheduler) report(r *run) {
 		log.Info("run interrupted; the next start continues it")
 		return
 	}
-	ends, err := s.engine.endings(&r.row, r.plan, slices.Clone(r.steps))
+	ends, err := s.engine.Endings(&r.row)
 	if err != nil {
 		log.Error("endings of searches not read", "err", err)
 	}
@@ -682,9 +682,6 @@ func (s *scheduler) nextWake() (time.Time, error) {
 		if a.Paused == nil && a.Begins.After(time.Now()) {
 			sooner(a.Begins)
 		}
-	}
-	for _, r := range s.worker.runs {
-		sooner(r.wake)
 	}
 	sooner(s.worker.nextSlot)
 	for _, again := range s.engine.requests.retryTimes() {

@@ -23,21 +23,27 @@ import (
 // reports false if there is nothing to do but wait. Pages are taken breadth first, so that a
 // cap cuts depth rather than topics.
 func (r *run) search(ctx context.Context) (worked bool, err error) {
-	if r.timeUp() {
-		if err := r.cutShort(); err != nil {
-			return true, err
-		}
+	steps, err := r.engine.Store.Runs.Steps(r.row.ID)
+	if err == nil && r.timeUp() {
+		err = r.cutShort(steps)
 	}
-	for _, step := range r.openSteps() {
+	if err != nil {
+		return true, err
+	}
+	var poll time.Time // of the first scan that is due
+	for _, step := range r.openSteps(steps) {
 		if r.stuck[step.ID] {
 			continue
 		}
-		worked, err := r.advance(ctx, step)
+		worked, err := r.advance(ctx, steps, step)
 		switch v := judge(err); {
 		case v.waits():
 			r.worker.noteWait(v.retryAt)
-			r.wake = time.Time{}
 			return false, nil
+		case v.scope == ofStep && !v.retryAt.IsZero():
+			if poll.IsZero() || v.retryAt.Before(poll) {
+				poll = v.retryAt
+			}
 		case v.scope == ofStep && v.status == runs.PausedBudget:
 			r.noteCap(step, err)
 			return true, nil
@@ -48,23 +54,24 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 			return true, err
 		}
 	}
-	if r.wake = r.nextPoll(); !r.wake.IsZero() {
-		if !r.progress.Until.Equal(r.wake) {
-			r.progress.Until = r.wake
-			r.updated()
-		}
-		return false, nil
+	if poll.IsZero() {
+		return true, r.queueEnrichment(ctx, len(steps) > 0)
 	}
-	return true, r.queueEnrichment(ctx)
+	r.worker.noteWait(poll)
+	if !r.progress.Until.Equal(poll) {
+		r.progress.Until = poll
+		r.updated()
+	}
+	return false, nil
 }
 
 // openSteps returns the steps with something left to do: those with the fewest pages first, or for a
 // backfill those of the newest window first.
-func (r *run) openSteps() []*runs.Step {
+func (r *run) openSteps(steps []runs.Step) []*runs.Step {
 	var open []*runs.Step
-	for i := range r.steps {
-		if r.steps[i].Stop == "" {
-			open = append(open, &r.steps[i])
+	for i := range steps {
+		if steps[i].Stop == "" {
+			open = append(open, &steps[i])
 		}
 	}
 	order := func(a, b *runs.Step) int { return a.Next - b.Next }
@@ -83,7 +90,7 @@ func newestFirst(a, b *runs.Step) int {
 
 // advance performs the next action of a step. It reports false if the step has to wait, or costs as
 // much as one that has already exceeded a cap.
-func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err error) {
+func (r *run) advance(ctx context.Context, steps []runs.Step, step *runs.Step) (worked bool, err error) {
 	if step.Query.Op() == outlier.OpStartScan {
 		return r.scan(ctx, step)
 	}
@@ -95,7 +102,7 @@ func (r *run) advance(ctx context.Context, step *runs.Step) (worked bool, err er
 			return true, err
 		}
 	}
-	return true, r.takePage(ctx, step)
+	return true, r.takePage(ctx, steps, step)
 }
 
 // noteCap records that a step has reached a cap, and its price: cheaper steps may still fit, and so may
@@ -116,16 +123,15 @@ func (r *run) exceedsCap(step *runs.Step) bool {
 // the end.
 func (r *run) skip(step *runs.Step, err error) {
 	r.stuck[step.ID] = true
-	delete(r.polls, step.ID)
 	r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
 	r.fail(err)
 }
 
 // cutShort closes the open steps because the run's time is up. A step with a paid scan stays open, so
 // that the scan is still waited for and read.
-func (r *run) cutShort() error {
+func (r *run) cutShort(steps []runs.Step) error {
 	var cut []*runs.Step
-	for _, step := range r.openSteps() {
+	for _, step := range r.openSteps(steps) {
 		paid, err := r.engine.Facts().PaidScan(step)
 		if err != nil {
 			return err
@@ -149,9 +155,9 @@ func (r *run) cutShort() error {
 }
 
 // takePage buys the step's next page, or reuses it from the journal. The step advances in the
-// transaction that stores the answer, and in memory only after the commit.
-func (r *run) takePage(ctx context.Context, step *runs.Step) error {
-	at, err := r.engine.place(r.steps, step)
+// transaction that stores the answer.
+func (r *run) takePage(ctx context.Context, steps []runs.Step, step *runs.Step) error {
+	at, err := r.engine.place(steps, step)
 	if err != nil {
 		return err
 	}
@@ -162,59 +168,43 @@ func (r *run) takePage(ctx context.Context, step *runs.Step) error {
 	if reused, err := r.reuse(step, request, at); reused || err != nil {
 		return err
 	}
-	holder, err := r.engine.Facts().Holder(r.steps, step)
+	holder, err := r.engine.Facts().Holder(steps, step)
 	if err != nil {
 		return err
 	}
 	r.doing(fmt.Sprintf("page %d", step.Next+1))
-	if err := r.worker.prepareCall(ctx, request, ledger.Purchase{FromHold: holder}); err != nil {
-		return r.pageResult(step, err)
+	err = r.worker.prepareCall(ctx, request, ledger.Purchase{FromHold: holder})
+	if err == nil {
+		err = r.checkDates(step)
 	}
-	if err := r.checkDates(step); err != nil {
-		return r.pageResult(step, err)
-	}
-	next := *step
-	if next.Began.IsZero() {
-		next.Began = r.engine.Store.Ledger.ServiceTime()
-	}
-	first := next
-	_, err = r.worker.fetch(ctx, request, ledger.Purchase{
-		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
-		Page: step.Next, RankBase: step.Seen,
-		Caps: r.caps, FromHold: holder,
-		Commit: func(tx *store.Tx, kept ledger.Kept) error {
-			next = first
-			return r.storePage(tx, &next, kept, at)
-		},
-	}, &step.Tries)
-	next.Tries = step.Tries
-	if !isA[*outlier.UnkeptError](err) {
-		r.updateStep(step, next)
+	if err == nil {
+		_, err = r.worker.fetch(ctx, request, ledger.Purchase{
+			Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
+			Page: step.Next, RankBase: step.Seen, Caps: r.caps, FromHold: holder,
+		}, &step.Tries)
 	}
 	return r.pageResult(step, err)
 }
 
-// updateStep updates the step in memory after its new state was committed.
-func (r *run) updateStep(step *runs.Step, next runs.Step) {
-	if unread := next.Unread - step.Unread; unread > 0 {
-		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID,
-			"search", step.Name(), "page", step.Next+1,
-			"hits", next.Hits-step.Hits, "unreadable", unread)
-	}
-	*step = next
-	r.updated()
-}
-
 // pageResult returns what the result of a page means for the run. If the search itself has ended, the
-// run continues with the others and records the error in r.searchErr.
-func (r *run) pageResult(step *runs.Step, err error) error {
+// run continues with the others and records the error in r.searchErr. before is the step before the page.
+func (r *run) pageResult(before *runs.Step, err error) error {
+	step, failed := r.engine.Store.Runs.Step(before.ID)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	if lost := step.Unread - before.Unread; lost > 0 {
+		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID,
+			"search", step.Name(), "page", before.Next+1, "hits", step.Hits-before.Hits, "unreadable", lost)
+	}
+	r.updated()
 	if err == nil && step.Stop == runs.StopUnreadable && step.Unread == 0 {
 		err = errors.New("the answer is not a search result; it was paid for and stays in the journal")
 	}
 	if err != nil {
 		err = fmt.Errorf("page %d of %s: %w", step.Next+1, step.Title(), err)
 	}
-	if runs.Final(step.Stop) { // a problem of this search only
+	if err != nil && runs.Final(step.Stop) { // a problem of this search only
 		r.fail(err)
 		return nil
 	}
@@ -241,30 +231,25 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 		if err := r.saveStep(next); err != nil {
 			return true, err
 		}
-		r.updateStep(step, next)
 		return true, r.pageResult(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); "+
 			"with --again the page is bought once more", r.worker.clock(known.ReceivedAt), err))
 	}
 	if isMissing(step, at, page) && r.row.Trigger == string(Manual) {
 		return false, nil // a person asks for what the service did not return then
 	}
-	first := next
+	next.Reused++
 	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
-		next = first
-		keep, err := r.learnPaging(tx, &next, at, page)
-		switch {
-		case err != nil:
-			return err
-		case !keep:
-			return runs.SaveStep(tx, next)
+		belongs, err := r.recordPage(tx, &next, at, page)
+		if err == nil && !belongs {
+			next.Reused = step.Reused
+			err = runs.SaveStep(tx, next)
 		}
-		next.Reused++
-		return r.recordPage(tx, &next, at, page)
+		return err
 	})
-	if err == nil {
-		r.updateStep(step, next)
+	if err != nil {
+		return true, err
 	}
-	return true, err
+	return true, r.pageResult(step, nil)
 }
 
 // known returns the answer in the journal that can be reused for a request, or nil.
@@ -302,93 +287,6 @@ func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 		page.Hits[place] = outlier.Hit{}
 	}
 	return page, nil
-}
-
-// storePage records a page in the transaction of its answer. An attempt without an answer leaves the
-// step unchanged, and so does a page that does not belong to the search.
-func (r *run) storePage(tx *store.Tx, step *runs.Step, kept ledger.Kept, at place) error {
-	if kept.Answer.Err != nil {
-		if stop := stopFor(judge(kept.Answer.Err).kind); stop != "" {
-			step.Stop = stop
-			return runs.SaveStep(tx, *step)
-		}
-		return nil
-	}
-	body, err := kept.Body()
-	if err != nil {
-		step.Stop = runs.StopUnreadable
-		return runs.SaveStep(tx, *step)
-	}
-	page, err := r.read(step, body)
-	if err != nil {
-		step.Stop = runs.StopUnreadable
-		return runs.SaveStep(tx, *step)
-	}
-	if err := ledger.Paging(tx, kept, page.From, page.Size, page.Total); err != nil {
-		return err
-	}
-	keep, err := r.learnPaging(tx, step, at, page)
-	switch {
-	case err != nil:
-		return err
-	case keep:
-		return r.recordPage(tx, step, at, page)
-	}
-	if err := journal.SetAside(tx, kept.Response); err != nil {
-		return err
-	}
-	return runs.SaveStep(tx, *step)
-}
-
-// recordPage records the page's hits and advances the step. A search that ends by itself moves the job's
-// watermark, whatever happens to the rest of its run, unless the run has overrides.
-func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.Page) error {
-	hits := r.hits(step, page)
-	known, err := runs.Sighted(tx, step, hits)
-	if err != nil {
-		return err
-	}
-	seen, err := runs.AddHits(tx, r.row.ID, step.ID, step.Next, step.Seen, hits)
-	if err != nil {
-		return err
-	}
-	seen.Distinct = distinct(hits) - known // less those that this search, or the one it continues, has seen
-	step.Stop = r.stopAfter(step, at, page, seen, distinct(hits))
-	if step.Stop != runs.StopMissing { // else the rest begins with this page
-		step.Next++
-	}
-	step.Pages++
-	step.Hits += len(page.Hits)
-	step.Unread += unread(page)
-	step.NewHits += seen.New
-	step.Seen += seen.Distinct + forgotten(page)
-	step.Total = max(step.Total, page.Total)
-	switch step.Stop {
-	case runs.StopPages, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
-		step.Left = pagesLeft(&r.plan, step)
-	}
-	if !r.plan.Teaches() {
-		return runs.SaveStep(tx, *step)
-	}
-	complete := runs.Covered(step.Stop) && step.Unread == 0
-	if complete {
-		if err := runs.Cover(tx, r.row.ID, step.ID); err != nil {
-			return err
-		}
-	}
-	mark := runs.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
-	if step.Watermark != "" && complete {
-		if err := runs.MoveWatermark(tx, mark); err != nil {
-			return err
-		}
-	}
-	bought := step.Stop != runs.StopUnreadable && step.Stop != runs.StopMissing
-	if mark.Key = facts.BoughtKey(step.Watermark); len(step.Seeds) > 0 && bought {
-		if err := runs.MoveWatermark(tx, mark); err != nil {
-			return err
-		}
-	}
-	return runs.SaveStep(tx, *step)
 }
 
 // hits returns what ranking and enrichment need of the hits of a page. Hits of a search for channels

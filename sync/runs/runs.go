@@ -331,6 +331,15 @@ func (rs *Runs) Get(id string) (*Run, error) {
 	return &runs[0], nil
 }
 
+// ContinuingRun returns an unfinished run; nil if there is none with this id.
+func (rs *Runs) ContinuingRun(id string) (*Run, error) {
+	runs, err := rs.listRuns(`FROM runs WHERE run = ? AND `+mayGoOn, id)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	return &runs[0], nil
+}
+
 // OwnRuns returns the newest runs of the job as configured, newest first, without those that were
 // manually overridden.
 func (rs *Runs) OwnRuns(job string, limit int) ([]Run, error) {

@@ -218,39 +218,42 @@ func SaveScan(tx *store.Tx, s Scan) error {
 // RecordStart records what the answer to a start says about the scan. A truncated answer may still have the id,
 // which is enough. before is the scan that the answer names, if that was recorded for another intent: the step joins
 // it if it is the same scan; otherwise it stays unknown what was started.
-func RecordStart(tx *store.Tx, scan *Scan, answer *outlier.Answer, outcome outlier.Outcome) (before *Scan, err error) {
+func RecordStart(tx *store.Tx, intent int64, answer *outlier.Answer, outcome outlier.Outcome) (
+	scan, before *Scan, err error) {
+	if scan, err = oneScan(tx, `FROM scans WHERE id = ?`, intent); err != nil || scan == nil {
+		return nil, nil, cmp.Or(err, ErrNoIntent)
+	}
 	if outcome == outlier.Refunded {
 		scan.State = ScanRefused
-		return nil, SaveScan(tx, *scan)
+		return scan, nil, SaveScan(tx, *scan)
 	}
 	scan.State = ScanUnknown
 	body, _ := answer.JSON()
 	if seen, _ := outlier.ReadScan(body); seen.ID != "" {
 		if before, err = namedBefore(tx, *scan, seen.ID); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if before == nil {
 			scan.Saw(seen, answer.ReceivedAt)
 		}
 	}
 	if before != nil && outcome == outlier.Charged && scan.identity() == before.identity() {
-		return before, joinInstead(tx, scan, before)
+		return scan, before, joinInstead(tx, scan, before)
 	}
-	return before, SaveScan(tx, *scan)
+	return scan, before, SaveScan(tx, *scan)
 }
 
 // Started is [RecordStart] for an answer that an earlier process received and did not record. The run that waits for
 // the scan polls it at once.
 func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
-	scan, err := oneScan(tx, `FROM scans WHERE state = 'unknown' AND id = ?`, intent)
-	if err != nil || scan == nil {
-		return err
-	}
 	outcome := outlier.Charged
 	if answer.Err != nil {
 		outcome = outlier.Unknown
 	}
-	_, err = RecordStart(tx, scan, answer, outcome)
+	unknown, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM scans WHERE state = 'unknown' AND id = ?)`, intent)
+	if err == nil && unknown {
+		_, _, err = RecordStart(tx, intent, answer, outcome)
+	}
 	return err
 }
 
@@ -280,6 +283,13 @@ func (rs *Runs) ScanOf(step int64) (*Scan, error) {
 	return store.Read(rs.db, fmt.Sprintf("look for the scan of step %d", step), func(tx *store.Tx) (*Scan, error) {
 		return oneScan(tx, `FROM scans WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1),
 			(SELECT max(id) FROM scans WHERE step = ?1))`, step)
+	})
+}
+
+// ScanOfIntent returns the scan of an intent; nil if there is none.
+func (rs *Runs) ScanOfIntent(intent int64) (*Scan, error) {
+	return store.Read(rs.db, fmt.Sprintf("look for scan intent %d", intent), func(tx *store.Tx) (*Scan, error) {
+		return oneScan(tx, `FROM scans WHERE id = ?`, intent)
 	})
 }
 

@@ -149,6 +149,13 @@ func (rs *Runs) Steps(run string) ([]Step, error) {
 	})
 }
 
+// Step returns the step with an id; nil if there is none.
+func (rs *Runs) Step(id int64) (*Step, error) {
+	return store.Read(rs.db, fmt.Sprintf("read step %d", id), func(tx *store.Tx) (*Step, error) {
+		return store.First(tx, stepColumns, `FROM steps WHERE id = ?`, id)
+	})
+}
+
 // LastOf returns the newest of the steps that share a step's search: the step itself, unless a later
 // run has continued it.
 func (rs *Runs) LastOf(step *Step) (Step, error) {

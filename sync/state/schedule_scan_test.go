@@ -126,7 +126,10 @@ func (j *job) attemptScan(run *runs.Run, step *runs.Step, scan *runs.Scan, hold 
 	answer, err := j.buy(run, j.request(step), ledger.Purchase{
 		Step: step.ID, Attempt: 1, Intent: scan.Intent, Hold: hold,
 		Commit: func(tx *store.Tx, kept ledger.Kept) error {
-			_, err := runs.RecordStart(tx, scan, kept.Answer, kept.Outcome)
+			recorded, _, err := runs.RecordStart(tx, scan.Intent, kept.Answer, kept.Outcome)
+			if err == nil {
+				*scan = *recorded
+			}
 			return err
 		},
 	})
