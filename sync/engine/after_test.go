@@ -90,11 +90,10 @@ func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		agenda, err := e.Agenda(time.Now())
-		if err != nil {
+		if _, err := e.Agenda(time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		e.Serve(ctx, agenda)
+		e.Serve(ctx)
 		closeAll()
 		children := runsOf(w.serve(10*time.Minute), "child")
 		if len(children) != 1 || children[0].Status != runs.OKEmpty {

@@ -96,13 +96,12 @@ func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
 			}
 			return ""
 		}}
-		agenda, err := e.Agenda(began)
-		if err != nil {
+		if _, err := e.Agenda(began); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := contextFor(w, 63*time.Minute)
 		defer cancel()
-		e.Serve(ctx, agenda)
+		e.Serve(ctx)
 		stop()
 		w.opsAgree("up was stopped")
 	})

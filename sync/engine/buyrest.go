@@ -50,9 +50,7 @@ func (r *Rest) Nothing() bool { return r.Run == nil && len(r.steps) == 0 }
 // Began returns when page one of the oldest of its searches was requested; zero if none was.
 func (r *Rest) Began() (at time.Time) {
 	for _, step := range r.steps {
-		if at.IsZero() || !step.Began.IsZero() && step.Began.Before(at) {
-			at = step.Began
-		}
+		at = soonest(at, step.Began)
 	}
 	return at
 }

@@ -160,11 +160,10 @@ func (p *process) serve(lasts time.Duration) {
 		return answer, err
 	})
 	e, stop := p.open()
-	agenda, err := e.Agenda(time.Now())
-	if err != nil {
+	if _, err := e.Agenda(time.Now()); err != nil {
 		p.Fatal(err)
 	}
-	e.Serve(ctx, agenda)
+	e.Serve(ctx)
 	stop()
 	p.ended = time.Now()
 	image.restore()

@@ -230,13 +230,12 @@ func TestScheduleLogsEarlyStopsAndCuts(t *testing.T) {
 				defer stop()
 				var log bytes.Buffer
 				e.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: steady}))
-				agenda, err := e.Agenda(time.Now())
-				if err != nil {
+				if _, err := e.Agenda(time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := contextFor(w, time.Hour+time.Minute)
 				defer cancel()
-				e.Serve(ctx, agenda)
+				e.Serve(ctx)
 				for _, line := range test.want {
 					if !strings.Contains(log.String(), line+"\n") {
 						t.Errorf("no line\n%s\nin\n%s", line, &log)

@@ -10,8 +10,7 @@ import (
 // beats runs the schedule for a while and returns the longest time without a heartbeat.
 func (w *workshop) beats(e *Engine, d time.Duration) (longest time.Duration) {
 	w.Helper()
-	agenda, err := e.Agenda(time.Now())
-	if err != nil {
+	if _, err := e.Agenda(time.Now()); err != nil {
 		w.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, d)
@@ -22,7 +21,7 @@ func (w *workshop) beats(e *Engine, d time.Duration) (longest time.Duration) {
 			longest = max(longest, time.Since(e.Beat()))
 		}
 	})
-	e.Serve(ctx, agenda)
+	e.Serve(ctx)
 	watching.Wait()
 	return longest
 }

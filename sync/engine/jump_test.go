@@ -42,22 +42,14 @@ func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
 	})
 }
 
-// TestNothingWaitsForTimesOfAClockThatWasAhead: neither a job for a due time far in the future, nor a
-// scan for its next poll, nor paid calls for the end of a block.
+// TestNothingWaitsForTimesOfAClockThatWasAhead: neither a scan for its next poll, nor paid calls for the end of a
+// block.
 func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
-		w.use("version: 1\nservice: {url: \"sim://\"}\njobs: {daily: {every: 1d, search: {query: [tea]}}}\n")
 		w.inspect(func(e *Engine) {
 			now := time.Now()
-			s := &scheduler{engine: e, worker: &worker{engine: e}, agenda: []*DueRun{
-				{Spec: &w.config.Jobs[0], Due: now.Add(31 * day), Begins: now.Add(31 * day), Trigger: CatchUp},
-			}}
-			s.beginDue(w.ctx)
-			if a := s.agenda[0]; !a.Due.Equal(now.Add(day)) || a.Trigger != Scheduled {
-				t.Errorf("on %s the job is due at %s by %s, want a day later", now, a.Due, a.Trigger)
-			}
-			r := &run{engine: e, worker: s.worker, plan: plan.Stored{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
+			r := &run{engine: e, worker: &worker{engine: e}, plan: plan.Stored{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
 			if next := r.pollDue(&runs.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
 				t.Errorf("a scan is looked at on %s", next)
 			}
@@ -107,14 +99,13 @@ func TestSuspendedDaemonRunsEachJobOnce(t *testing.T) {
 		began := time.Now() // midnight
 		e, stop := w.open()
 		defer stop()
-		agenda, err := e.Agenda(began)
-		if err != nil {
+		if _, err := e.Agenda(began); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(w.ctx)
 		served := make(chan struct{})
 		go func() {
-			e.Serve(ctx, agenda)
+			e.Serve(ctx)
 			close(served)
 		}()
 		var from time.Time

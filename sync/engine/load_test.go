@@ -303,15 +303,14 @@ jobs:
 		w.withSinks(func(e *Engine) {
 			sink := &fakeCopy{name: "duckdb"}
 			e.Line = w.line(sink)
-			agenda, err := e.Agenda(time.Now())
-			if err != nil {
+			if _, err := e.Agenda(time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			ctx, stop := context.WithCancel(w.ctx)
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				e.Serve(ctx, agenda)
+				e.Serve(ctx)
 			}()
 			time.Sleep(10 * time.Minute)
 			_, before := sink.reads()

@@ -76,11 +76,11 @@ func (w *workshop) attend(d time.Duration, p *played) {
 		p.found = append(p.found, finding{time.Now(), sql, ids})
 		return ids, err
 	}
-	agenda, err := e.Agenda(time.Now())
+	_, err := e.Agenda(time.Now())
 	if err != nil {
 		w.Fatal(err)
 	}
-	e.Serve(ctx, agenda)
+	e.Serve(ctx)
 	if p.runs, err = e.Store.Runs.List("", 0); err != nil {
 		w.Fatal(err)
 	}

@@ -78,8 +78,7 @@ type requests struct {
 	keeping   chan struct{} // closed when a schedule first runs; see [Engine.Keeping]
 	kept      bool          // keeping is closed
 	wake      chan struct{} // has room for one signal
-	between   []*request
-	orders    []*OrderedRun // that callers wait for, oldest first
+	waiting   []*request    // oldest first
 }
 
 // open starts to accept requests.
@@ -113,40 +112,10 @@ func (e *Engine) Keeping() <-chan struct{} {
 func (q *requests) close(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, r := range q.between {
+	for _, r := range q.waiting {
 		r.answer(context.Cause(ctx))
 	}
-	q.scheduler, q.between = nil, nil
-	q.finish(func(*OrderedRun) bool { return true }, nil, context.Cause(ctx))
-}
-
-// finish gives the orders for which of returns true their result. q.mu is locked.
-func (q *requests) finish(of func(*OrderedRun) bool, row *runs.Run, err error) {
-	q.orders = slices.DeleteFunc(q.orders, func(o *OrderedRun) bool {
-		if !of(o) {
-			return false
-		}
-		o.row, o.err = row, err
-		if o.run == nil {
-			close(o.begun)
-		}
-		close(o.done)
-		return true
-	})
-}
-
-// settle is finish for a caller that does not hold q.mu.
-func (q *requests) settle(of func(*OrderedRun) bool, row *runs.Run, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.finish(of, row, err)
-}
-
-// waiting returns the orders that callers wait for, oldest first.
-func (q *requests) waiting() []*OrderedRun {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return slices.Clone(q.orders)
+	q.scheduler, q.waiting = nil, nil
 }
 
 // put calls add, which appends a request, and wakes the scheduler.
@@ -164,11 +133,12 @@ func (q *requests) put(add func()) error {
 	return nil
 }
 
-// A request is a function to call between two turns of the scheduler.
+// A request is a function to call between two turns of the scheduler, or an order of a run.
 type request struct {
 	ctx     context.Context
 	f       func(context.Context) error
-	retryAt time.Time // when to call f again if it waits for the rate limit
+	order   *OrderedRun
+	retryAt time.Time // when to try again, if it waits for the rate limit
 	err     error
 	done    chan struct{}
 }
@@ -178,13 +148,10 @@ func (r *request) answer(err error) {
 	close(r.done)
 }
 
-// Between calls f between two turns of the scheduler, when no call is in progress, and returns its
-// error. The context of f ends with ctx and with the schedule. After f returns, the scheduler rebuilds
-// its agenda. f must not wait for another request. If f makes a call that the rate limit delays, the
-// scheduler does not wait: it calls f again when the call may leave.
-func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
-	q, r := &e.requests, &request{ctx: ctx, f: f, done: make(chan struct{})}
-	if err := q.put(func() { q.between = append(q.between, r) }); err != nil {
+// send sends a request to the scheduler, and returns its error once it is answered.
+func (q *requests) send(r *request) error {
+	r.done = make(chan struct{})
+	if err := q.put(func() { q.waiting = append(q.waiting, r) }); err != nil {
 		return err
 	}
 	select {
@@ -196,6 +163,27 @@ func (e *Engine) Between(ctx context.Context, f func(context.Context) error) err
 	return r.err
 }
 
+// Between calls f between two turns of the scheduler, when no call is in progress, and returns its
+// error. The context of f ends with ctx and with the schedule. f must not wait for another request. If f makes a
+// call that the rate limit delays, the scheduler does not wait: it calls f again when the call may leave.
+func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
+	return e.requests.send(&request{ctx: ctx, f: f})
+}
+
+// Cancel stops a run between two calls, for all who wait for it, and returns when it has stopped. As
+// after a kill, a later run of the job can resume what was left.
+func (e *Engine) Cancel(ctx context.Context, id string) error {
+	return e.Between(ctx, func(ctx context.Context) error {
+		if w := e.requests.scheduler.worker; w != nil {
+			if r := w.runByID(id); r != nil {
+				r.end(ctx, &CancelledError{})
+				return nil
+			}
+		}
+		return fmt.Errorf("run %s is not in progress", id)
+	})
+}
+
 // PublishSoon has the schedule publish within seconds what people have marked. Without a schedule it does
 // nothing: the next process publishes when it starts.
 func (e *Engine) PublishSoon() {
@@ -203,42 +191,50 @@ func (e *Engine) PublishSoon() {
 	_ = e.requests.put(func() {}) // wakes it
 }
 
-// serveRequests calls the functions passed to [Engine.Between].
-func (s *scheduler) serveRequests(ctx context.Context) {
+// errBehind says that a run has to have all its pages before an ordered one may start.
+var errBehind = errors.New("another run goes first")
+
+// serveRequests answers the requests that can be answered now. failed is why no run can be started; nil if one can.
+func (s *scheduler) serveRequests(ctx context.Context, failed error) {
 	q := &s.engine.requests
 	q.mu.Lock()
-	between := slices.Clone(q.between)
+	waiting := slices.Clone(q.waiting)
 	q.mu.Unlock()
 	var served []*request
-	for _, r := range between {
+	for _, r := range waiting {
 		if ctx.Err() == nil && r.ctx.Err() == nil && time.Now().Before(r.retryAt) {
 			continue
 		}
-		both, cancel := context.WithCancelCause(r.ctx)
-		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-		if ctx.Err() != nil {
-			cancel(context.Cause(ctx))
-		}
-		err := context.Cause(both)
-		if err == nil {
-			err = r.f(both)
-		}
-		stop()
-		cancel(nil)
-		if v := judge(err); v.waits() {
+		err := s.serve(ctx, r, failed)
+		if v := judge(err); v.waits() || errors.Is(err, errBehind) {
 			r.retryAt = v.retryAt
-		} else {
-			r.answer(err)
-			served = append(served, r)
+			continue
 		}
+		r.answer(err)
+		served = append(served, r)
 	}
-	if len(served) == 0 {
-		return
+	if len(served) > 0 {
+		_ = q.put(func() {}) // another turn follows: the next order may be possible now
 	}
 	q.mu.Lock()
-	q.between = slices.DeleteFunc(q.between, func(r *request) bool { return slices.Contains(served, r) })
-	q.mu.Unlock()
-	s.refreshAgenda(time.Now())
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(r *request) bool { return slices.Contains(served, r) })
+}
+
+func (s *scheduler) serve(ctx context.Context, r *request, failed error) error {
+	if r.order != nil {
+		return s.beginOrder(ctx, r, failed)
+	}
+	both, cancel := context.WithCancelCause(r.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	if ctx.Err() != nil {
+		cancel(context.Cause(ctx))
+	}
+	if both.Err() != nil {
+		return context.Cause(both)
+	}
+	return r.f(both)
 }
 
 // serving reports whether a schedule is running.
@@ -248,30 +244,23 @@ func (q *requests) serving() bool {
 	return q.scheduler != nil
 }
 
-// retryTimes returns the times at which requests that wait for the rate limit can continue.
-func (q *requests) retryTimes() (all []time.Time) {
+// nextRetry returns when the first request that waits for the rate limit can continue; zero for none.
+func (q *requests) nextRetry() (at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, r := range q.between {
-		all = append(all, r.retryAt)
+	for _, r := range q.waiting {
+		at = soonest(at, r.retryAt)
 	}
-	for _, o := range q.orders {
-		all = append(all, o.retryAt)
-	}
-	return all
+	return at
 }
 
 // OrderedRun is a run requested by a caller.
 type OrderedRun struct {
-	ctx     context.Context // of the caller, until the run is recorded
-	order   Order
-	engine  *Engine
-	retryAt time.Time // when the run may start, if it waits for the rate limit
-	behind  *run      // that has to have all its pages before the run starts
-
-	begun  chan struct{} // closed when the run is recorded or refused
-	run    *run          // nil until it is recorded
+	order  Order
+	engine *Engine
+	run    *run // nil until it is recorded
 	joined bool
+	behind *run // that has to have all its pages before the run starts
 
 	done chan struct{} // closed when row and err are final
 	row  *runs.Run
@@ -283,18 +272,9 @@ type OrderedRun struct {
 // order joins it.
 func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
 	o.ordered = true
-	ordered := &OrderedRun{ctx: ctx, order: o, engine: e, begun: make(chan struct{}), done: make(chan struct{})}
-	if err := e.requests.put(func() { e.requests.orders = append(e.requests.orders, ordered) }); err != nil {
+	ordered := &OrderedRun{order: o, engine: e, done: make(chan struct{})}
+	if err := e.requests.send(&request{ctx: ctx, order: ordered}); err != nil {
 		return nil, err
-	}
-	select {
-	case <-ordered.begun:
-	case <-ctx.Done():
-		_ = e.requests.put(func() {}) // wakes it; without a schedule the order is already refused
-		<-ordered.begun
-	}
-	if ordered.run == nil {
-		return nil, ordered.err
 	}
 	return ordered, nil
 }
@@ -324,77 +304,67 @@ func (o *OrderedRun) Cancel() {
 	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // fails if the run has already ended
 }
 
-// beginOrders starts the ordered runs that are not recorded yet.
-func (s *scheduler) beginOrders(ctx context.Context) {
-	for _, o := range s.engine.requests.waiting() {
-		if o.run != nil || ctx.Err() != nil {
-			continue
-		}
-		if err := s.beginOrder(ctx, o); err != nil && ctx.Err() == nil { // else close refuses it with the others
-			s.engine.requests.settle(func(other *OrderedRun) bool { return other == o }, nil, err)
-		}
-	}
-}
-
 // beginOrder starts the run of an order, or joins the run in progress that the order would resume. While the
-// run cannot start, it does nothing, and must be called again. If the order is for a new run and would supersede
+// run cannot start, it must be called again. If the order is for a new run and would supersede
 // one that is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
 // job do not affect each other; see [facts.Unfinished].
-func (s *scheduler) beginOrder(ctx context.Context, o *OrderedRun) error {
-	o.behind = nil
-	if o.ctx.Err() != nil {
-		return context.Cause(o.ctx)
+func (s *scheduler) beginOrder(ctx context.Context, asked *request, failed error) error {
+	o, w := asked.order, s.worker
+	if w != nil {
+		w.callers = slices.DeleteFunc(w.callers, func(other *OrderedRun) bool { return other == o })
 	}
-	if time.Now().Before(o.retryAt) {
-		return nil
+	switch {
+	case asked.ctx.Err() != nil:
+		return context.Cause(asked.ctx)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case cmp.Or(failed, o.err) != nil: // o.err: that of the run behind which it has waited
+		return cmp.Or(failed, o.err)
 	}
-	o.retryAt = time.Time{}
-	if err := s.worker.refreshOrder(&o.order); err != nil {
-		return err
+	r, err := w.startOrder(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	if r := s.worker.joinable(&o.order); r != nil {
-		o.joined = true
-		o.attach(r)
-		s.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
-		return nil
+	if o.run = r; r != nil || errors.Is(err, errBehind) { // a run that goes first is as urgent
+		w.callers = append(w.callers, o)
 	}
-	if err := s.engine.jobGone(o.order.Spec); err != nil {
-		return err
-	}
-	if !s.worker.loader.Working() { // a person may have just repaired one
-		if err := s.worker.loader.Retry(ctx, true); err != nil {
-			return err
-		}
-	}
-	if err := s.worker.usable(ctx, &o.order); err != nil {
-		return err
-	}
-	if r := s.worker.displaced(&o.order); r != nil {
-		if !r.searched {
-			o.behind = r
-			return nil
-		}
-		if err := r.endForNext(ctx); err != nil {
-			return err
-		}
-	}
-	r, err := s.worker.begin(ctx, &o.order)
-	if v := judge(err); v.waits() {
-		o.retryAt = v.retryAt
-		return nil
-	}
-	if r == nil {
-		return err
-	}
-	o.attach(r)
-	s.engine.log().Info("run ordered", "job", r.row.Job, "run", r.row.ID)
-	return nil
+	return err
 }
 
-// attach makes the caller wait for a run, which is urgent from then on.
-func (o *OrderedRun) attach(r *run) {
-	o.run = r
-	close(o.begun)
+// startOrder starts or joins the run of an order. It returns errBehind if another run, o.behind, goes first.
+func (w *worker) startOrder(ctx context.Context, o *OrderedRun) (*run, error) {
+	if err := w.refreshOrder(&o.order); err != nil {
+		return nil, err
+	}
+	if r := w.joinable(&o.order); r != nil {
+		o.joined = true
+		w.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
+		return r, nil
+	}
+	if err := w.engine.jobGone(o.order.Spec); err != nil {
+		return nil, err
+	}
+	if !w.loader.Working() { // a person may have just repaired one
+		if err := w.loader.Retry(ctx, true); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.usable(ctx, &o.order); err != nil {
+		return nil, err
+	}
+	if o.behind = w.displaced(&o.order); o.behind != nil {
+		if !o.behind.searched {
+			return nil, errBehind
+		}
+		if err := o.behind.endForNext(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r, err := w.begin(ctx, &o.order)
+	if r != nil {
+		w.engine.log().Info("run ordered", "job", r.row.Job, "run", r.row.ID)
+	}
+	return r, err
 }
 
 // jobGone returns a [JobGoneError] if a reload has removed or renamed the job, else nil. If the job was
@@ -490,12 +460,24 @@ func (w *worker) displaced(o *Order) *run {
 // urgent returns the runs in progress that callers wait for, in the order of the requests. A run that has to have
 // its pages before another may start is as urgent as that one.
 func (w *worker) urgent() (all []*run) {
-	for _, o := range w.engine.requests.waiting() {
-		if r := cmp.Or(o.run, o.behind); r != nil && !r.ended && !slices.Contains(all, r) {
+	for _, o := range w.callers {
+		if r := cmp.Or(o.run, o.behind); !r.ended && !slices.Contains(all, r) {
 			all = append(all, r)
 		}
 	}
 	return all
+}
+
+// settle ends the wait of those who wait for a run.
+func (w *worker) settle(r *run, row *runs.Run, err error) {
+	w.callers = slices.DeleteFunc(w.callers, func(o *OrderedRun) bool {
+		if o.run != r {
+			return false
+		}
+		o.row, o.err = row, err
+		close(o.done)
+		return true
+	})
 }
 
 // isUrgent reports whether a caller waits for the run.
@@ -538,11 +520,15 @@ func (w *worker) detach(ctx context.Context, r *run, err error) {
 	steps, failed := w.engine.tally(&row)
 	err = errors.Join(err, failed)
 	row.Status, row.Error = r.status(ctx, err, true, steps), err.Error()
-	w.engine.requests.settle(func(o *OrderedRun) bool { return o.run == nil && o.behind == r }, nil, err)
+	for _, o := range w.callers {
+		if o.behind == r {
+			o.err = err
+		}
+	}
 	if row.Status == runs.Partial {
 		err = nil
 	}
-	w.engine.requests.settle(func(o *OrderedRun) bool { return o.run == r }, &row, err)
+	w.settle(r, &row, err)
 }
 
 // detachAll ends the wait for all urgent runs.

@@ -49,15 +49,14 @@ func (w *workshop) keeping(test func(e *Engine, stop func())) {
 // serving is keeping with an engine that is open.
 func (w *workshop) serving(e *Engine, test func(stop func())) {
 	w.Helper()
-	agenda, err := e.Agenda(time.Now())
-	if err != nil {
+	if _, err := e.Agenda(time.Now()); err != nil {
 		w.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		e.Serve(ctx, agenda)
+		e.Serve(ctx)
 	}()
 	stop := func() {
 		cancel()

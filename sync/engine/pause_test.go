@@ -176,8 +176,7 @@ func TestPauseTakesEffectAtOnce(t *testing.T) {
 		midnight := time.Now()
 		e, stop := w.open()
 		defer stop()
-		agenda, err := e.Agenda(midnight)
-		if err != nil {
+		if _, err := e.Agenda(midnight); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := contextFor(w, 6*time.Hour+30*time.Minute)
@@ -194,7 +193,7 @@ func TestPauseTakesEffectAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		e.Serve(ctx, agenda)
+		e.Serve(ctx)
 		rows, err := e.Store.Runs.List("", 0)
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 //
 // The scheduler continues with an edited file as a restart would, without ending any run. Between two
 // calls, the new jobs replace the old ones: renames are carried out, queued calls that no job wants any
-// more are removed, and the agenda is rebuilt from the state, so the due times are those of a process
-// that has just started.
+// more are removed. The due times follow from the file and the state, so they are those of a process that has just
+// started.
 //
 // A run in progress reads its stored plan and never the file, so it finishes as it started. It takes
 // the new name of its job and the caps of the new file. If its job was removed from the file, the run
@@ -34,6 +34,10 @@ func (e *Engine) Reload(ctx context.Context, config *job.Config,
 func (s *scheduler) reload(ctx context.Context, config *job.Config,
 	settle func(ctx context.Context, inProgress func(name string) bool) error) error {
 	e, old := s.engine, s.engine.Config
+	before, err := e.Agenda(time.Now())
+	if err != nil {
+		return err
+	}
 	e.Config = config
 	if err := settle(ctx, s.busy); err != nil {
 		e.Config = old
@@ -44,9 +48,11 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 		e.log().Error("job changes not recorded", "err", err)
 	}
 	e.rekeyed()
-	before := s.agenda
-	s.refreshAgenda(time.Now())
-	for _, a := range s.agenda {
+	agenda, err := e.Agenda(time.Now())
+	if err != nil {
+		e.log().Error("schedule not read", "err", err)
+	}
+	for _, a := range agenda {
 		known := func(b *DueRun) bool { return b.Spec.Name == a.Spec.Name && b.Begins.Equal(a.Begins) }
 		if !slices.ContainsFunc(before, known) && a.Paused == nil {
 			e.log().Info("job scheduled", append(a.Attrs(config.Timezone), "trigger", a.Trigger)...)

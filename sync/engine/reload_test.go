@@ -62,8 +62,7 @@ func (w *workshop) reloads(d time.Duration, files map[time.Duration]string) []ru
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
-	agenda, err := e.Agenda(time.Now())
-	if err != nil {
+	if _, err := e.Agenda(time.Now()); err != nil {
 		w.Fatal(err)
 	}
 	ctx, cancel := contextFor(w, d)
@@ -76,7 +75,7 @@ func (w *workshop) reloads(d time.Duration, files map[time.Duration]string) []ru
 			}
 		}()
 	}
-	e.Serve(ctx, agenda)
+	e.Serve(ctx)
 	rows, err := e.Store.Runs.List("", 0)
 	if err != nil {
 		w.Fatal(err)
@@ -180,8 +179,7 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 	bare(t, reloadFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
-		agenda, err := e.Agenda(time.Now())
-		if err != nil {
+		if _, err := e.Agenda(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := contextFor(w, 4*time.Hour)
@@ -196,7 +194,7 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 				t.Errorf("reload: %v", err)
 			}
 		}()
-		e.Serve(ctx, agenda)
+		e.Serve(ctx)
 		if done, err := e.Store.Runs.List("coffee", 0); err != nil || len(done) != 1 || e.Config != w.config {
 			t.Errorf("%d runs, %v", len(done), err)
 		}

@@ -157,13 +157,12 @@ jobs:
 			}
 			return fresh, nil
 		}
-		agenda, err := e.Agenda(time.Now())
-		if err != nil {
+		if _, err := e.Agenda(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := contextFor(w, 6*time.Hour+time.Minute)
 		defer cancel()
-		e.Serve(ctx, agenda)
+		e.Serve(ctx)
 		if calls := old.Books().Total.Calls; calls != 1 {
 			t.Errorf("%d calls in three hours with the old key, want the one that was refused", calls)
 		}

@@ -165,11 +165,9 @@ func (r *run) await(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if at := r.worker.nextSlot; until.IsZero() || !at.IsZero() && at.Before(until) {
-		until = at
-	}
-	if at := r.worker.loader.PublishAt(); r.worker.loader.PagesIn && at.Before(until) {
-		until = at
+	until = soonest(until, r.worker.nextSlot)
+	if r.worker.loader.PagesIn {
+		until = soonest(until, r.worker.loader.PublishAt())
 	}
 	return sleep(ctx, min(time.Until(until), maxSleep))
 }
@@ -212,7 +210,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 			r.err = errors.Join(r.err, w.loader.Problems())
 		}
 		w.forget(r)
-		w.engine.requests.settle(func(o *OrderedRun) bool { return o.run == r }, &r.row, r.err)
+		w.settle(r, &r.row, r.err)
 		if w.onEnd != nil {
 			w.onEnd(r)
 		}

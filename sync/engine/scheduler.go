@@ -105,7 +105,7 @@ func (e *Engine) nextDueRun(spec *job.Spec, last, now time.Time) *DueRun {
 		return nil
 	}
 	a := &DueRun{Spec: spec, Due: coming, Begins: spec.Begins(coming, zone), Trigger: Scheduled}
-	if spec.CatchUp != job.CatchUpAll { // only the last two due times count, as jitter may still delay the last one
+	if spec.CatchUp != job.CatchUpAll && !spec.Next(last, zone).After(now) { // only the last two due times count, as jitter may still delay the last one
 		if before := spec.Last(last, spec.Last(last, now, zone).Add(-1), zone); !before.IsZero() {
 			last = before.Add(-1)
 		}
@@ -131,12 +131,9 @@ func (e *Engine) nextDueRun(spec *job.Spec, last, now time.Time) *DueRun {
 
 // A scheduler adds runs to a worker when they are due.
 type scheduler struct {
-	engine    *Engine
-	worker    *worker   // nil until the sinks are opened, and after an error until the next attempt
-	agenda    []*DueRun // the next due times to come; those that have come are rows, see [runs.Due]
-	resumed   bool
-	retryAt   time.Time // the first time at which a due run that was delayed may be tried again; zero for none
-	pauseEnds time.Time // when the first pause ends; zero if no pause ends by itself
+	engine  *Engine
+	worker  *worker // nil until the sinks are opened, and after an error until the next attempt
+	resumed bool
 
 	started time.Time     // with the monotonic reading
 	wall    time.Time     // this machine's clock in the last turn
@@ -151,9 +148,8 @@ type scheduler struct {
 // its own run is still buying pages, it runs once more after that run; one run is enough, because its
 // window covers every due time that has passed. A run that has all its pages ends when the job's next
 // run is due.
-func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
-	s := &scheduler{engine: e, agenda: agenda, started: time.Now()}
-	s.notePauses(time.Now())
+func (e *Engine) Serve(ctx context.Context) {
+	s := &scheduler{engine: e, started: time.Now()}
 	key := e.Client.Key
 	e.key.Store(&key)
 	e.requests.open(s)
@@ -161,19 +157,17 @@ func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
 	for ctx.Err() == nil {
 		e.noteBeat()
 		s.noteClock(time.Now().Round(0), time.Since(s.started))
-		s.serveRequests(ctx)
 		err := s.prepare(ctx)
 		if err == nil {
 			err = s.publishMarked(ctx)
 		}
+		s.serveRequests(ctx, err)
 		if err != nil {
 			e.log().Error("scheduler stopped", "err", err)
-			s.engine.requests.settle(func(o *OrderedRun) bool { return o.run == nil }, nil, err)
 			s.sleep(ctx, maxSleep)
 			continue
 		}
-		s.beginOrders(ctx)
-		s.beginDue(ctx)
+		nextDue := s.beginDue(ctx)
 		waited := len(s.worker.urgent()) > 0
 		worked, err := s.worker.work(ctx)
 		if err == nil {
@@ -192,7 +186,7 @@ func (e *Engine) Serve(ctx context.Context, agenda []*DueRun) {
 		case err != nil:
 			s.pauseQueue(ctx, err)
 		case !worked:
-			s.idle(ctx)
+			s.idle(ctx, nextDue)
 		}
 	}
 	if s.worker != nil {
@@ -241,11 +235,12 @@ func (s *scheduler) prepare(ctx context.Context) error {
 // resumeUnfinished resumes the unfinished runs of the jobs for which of returns true. It skips jobs with an
 // overdue run: beginDue resumes their unfinished runs.
 func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) bool) {
-	due, err := s.engine.due(time.Now(), s.started)
-	if err != nil {
+	noted, err := s.engine.due(time.Now(), s.started)
+	coming, failed := s.engine.Agenda(time.Now())
+	if err := errors.Join(err, failed); err != nil {
 		s.engine.log().Error("due times not read", "err", err)
 	}
-	due = append(slices.DeleteFunc(due, func(a *DueRun) bool { return a.Trigger == After }), s.agenda...)
+	due := append(slices.DeleteFunc(noted, func(a *DueRun) bool { return a.Trigger == After }), coming...)
 	for i := range s.engine.Config.Jobs {
 		spec := &s.engine.Config.Jobs[i]
 		isDue := slices.ContainsFunc(due, func(a *DueRun) bool { return a.Spec.Name == spec.Name && a.Ready(time.Now()) })
@@ -266,63 +261,87 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 	}
 }
 
-// noteDues records the due times that have come.
-func (s *scheduler) noteDues(now time.Time, known []*DueRun) (noted bool, err error) {
+// coming returns the next run of each scheduled job whose due time is not a row yet. With `catch_up: all` one due
+// time is a row at a time.
+func (s *scheduler) coming(now time.Time) (all []*DueRun, err error) {
+	agenda, err := s.engine.Agenda(now)
+	if err != nil {
+		return nil, err
+	}
+	noted, err := s.engine.due(now, s.started)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range agenda {
+		for _, d := range noted {
+			switch {
+			case a == nil || d.Spec.Name != a.Spec.Name || d.Trigger == After:
+			case a.Spec.CatchUp == job.CatchUpAll:
+				a = nil
+			case !a.Due.After(d.Due):
+				a = s.engine.nextDueRun(a.Spec, d.Due, now)
+			}
+		}
+		if a != nil {
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// noteDues records the due times that have come, and returns when the next one will.
+func (s *scheduler) noteDues(now time.Time) (next time.Time, err error) {
+	coming, err := s.coming(now)
+	if err != nil {
+		return next, err
+	}
 	var come []runs.Due
-	for _, a := range s.agenda {
-		if a.Begins.After(now) {
-			s.correctDue(a, now)
+	for _, a := range coming {
+		switch {
+		case a.Paused != nil:
+			next = soonest(next, a.Paused.Until)
+			continue
+		case a.Begins.After(now):
+			next = soonest(next, a.Begins)
 			continue
 		}
-		one := func(d *DueRun) bool { return d.Spec.Name == a.Spec.Name && d.Trigger != After }
-		if a.Paused != nil || a.Spec.CatchUp == job.CatchUpAll && slices.ContainsFunc(known, one) {
-			continue // with `catch_up: all` one after the other
-		}
-		if late := s.engine.nextDueRun(a.Spec, a.Due.Add(-1), now); late != nil && late.Due.After(a.Due) {
-			*a = *late
-		}
-		if a.Begins.After(now) {
-			continue // too late for `catch_up: none`
+		if a.Begins.After(s.started) && now.Sub(a.Begins) <= 2*maxSleep { // a call and a sleep
+			a.Trigger = Scheduled
 		}
 		come = append(come, runs.Due{Job: a.Spec.Name, At: a.Due, Trigger: string(a.Trigger)})
-		if next := s.engine.nextDueRun(a.Spec, a.Due, now); next != nil {
-			*a = *next
-			s.engine.log().Info("job scheduled", a.Attrs(s.engine.Config.Timezone)...)
+		if after := s.engine.nextDueRun(a.Spec, a.Due, now); after != nil {
+			next = soonest(next, after.Begins)
+			s.engine.log().Info("job scheduled", after.Attrs(s.engine.Config.Timezone)...)
 		}
 	}
 	if len(come) == 0 {
-		return false, nil
+		return next, nil
 	}
-	return true, s.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
+	return next, s.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
 }
 
-// beginDue starts the runs that are due. A due time is a row until its run is recorded, whatever delays that.
-func (s *scheduler) beginDue(ctx context.Context) {
+// beginDue starts the runs that are due, and returns when the next one may be. A due time is a row until its run is
+// recorded, whatever delays that.
+func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 	now := time.Now()
-	if !s.pauseEnds.IsZero() && !now.Before(s.pauseEnds) {
-		s.refreshAgenda(now)
-	}
-	due, err := s.engine.due(now, s.started)
+	next, err := s.noteDues(now)
+	var due []*DueRun
 	if err == nil {
-		var noted bool
-		if noted, err = s.noteDues(now, due); noted && err == nil {
-			due, err = s.engine.due(now, s.started)
-		}
+		due, err = s.engine.due(now, s.started)
 	}
 	if err != nil {
 		s.engine.log().Error("due runs delayed", "err", err)
-		s.retryAt = now.Add(maxSleep)
-		return
+		return now.Add(maxSleep)
 	}
-	s.retryAt = time.Time{}
 	for _, a := range due {
 		if !now.Before(a.noted.NotBefore) && s.canFollow(a) && s.makeWay(ctx, a) && s.showParent(ctx, a) {
 			s.start(ctx, a)
 		}
-		if at := a.noted.NotBefore; at.After(now) && (s.retryAt.IsZero() || at.Before(s.retryAt)) {
-			s.retryAt = at
+		if at := a.noted.NotBefore; at.After(now) {
+			next = soonest(next, at)
 		}
 	}
+	return next
 }
 
 // delay records that the run of a due time cannot start before a time, and reports whether it has not waited for
@@ -336,57 +355,6 @@ func (s *scheduler) delay(a *DueRun, until time.Time, waits string) (changed boo
 		}
 	}
 	return waits != before.Waits
-}
-
-// refreshAgenda rebuilds the agenda. Nothing is lost with the old one, because a due time is a row from when it
-// comes. If the state cannot be read, the old agenda stays in use.
-func (s *scheduler) refreshAgenda(now time.Time) {
-	agenda, err := s.engine.Agenda(now)
-	var due []*DueRun
-	if err == nil {
-		due, err = s.engine.due(now, s.started)
-	}
-	if err != nil {
-		s.engine.log().Error("schedule not refreshed", "err", err)
-		s.pauseEnds = now.Add(maxSleep)
-		return
-	}
-	for _, a := range agenda {
-		for _, d := range due {
-			if d.Spec == a.Spec && d.Trigger != After && !a.Due.After(d.Due) {
-				if next := s.engine.nextDueRun(a.Spec, d.Due, now); next != nil {
-					*a = *next
-				}
-			}
-		}
-	}
-	s.agenda = agenda
-	s.notePauses(now)
-}
-
-// notePauses sets pauseEnds, the time of the next rebuild because a pause ends.
-func (s *scheduler) notePauses(now time.Time) {
-	pauses, err := s.engine.Store.Runs.Pauses(now)
-	if err != nil {
-		s.engine.log().Error("pauses not read", "err", err)
-		s.pauseEnds = now.Add(maxSleep)
-		return
-	}
-	s.pauseEnds = time.Time{}
-	for _, p := range pauses {
-		if !p.Until.IsZero() && (s.pauseEnds.IsZero() || p.Until.Before(s.pauseEnds)) {
-			s.pauseEnds = p.Until
-		}
-	}
-}
-
-// correctDue replaces a run that is later than the job's next due time from now, as it was
-// computed while the clock was ahead.
-func (s *scheduler) correctDue(a *DueRun, now time.Time) {
-	zone := s.engine.Config.Timezone
-	if next := a.Spec.Next(now, zone); next.Before(a.Due) {
-		a.Due, a.Begins, a.Trigger = next, a.Spec.Begins(next, zone), Scheduled
-	}
 }
 
 // canFollow reports whether a follow-up may start as far as the sinks are concerned: its SQL must see the pages of
@@ -609,13 +577,13 @@ func (s *scheduler) report(r *run) {
 	log.Info("run finished", attrs...)
 }
 
-// idle sleeps until there may be something to do. Before that it publishes if a publication is due,
-// and prunes the journal.
-func (s *scheduler) idle(ctx context.Context) {
+// idle sleeps until there may be something to do, such as a run that is due next. Before that it publishes if a
+// publication is due, and prunes the journal.
+func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
 	until := time.Now().Add(maxSleep)
 	err := s.publishIdle(ctx)
 	if err == nil {
-		until, err = s.nextWake()
+		until, err = s.nextWake(nextDue)
 	}
 	if err != nil {
 		s.pauseQueue(ctx, err)
@@ -669,34 +637,26 @@ func (s *scheduler) publishMarked(ctx context.Context) error {
 }
 
 // nextWake returns the time when there may be something to do, at most maxSleep from now.
-func (s *scheduler) nextWake() (time.Time, error) {
-	until := time.Now().Add(maxSleep)
-	sooner := func(t time.Time) {
-		if !t.IsZero() && t.Before(until) {
-			until = t
-		}
+func (s *scheduler) nextWake(nextDue time.Time) (time.Time, error) {
+	w := s.worker
+	until := soonest(soonest(time.Now().Add(maxSleep), nextDue), soonest(w.nextSlot, w.loader.NextRetry()))
+	until = soonest(until, s.engine.requests.nextRetry())
+	if w.loader.PagesIn || w.loader.Marked {
+		until = soonest(until, w.loader.PublishAt())
 	}
-	sooner(s.pauseEnds)
-	sooner(s.retryAt)
-	for _, a := range s.agenda {
-		if a.Paused == nil && a.Begins.After(time.Now()) {
-			sooner(a.Begins)
-		}
+	if w.pausedUntil.After(time.Now()) {
+		until = soonest(until, w.pausedUntil)
 	}
-	sooner(s.worker.nextSlot)
-	for _, again := range s.engine.requests.retryTimes() {
-		sooner(again)
+	retry, err := s.engine.Store.Queue.NextRetry(time.Now(), w.filter)
+	return soonest(until, retry), err
+}
+
+// soonest returns the earlier of two times, of which zero is never.
+func soonest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	sooner(s.worker.loader.NextRetry())
-	if l := s.worker.loader; l.PagesIn || l.Marked {
-		sooner(s.worker.loader.PublishAt())
-	}
-	if s.worker.pausedUntil.After(time.Now()) {
-		sooner(s.worker.pausedUntil)
-	}
-	retry, err := s.engine.Store.Queue.NextRetry(time.Now(), s.worker.filter)
-	sooner(retry)
-	return until, err
+	return a
 }
 
 // Summary returns a finished run as log attributes, including the totals of its searches' endings:

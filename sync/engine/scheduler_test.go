@@ -41,11 +41,10 @@ func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
-	agenda, err := e.Agenda(time.Now())
-	if err != nil {
+	if _, err := e.Agenda(time.Now()); err != nil {
 		w.Fatal(err)
 	}
-	e.Serve(ctx, agenda)
+	e.Serve(ctx)
 	rows, err := e.Store.Runs.List("", 0)
 	if err != nil {
 		w.Fatal(err)
@@ -164,11 +163,11 @@ jobs:
 					t.Error(err)
 				}
 			}()
-			agenda, err := e.Agenda(time.Now())
+			_, err := e.Agenda(time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.Serve(ctx, agenda)
+			e.Serve(ctx)
 			rows, err := e.Store.Runs.List("", 0)
 			if err != nil {
 				t.Fatal(err)

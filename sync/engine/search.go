@@ -41,9 +41,7 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 			r.worker.noteWait(v.retryAt)
 			return false, nil
 		case v.scope == ofStep && !v.retryAt.IsZero():
-			if poll.IsZero() || v.retryAt.Before(poll) {
-				poll = v.retryAt
-			}
+			poll = soonest(poll, v.retryAt)
 		case v.scope == ofStep && v.status == runs.PausedBudget:
 			r.noteCap(step, err)
 			return true, nil

@@ -141,13 +141,12 @@ func (w *workshop) serveInto(d time.Duration, copies ...*fakeCopy) ([]runs.Run, 
 	defer stop()
 	var log strings.Builder
 	e.Line, e.Log = w.line(copies...), slog.New(slog.NewTextHandler(&log, nil))
-	agenda, err := e.Agenda(time.Now())
-	if err != nil {
+	if _, err := e.Agenda(time.Now()); err != nil {
 		w.Fatal(err)
 	}
 	ctx, cancel := contextFor(w, d)
 	defer cancel()
-	e.Serve(ctx, agenda)
+	e.Serve(ctx)
 	rows, err := e.Store.Runs.List("", 0)
 	if err != nil {
 		w.Fatal(err)

@@ -152,8 +152,7 @@ func TestDaemonLeftAlone(t *testing.T) {
 		w.wire = sometimes(w.service, rand.New(rand.NewPCG(1, 5)))
 		e, stop := w.open()
 		defer stop()
-		agenda, err := e.Agenda(time.Now())
-		if err != nil {
+		if _, err := e.Agenda(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Publish(w.ctx); err != nil { // for the first reader
@@ -185,7 +184,7 @@ func TestDaemonLeftAlone(t *testing.T) {
 				reads++
 			}
 		})
-		e.Serve(ctx, agenda)
+		e.Serve(ctx)
 		beside.Wait()
 		ended := map[runs.Status]int{}
 		rows, err := e.Store.Runs.List("", 0)

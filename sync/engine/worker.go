@@ -29,6 +29,7 @@ type worker struct {
 	loader      *load.Loader
 	decoder     *schema.Decoder   // checks that an answer is usable
 	runs        []*run            // in the order in which they started
+	callers     []*OrderedRun     // that wait for runs, in the order of the requests
 	filter      queue.Filter      // limits data calls to those of one job; the zero value is all jobs
 	streak      int               // data calls that failed in a row
 	requests    map[string]int64  // requests, by run
@@ -229,11 +230,7 @@ func (w *worker) searchFor(ctx context.Context, r *run, urgent bool) (worked boo
 }
 
 // noteWait notes that a call cannot leave before a time.
-func (w *worker) noteWait(until time.Time) {
-	if w.nextSlot.IsZero() || until.Before(w.nextSlot) {
-		w.nextSlot = until
-	}
-}
+func (w *worker) noteWait(until time.Time) { w.nextSlot = soonest(w.nextSlot, until) }
 
 // endDone ends the runs that have nothing left to do, or no time for it. next is the next data call;
 // the runs that want it need no further query of the queue.

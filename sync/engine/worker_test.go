@@ -341,15 +341,14 @@ jobs:
 		w.failOne("/video/")
 		e, stop := w.open()
 		defer stop()
-		agenda, err := e.Agenda(time.Now())
-		if err != nil {
+		if _, err := e.Agenda(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := contextFor(w, 20*time.Minute)
 		defer cancel()
 		ended := make(chan bool)
 		go func() {
-			e.Serve(ctx, agenda)
+			e.Serve(ctx)
 			close(ended)
 		}()
 		time.Sleep(10 * time.Minute)

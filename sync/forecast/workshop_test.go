@@ -264,11 +264,10 @@ func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
-	agenda, err := e.Agenda(time.Now())
-	if err != nil {
+	if _, err := e.Agenda(time.Now()); err != nil {
 		w.Fatal(err)
 	}
-	e.Serve(ctx, agenda)
+	e.Serve(ctx)
 	rows, err := e.Store.Runs.List("", 0)
 	if err != nil {
 		w.Fatal(err)

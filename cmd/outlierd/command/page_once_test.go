@@ -28,7 +28,7 @@ func (p *person) serving(work func(context.Context, actions)) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			prog.Engine.Serve(ctx, nil)
+			prog.Engine.Serve(ctx)
 		}()
 		<-prog.Engine.Keeping()
 		work(ctx, actions{prog})

@@ -89,7 +89,7 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 			notifying.Go(func() { o.reloader(p, &t).serve(c.Context(), hangup) })
 			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), p.Engine.Beat) })
 			defer o.live(c.Context(), p)()
-			p.Engine.Serve(c.Context(), agenda)
+			p.Engine.Serve(c.Context())
 			notifying.Wait()
 			t.stop()
 			log.Info("stopped")
