@@ -45,10 +45,10 @@ type Engine struct {
 
 	beat atomic.Pointer[time.Time] // see [Engine.Beat]
 
-	current  atomic.Pointer[progressView] // of the run in progress, preferably an urgent one, or of the last run
-	waits    waits                        // see [Engine.Waited]
-	marked   atomic.Bool                  // see [Engine.PublishSoon]
-	requests requests                     // from other goroutines, while this one runs the schedule
+	current  atomic.Pointer[run] // the run in progress, preferably an urgent one, or of the last run
+	waits    waits               // see [Engine.Waited]
+	marked   atomic.Bool         // see [Engine.PublishSoon]
+	requests requests            // from other goroutines, while this one runs the schedule
 }
 
 // Reading returns an engine for another goroutine that reads: with the given state and job file, and without
@@ -125,19 +125,15 @@ func (p *Progress) calls() int {
 
 // Progress returns the progress of the run in progress, or of the last one.
 func (e *Engine) Progress() (Progress, error) {
-	if s := e.current.Load(); s != nil {
-		return e.progress(s)
+	if r := e.current.Load(); r != nil {
+		return e.progress(r)
 	}
 	return Progress{Pace: e.Pace.Status()}, nil
 }
 
-// A progressView is a run's progress as other goroutines see it. The run replaces latest as a whole, so that
-// no reader sees half an update.
-type progressView struct{ latest atomic.Pointer[Progress] }
-
 // progress returns the progress of a run.
-func (e *Engine) progress(s *progressView) (p Progress, err error) {
-	p = *s.latest.Load()
+func (e *Engine) progress(r *run) (p Progress, err error) {
+	p = *r.view.Load()
 	if p.Searches, err = e.Store.Runs.Steps(p.Run); err != nil {
 		return p, err
 	}

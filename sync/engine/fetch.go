@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"outlierd/outlier"
@@ -41,7 +40,6 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		if !v.retryAt.IsZero() {
 			return result{}, err
 		}
-		delete(w.delays, keyOf(r, p))
 		if failed := w.engine.recordLimit(); failed != nil {
 			return got, errors.Join(err, failed)
 		}
@@ -111,27 +109,11 @@ func (w *worker) saveTries(r *outlier.Request, p ledger.Purchase, t outlier.Trie
 	})
 }
 
-// A callKey identifies a call that waits for the rate limit.
-type callKey struct {
-	run    string
-	step   int64
-	op     outlier.Operation
-	entity string
-}
-
-func keyOf(r *outlier.Request, p ledger.Purchase) callKey {
-	return callKey{p.Run, p.Step, r.Op(), r.Entity()}
-}
-
-// A delay is the wait of a call for the rate limit.
+// A delay is how long the rate limit has kept calls from leaving.
 type delay struct {
-	since                     time.Time
-	refusedFrom, refusedUntil time.Time // when a refusal by the service blocked all calls; zero if none did
-}
-
-// forget removes the delays of a run that has ended.
-func (w *worker) forget(r *run) {
-	maps.DeleteFunc(w.delays, func(key callKey, _ delay) bool { return key.run == r.row.ID })
+	since  time.Time // zero while it does not
+	seen   time.Time // when it last did
+	reason string    // for that; see [Engine.Waited]
 }
 
 // A waitError says that a call cannot leave yet. The worker returns the error instead of waiting,
@@ -143,13 +125,14 @@ func (e *waitError) Error() string { return "waits until " + e.until.UTC().Forma
 // checkRepeat returns an error if the run may make no more attempts because of its requests cap. Calls
 // about a paid scan are exempt.
 func (w *worker) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
-	for _, run := range w.runs {
-		if run.row.ID == cmp.Or(w.chargedTo, p.Run) && p.FromHold == 0 && r.Op() != outlier.OpScan {
-			return run.checkRequests()
-		}
+	if payer := w.payer(p); payer != nil && p.FromHold == 0 && r.Op() != outlier.OpScan {
+		return payer.checkRequests()
 	}
 	return nil
 }
+
+// payer returns the run in progress that a call is counted for; nil if there is none.
+func (w *worker) payer(p ledger.Purchase) *run { return cmp.Or(w.chargedTo, w.runByID(p.Run)) }
 
 // attempt makes one attempt, unless the service's answer is already known; see [worker.refused]. The answer is applied
 // in the transaction that settles it.
@@ -172,11 +155,8 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 		got = result{}
 	}
 	got.answer = answer
-	if answer != nil && !answer.SentAt.IsZero() {
-		run := cmp.Or(w.chargedTo, p.Run)
-		if _, inProgress := w.requests[run]; inProgress {
-			w.requests[run]++
-		}
+	if payer := w.payer(p); payer != nil && answer != nil && !answer.SentAt.IsZero() {
+		payer.requests++
 	}
 	kind := judge(err).kind
 	if kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
@@ -204,38 +184,37 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 // how long the call has waited. If the wait would be too long, it returns nil, because the call
 // itself then returns that error.
 func (w *worker) slotFor(r *outlier.Request, p *ledger.Purchase) error {
-	key := keyOf(r, *p)
-	waited := w.delays[key]
 	at, err := w.engine.Pace.Slot(r.Op())
 	now := time.Now() // read after Slot, so that a free slot is never in the future
 	if at.After(now) {
-		w.noteDelay(key, now)
+		w.noteDelay(now)
 		if err == nil {
 			return &waitError{at}
 		}
 		return nil
 	}
-	if !waited.since.IsZero() {
-		p.Waited = now.Sub(waited.since)
-		w.engine.addWait(waited, now)
-		delete(w.delays, key)
+	if !w.delay.since.IsZero() {
+		p.Waited = now.Sub(w.delay.since)
+		w.countDelay(now)
+		w.delay = delay{}
 	}
 	return nil
 }
 
-// noteDelay records that the rate limit delays a call.
-func (w *worker) noteDelay(key callKey, now time.Time) {
-	waited := w.delays[key]
-	if waited.since.IsZero() {
-		waited.since = now
+// noteDelay records that the rate limit delays the next call.
+func (w *worker) noteDelay(now time.Time) {
+	w.countDelay(now)
+	w.delay = delay{since: cmp.Or(w.delay.since, now), seen: now, reason: waitPace}
+	if w.engine.Pace.Status().BlockedUntil.After(now) {
+		w.delay.reason = waitLimit
 	}
-	if until := w.engine.Pace.Status().BlockedUntil; until.After(now) {
-		if waited.refusedFrom.IsZero() {
-			waited.refusedFrom = now
-		}
-		waited.refusedUntil = until
+}
+
+// countDelay counts the delay since it was last seen.
+func (w *worker) countDelay(now time.Time) {
+	if !w.delay.since.IsZero() {
+		w.engine.waits.add(w.delay.reason, now.Sub(w.delay.seen))
 	}
-	w.delays[key] = waited
 }
 
 // refused returns an error if a call must not be made: a block says what the service would answer, or no

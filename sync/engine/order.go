@@ -296,7 +296,7 @@ func (o *OrderedRun) Result() (*runs.Run, error) {
 }
 
 // Progress returns what the run has done and what it has left.
-func (o *OrderedRun) Progress() (Progress, error) { return o.engine.progress(o.run.view) }
+func (o *OrderedRun) Progress() (Progress, error) { return o.engine.progress(o.run) }
 
 // Cancel stops the run for all who wait for it, without waiting until it has stopped; see
 // [Engine.Cancel].

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"outlierd/outlier"
@@ -40,10 +41,12 @@ type run struct {
 	fresh         map[time.Duration]int // data calls skipped because the data is fresh, by maximum age
 	progress      Progress
 
+	requests int64 // that count for the run
+
 	streak  int  // data calls that failed in a row while a caller waited for the run
 	nextDue bool // the job's next run is due: end when all pages are in
 
-	view  *progressView
+	view  atomic.Pointer[Progress] // for other goroutines; replaced as a whole
 	ended bool
 	err   error // why it ended, if not normally
 }
@@ -62,11 +65,11 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	}
 	r := &run{
 		engine: w.engine, worker: w, row: *row, plan: stored, missingBefore: row.Missing,
-		stuck: map[int64]bool{}, view: &progressView{},
+		stuck:  map[int64]bool{},
 		byHand: o.Trigger == Manual,
 	}
 	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
-	w.requests[row.ID] = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
+	r.requests = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
 	if row.Rows == nil {
 		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
 			return nil, err
@@ -153,7 +156,7 @@ func (e *RequestsError) Error() string {
 // requests that takes.
 func (r *run) checkRequests() error {
 	most := r.plan.MaxRequests
-	if most > 0 && r.worker.requests[r.row.ID] >= int64(most) {
+	if most > 0 && r.requests >= int64(most) {
 		return &RequestsError{most}
 	}
 	return nil
@@ -209,7 +212,6 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 		case !w.loader.Working():
 			r.err = errors.Join(r.err, w.loader.Problems())
 		}
-		w.forget(r)
 		w.settle(r, &r.row, r.err)
 		if w.onEnd != nil {
 			w.onEnd(r)
@@ -225,7 +227,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	row.Requests = max(row.Requests, r.worker.requests[row.ID])
+	row.Requests = max(row.Requests, r.requests)
 	row.Missing = r.missingBefore + int64(r.progress.Missing)
 	row.Failures = int64(r.progress.Failures)
 	row.Rows = merged(row.Rows, r.worker.loader.Taken(row.ID))
@@ -376,18 +378,13 @@ func (r *run) doing(what string) {
 	if what != "" {
 		r.progress.Until = time.Time{}
 	}
-	p := r.snapshot()
-	r.view.latest.Store(&p)
+	p := r.progress
+	p.Tasks, p.Fresh = maps.Clone(r.progress.Tasks), maps.Clone(r.fresh)
+	r.view.Store(&p)
 	if urgent := r.worker.urgent(); len(urgent) == 0 || slices.Contains(urgent, r) {
-		r.engine.current.Store(r.view)
+		r.engine.current.Store(r)
 	}
 }
 
 // updated publishes the run's progress to watchers, with no call in progress.
 func (r *run) updated() { r.doing("") }
-
-func (r *run) snapshot() Progress {
-	p := r.progress
-	p.Tasks, p.Fresh = maps.Clone(r.progress.Tasks), maps.Clone(r.fresh)
-	return p
-}

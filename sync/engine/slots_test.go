@@ -68,7 +68,7 @@ func TestFreeSlotIsNotWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{engine: &Engine{Pace: limiter}, delays: map[callKey]delay{}}
+	w := &worker{engine: &Engine{Pace: limiter}}
 	for range 1000 {
 		if err := w.slotFor(request, &ledger.Purchase{}); err != nil {
 			t.Fatalf("a call that may leave at once: %v", err)

@@ -38,18 +38,3 @@ func (e *Engine) Waited() map[string]time.Duration {
 	}
 	return all
 }
-
-// addWait adds the delay of a call that may leave now.
-func (e *Engine) addWait(t delay, now time.Time) {
-	all := now.Sub(t.since)
-	limited := time.Duration(0)
-	if !t.refusedFrom.IsZero() {
-		end := t.refusedUntil
-		if now.Before(end) {
-			end = now
-		}
-		limited = min(max(0, end.Sub(t.refusedFrom)), all)
-	}
-	e.waits.add(waitLimit, limited)
-	e.waits.add(waitPace, all-limited)
-}

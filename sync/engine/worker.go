@@ -27,22 +27,22 @@ import (
 type worker struct {
 	engine      *Engine
 	loader      *load.Loader
-	decoder     *schema.Decoder   // checks that an answer is usable
-	runs        []*run            // in the order in which they started
-	callers     []*OrderedRun     // that wait for runs, in the order of the requests
-	filter      queue.Filter      // limits data calls to those of one job; the zero value is all jobs
-	streak      int               // data calls that failed in a row
-	requests    map[string]int64  // requests, by run
-	pausedUntil time.Time         // no data call is made before this time, as the service does not answer
-	pauses      int               // of the queue since the last successful call
-	expired     time.Time         // when expired calls were last removed from the queue
-	pruneAt     time.Time         // when the next step of pruning may follow; see [worker.upkeep]
-	pruned      int64             // the last pruned answer, as logged; -1 before the first step
-	nextSlot    time.Time         // when the first call that waits for the rate limit or a retry can leave
-	delays      map[callKey]delay // of calls that wait for the rate limit
-	asks        outlier.Tries     // at questions that no row needs: the time, and the channels of videos
-	timesAsked  int               // how often the service was asked for its time since the time was last agreed on
-	chargedTo   string            // the run that a data call is counted for, if the run that queued it has ended
+	decoder     *schema.Decoder // checks that an answer is usable
+	runs        []*run          // in the order in which they started
+	callers     []*OrderedRun   // that wait for runs, in the order of the requests
+	filter      queue.Filter    // limits data calls to those of one job; the zero value is all jobs
+	streak      int             // data calls that failed in a row
+	pausedUntil time.Time       // no data call is made before this time, as the service does not answer
+	pauses      int             // of the queue since the last successful call
+	expired     time.Time       // when expired calls were last removed from the queue
+	pruneAt     time.Time       // when the next step of pruning may follow; see [worker.upkeep]
+	pruned      int64           // the last pruned answer, as logged; -1 before the first step
+	turn        time.Time       // when the last turn began
+	nextSlot    time.Time       // when the first call that waits for the rate limit or a retry can leave
+	delay       delay           // of the next call by the rate limit
+	asks        outlier.Tries   // at questions that no row needs: the time, and the channels of videos
+	timesAsked  int             // how often the service was asked for its time since the time was last agreed on
+	chargedTo   *run            // the run that a data call is counted for, if the run that queued it has ended
 
 	patient   bool      // the schedule's: runs wait while no sink works or the disk is full, instead of ending
 	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
@@ -62,7 +62,7 @@ func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, e
 	}
 	s := &worker{
 		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		filter: filter, requests: map[string]int64{}, delays: map[callKey]delay{}, pruned: -1,
+		filter: filter, pruned: -1,
 	}
 	if err := s.applyRecovered(); err != nil {
 		return nil, err
@@ -153,7 +153,10 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	w.nextSlot = time.Time{}
+	if w.nextSlot = (time.Time{}); w.delay.seen.Before(w.turn) { // no call was delayed in the last turn
+		w.delay = delay{}
+	}
+	w.turn = time.Now()
 	if err := w.engine.Store.DB.InPlace(); err != nil && !time.Now().Before(w.fullUntil) {
 		return false, err
 	}
@@ -298,12 +301,11 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 	if w.filter.Job != "" && len(waiters) == 0 || urgent != nil && !slices.Contains(waiters, urgent) {
 		return false, nil // its run waits for a scan and may make no data calls
 	}
-	key := callKey{run: task.Run, op: task.Op, entity: task.Entity}
 	if at, err := w.engine.Pace.Slot(task.Op); err != nil {
 		return false, fmt.Errorf("%s: %w", task, err)
 	} else if now := time.Now(); at.After(now) {
 		w.noteWait(at)
-		w.noteDelay(key, now)
+		w.noteDelay(now)
 		for _, r := range waiters {
 			r.doing(task.String())
 		}
@@ -315,7 +317,7 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 	}
 	w.chargedTo = w.chargedRun(task, waiters)
 	err = w.perform(ctx, task, waiters)
-	w.chargedTo = ""
+	w.chargedTo = nil
 	switch v := judge(err); {
 	case err == nil:
 		*streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
@@ -360,11 +362,11 @@ func (w *worker) waiters(task *queue.Task) (all []*run) {
 
 // chargedRun returns the run to count a call for if the run that queued it is not in progress: the
 // first one that waits for it. The call is still recorded for the run that queued it.
-func (w *worker) chargedRun(task *queue.Task, waiters []*run) string {
-	if len(waiters) == 0 || slices.ContainsFunc(w.runs, func(r *run) bool { return r.row.ID == task.Run }) {
-		return ""
+func (w *worker) chargedRun(task *queue.Task, waiters []*run) *run {
+	if len(waiters) == 0 || w.runByID(task.Run) != nil {
+		return nil
 	}
-	return waiters[0].row.ID
+	return waiters[0]
 }
 
 // runByJob returns the run in progress of a job without overrides, or nil.
