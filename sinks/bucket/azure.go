@@ -17,7 +17,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -173,11 +172,11 @@ func (a *azure) get(ctx context.Context, key string) (io.ReadCloser, string, err
 	if err != nil {
 		return nil, "", a.explain(err)
 	}
-	return content{answer.Body, a.explain}, string(what(answer.ETag)), nil
+	return content{answer.Body, a.explain}, string(deref(answer.ETag)), nil
 }
 
-// what returns the value of a pointer, or the zero value for nil.
-func what[T any](pointer *T) (value T) {
+// deref returns the value of a pointer, or the zero value for nil.
+func deref[T any](pointer *T) (value T) {
 	if pointer != nil {
 		value = *pointer
 	}
@@ -185,12 +184,9 @@ func what[T any](pointer *T) (value T) {
 }
 
 // put uploads each part with its checksum. The store rejects the list of parts if it lacks one.
-func (a *azure) put(ctx context.Context, key string, file *os.File, size int64, sha256 string) error {
+func (a *azure) put(ctx context.Context, key string, file *os.File, size int64) error {
 	o := &blockblob.UploadStreamOptions{BlockSize: partSize(size), Concurrency: partsAtOnce, HTTPHeaders: headers(key),
 		TransactionalValidation: blob.TransferValidationTypeComputeCRC64()}
-	if sha256 != "" {
-		o.Metadata = map[string]*string{"sha256": &sha256}
-	}
 	_, err := a.container.NewBlockBlobClient(key).UploadStream(ctx, file, o)
 	return a.explain(err)
 }
@@ -209,7 +205,7 @@ func (a *azure) replace(ctx context.Context, key string, text []byte, etag strin
 	answer, err := a.container.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(text)), &blockblob.UploadOptions{
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only}, HTTPHeaders: headers(key),
 		TransactionalValidation: blob.TransferValidationTypeComputeCRC64()})
-	return string(what(answer.ETag)), a.explain(err)
+	return string(deref(answer.ETag)), a.explain(err)
 }
 
 func (a *azure) remove(ctx context.Context, key string) error {
@@ -221,36 +217,20 @@ func (a *azure) remove(ctx context.Context, key string) error {
 	return a.explain(err)
 }
 
-func (a *azure) list(ctx context.Context, below string, deep bool) iter.Seq2[listed, error] {
-	if deep {
-		pages := a.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &below})
-		return items(ctx, a, pages, func(page container.ListBlobsFlatResponse) ([]*container.BlobItem, bool) {
-			return what(page.Segment).BlobItems, page.Segment != nil
-		})
-	}
-	pages := a.container.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: &below})
-	return items(ctx, a, pages, func(page container.ListBlobsHierarchyResponse) ([]*container.BlobItem, bool) {
-		return what(page.Segment).BlobItems, page.Segment != nil
-	})
-}
-
-// items iterates over the items of all pages of a listing. The function of returns those of one page, and
-// false if the response was no listing.
-func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P],
-	of func(P) ([]*container.BlobItem, bool)) iter.Seq2[listed, error] {
+func (a *azure) list(ctx context.Context, below string) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
+		pages := a.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &below})
 		for pages.More() {
 			page, err := pages.NextPage(ctx)
-			found, ok := of(page)
-			if err == nil && !ok {
+			if err == nil && page.Segment == nil { // the response was no listing
 				err = errForeign
 			}
 			if err != nil {
 				yield(listed{}, a.explain(err))
 				return
 			}
-			for _, item := range found {
-				if !yield(listed{what(item.Name), what(what(item.Properties).ContentLength)}, nil) {
+			for _, item := range page.Segment.BlobItems {
+				if !yield(listed{deref(item.Name), deref(deref(item.Properties).ContentLength)}, nil) {
 					return
 				}
 			}
@@ -260,7 +240,7 @@ func items[P any](ctx context.Context, a *azure, pages *runtime.Pager[P],
 
 // incomplete finds nothing: the store itself deletes parts after a week, or when their object is uploaded
 // again.
-func (a *azure) incomplete(context.Context, string, bool) iter.Seq2[string, error] {
+func (a *azure) incomplete(context.Context, string) iter.Seq2[string, error] {
 	return func(func(string, error) bool) {}
 }
 

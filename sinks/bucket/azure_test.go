@@ -50,11 +50,11 @@ func TestExpiredTokenIsNamed(t *testing.T) {
 			}
 			return env(name)
 		}
-		s, err := openStore(o, triedAgain)
+		s, err := openObjects(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.list(t.Context())
+		_, err = s.listObjects(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "has expired on 2025-11-02T10:00:00Z: renew it") || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", code, err)
 		}
@@ -81,11 +81,11 @@ func TestAzureKnowsIdentities(t *testing.T) {
 			value, ok := map[string]string{"AZURE_STORAGE_ACCOUNT": "acme"}[name]
 			return value, ok
 		}
-		s, err := openStore(o, triedAgain)
+		s, err := openObjects(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.list(t.Context())
+		_, err = s.listObjects(t.Context())
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret)) {
 			t.Errorf("%s: %v", c.answer, err)
 		}

@@ -395,7 +395,7 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 		t.Fatal(err)
 	}
 	server := blank()
-	s, err := openStore(optionsOf(t.TempDir(), server), triedAgain)
+	s, err := openObjects(optionsOf(t.TempDir(), server))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,7 +427,7 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	if server.Uploads()+server.Blocks() == 0 {
 		t.Fatal("no upload was left in the middle, so the test shows nothing")
 	}
-	if err := s.removeIncomplete(t.Context()); err != nil || server.Uploads() > 0 {
+	if err := s.abortObjects(t.Context()); err != nil || server.Uploads() > 0 {
 		t.Errorf("%d uploads are left: %v", server.Uploads(), err)
 	}
 	if err := s.upload(t.Context(), path, o); err != nil || server.Blocks() > 0 {
@@ -450,7 +450,7 @@ func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
 		server := blank()
 		o := optionsOf(t.TempDir(), server)
 		o.Transport = damaging{server}
-		s, err := openStore(o, triedAgain)
+		s, err := openObjects(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,7 +500,7 @@ func TestStoreBehaves(t *testing.T) {
 // has all pages, a manifest is replaced only if it has not changed, and deleted objects are gone.
 func storeBehaves(t *testing.T, scheme string, o Options) {
 	o.Address = fmt.Sprintf("%s://outliers/behaves-%d", scheme, time.Now().UnixNano())
-	s, err := openStore(o, triedAgain)
+	s, err := openObjects(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -525,7 +525,7 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 			t.Errorf("%d bytes came back with the checksum %s, want %s: %v", size, got, made.SHA256, err)
 		}
 	}
-	if got, err := s.list(ctx); err != nil || !maps.Equal(got, want) {
+	if got, err := s.listObjects(ctx); err != nil || !maps.Equal(got, want) {
 		t.Errorf("%d objects are listed, want %d: %v", len(got), len(want), err)
 	}
 	for name := range want {
@@ -533,15 +533,15 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := s.list(ctx); err != nil || len(got) > 0 {
+	if got, err := s.listObjects(ctx); err != nil || len(got) > 0 {
 		t.Errorf("%d objects are left: %v", len(got), err)
 	}
-	if err := s.removeIncomplete(ctx); err != nil {
+	if err := s.abortObjects(ctx); err != nil {
 		t.Error(err)
 	}
 
 	replace := func(commit int, etag string) (string, error) {
-		return s.replaceManifest(ctx, fmt.Appendf(nil, `{"version": %d, "commit": %d}`, parquet.ManifestVersion, commit), etag)
+		return s.replace(ctx, parquet.ManifestName, fmt.Appendf(nil, `{"version": %d, "commit": %d}`, parquet.ManifestVersion, commit), etag)
 	}
 	first, err := replace(1, "")
 	if err != nil {
@@ -618,7 +618,7 @@ func TestHangingStore(t *testing.T) {
 	for _, blank := range stores {
 		scheme := blank("").Scheme
 		transport := Network(20 * time.Millisecond)
-		s, err := openStore(Options{
+		s, err := openObjects(Options{
 			Address: scheme + "://outliers/a/b", Transport: transport,
 			Env: func(name string) (string, bool) {
 				if name == "AWS_ENDPOINT_URL" || name == "AZURE_STORAGE_SERVICE_ENDPOINT" {
@@ -626,11 +626,11 @@ func TestHangingStore(t *testing.T) {
 				}
 				return env(name)
 			},
-		}, triedAgain)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.list(t.Context())
+		_, err = s.listObjects(t.Context())
 		if !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "check the network and A") || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: a store that hangs: %v", scheme, err)
 		}
@@ -699,7 +699,7 @@ func TestCredentialsAreFoundInTheEnvironment(t *testing.T) {
 	for _, c := range badVariables {
 		o := Options{Address: c.scheme + "://outliers/a/b"}
 		o.Env = func(name string) (string, bool) { value, ok := c.variables[name]; return value, ok }
-		if _, err := openStore(o, triedAgain); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
+		if _, err := openObjects(o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%v: %v", c.variables, err)
 		}
 	}

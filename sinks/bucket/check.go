@@ -32,22 +32,7 @@ func (b *Bucket) Check(ctx context.Context, readData bool) (Report, error) {
 
 func (b *Bucket) check(ctx context.Context, readData bool) (Report, error) {
 	r := Report{Address: b.options.Address, ReadData: readData, Problems: []string{}}
-	own, err := readRecord(b.options.Record)
-	if err != nil {
-		return r, err
-	}
-	store, err := openStore(b.options, triedAgain)
-	if err != nil {
-		return r, err
-	}
-	root, _, err := store.readManifest(ctx)
-	if err != nil {
-		return r, err
-	}
-	if err := b.owned(root, own); err != nil {
-		return r, err
-	}
-	sizes, err := store.list(ctx)
+	found, err := b.readRemote(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -55,11 +40,11 @@ func (b *Bucket) check(ctx context.Context, readData bool) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	named := root.All()
-	r.Answers, r.Objects, r.Copied = root.Answers, len(named), root.Copied
-	r.Behind = !same(root.Manifest, inBucket(folder))
+	named := found.root.All()
+	r.Answers, r.Objects, r.Copied = found.root.Answers, len(named), found.root.Copied
+	r.Behind = !same(found.root.Manifest, inBucket(folder))
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		problem, err := store.problem(ctx, named[name], sizes, readData)
+		problem, err := found.problem(ctx, named[name], readData)
 		if err != nil {
 			return r, err
 		}
@@ -71,8 +56,8 @@ func (b *Bucket) check(ctx context.Context, readData bool) (Report, error) {
 }
 
 // problem describes what is wrong with an object; "" if it is intact.
-func (s *store) problem(ctx context.Context, o parquet.File, sizes map[string]int64, readData bool) (string, error) {
-	size, there := sizes[o.Name]
+func (r *remote) problem(ctx context.Context, o parquet.File, readData bool) (string, error) {
+	size, there := r.sizes[o.Name]
 	switch {
 	case !there:
 		return o.Name + " is missing", nil
@@ -81,12 +66,9 @@ func (s *store) problem(ctx context.Context, o parquet.File, sizes map[string]in
 	case !readData:
 		return "", nil
 	}
-	sum, err := s.sum(ctx, o.Name)
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", o.Name, err)
-	}
-	if sum != o.SHA256 {
+	sum, err := r.files.sum(ctx, o.Name)
+	if err == nil && sum != o.SHA256 {
 		return o.Name + " is damaged: it does not have the checksum of the manifest", nil
 	}
-	return "", nil
+	return "", err
 }

@@ -21,9 +21,6 @@ const Grace = time.Hour
 // atOnce is the number of concurrent uploads or deletions.
 const atOnce = 4
 
-// triedAgain is the end of messages about transient errors of a copy.
-const triedAgain = "it will be retried"
-
 // Bucket keeps the copy of a folder in a bucket up to date. It is used by one goroutine at a time.
 type Bucket struct {
 	dir     string
@@ -35,7 +32,7 @@ type Bucket struct {
 
 // remote is the content of a bucket.
 type remote struct {
-	store  *store
+	files  *Files
 	record record
 	root   manifest         // the manifest; the zero value if there is none
 	etag   string           // of the manifest; "" if there is none
@@ -62,7 +59,10 @@ func (b *Bucket) update(ctx context.Context, grace time.Duration) error {
 		return err
 	}
 	if b.remote == nil {
-		if b.remote, err = b.readRemote(ctx); err != nil {
+		if b.remote, err = b.readRemote(ctx); err == nil {
+			err = b.remote.files.abortObjects(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -92,19 +92,17 @@ func (b *Bucket) readRemote(ctx context.Context) (r *remote, err error) {
 	if r.record, err = readRecord(b.options.Record); err != nil {
 		return nil, err
 	}
-	if r.store, err = openStore(b.options, triedAgain); err != nil {
+	if r.files, err = openObjects(b.options); err != nil {
 		return nil, err
 	}
-	if r.root, r.etag, err = r.store.readManifest(ctx); err != nil {
+	if r.root, r.etag, err = r.files.readManifest(ctx); err != nil {
 		return nil, err
 	}
 	if err := b.owned(r.root, r.record); err != nil {
 		return nil, err
 	}
-	if r.sizes, err = r.store.list(ctx); err != nil {
-		return nil, err
-	}
-	return r, r.store.removeIncomplete(ctx)
+	r.sizes, err = r.files.listObjects(ctx)
+	return r, err
 }
 
 // owned returns an error if another data folder, or a copy of this one, has written the manifest.
@@ -176,10 +174,7 @@ func (b *Bucket) upload(ctx context.Context, objects []parquet.File) error {
 	work.SetLimit(atOnce)
 	for _, o := range objects {
 		work.Go(func() error {
-			if err := b.remote.store.upload(ctx, filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name))), o); err != nil {
-				return fmt.Errorf("upload %s: %w", o.Name, err)
-			}
-			return nil
+			return b.remote.files.upload(ctx, filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name))), o)
 		})
 	}
 	if err := work.Wait(); err != nil {
@@ -202,9 +197,9 @@ func (b *Bucket) commit(ctx context.Context, next manifest) error {
 	if err := b.remote.record.write(b.options.Record); err != nil {
 		return err
 	}
-	etag, err := b.remote.store.replaceManifest(ctx, text, b.remote.etag)
+	etag, err := b.remote.files.replace(ctx, parquet.ManifestName, text, b.remote.etag)
 	if err != nil {
-		return fmt.Errorf("replace %s: %w", parquet.ManifestName, err)
+		return err
 	}
 	b.remote.root, b.remote.etag = next, etag
 	return nil
@@ -214,12 +209,7 @@ func (b *Bucket) remove(ctx context.Context, names []string) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(atOnce)
 	for _, name := range names {
-		work.Go(func() error {
-			if err := b.remote.store.remove(ctx, name); err != nil {
-				return fmt.Errorf("delete %s, which is out of date: %w", name, err)
-			}
-			return nil
-		})
+		work.Go(func() error { return b.remote.files.remove(ctx, name) })
 	}
 	if err := work.Wait(); err != nil {
 		return err

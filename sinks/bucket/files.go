@@ -14,18 +14,19 @@ import (
 	"strings"
 )
 
-// Files are the files below the prefix of a bucket: those of a lake, and the storage of a backup, see
-// package sync/backup.
+// Files are the files below the prefix of a bucket, by their names below it: the objects of a [Copy], the files of a
+// lake, and the storage of a backup, see package sync/backup.
 type Files struct {
-	store   *store
-	address string
+	client  client
+	prefix  string // of the keys; it ends with a slash, unless it is ""
+	address string // before the names of files in errors
 	temp    string
 }
 
 // FileError is the error of a request about a file, or about the files below a name.
 type FileError struct {
 	Request string // such as "read"
-	File    string // its address
+	File    string // its address, or its name in errors of a [Copy]
 	Err     error
 }
 
@@ -37,21 +38,21 @@ func (f *Files) failed(request, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &FileError{request, f.address + "/" + name, err}
+	return &FileError{request, f.address + name, err}
 }
 
 // OpenFiles does not use the network. temp is a local folder in which files are prepared for upload, and again
 // says in messages about transient errors when a request is repeated.
 func OpenFiles(o Options, temp, again string) (*Files, error) {
-	s, err := openStore(o, again)
+	c, prefix, err := openClient(o, again)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Address, err)
 	}
-	return &Files{s, o.Address, temp}, nil
+	return &Files{c, prefix, o.Address + "/", temp}, nil
 }
 
 // String returns the address of the bucket.
-func (f *Files) String() string { return f.address }
+func (f *Files) String() string { return strings.TrimSuffix(f.address, "/") }
 
 // Temp returns the local folder in which files are prepared for upload.
 func (f *Files) Temp() string { return f.temp }
@@ -68,8 +69,19 @@ type File struct {
 // Below iterates over the files whose names begin with prefix.
 func (f *Files) Below(ctx context.Context, prefix string) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
-		for o, err := range f.store.client.list(ctx, f.store.below()+prefix, true) {
-			if !yield(File{strings.TrimPrefix(o.key, f.store.below()), o.bytes}, f.failed("list", prefix, err)) || err != nil {
+		for o, err := range f.client.list(ctx, f.prefix+prefix) {
+			if !yield(File{strings.TrimPrefix(o.key, f.prefix), o.bytes}, f.failed("list the files in", prefix, err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// incomplete iterates over the names of incomplete uploads.
+func (f *Files) incomplete(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for key, err := range f.client.incomplete(ctx, f.prefix) {
+			if !yield(strings.TrimPrefix(key, f.prefix), f.failed("list the incomplete uploads to", "", err)) || err != nil {
 				return
 			}
 		}
@@ -78,18 +90,18 @@ func (f *Files) Below(ctx context.Context, prefix string) iter.Seq2[File, error]
 
 // Names returns the names of the files directly below the prefix, and of incomplete uploads, sorted.
 func (f *Files) Names(ctx context.Context) ([]string, error) {
-	s, names := f.store, map[string]bool{}
-	for o, err := range s.client.list(ctx, s.below(), false) {
+	names := map[string]bool{}
+	for file, err := range f.Below(ctx, "") {
 		if err != nil {
-			return nil, f.failed("list the files in", "", err)
+			return nil, err
 		}
-		names[strings.TrimPrefix(o.key, s.below())] = true
+		names[file.Name] = true
 	}
-	for key, err := range s.client.incomplete(ctx, s.below(), false) {
+	for name, err := range f.incomplete(ctx) {
 		if err != nil {
-			return nil, f.failed("list the incomplete uploads to", "", err)
+			return nil, err
 		}
-		names[strings.TrimPrefix(key, s.below())] = true
+		names[name] = true
 	}
 	maps.DeleteFunc(names, func(name string, _ bool) bool { return name == "" || strings.Contains(name, "/") })
 	return slices.Sorted(maps.Keys(names)), nil
@@ -98,7 +110,7 @@ func (f *Files) Names(ctx context.Context) ([]string, error) {
 // Open opens a file for reading. version identifies its content, for Replace. The error is
 // [fs.ErrNotExist] if it does not exist.
 func (f *Files) Open(ctx context.Context, name string) (file io.ReadCloser, version string, err error) {
-	from, version, err := f.store.client.get(ctx, f.store.key(name))
+	from, version, err := f.client.get(ctx, f.prefix+name)
 	if err != nil {
 		return nil, "", f.failed("read", name, err)
 	}
@@ -112,17 +124,21 @@ func (f *Files) Put(ctx context.Context, path, name string) error {
 		return err
 	}
 	defer file.Close()
+	return f.put(ctx, file, name)
+}
+
+func (f *Files) put(ctx context.Context, file *os.File, name string) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	return f.failed("upload", name, f.store.client.put(ctx, f.store.key(name), file, info.Size(), ""))
+	return f.failed("upload", name, f.client.put(ctx, f.prefix+name, file, info.Size()))
 }
 
 // Replace writes a small file atomically if it has the given version, or if it does not exist and the
 // version is "". Otherwise the error is [fs.ErrExist].
 func (f *Files) Replace(ctx context.Context, name string, text []byte, version string) error {
-	_, err := f.store.client.replace(ctx, f.store.key(name), text, version)
+	_, err := f.replace(ctx, name, text, version)
 	if errors.Is(err, fs.ErrExist) {
 		// The first request may have succeeded although its response was lost, so that the library's
 		// retry failed.
@@ -131,7 +147,13 @@ func (f *Files) Replace(ctx context.Context, name string, text []byte, version s
 			return unread
 		}
 	}
-	return f.failed("write", name, err)
+	return err
+}
+
+// replace is Replace, and returns the new version.
+func (f *Files) replace(ctx context.Context, name string, text []byte, version string) (string, error) {
+	version, err := f.client.replace(ctx, f.prefix+name, text, version)
+	return version, f.failed("write", name, err)
 }
 
 // has reports whether a file has this content.
@@ -146,10 +168,16 @@ func (f *Files) has(ctx context.Context, name string, text []byte) (bool, error)
 
 // Remove deletes a file and the parts of its incomplete uploads.
 func (f *Files) Remove(ctx context.Context, name string) error {
-	s := f.store
-	err := s.remove(ctx, name)
-	if err == nil {
-		err = s.client.abort(ctx, s.key(name))
+	if err := f.remove(ctx, name); err != nil {
+		return err
 	}
-	return f.failed("delete", name, err)
+	return f.abort(ctx, name)
+}
+
+func (f *Files) remove(ctx context.Context, name string) error {
+	return f.failed("delete", name, f.client.remove(ctx, f.prefix+name))
+}
+
+func (f *Files) abort(ctx context.Context, name string) error {
+	return f.failed("delete the incomplete upload of", name, f.client.abort(ctx, f.prefix+name))
 }

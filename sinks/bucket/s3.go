@@ -105,11 +105,8 @@ func (s *s3) get(ctx context.Context, key string) (io.ReadCloser, string, error)
 	return content{from, s.explain}, info.ETag, nil
 }
 
-func (s *s3) put(ctx context.Context, key string, file *os.File, size int64, sha256 string) error {
+func (s *s3) put(ctx context.Context, key string, file *os.File, size int64) error {
 	o := minio.PutObjectOptions{ContentType: contentType(key), SendContentMd5: true, PartSize: uint64(partSize(size))}
-	if sha256 != "" {
-		o.UserMetadata = map[string]string{"sha256": sha256}
-	}
 	_, err := s.upload(ctx, key, file, size, o)
 	if err != nil || size <= partBytes {
 		return s.explain(err) // the store has verified the checksum of a single part
@@ -146,9 +143,9 @@ func (s *s3) remove(ctx context.Context, key string) error {
 	return s.explain(s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
 }
 
-func (s *s3) list(ctx context.Context, below string, deep bool) iter.Seq2[listed, error] {
+func (s *s3) list(ctx context.Context, below string) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
-		o := minio.ListObjectsOptions{Prefix: below, Recursive: deep}
+		o := minio.ListObjectsOptions{Prefix: below, Recursive: true}
 		for found := range s.client.ListObjectsIter(ctx, s.bucket, o) {
 			if !yield(listed{found.Key, found.Size}, s.explain(found.Err)) {
 				return
@@ -157,11 +154,11 @@ func (s *s3) list(ctx context.Context, below string, deep bool) iter.Seq2[listed
 	}
 }
 
-func (s *s3) incomplete(ctx context.Context, below string, deep bool) iter.Seq2[string, error] {
+func (s *s3) incomplete(ctx context.Context, below string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // stops the listing if the caller stops early
-		for found := range s.client.ListIncompleteUploads(ctx, s.bucket, below, deep) {
+		for found := range s.client.ListIncompleteUploads(ctx, s.bucket, below, true) {
 			if !yield(found.Key, s.explain(found.Err)) {
 				return
 			}

@@ -1,0 +1,113 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"path"
+	"strings"
+)
+
+// client is a bucket of one kind of store. Keys include the prefix. An error response of the store is a
+// [Refused]; it matches [fs.ErrNotExist] or [fs.ErrExist] where these apply.
+type client interface {
+	// get opens an object for reading. etag identifies its content.
+	get(ctx context.Context, key string) (content io.ReadCloser, etag string, err error)
+
+	// put uploads a file of size bytes, in several parts if it is larger than partBytes, and verifies
+	// that all of it has arrived.
+	put(ctx context.Context, key string, file *os.File, size int64) error
+
+	// replace writes a small object if it has the given etag, or if it does not exist and etag is "".
+	// Otherwise the error is [fs.ErrExist].
+	replace(ctx context.Context, key string, text []byte, etag string) (newETag string, err error)
+
+	// remove deletes an object. It is not an error if the object does not exist.
+	remove(ctx context.Context, key string) error
+
+	// list iterates over the objects whose keys begin with below.
+	list(ctx context.Context, below string) iter.Seq2[listed, error]
+
+	// incomplete iterates over the keys of incomplete uploads that begin with below.
+	incomplete(ctx context.Context, below string) iter.Seq2[string, error]
+
+	// abort deletes the parts of incomplete uploads of an object.
+	abort(ctx context.Context, key string) error
+}
+
+// listed is an object of a listing.
+type listed struct {
+	key   string
+	bytes int64
+}
+
+// partBytes is the minimum size of the parts of an upload, in bytes.
+const partBytes = 8 << 20
+
+// openClient does not use the network. again is the end of messages about transient errors. The prefix is that
+// of the keys.
+func openClient(o Options, again string) (c client, prefix string, err error) {
+	scheme, path, _ := strings.Cut(o.Address, "://")
+	bucket, prefix, _ := strings.Cut(path, "/")
+	if prefix != "" {
+		prefix += "/"
+	}
+	transport := o.Transport
+	if transport == nil {
+		transport = Network(Patience)
+	}
+	if scheme == "az" {
+		c, err = openAzure(bucket, o.Env, transport, again)
+	} else {
+		c, err = openS3(bucket, o.Env, transport, again)
+	}
+	return c, prefix, err
+}
+
+// first returns the value of the first variable that is not empty.
+func first(env func(string) (string, bool), names ...string) string {
+	for _, name := range names {
+		if value, _ := env(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// content is the content of an object. Its errors are explained like those of requests.
+type content struct {
+	io.ReadCloser
+	explain func(error) error
+}
+
+// Read implements [io.Reader].
+func (c content) Read(into []byte) (int, error) {
+	n, err := c.ReadCloser.Read(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = c.explain(err)
+	}
+	return n, err
+}
+
+// contentType returns the media type of an object.
+func contentType(key string) string {
+	switch path.Ext(key) {
+	case ".parquet":
+		return "application/vnd.apache.parquet"
+	case ".json":
+		return "application/json"
+	}
+	return "application/octet-stream"
+}
+
+// partSize returns the size of the parts, in bytes, for an upload of bytes. Stores allow at most 10,000
+// parts.
+func partSize(bytes int64) int64 {
+	size := int64(partBytes)
+	for size*10_000 < bytes {
+		size *= 2
+	}
+	return size
+}

@@ -1,0 +1,101 @@
+package bucket
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"outlierd/sinks/parquet"
+)
+
+// This file has what a [Copy] does with its objects. Errors have their names: the address is in the message of the
+// copy.
+
+func openObjects(o Options) (*Files, error) {
+	c, prefix, err := openClient(o, "it will be retried")
+	return &Files{client: c, prefix: prefix}, err
+}
+
+// maxManifest is the maximum size of a manifest, in bytes. One with a million files has 250 MB.
+const maxManifest = 256 << 20
+
+// readManifest returns the manifest and its version. They are the zero values if there is none.
+func (f *Files) readManifest(ctx context.Context) (m manifest, version string, err error) {
+	from, version, err := f.Open(ctx, parquet.ManifestName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, "", nil
+	}
+	if err != nil {
+		return m, "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxManifest))
+	if err = errors.Join(err, from.Close()); err != nil {
+		return m, "", err
+	}
+	m, err = parseManifest(text)
+	return m, version, err
+}
+
+// listObjects returns the sizes, in bytes, of the objects of copies, by name.
+func (f *Files) listObjects(ctx context.Context) (map[string]int64, error) {
+	sizes := map[string]int64{}
+	for file, err := range f.Below(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		if objectName().MatchString(file.Name) {
+			sizes[file.Name] = file.Bytes
+		}
+	}
+	return sizes, nil
+}
+
+// abortObjects deletes the parts of incomplete uploads, which the store would charge for. A kill leaves them behind.
+func (f *Files) abortObjects(ctx context.Context) error {
+	for name, err := range f.incomplete(ctx) {
+		if err == nil && objectName().MatchString(name) {
+			err = f.abort(ctx, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upload uploads a file as the object o. It returns an error if the file does not have the checksum of o.
+func (f *Files) upload(ctx context.Context, path string, o parquet.File) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != o.SHA256 {
+		return fmt.Errorf("%s is damaged: remove it, and it is written again", path)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return f.put(ctx, file, o.Name)
+}
+
+// sum downloads an object and returns the SHA-256 of its content, in hex.
+func (f *Files) sum(ctx context.Context, name string) (string, error) {
+	from, _, err := f.Open(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	defer from.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, from)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
