@@ -43,7 +43,7 @@ func (w *Warehouse) measureMemory() {
 	}
 	r := roomFor(w.machine(), size)
 	w.most = cmp.Or(w.options.Memory, r.most)
-	w.limit = min(max(r.first, w.first), w.most)
+	w.limit = min(r.first, w.most)
 }
 
 // raiseLimit doubles the memory for the next start of DuckDB, and reports whether it could.

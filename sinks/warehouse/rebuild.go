@@ -9,10 +9,6 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// rebuildMemory is DuckDB's initial memory for a rebuild. Each checkpoint compresses the last rows of
-// every table again, and this much memory needs a quarter of the checkpoints.
-const rebuildMemory = 256 << 20
-
 // Rebuild makes the warehouse again beside the old file, without opening that, and replaces it once fill
 // has written everything. After an error or a kill, the old file is as it was. The new one has another number, so that
 // all copies are made again.
@@ -30,7 +26,6 @@ func Rebuild(ctx context.Context, o Options, fill func(*Warehouse) error) error 
 		return fmt.Errorf("remove what an earlier rebuild left: %w", err)
 	}
 	w := New(made)
-	w.first = rebuildMemory
 	err := fill(w)
 	if err == nil {
 		err = w.closeSettled(ctx)

@@ -30,7 +30,6 @@ type Warehouse struct {
 
 	machine func() int64     // memory of the machine or container in bytes
 	now     func() time.Time // for the vacuum
-	first   int64            // least limit, if the machine has it
 }
 
 // New returns a warehouse. It opens nothing yet.
