@@ -163,7 +163,7 @@ func (s IDs) query(ctx context.Context, sql string, memory int64) (values []stri
 }
 
 func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values []string, err error) {
-	fields, err := view(ctx, db.Conn(), sql)
+	fields, err := view(ctx, db, sql)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 		return nil, err
 	}
 	texts := fmt.Sprintf("SELECT %s::VARCHAR FROM temp.result", database.Name(fields[at].Name))
-	err = read(ctx, db.Conn(), texts, nil, func(row []any) error {
+	err = read(ctx, db, texts, nil, func(row []any) error {
 		if row[0] == nil {
 			return nil
 		}
@@ -185,13 +185,9 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 	return values, err
 }
 
-// restrict confines the instance: SQL may read the attached tables by their plain names, but use no files,
-// network, extensions or settings.
+// restrict confines the instance: SQL may read the attached tables by their plain names.
 func restrict(ctx context.Context, db *database.DB) error {
-	_, err := db.Exec(ctx, `USE warehouse;
-		SET allow_community_extensions = false;
-		SET enable_external_access = false;
-		SET lock_configuration = true`)
+	_, err := db.Exec(ctx, "USE warehouse; "+confined)
 	return err
 }
 

@@ -31,22 +31,96 @@ import (
 // untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe]. Its days are those of UTC. It may use
 // a third of the memory, and a folder for temporary files, which is removed.
 func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
-	err := run(ctx, path, text, func(conn driver.Conn) error {
-		const confined = `SET enable_external_access = false; SET lock_configuration = true`
-		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, confined, nil); err != nil {
-			return fmt.Errorf("confine the query: %w", err)
+	return run(ctx, path, text, permission{statements: true}, columns, row)
+}
+
+// RunUnsafe is [Run] for a query that may read and write other files, with the permissions of the user.
+func RunUnsafe(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
+	return run(ctx, path, text, permission{statements: true, files: true}, columns, row)
+}
+
+func run(ctx context.Context, path, text string, p permission, columns func([]string) error,
+	row func([]any) error) (err error) {
+	r := ample()
+	if r.temp, r.noTemp = os.MkdirTemp("", "outlierd-query-*"); r.noTemp == nil { // most queries need none
+		defer func() { err = errors.Join(err, os.RemoveAll(r.temp)) }()
+	}
+	return query(ctx, path, text, r, p, func(db *database.DB) error { return readAny(ctx, db, text, columns, row) })
+}
+
+// permission says what a query may do besides a SELECT of the published tables.
+type permission struct {
+	statements bool   // run another statement that has rows, such as EXPLAIN
+	to         string // write this file
+	files      bool   // read and write all files
+}
+
+// query opens the published file read-only and calls work, in which text may run. It closes the file.
+func query(ctx context.Context, path, text string, r resources, p permission, work func(*database.DB) error) error {
+	db, err := openFile(ctx, path, r)
+	if err != nil {
+		return err
+	}
+	if err = checkSingle(text); err == nil {
+		err = p.confine(ctx, db, text)
+	}
+	if err == nil {
+		if err = work(db); err != nil && !errors.Is(err, ErrNoTable) {
+			err = fmt.Errorf("query %s: %w", path, err)
 		}
-		return checkNoWrites(conn, text)
-	}, columns, row)
-	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission {
+	}
+	err = errors.Join(r.explain(err), db.Close())
+	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission && !p.files {
 		return &DeniedError{Cause: err}
 	}
 	return err
 }
 
-// RunUnsafe is [Run] for a query that may read and write other files, with the permissions of the user.
-func RunUnsafe(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
-	return run(ctx, path, text, func(driver.Conn) error { return nil }, columns, row)
+// confined are the settings after which SQL can use no files but those that are open, no network, no extensions and
+// no settings.
+const confined = "SET allow_community_extensions = false; SET enable_external_access = false; SET lock_configuration = true"
+
+// writing matches the keywords of all statements that write files.
+var writing = lazyregexp.New(`(?i)\b(?:copy|export)\b`)
+
+// confine confines DuckDB, and returns an error for a statement that is not permitted. Even without external access,
+// DuckDB lets COPY and EXPORT write to the open file and its log. The type comes from DuckDB, because a query may
+// contain these keywords in texts and nested comments.
+func (p permission) confine(ctx context.Context, db *database.DB, text string) error {
+	if p.files {
+		return nil
+	}
+	settings := confined
+	if p.to != "" {
+		settings = "SET allowed_paths = [" + database.Text(p.to) + "]; " + confined
+	}
+	if _, err := db.Exec(ctx, settings); err != nil {
+		return fmt.Errorf("confine the query: %w", err)
+	}
+	if p.statements && !writing().MatchString(text) {
+		return nil
+	}
+	stmt, err := db.Conn().Prepare(text)
+	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
+		return err
+	}
+	kind, parameters := duckdb.STATEMENT_TYPE_INVALID, 0 // also if there are several statements
+	if err == nil {
+		kind, err = stmt.(*duckdb.Stmt).StatementType()
+		parameters = stmt.NumInput()
+		if err = errors.Join(err, stmt.Close()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case kind == duckdb.STATEMENT_TYPE_SELECT && parameters > 0:
+		return ErrParameter
+	case kind == duckdb.STATEMENT_TYPE_SELECT:
+		return nil
+	case p.statements:
+		return &DeniedError{Cause: errors.New("COPY and EXPORT write files")}
+	}
+	return ErrNoSelect
 }
 
 // DeniedError is the error of a query that uses more than the published tables.
@@ -59,98 +133,29 @@ func (e *DeniedError) Error() string {
 // Unwrap returns DuckDB's error.
 func (e *DeniedError) Unwrap() error { return e.Cause }
 
-// writing matches the keywords of all statements that write files.
-var writing = lazyregexp.New(`(?i)\b(?:copy|export)\b`)
-
-// checkNoWrites returns an error for statements that write files: even without external access, DuckDB lets
-// them write to the open file and its log. The statement type comes from DuckDB, because a query may
-// contain the keywords in texts and nested comments.
-func checkNoWrites(conn driver.Conn, text string) error {
-	if !writing().MatchString(text) {
-		return nil
-	}
-	stmt, err := conn.Prepare(text)
-	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
-		return err
-	}
-	kind := duckdb.STATEMENT_TYPE_INVALID // also if there are several statements
-	if err == nil {
-		kind, err = stmt.(*duckdb.Stmt).StatementType()
-		err = errors.Join(err, stmt.Close())
-	}
-	if err != nil || kind != duckdb.STATEMENT_TYPE_SELECT {
-		return &DeniedError{Cause: errors.New("COPY and EXPORT write files")}
-	}
-	return nil
-}
-
-// run opens the file, calls confine, and then runs the query.
-func run(
-	ctx context.Context, path, text string, confine func(driver.Conn) error,
-	columns func([]string) error, row func([]any) error,
-) error {
-	return withTemp(ctx, path, func(conn driver.Conn) error {
-		if err := checkSingle(text); err != nil {
-			return err
-		}
-		if err := confine(conn); err != nil {
-			return err
-		}
-		if err := readAny(ctx, conn, text, columns, row); err != nil {
-			return fmt.Errorf("query %s: %w", path, err)
-		}
-		return nil
-	})
-}
-
-// withFile opens the published file read-only, calls work, and closes the file.
-func withFile(ctx context.Context, path string, r resources, work func(driver.Conn) error) error {
-	f, err := openFile(ctx, path, r)
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.explain(work(f.conn)), f.close())
-}
-
-// file is a published file, open read-only in a DuckDB of its own.
-type file struct {
-	connector *duckdb.Connector
-	conn      driver.Conn
-}
-
-func (f *file) close() error { return errors.Join(f.conn.Close(), f.connector.Close()) }
-
-func openFile(ctx context.Context, path string, r resources) (*file, error) {
+// openFile opens the published file read-only in a DuckDB of its own.
+func openFile(ctx context.Context, path string, r resources) (*database.DB, error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s: %w", path, ErrNotPublished)
 	case err == nil && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: %w", path, ErrNotRegular)
 	}
-	connector, err := duckdb.NewConnector(fmt.Sprintf(
-		"?autoinstall_known_extensions=false&autoload_known_extensions=false&threads=%d", r.threads), nil)
+	db, err := database.Open(ctx, database.Options{Memory: r.memory, Threads: r.threads, Temp: r.temp})
 	if err != nil {
-		return nil, fmt.Errorf("start DuckDB: %w", err)
+		return nil, err
 	}
-	conn, err := connector.Connect(ctx)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start DuckDB: %w", err), connector.Close())
-	}
-	f := &file{connector, conn}
-	// The driver parses a path as a URL, and would drop what follows a #, including the option to open
-	// the file read-only. So the file is attached instead, under its default name in DuckDB.
+	// Its default name in DuckDB.
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	switch strings.ToLower(name) {
 	case "", "memory", "temp", "system": // reserved by DuckDB
 		name += "_db"
 	}
-	// The zone decides on which day a time is. The default is that of the machine.
-	attach := fmt.Sprintf("%s; SET TimeZone = 'UTC'; ATTACH %s AS %s (READ_ONLY); USE %[3]s",
-		r.settings(), database.Text(path), database.Name(name))
-	if err := execute(ctx, conn, attach); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s read-only: %w", path, err), f.close())
+	attach := fmt.Sprintf("%sATTACH %s AS %s (READ_ONLY); USE %[3]s", r.maxTemp(), database.Text(path), database.Name(name))
+	if _, err := db.Exec(ctx, attach); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s read-only: %w", path, err), db.Close())
 	}
-	return f, nil
+	return db, nil
 }
 
 // Errors for a path that is not a published file. Other files are not opened, because opening a pipe
@@ -210,9 +215,9 @@ func withoutTexts(text string) string {
 var sqlToken = lazyregexp.New(`^(?s:--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$|[\pL\pN_][\pL\pN_$]*)`)
 
 // read runs a query and calls columns and row like [Run]. The slice that row receives is reused.
-func read(ctx context.Context, conn driver.Conn, text string, columns func([]string) error,
+func read(ctx context.Context, db *database.DB, text string, columns func([]string) error,
 	row func([]any) error) (err error) {
-	stmt, err := conn.(driver.ConnPrepareContext).PrepareContext(ctx, text)
+	stmt, err := db.Conn().(driver.ConnPrepareContext).PrepareContext(ctx, text)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
-	"runtime"
 	"time"
+
+	"outlierd/sinks/duckdb/database"
 )
 
 // A Reader runs trusted queries on the published file, and keeps it open between them: opening it takes longer than
@@ -19,7 +19,7 @@ type Reader struct {
 	idle  time.Duration // when the file is closed
 
 	turn    chan struct{} // a semaphore of one: a connection runs one query at a time
-	file    *file         // nil if it is closed
+	file    *database.DB  // nil if it is closed
 	info    os.FileInfo   // of the open file
 	opened  int           // how many publications were opened so far
 	closing *time.Timer
@@ -43,8 +43,8 @@ func (r *Reader) All(ctx context.Context, questions ...Question) (publication in
 		return 0, err
 	}
 	for _, q := range questions {
-		if err := read(ctx, r.file.conn, q.SQL, nil, q.Row); err != nil {
-			err = fmt.Errorf("query %s: %w", r.path, r.resources().explain(err))
+		if err := read(ctx, r.file, q.SQL, nil, q.Row); err != nil {
+			err = fmt.Errorf("query %s: %w", r.path, ample().explain(err))
 			if ctx.Err() == nil { // the next query starts afresh, whatever is wrong
 				err = errors.Join(err, r.close())
 			}
@@ -61,12 +61,12 @@ func (r *Reader) renew(ctx context.Context) (err error) {
 		if err := r.close(); err != nil {
 			return err
 		}
-		if r.file, err = openFile(ctx, r.path, r.resources()); err != nil {
+		if r.file, err = openFile(ctx, r.path, ample()); err != nil {
 			return err
 		}
 		if r.setup != "" {
-			if err := execute(ctx, r.file.conn, r.setup); err != nil {
-				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, r.resources().explain(err)), r.close())
+			if _, err := r.file.Exec(ctx, r.setup); err != nil {
+				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, ample().explain(err)), r.close())
 			}
 		}
 		r.info = now
@@ -89,7 +89,7 @@ func (r *Reader) close() error {
 	}
 	f := r.file
 	r.file = nil
-	return f.close()
+	return f.Close()
 }
 
 // Close closes the file. The reader may be used again.
@@ -97,9 +97,4 @@ func (r *Reader) Close() error {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
 	return r.close()
-}
-
-func (r *Reader) resources() resources {
-	memory := room(math.MaxInt64)
-	return resources{memory: memory, threads: max(1, min(runtime.GOMAXPROCS(0), int(memory/perThread)))}
 }

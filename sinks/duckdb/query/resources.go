@@ -1,9 +1,6 @@
 package query
 
 import (
-	"context"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -33,29 +30,20 @@ var machine = database.Memory // tests replace it
 // perThread is the memory for which a query may use one thread more, in bytes.
 const perThread = 128 << 20
 
-// withTemp is [withFile] with as much memory as a query may use, and with a folder for data that does not fit
-// into it. The folder is removed afterwards.
-func withTemp(ctx context.Context, path string, work func(driver.Conn) error) error {
-	r := resources{memory: room(math.MaxInt64)}
-	r.threads = max(1, min(runtime.GOMAXPROCS(0), int(r.memory/perThread)))
-	temp, err := os.MkdirTemp("", "outlierd-query-*")
-	if err != nil {
-		r.noTemp = err // most queries need none
-		return withFile(ctx, path, r, work)
-	}
-	r.temp = temp
-	return errors.Join(withFile(ctx, path, r, work), os.RemoveAll(temp))
+// ample are the resources of a query of a person: a third of the memory.
+func ample() resources {
+	memory := room(math.MaxInt64)
+	return resources{memory: memory, threads: max(1, min(runtime.GOMAXPROCS(0), int(memory/perThread)))}
 }
 
-// settings returns the SQL that sets the limits. Temporary files may take half of the free disk space: a query must
-// not leave a daemon without any.
-func (r resources) settings() string {
-	limits := fmt.Sprintf("SET memory_limit = '%dB'; SET temp_directory = %s", r.memory, database.Text(r.temp))
+// maxTemp returns the SQL that limits temporary files to half of the free disk space: a query must not leave a daemon
+// without any. DuckDB's default is nine tenths.
+func (r resources) maxTemp() string {
 	var disk unix.Statfs_t
 	if r.temp == "" || unix.Statfs(filepath.Dir(r.temp), &disk) != nil || disk.Blocks == 0 {
-		return limits // the default is nine tenths
+		return ""
 	}
-	return fmt.Sprintf("%s; SET max_temp_directory_size = '%dB'", limits, disk.Bavail/2*uint64(disk.Bsize))
+	return fmt.Sprintf("SET max_temp_directory_size = '%dB'; ", disk.Bavail/2*uint64(disk.Bsize))
 }
 
 // noSpace matches DuckDB's messages about a disk without room for temporary files.

@@ -2,12 +2,13 @@ package query
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"outlierd/sinks/duckdb/database"
 )
 
 // Rows are the first rows of a result, as texts for display.
@@ -38,13 +39,13 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 	got := &Rows{}
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	err := export(limited, f.Path, sql, "", "", func(conn driver.Conn) error {
+	err := query(limited, f.Path, sql, modest(""), permission{}, func(db *database.DB) error {
 		var err error
-		if got.Columns, err = view(limited, conn, sql); err != nil {
+		if got.Columns, err = view(limited, db, sql); err != nil {
 			return err
 		}
 		some := fmt.Sprintf("%s LIMIT %d", readable("FROM temp.result", got.Columns), f.Limit+1)
-		return read(limited, conn, some, nil, func(values []any) error {
+		return read(limited, db, some, nil, func(values []any) error {
 			if got.More = len(got.Rows) == f.Limit; got.More {
 				return nil
 			}

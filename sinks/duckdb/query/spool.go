@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,16 +23,16 @@ const spoolBatch = 20_000
 
 // spool writes the result of a query with some columns to the temporary table spooled, and returns the number of rows.
 // The columns have names of their own, because a column with the name rowid would hide the row numbers.
-func spool(ctx context.Context, conn driver.Conn, text string, columns int) (rows int64, err error) {
+func spool(ctx context.Context, db *database.DB, text string, columns int) (rows int64, err error) {
 	names := make([]string, columns)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%d", i)
 	}
 	create := fmt.Sprintf("CREATE TEMP TABLE spooled(%s) AS\n%s", strings.Join(names, ", "), text)
-	if err := execute(ctx, conn, create); err != nil {
+	if _, err := db.Exec(ctx, create); err != nil {
 		return 0, lineBefore(err)
 	}
-	err = read(ctx, conn, "SELECT count(*) FROM temp.spooled", nil, func(row []any) error {
+	err = read(ctx, db, "SELECT count(*) FROM temp.spooled", nil, func(row []any) error {
 		rows = row[0].(int64)
 		return nil
 	})
@@ -41,10 +40,10 @@ func spool(ctx context.Context, conn driver.Conn, text string, columns int) (row
 }
 
 // readSpooled reads the rows of the temporary table in order.
-func readSpooled(ctx context.Context, conn driver.Conn, fields []Field, rows int64, row func([]any) error) error {
+func readSpooled(ctx context.Context, db *database.DB, fields []Field, rows int64, row func([]any) error) error {
 	for from := int64(0); from < rows; from += spoolBatch {
 		batch := fmt.Sprintf("FROM temp.spooled WHERE rowid >= %d AND rowid < %d", from, from+spoolBatch)
-		err := read(ctx, conn, batch, nil, func(values []any) error {
+		err := read(ctx, db, batch, nil, func(values []any) error {
 			for i, f := range fields {
 				switch text, ok := values[i].(string); {
 				case ok && f.asJSON() && json.Valid([]byte(text)): // NaN is not valid
@@ -104,16 +103,16 @@ func readsCatalog(text string) bool {
 // readAny is [read] for a result of any size. Only results that no view can have, such as that of EXPLAIN, and lists
 // of tables and columns are in memory.
 func readAny(
-	ctx context.Context, conn driver.Conn, text string, columns func([]string) error, row func([]any) error,
+	ctx context.Context, db *database.DB, text string, columns func([]string) error, row func([]any) error,
 ) error {
 	if readsCatalog(text) {
-		return read(ctx, conn, text, columns, row)
+		return read(ctx, db, text, columns, row)
 	}
-	fields, err := view(ctx, conn, text)
+	fields, err := view(ctx, db, text)
 	if err != nil { // or the text has a mistake, which is reported for the text itself
-		return read(ctx, conn, text, columns, row)
+		return read(ctx, db, text, columns, row)
 	}
-	rows, err := spool(ctx, conn, readable(text, fields), len(fields))
+	rows, err := spool(ctx, db, readable(text, fields), len(fields))
 	if err != nil {
 		return err
 	}
@@ -126,7 +125,7 @@ func readAny(
 			return err
 		}
 	}
-	return readSpooled(ctx, conn, fields, rows, row)
+	return readSpooled(ctx, db, fields, rows, row)
 }
 
 // lineOfText matches the line of a mistake in DuckDB's message.
