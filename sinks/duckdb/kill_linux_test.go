@@ -8,14 +8,18 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
 )
 
@@ -39,6 +43,9 @@ func killWriter(t *testing.T, times int) {
 	dir, j := t.TempDir(), sinktest.Sample(journalLength)
 	l := open(t, dir)
 	l.Publish(t) // tables without rows
+	if err := folderOf(l.Warehouse, dir).Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	l.Close(t)
 	reader := spawn(t, "reader", dir)
 	looks, damaged := make(chan int), 0
@@ -76,12 +83,53 @@ func killWriter(t *testing.T, times int) {
 	mark := l.Marks(t).Answers
 	l.Publish(t)
 	l.Check(t, j, mark)
-	if file, err := os.Open(private(dir)); err != nil {
-		t.Error(err)
-	} else if err := database.Verify(file); err != nil {
+	if err := folderOf(l.Warehouse, dir).Publish(t.Context()); err != nil {
 		t.Error(err)
 	}
+	l.Close(t)
+	checkData(t, dir)
 	t.Logf("%d kills, after %d of which the warehouse was damaged; %d answers, %d looks", times, damaged, mark, n)
+}
+
+// checkData does what 'outlierd check --read-data' does: it compares both copies with the warehouse, and all blocks and
+// files with their checksums.
+func checkData(t *testing.T, dir string) {
+	t.Helper()
+	folder, err := parquet.Look(t.Context(), filepath.Join(dir, "parquet"), "", slices.Concat(sinktest.Tables(), sinktest.Ops()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged, err := folder.Verify(t.Context())
+	if problems := slices.Concat(damaged, folder.Problems, folder.Foreign); err != nil || len(problems) > 0 {
+		t.Errorf("%q, %v", problems, err)
+	}
+	want := compare.Source{Name: "warehouse", File: private(dir)}
+	copies := []compare.Source{{Name: "file", File: published(dir)}, {Name: "folder", Parquet: folder.Paths}}
+	for _, path := range []string{private(dir), published(dir)} {
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(database.Verify(file), file.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	reader := compare.Open(t.TempDir())
+	defer reader.Close()
+	for _, have := range copies {
+		for _, table := range sinktest.Tables() {
+			d, err := reader.Compare(t.Context(), want, have, table)
+			if err != nil || d.Any() {
+				t.Errorf("%s, table %s: %v, %v", have.Name, table.Name, d, err)
+			}
+		}
+		for _, table := range sinktest.Ops() {
+			d, err := reader.CompareOperations(t.Context(), want, have, table, nil)
+			if err != nil || d.Any() {
+				t.Errorf("%s, table %s: %v, %v", have.Name, table.Name, d, err)
+			}
+		}
+	}
 }
 
 // checkKilled looks at what a killed writer left, and reports whether its file was damaged. Then it lacks what was not

@@ -18,6 +18,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/parquet"
 	"outlierd/sinks/sinktest"
 	"outlierd/sinks/warehouse"
 )
@@ -106,11 +107,16 @@ func lineOf(dir string) (*warehouse.Warehouse, *duckdb.Copy, warehouse.Options) 
 	return w, duckdb.New(w, published(dir), o.Temp), o
 }
 
-// beWriter writes and publishes single answers, and says each watermark after Write has returned. Now and then it vacuums
+// folderOf is the Parquet folder of the line.
+func folderOf(w *warehouse.Warehouse, dir string) *parquet.Copy {
+	return parquet.New(w, parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()})
+}
+
+// beWriter writes and publishes single answers, as a file and as a folder, and says each watermark after Write has returned. Now and then it vacuums
 // or rebuilds.
 func beWriter(dir string) error {
 	w, c, o := lineOf(dir)
-	j := sinktest.Sample(journalLength)
+	folder, j := folderOf(w, dir), sinktest.Sample(journalLength)
 	for {
 		marks, err := w.Marks(ctx)
 		if err != nil || marks.Answers == journalLength {
@@ -142,6 +148,9 @@ func beWriter(dir string) error {
 		}
 		if err == nil {
 			err = c.Publish(ctx)
+		}
+		if err == nil {
+			err = folder.Publish(ctx)
 		}
 		if err != nil {
 			return err
@@ -204,7 +213,20 @@ func look(dir string, j sinktest.Journal) (mark int64, err error) {
 			return 0, fmt.Errorf("count %d is %d at watermark %d, want %d", i, got, mark, want)
 		}
 	}
-	return mark, nil
+	return mark, lookAtFolder(in, dir)
+}
+
+// lookAtFolder checks that a reader of the Parquet folder finds every key once.
+func lookAtFolder(in *database.DB, dir string) error {
+	files := filepath.Join(dir, "parquet", schema.Outliers.FileName(), "*.parquet")
+	if found, err := filepath.Glob(files); err != nil || len(found) == 0 {
+		return err // no table has had a row
+	}
+	rows, err := in.Query(ctx, "SELECT count(*), count(DISTINCT video_id) FROM read_parquet("+database.Text(files)+")")
+	if err == nil && rows[0][0] != rows[0][1] {
+		err = fmt.Errorf("%d rows of %d videos", rows[0][0], rows[0][1])
+	}
+	return err
 }
 
 // count counts observations.
