@@ -24,12 +24,12 @@ var ErrNoDaemon = errors.New("no daemon listens")
 // ErrOtherVersion is the error of [Client.Understands] for a daemon with another version of the interface.
 var ErrOtherVersion = errors.New("another version")
 
-// answerTime is the time limit for a daemon to describe itself, which it can do at any time.
-const answerTime = 10 * time.Second
+// answerTimeout is the time limit for a daemon to describe itself, which it can do at any time.
+const answerTimeout = 10 * time.Second
 
-// longestLine is the maximum size of one line from a daemon, in bytes. The longest is the progress of a
+// maxLine is the maximum size of one line from a daemon, in bytes. The longest is the progress of a
 // run with many searches.
-const longestLine = 16 << 20
+const maxLine = 16 << 20
 
 // Client talks to the daemon that holds a state folder.
 type Client struct {
@@ -38,9 +38,11 @@ type Client struct {
 }
 
 // Dial connects to the daemon of a state folder. Its error is [ErrNoDaemon] if there is none.
-func Dial(ctx context.Context, dir string) (*Client, error) { return dialSocket(ctx, dir, answerTime) }
+func Dial(ctx context.Context, dir string) (*Client, error) {
+	return dialSocket(ctx, dir, answerTimeout)
+}
 
-func dialSocket(ctx context.Context, dir string, patience time.Duration) (*Client, error) {
+func dialSocket(ctx context.Context, dir string, timeout time.Duration) (*Client, error) {
 	c := &Client{}
 	c.http.Transport = &http.Transport{
 		DisableKeepAlives: true, // a closed connection means that no client waits for the answer
@@ -52,7 +54,7 @@ func dialSocket(ctx context.Context, dir string, patience time.Duration) (*Clien
 			return conn, err
 		},
 	}
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := c.getDocument(within, "/v1", &c.About)
 	switch {
@@ -124,7 +126,7 @@ func (c *Client) Order(ctx context.Context, o Order) (*Watch, error) {
 		return nil, err
 	}
 	w := &Watch{client: c, body: body, lines: bufio.NewScanner(body)}
-	w.lines.Buffer(nil, longestLine)
+	w.lines.Buffer(nil, maxLine)
 	begun, err := w.nextEvent()
 	if err != nil {
 		return nil, errors.Join(err, body.Close())
@@ -167,7 +169,7 @@ func (w *Watch) Follow(show func(engine.Progress)) (*Ended, error) {
 			return nil, err
 		}
 		if e.Progress != nil {
-			show(e.Progress.ofEngine(w.Run))
+			show(e.Progress.decode())
 		}
 		if e.Ended != nil {
 			return e.Ended, nil
@@ -233,7 +235,7 @@ func (c *Client) doRequest(ctx context.Context, method, path string, text []byte
 }
 
 func (c *Client) decodeAnswer(body io.Reader, into any) error {
-	if err := json.NewDecoder(io.LimitReader(body, longestLine)).Decode(into); err != nil {
+	if err := json.NewDecoder(io.LimitReader(body, maxLine)).Decode(into); err != nil {
 		return c.foreignAnswer(err)
 	}
 	return nil

@@ -1,14 +1,11 @@
 package serve
 
 import (
-	"math"
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 )
 
@@ -56,98 +53,29 @@ type Ended struct {
 	Error  *Failure    `json:"error,omitempty"`
 }
 
-// Progress is [engine.Progress] for a command.
+// Progress is [engine.Progress] in an answer, with what the JSON of its searches leaves out.
 type Progress struct {
-	Job      string                    `json:"job"`
-	Started  time.Time                 `json:"started"`
-	Searches []search                  `json:"searches,omitempty"`
-	Pages    int                       `json:"pages"` // maximum per search; -1 if only the budget limits it
-	Calls    map[outlier.Operation]int `json:"calls,omitempty"`
-	Done     int                       `json:"done"`
-	Queued   int                       `json:"queued"`
-	Fresh    []fresh                   `json:"skipped_fresh,omitempty"`
-	Missing  int                       `json:"missing,omitempty"`
-	Failures int                       `json:"failures,omitempty"`
-	Charged  outlier.Credits           `json:"charged"`
-	Unknown  outlier.Credits           `json:"unknown,omitempty"`
-	PerRun   *outlier.Credits          `json:"per_run,omitempty"`
-	Doing    string                    `json:"doing,omitempty"`
-	Until    time.Time                 `json:"until,omitzero"`
-	Left     float64                   `json:"left_seconds"`
-	Pace     limit                     `json:"pace"`
+	engine.Progress
+	Steps []step `json:"steps,omitempty"` // of the searches, in order
 }
 
-type search struct {
-	Op      outlier.Operation `json:"op"`
-	Item    string            `json:"item,omitempty"`
-	Queries []string          `json:"queries,omitempty"`
-	Seeds   []string          `json:"seeds,omitempty"`
-	Next    int               `json:"next"`
-	Pages   int               `json:"pages"`
-	Hits    int               `json:"hits"`
-	New     int               `json:"new"`
-	Stop    string            `json:"stop,omitempty"`
+type step struct {
+	Op   outlier.Operation `json:"op"`
+	Next int               `json:"next"`
 }
 
-// fresh is the number of calls that were skipped because there is an answer younger than the given number
-// of seconds.
-type fresh struct {
-	Seconds float64 `json:"seconds"`
-	Calls   int     `json:"calls"`
-}
-
-type limit struct {
-	Requests  int       `json:"requests"`
-	Window    float64   `json:"window_seconds"`
-	Remaining int       `json:"remaining"`
-	Reset     time.Time `json:"reset"`
-	Learned   bool      `json:"learned,omitempty"`
-}
-
-// progressOf encodes the engine's progress.
-func progressOf(p engine.Progress) *Progress {
-	out := &Progress{
-		Job: p.Job, Started: p.Started, Pages: p.Pages, Calls: p.Tasks, Done: p.Done, Queued: p.Queued,
-		Missing: p.Missing, Failures: p.Failures, Charged: p.Spend.Charged, Unknown: p.Spend.Unknown,
-		PerRun: p.PerRun, Doing: p.Doing, Until: p.Until, Left: p.Left.Seconds(),
-		Pace: limit{p.Pace.Limit, p.Pace.Window.Seconds(), p.Pace.Remaining, p.Pace.Reset, p.Pace.Learned},
-	}
-	if p.Pages == job.AllPages {
-		out.Pages = -1
-	}
+func newProgress(p engine.Progress) *Progress {
+	all := &Progress{Progress: p}
 	for i := range p.Searches {
-		s := &p.Searches[i]
-		out.Searches = append(out.Searches, search{
-			s.Query.Op(), s.Item, s.Queries, s.Seeds, s.Next, s.Pages, s.Hits, s.NewHits, s.Stop})
+		all.Steps = append(all.Steps, step{p.Searches[i].Query.Op(), p.Searches[i].Next})
 	}
-	for age, calls := range p.Fresh {
-		out.Fresh = append(out.Fresh, fresh{age.Seconds(), calls})
-	}
-	return out
+	return all
 }
 
-// ofEngine decodes the progress to the form of this process's engine.
-func (p *Progress) ofEngine(run string) engine.Progress {
-	out := engine.Progress{
-		Job: p.Job, Run: run, Started: p.Started, Pages: p.Pages, Tasks: p.Calls, Done: p.Done,
-		Queued: p.Queued, Missing: p.Missing,
-		Failures: p.Failures, Spend: ledger.Spend{Charged: p.Charged, Unknown: p.Unknown}, PerRun: p.PerRun,
-		Doing: p.Doing, Until: p.Until, Left: toDuration(p.Left), Fresh: map[time.Duration]int{},
-		Pace: pace.Status{Limit: p.Pace.Requests, Window: toDuration(p.Pace.Window), Remaining: p.Pace.Remaining,
-			Reset: p.Pace.Reset, Learned: p.Pace.Learned},
+// decode returns the progress as the daemon's engine had it.
+func (p *Progress) decode() engine.Progress {
+	for i := range min(len(p.Searches), len(p.Steps)) {
+		p.Searches[i].Query, p.Searches[i].Next = outlier.UncheckedQuery(p.Steps[i].Op, ""), p.Steps[i].Next
 	}
-	if p.Pages < 0 {
-		out.Pages = job.AllPages
-	}
-	for _, s := range p.Searches {
-		out.Searches = append(out.Searches, runs.Step{
-			Query: outlier.UncheckedQuery(s.Op, ""), Item: s.Item, Queries: s.Queries, Seeds: s.Seeds,
-			Next: s.Next, Pages: s.Pages, Hits: s.Hits, NewHits: s.New, Stop: s.Stop})
-	}
-	for _, f := range p.Fresh {
-		out.Fresh[toDuration(f.Seconds)] = f.Calls
-	}
-	return out
+	return p.Progress
 }
-
-func toDuration(n float64) time.Duration { return time.Duration(math.Round(n * float64(time.Second))) }

@@ -12,12 +12,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"outlierd/outlier"
 	"outlierd/sync/engine"
@@ -25,17 +22,13 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Limits of the server. Only the daemon's user can reach it, so they guard against mistakes: a script
-// in an endless loop, a client that hangs, a program with another protocol.
+// Limits of the server. Only the daemon's user can reach it, so they guard against mistakes: a client that hangs, a
+// program with another protocol.
 const (
-	mostConnections = 64      // that wait for a request, and that are being answered
-	mostBody        = 1 << 20 // maximum size of a request, in bytes
-	mostHeader      = 16 << 10
-	requestTime     = 10 * time.Second
-	closeTime       = 2 * time.Second // time for answers in progress when the daemon stops
-
-	requestsPerSecond = 50
-	requestsAtOnce    = 100
+	maxBody        = 1 << 20 // bytes of a request
+	maxHeader      = 16 << 10
+	requestTimeout = 10 * time.Second
+	closeTimeout   = 2 * time.Second // for answers in progress when the daemon stops
 )
 
 // progressEvery is how often a run's progress is sent, if it has changed.
@@ -49,37 +42,29 @@ type Server struct {
 
 	stopping chan struct{} // closed when the engine accepts no more orders
 
-	patience  time.Duration // time limit for a request to arrive, and for each write of an answer
-	admitted  *rate.Limiter
-	answering atomic.Int32                  // requests
-	refused   atomic.Pointer[string]        // why the job file on disk is not used
-	changed   atomic.Pointer[func() string] // see [About.Changed]
-	ticket    atomic.Pointer[func() string] // see [Server.LogIn]
-
-	waiting sync.Mutex
-	idle    []net.Conn // connections that wait for a request, the longest first
-
-	stop sync.Once
+	timeout time.Duration                 // for a request to arrive, and for each write of an answer
+	refused atomic.Pointer[string]        // why the job file on disk is not used
+	changed atomic.Pointer[func() string] // see [About.Changed]
+	ticket  atomic.Pointer[func() string] // see [Server.LogIn]
+	stop    sync.Once
 }
 
 // New returns a server for an engine that will keep a schedule. Earlier requests wait until it does.
-func New(e *engine.Engine, program string) *Server { return newServer(e, program, requestTime) }
+func New(e *engine.Engine, program string) *Server { return newServer(e, program, requestTimeout) }
 
-func newServer(e *engine.Engine, program string, patience time.Duration) *Server {
+func newServer(e *engine.Engine, program string, timeout time.Duration) *Server {
 	file, err := filepath.Abs(e.Config.Path)
 	if err != nil { // the working folder is gone
 		file = e.Config.Path
 	}
 	s := &Server{
-		engine: e, patience: patience,
+		engine: e, timeout: timeout,
 		about:    About{Interface: Version, Program: program, PID: os.Getpid(), Config: file, Started: time.Now().UTC()},
 		stopping: make(chan struct{}),
-		admitted: rate.NewLimiter(requestsPerSecond, requestsAtOnce),
 	}
 	s.http = http.Server{
-		Handler: s.admitRequests(s.routes()), ReadHeaderTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: mostHeader,
-		ConnState: s.countConnections,
-		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a malformed request is not worth a log line
+		Handler: s.routes(), ReadHeaderTimeout: timeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a malformed request is not worth a log line
 	}
 	return s
 }
@@ -129,48 +114,15 @@ func (s *Server) LogIn(ticket func() (path string)) { s.ticket.Store(&ticket) }
 // Stop refuses new orders. Clients that follow a run still receive its end.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
-// Close stops the server. Answers in progress have [closeTime] to finish.
+// Close stops the server. Answers in progress have [closeTimeout] to finish.
 func (s *Server) Close() error {
 	s.Stop()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return s.http.Close()
-}
-
-// countConnections closes the connection that has waited longest for a request, if there are too many of them. So
-// connections that a client forgets do not keep others out.
-func (s *Server) countConnections(c net.Conn, state http.ConnState) {
-	s.waiting.Lock()
-	defer s.waiting.Unlock()
-	s.idle = slices.DeleteFunc(s.idle, func(one net.Conn) bool { return one == c })
-	if state != http.StateNew && state != http.StateIdle {
-		return
-	}
-	if s.idle = append(s.idle, c); len(s.idle) > mostConnections {
-		_ = s.idle[0].Close() // its client sees the connection end
-		s.idle = s.idle[1:]
-	}
-}
-
-// admitRequests limits the rate of requests. Neither people nor scripts need as many. Asking whether the daemon is
-// alive is not limited: all commands and probes begin with it.
-func (s *Server) admitRequests(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isProbe := r.Method == http.MethodGet; !isProbe && !s.admitted.Allow() {
-			writeDocument(w, http.StatusTooManyRequests, errors.New("too many requests; try again in a second"))
-			return
-		}
-		defer s.answering.Add(-1)
-		if s.answering.Add(1) > mostConnections {
-			writeDocument(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are being answered; end some of them, "+
-				"such as commands that follow a run", mostConnections))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 func (s *Server) answerWho(w http.ResponseWriter, _ *http.Request) {
@@ -254,10 +206,10 @@ func writeFailure(w http.ResponseWriter, err error) {
 // readBody decodes a request's body, which must be one JSON document without unknown keys.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(s.patience)); err != nil {
+	if err := control.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
 		return err
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
@@ -359,18 +311,18 @@ func (s *Server) resolveOrder(o *Order) (engine.Order, error) {
 	case o.Rest != "":
 		return asked, s.resolveRest(o, &asked)
 	case o.Continues != "" && o.Job == "":
-		return asked, s.named(o, &asked)
+		return asked, s.resolveRecorded(o, &asked)
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
 	if err != nil || asked.Spec == nil || asked.Spec.Version() != o.Version {
 		return asked, errors.Join(s.jobDiffers(o, asked.Spec), err)
 	}
-	return asked, s.unfinishedRun(o, &asked)
+	return asked, s.addUnfinished(o, &asked)
 }
 
-// unfinishedRun adds the run that an order continues, if it has not ended since the command read the state.
-func (s *Server) unfinishedRun(o *Order, asked *engine.Order) (err error) {
+// addUnfinished adds the run that an order continues, if it has not ended since the command read the state.
+func (s *Server) addUnfinished(o *Order, asked *engine.Order) (err error) {
 	if asked.Spec.Budget.MaxCredits = o.MaxCredits; o.Continues == "" {
 		return nil
 	}
@@ -381,9 +333,9 @@ func (s *Server) unfinishedRun(o *Order, asked *engine.Order) (err error) {
 	return err
 }
 
-// named resolves an order that continues a run by its id alone: its record says the rest.
-func (s *Server) named(o *Order, asked *engine.Order) error {
-	row, err := recordedRun(s.engine, o.Continues)
+// resolveRecorded resolves an order that continues a run by its id alone: its record says the rest.
+func (s *Server) resolveRecorded(o *Order, asked *engine.Order) error {
+	row, err := readRun(s.engine, o.Continues)
 	if err != nil {
 		return err
 	}
@@ -391,13 +343,13 @@ func (s *Server) named(o *Order, asked *engine.Order) error {
 		return err
 	}
 	if asked.Spec == nil {
-		return s.lacks(row)
+		return s.errJobMissing(row)
 	}
-	return s.unfinishedRun(o, asked)
+	return s.addUnfinished(o, asked)
 }
 
-// lacks returns the error for a run whose job the daemon's file does not have.
-func (s *Server) lacks(row *runs.Run) error {
+// errJobMissing returns the error for a run whose job the daemon's file does not have.
+func (s *Server) errJobMissing(row *runs.Run) error {
 	return fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
 }
 
@@ -430,13 +382,13 @@ func (s *Server) differenceRemedy() string {
 
 // resolveRest resolves an order for the rest of a run.
 func (s *Server) resolveRest(o *Order, asked *engine.Order) error {
-	row, err := recordedRun(s.engine, o.Rest)
+	row, err := readRun(s.engine, o.Rest)
 	if err != nil {
 		return err
 	}
 	spec := engine.RestSpec(s.engine.Config, row)
 	if spec == nil {
-		return s.lacks(row)
+		return s.errJobMissing(row)
 	}
 	spec.Budget.MaxCredits = o.MaxCredits
 	asked.Spec = spec
@@ -444,7 +396,7 @@ func (s *Server) resolveRest(o *Order, asked *engine.Order) error {
 	return err
 }
 
-func recordedRun(e *engine.Engine, id string) (*runs.Run, error) {
+func readRun(e *engine.Engine, id string) (*runs.Run, error) {
 	row, err := e.Store.Runs.Get(id)
 	if err == nil && row == nil {
 		err = fmt.Errorf("%w: there is no run %s", ErrBadRequest, id)
@@ -458,7 +410,7 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request, o *engine.Ord
 	control := http.NewResponseController(w)
 	send := func(e Event) bool {
 		e.Run = o.Run()
-		return control.SetWriteDeadline(time.Now().Add(s.patience)) == nil &&
+		return control.SetWriteDeadline(time.Now().Add(s.timeout)) == nil &&
 			json.NewEncoder(w).Encode(e) == nil && control.Flush() == nil
 	}
 	if !send(Event{Joined: o.Joined()}) {
@@ -481,7 +433,7 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request, o *engine.Ord
 			p, unknown := o.Progress()
 			e := Event{Ended: ended}
 			if unknown == nil {
-				e.Progress = progressOf(p)
+				e.Progress = newProgress(p)
 			}
 			send(e)
 			return
@@ -492,7 +444,7 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request, o *engine.Ord
 			if err != nil {
 				continue // the run continues, and its end is still sent
 			}
-			progress := progressOf(p)
+			progress := newProgress(p)
 			text, err := json.Marshal(progress)
 			if err != nil || bytes.Equal(text, last) {
 				continue
@@ -509,7 +461,7 @@ func (s *Server) cancelRun(w http.ResponseWriter, r *http.Request) {
 	err := s.readBody(w, r, &Nothing{})
 	if err == nil {
 		err = s.whenServing(r.Context(), func() error {
-			if _, err := recordedRun(s.engine, r.PathValue("run")); err != nil {
+			if _, err := readRun(s.engine, r.PathValue("run")); err != nil {
 				return err
 			}
 			return s.engine.Cancel(r.Context(), r.PathValue("run"))

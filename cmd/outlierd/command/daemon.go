@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"slices"
@@ -219,13 +218,13 @@ func isUnderWay(run *runs.Run) bool {
 
 // serve lets other commands work while this process holds the state folder. If the socket cannot be
 // opened, the schedule runs anyway.
-func (p *program) serve(ctx context.Context, listen func(dir string, log *slog.Logger) (net.Listener, error)) {
+func (p *program) serve(ctx context.Context, listen func(dir string) (net.Listener, error)) {
 	p.server = serve.New(p.Engine, version())
 	p.inUse.Store(p.Engine.Config)
 	if listen == nil {
 		return
 	}
-	l, err := listen(stateFolder(p.Engine.Config), p.Engine.Log)
+	l, err := listen(stateFolder(p.Engine.Config))
 	if err != nil {
 		p.Engine.Log.Warn("other commands cannot work beside this process", "err", err)
 		return

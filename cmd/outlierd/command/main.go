@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -107,7 +106,7 @@ type world struct {
 	network func(outlier.TransportOptions) (http.RoundTripper, error)
 
 	// listen opens the daemon's socket in a state folder; nil for none.
-	listen func(dir string, log *slog.Logger) (net.Listener, error)
+	listen func(dir string) (net.Listener, error)
 
 	// hangups delivers each SIGHUP of this process from now on; with nil SIGHUP ends the process.
 	hangups func() <-chan os.Signal
