@@ -325,7 +325,7 @@ const pages = [
   { path: "/runs", has: "tbody tr" },
   { path: "/runs?job=coffee&status=ok", has: "tbody tr" },
   { path: "/runs?job=unknown", has: "text=No runs match" },
-  { path: `/runs/${runs.tea}`, has: ".bar1" },
+  { path: `/runs/${runs.tea}`, has: "#calls" },
   { path: `/runs/${runs.capped}`, has: "text=paused_budget" },
   { path: `/runs/${runs.nothing}`, has: "text=ok_empty" },
   { path: "/runs/unknown", status: 404 },

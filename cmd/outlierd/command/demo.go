@@ -5,15 +5,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb/query"
@@ -109,7 +105,7 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 		began.Add(-demoLength).Format(time.DateOnly))
 	defer o.block.Erase()
 	count, credits := 0, 0
-	temporary, err := os.MkdirTemp(memoryFolder(), "outlierd-demo-")
+	temporary, err := os.MkdirTemp(filepath.Dir(config.Data), "outlierd-demo-")
 	if err != nil {
 		return err
 	}
@@ -125,7 +121,7 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 	})
 	o.block.Erase()
 	if err == nil {
-		err = copyFolder(played, config.Data)
+		err = os.Rename(played, config.Data)
 	}
 	if err != nil {
 		return err
@@ -145,48 +141,4 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 		fmt.Fprintf(o.world.out, "  %s\n", relative(sinkPath(config, s)))
 	}
 	return nil
-}
-
-// memoryFolder returns a folder whose files are in memory, where a run does not wait for the disk, or "" for the
-// system's folder.
-func memoryFolder() string {
-	const memory, room = "/dev/shm", 512 << 20
-	var volume unix.Statfs_t
-	if unix.Statfs(memory, &volume) != nil || volume.Bavail*uint64(volume.Bsize) < room || unix.Access(memory, unix.W_OK) != nil {
-		return ""
-	}
-	return memory
-}
-
-// copyFolder copies a folder to one that does not exist. Others see nothing before the rights are the same.
-func copyFolder(from, to string) error {
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return err
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		return err
-	}
-	var folders []string // inner ones last
-	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			folders = append(folders, path)
-			return nil
-		}
-		return copyRights(path, from, to)
-	})
-	for _, folder := range slices.Backward(folders) {
-		err = errors.Join(err, copyRights(folder, from, to))
-	}
-	return err
-}
-
-func copyRights(path, from, to string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	return os.Chmod(filepath.Join(to, strings.TrimPrefix(path, from)), info.Mode().Perm())
 }

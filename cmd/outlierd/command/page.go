@@ -175,7 +175,7 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 		now.Left = new(cycle.Rest())
 	}
 	for i := range unconfirmed {
-		now.Scans = append(now.Scans, page.Scan{Intent: unconfirmed[i].Intent, Says: unconfirmedText(&unconfirmed[i], zone)})
+		now.Scans = append(now.Scans, unconfirmedText(&unconfirmed[i], zone))
 	}
 	if now.Runs, err = l.recorded.last(lastRuns); err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 			row.Working, n.Running = j.Run, shown(j.Job)
 		}
 		row.Doing = strings.TrimPrefix(now(j), "–")
-		row.Queued, row.Paused = j.Queued > 0 && !j.Unlisted, j.Paused != nil && j.Paused.Job == j.Job
+		row.Paused = j.Paused != nil && j.Paused.Job == j.Job
 		row.Scheduled = !j.Disabled && (!j.Due.IsZero() || j.After != "")
 		if last := j.Last; last != nil {
 			row.Run, row.Status, row.Level = last.ID, string(last.Status), levels[last.Status]

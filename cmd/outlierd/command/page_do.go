@@ -14,10 +14,8 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
-	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
@@ -33,10 +31,9 @@ type doing func(a actions, ctx context.Context) (*page.Done, error)
 
 var acts = map[string]act{
 	page.RunJob: actions.run, page.CancelRun: actions.cancel, page.PauseJob: actions.pause, page.ResumeJob: actions.resume,
-	page.ClearJob: actions.clear, page.Lift: actions.lift, page.Adopt: actions.adopt, page.Resolve: actions.resolve, page.Record: actions.record,
+	page.Lift: actions.lift, page.Record: actions.record,
 
 	page.LookAlikes: actions.once, page.SearchOnce: actions.once, page.Transcript: actions.once, page.BuyRest: actions.rest,
-	page.Follow: actions.follow,
 }
 
 // inTurn runs an action between two calls of the schedule.
@@ -216,23 +213,6 @@ func (a actions) resume(ctx context.Context, asked page.Action) (*page.Offer, do
 	}), nil
 }
 
-func (a actions) clear(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
-	if err := known(a.p.Engine.Config, a.p.Engine.Store, asked.Job); err != nil {
-		return nil, nil, err
-	}
-	queued, err := a.p.Engine.Store.Queue.Queued(queue.Filter{Job: asked.Job})
-	if err != nil {
-		return nil, nil, err
-	}
-	return &page.Offer{Title: "Clear the queue of " + shown(asked.Job), Button: "Cancel the calls", Says: []string{
-			term.Count(queued, "queued call") + ". Calls that another job needs stay queued. Stored answers " +
-				"stay, too. This costs nothing; if the job finds the same hits again, the calls are queued again.",
-		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
-			cleared, err := serve.ClearQueue{Job: asked.Job}.Do(ctx, a.p.Engine)
-			return &page.Done{Message: clearedText(asked.Job, cleared) + ".", To: "/now"}, err
-		}), nil
-}
-
 func (a actions) lift(context.Context, page.Action) (*page.Offer, doing, error) {
 	blocks, err := a.p.Engine.Store.Ledger.Liftable(a.p.Engine.Client.Key.Fingerprint())
 	if err != nil {
@@ -253,20 +233,6 @@ func (a actions) lift(context.Context, page.Action) (*page.Offer, doing, error) 
 	}), nil
 }
 
-// unconfirmed returns the unconfirmed start of a scan.
-func unconfirmed(store *state.Store, intent int64) (*runs.Scan, error) {
-	all, err := unconfirmedScans(store)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if all[i].Intent == intent {
-			return &all[i], nil
-		}
-	}
-	return nil, fmt.Errorf("no unconfirmed start has the intent %d", intent)
-}
-
 // unconfirmedText identifies the start.
 func unconfirmedText(s *runs.Scan, zone *time.Location) string {
 	about := "queries"
@@ -274,49 +240,9 @@ func unconfirmedText(s *runs.Scan, zone *time.Location) string {
 		about = "channels"
 	}
 	return fmt.Sprintf("The service did not confirm the start of a scan of %s on %s (%s mode, %s: %s); "+
-		"its %s count as spent.",
+		"its %s count as spent. Look for it on the service's site, then use 'outlierd scan adopt' or 'outlierd scan resolve'.",
 		shown(s.Job), s.Intended.In(zone).Format("2006-01-02 15:04 MST"), s.Mode, about,
 		term.Clip(strings.Join(s.Queries, ", "), 100), term.Count(s.Price, "credit"))
-}
-
-func (a actions) adopt(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
-	scan, err := unconfirmed(a.p.Engine.Store, asked.Intent)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &page.Offer{Title: "Adopt a scan for " + shown(scan.Job), Button: "Adopt it", Says: []string{
-			unconfirmedText(scan, a.p.Engine.Config.Timezone),
-			"If the service's site lists such a scan, enter its id to link the two. Polling the scan is free. " +
-				"A run of the job then waits for it and reads it: 2 credits a page of 40, within the job's budget.",
-		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
-			id, err := scanID(asked.Scan)
-			if err != nil {
-				return nil, err
-			}
-			adopted, err := serve.AdoptScan{Scan: id, Intent: asked.Intent}.Do(ctx, a.p.Engine)
-			if err != nil {
-				return nil, absent(err, id, "look there for the id of the scan that was started")
-			}
-			return &page.Done{Message: fmt.Sprintf("The scan now belongs to intent %d. Run its job to read it.",
-				adopted.Intent), To: "/now"}, nil
-		}), nil
-}
-
-func (a actions) resolve(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
-	scan, err := unconfirmed(a.p.Engine.Store, asked.Intent)
-	if err != nil {
-		return nil, nil, err
-	}
-	title := "Resolve the start of a scan of " + shown(scan.Job)
-	return &page.Offer{Title: title, Button: "Resolve it as never started", Says: []string{
-			unconfirmedText(scan, a.p.Engine.Config.Timezone),
-			"Do this only if the service's site lists no such scan: the job may then start it again, which costs " +
-				term.Count(scan.Price, "credit") + " again. Unless the service answered the start, " +
-				"its credits are refunded to the budget.",
-		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
-			refunded, err := serve.ResolveScan{Intent: asked.Intent}.Do(ctx, a.p.Engine)
-			return &page.Done{Message: resolvedText(asked.Intent, refunded) + ".", To: "/now"}, err
-		}), nil
 }
 
 func (a actions) record(_ context.Context, asked page.Action) (*page.Offer, doing, error) {

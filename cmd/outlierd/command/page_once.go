@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +13,6 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
-	"outlierd/sync/marks"
-	"outlierd/sync/serve"
 )
 
 // # One-off requests from the page
@@ -164,50 +161,4 @@ func (a actions) rest(_ context.Context, asked page.Action) (*page.Offer, doing,
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
 	return offer, starting(order), a.sayLeft(offer, price)
-}
-
-// # Following a channel
-//
-// A followed channel is one of whose videos a person has tagged "follow". So following is data like other
-// marks: it is undone in the same place, is backed up and erased with them, and no file of the user is
-// rewritten. A channels job decides by its SQL what it costs.
-
-const (
-	followTag = "follow"
-	followSQL = "select channel_id from outliers join marks using (video_id) where list_contains(tags, 'follow')"
-)
-
-func (a actions) follow(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
-	id, err := outlier.ParseVideoID(asked.Video)
-	if err != nil {
-		return nil, nil, err
-	}
-	offer := &page.Offer{Title: "Follow the channel of video " + id, Button: "Follow it: free", Says: []string{
-		"The video gets the tag \u201cfollow\u201d. To end it, remove the tag.",
-	}}
-	if jobs := a.following(); len(jobs) > 0 {
-		offer.Says = append(offer.Says, strings.Join(jobs, ", ")+" fetches the uploads of followed channels, "+
-			"from the next run on.")
-	} else {
-		offer.Says = append(offer.Says, "No job of the job file fetches the uploads of followed channels yet. This one does: "+
-			`follow: {every: 1d, channels: {id: {sql: "`+followSQL+`"}}}`)
-	}
-	return offer, func(a actions, ctx context.Context) (*page.Done, error) {
-		_, err := serve.EditMarks{Edit: marks.Edit{Videos: []string{id}, Tag: []string{followTag}}}.Do(ctx, a.p.Engine)
-		return &page.Done{To: "/videos/" + id}, err
-	}, nil
-}
-
-// following returns the channels jobs whose SQL reads the tag.
-func (a actions) following() (names []string) {
-	for i := range a.p.Engine.Config.Jobs {
-		spec := &a.p.Engine.Config.Jobs[i]
-		reads := slices.ContainsFunc(spec.SQL(), func(q job.Query) bool {
-			return strings.Contains(q.SQL, "marks") && strings.Contains(q.SQL, "'"+followTag+"'")
-		})
-		if spec.Verb == job.VerbChannels && reads {
-			names = append(names, shown(spec.Name))
-		}
-	}
-	return names
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/sync/marks"
-	"outlierd/sync/store"
 )
 
 const onceJobs = `
@@ -107,44 +105,6 @@ func (p *person) awaitEnd(a actions, id string) {
 			return
 		}
 		time.Sleep(time.Second) // of the bubble
-	}
-}
-
-// TestFollowedChannelsAreReadByJobs: the offer says which job reads them, or what to write.
-func TestFollowedChannelsAreReadByJobs(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ job, says string }{
-		{"", "No job of the job file fetches the uploads of followed channels yet"},
-		{`
-  rivals: {channels: {id: {sql: "` + followSQL + `"}}}`, "rivals fetches the uploads of followed channels"},
-	} {
-		bubble(t, onceJobs+c.job, func(p *person) {
-			p.must("run", "coffee")
-			video := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 1"))[1]
-			p.serving(func(ctx context.Context, a actions) {
-				asked := page.Action{Verb: page.Follow, Video: video}
-				offer, err := a.offer(ctx, asked)
-				if err != nil || !strings.Contains(strings.Join(offer.Says, " "), c.says) {
-					t.Errorf("offered %+v, %v; want %q", offer, err, c.says)
-				}
-				if _, err := a.do(ctx, asked); err != nil {
-					t.Error(err)
-				}
-				_ = a.p.Engine.Store.DB.View(func(tx *store.Tx) error {
-					if all, err := marks.List(tx); err != nil || len(all) != 1 || all[0].Video != video || all[0].Tags[0] != followTag {
-						t.Errorf("marks %v, %v; want the tag of %s", all, err, video)
-					}
-					return nil
-				})
-			})
-			if c.job == "" {
-				return
-			}
-			p.must("run", "rivals")
-			if got := p.must("sql", "-o", "csv", "select count(*) from followed"); !strings.HasSuffix(strings.TrimSpace(got), "1") {
-				t.Errorf("followed channels: %q, want one", got)
-			}
-		})
 	}
 }
 

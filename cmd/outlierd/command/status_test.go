@@ -8,8 +8,6 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
-	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
@@ -59,23 +57,6 @@ func TestStatusForPeople(t *testing.T) {
 	golden(t, "status.golden", got)
 	if strings.ContainsRune(got, '\x1b') {
 		t.Error("the status contains an escape sequence")
-	}
-}
-
-func TestBlockOfADaemonFitsTheScreen(t *testing.T) {
-	t.Parallel()
-	s := everyStatus()
-	s.Jobs[0].Run = "01a1fe45"
-	run := engine.Progress{
-		Run: "01a1fe45", Job: "coffee", Started: day(21, 8), Done: 2, Queued: 38, Doing: "transcript dQw4w9WgXcQ",
-		Searches: []runs.Step{{Pages: 2, Hits: 80}}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: s.At.Add(6 * time.Second)},
-	}
-	golden(t, "live.golden", strings.Join(liveLines(s, run, s.At, time.UTC, 20), "\n")+"\n")
-	for room := range 8 {
-		lines := liveLines(s, run, s.At, time.UTC, room)
-		if len(lines) > max(room, 4) {
-			t.Errorf("%d lines, want at most %d: %q", len(lines), max(room, 4), lines)
-		}
 	}
 }
 

@@ -2,11 +2,14 @@ package command
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"outlierd/sync/engine"
 )
 
 func upCommand(o *options) *cobra.Command {
@@ -18,8 +21,6 @@ before the data calls of another. Queued calls of earlier runs are made between 
 
 Other commands work at the same time: 'outlierd run' and similar commands pass their work to
 this process, which does it before the scheduled runs continue.
-
-At a terminal it shows running jobs, the next due jobs, budget and pace below the log.
 
 SIGTERM or ^C stops it: the call in progress may finish, all answers are stored and
 published, and the next start continues from there. A second signal stops at once.
@@ -75,9 +76,7 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 			if err := p.Engine.NoteJobs(); err != nil {
 				return err
 			}
-			if err := o.announce(p, agenda); err != nil {
-				return err
-			}
+			logAgenda(agenda, config.Timezone, log)
 			n, err := o.notifier(p)
 			if err != nil {
 				return err
@@ -88,12 +87,22 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 			var notifying sync.WaitGroup
 			notifying.Go(func() { o.reloader(p, &t).serve(c.Context(), hangup) })
 			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), p.Engine.Beat) })
-			defer o.live(c.Context(), p)()
 			p.Engine.Serve(c.Context())
 			notifying.Wait()
 			t.stop()
 			log.Info("stopped")
 			return nil
 		},
+	}
+}
+
+// logAgenda logs when each job is due.
+func logAgenda(agenda []*engine.DueRun, zone *time.Location, log *slog.Logger) {
+	for _, due := range agenda {
+		if due.Paused != nil {
+			log.Info("job paused", append(due.Attrs(zone), "paused", pauseText(due.Paused, zone))...)
+		} else {
+			log.Info("job scheduled", append(due.Attrs(zone), "trigger", due.Trigger)...)
+		}
 	}
 }

@@ -16,16 +16,12 @@ const (
 	CancelRun = "cancel"
 	PauseJob  = "pause"
 	ResumeJob = "resume"
-	ClearJob  = "clear"   // cancel its queued calls
-	Lift      = "lift"    // lift the blocks of calls
-	Adopt     = "adopt"   // a scan
-	Resolve   = "resolve" // the start of a scan that was not confirmed: there is no such scan
+	Lift      = "lift" // lift the blocks of calls
 
 	LookAlikes = "look-alikes" // of a video, By its thumbnail, title or topic
 	SearchOnce = "search"
 	Transcript = "transcript"
 	BuyRest    = "rest"   // what the searches of a run left
-	Follow     = "follow" // the channel of a video
 	Record     = "record" // credits that were spent or bought elsewhere
 )
 
@@ -34,8 +30,6 @@ type Action struct {
 	Verb    string
 	Job     string
 	Run     string // id
-	Scan    string // its id at the service
-	Intent  int64  // of an unconfirmed start
 	Until   string // when a pause ends; "" for no end
 	Why     string // reason of a pause
 	Video   string // id
@@ -69,17 +63,12 @@ func actionOf(verb string, form url.Values) (a Action, err error) {
 		return a, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	a = Action{Verb: verb, Job: text("job"), Run: text("run"), Scan: text("scan"), Until: text("until"),
+	a = Action{Verb: verb, Job: text("job"), Run: text("run"), Until: text("until"),
 		Why: text("why"), Video: text("video"), By: text("by"), Title: text("title"), Query: text("query"),
 		Seen: text("seen")}
 	if credits := text("credits"); credits != "" {
 		if a.Credits, err = strconv.ParseInt(credits, 10, 64); err != nil {
 			return a, errors.New("the number of credits must be a whole number")
-		}
-	}
-	if intent := text("intent"); intent != "" {
-		if a.Intent, err = strconv.ParseInt(intent, 10, 64); err != nil {
-			return a, errors.New("the intent of a scan must be a number")
 		}
 	}
 	return a, nil

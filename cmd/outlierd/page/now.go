@@ -15,7 +15,7 @@ type Now struct {
 	Process  string    // the running process, and since when
 	Problems []Problem // what needs a person, the most important first
 	Blocked  bool      // calls are blocked, and a user can lift the block
-	Scans    []Scan    // with unconfirmed starts
+	Scans    []string  // unconfirmed starts, in sentences
 
 	Running string // the job that runs; "" for none
 	Left    *int64 // credits of the cycle; nil without a cap
@@ -60,7 +60,6 @@ type Job struct {
 	Price          string // of its next run; "" if unknown
 
 	Working           string // the run in progress; "" for none
-	Queued            bool   // it has queued calls
 	Scheduled, Paused bool   // it has a schedule of its own, and that is paused
 }
 
@@ -72,12 +71,6 @@ func (j Job) Spark() []rect {
 		}
 		return "k1"
 	})
-}
-
-// Scan is the start of a scan that the service did not confirm.
-type Scan struct {
-	Intent int64
-	Says   string
 }
 
 // Stat is one of the numbers at the head of a page.

@@ -120,10 +120,10 @@ func TestNowShowsStatus(t *testing.T) {
 			Jobs: []Job{
 				{Name: "coffee", Run: "01a3-1", Status: "ok", Level: "ok", Last: "11:30, 40 new", Due: "18:00", DueAt: []time.Time{at.Add(6 * time.Hour)},
 					Doing: "running", Working: "01a3-2", Scheduled: true, New: []float64{1, 0, 4}, Failed: []bool{false, true, false}},
-				{Name: "tea", Status: "never", Due: "by hand", Why: "a cap of 10 credits <a day> is reached", Queued: true, Price: "free"},
+				{Name: "tea", Status: "never", Due: "by hand", Why: "a cap of 10 credits <a day> is reached", Price: "free"},
 				{Name: "moka & co", Status: "never", Due: "paused until resumed", Scheduled: true, Paused: true},
 			},
-			Blocked: true, Scans: []Scan{{7, "a start was not confirmed"}},
+			Blocked: true, Scans: []string{"a start was not confirmed"},
 			Stats: []Stat{{Name: "Credits of the cycle", Value: "104", Unit: "of 400 left", Meter: &Meter{Used: 104, Of: 400, Even: 35}}},
 			Runs:  []Run{{ID: "01a2-1", Job: "tea", Status: "failed", Level: "bad", Started: "2026-11-22 10:00"}},
 			Notifications: []Notification{
@@ -135,8 +135,8 @@ func TestNowShowsStatus(t *testing.T) {
 	from.Offer = func(context.Context, Action) (*Offer, error) { return nil, nil }
 	from.Do = func(context.Context, Action) (*Done, error) { return nil, nil }
 	shows(t, answer(siteOf(t, from), "/now"), "<h1 id=\"headline\">2 things need you</h1>", "1 job at work, the next is due 18:00",
-		`<span class="count" title="2 problems">2</span>`, "HTTP 503 &lt;oops&gt;", "/do/lift", "/do/adopt?intent=7",
-		"/do/cancel?run=01a3-2", "/do/resume?job=moka%20%26%20co", "/do/clear?job=tea", `class="kbad"`,
+		`<span class="count" title="2 problems">2</span>`, "HTTP 503 &lt;oops&gt;", "/do/lift",
+		"/do/cancel?run=01a3-2", "/do/resume?job=moka%20%26%20co", `class="kbad"`,
 		`<rect class="due" x="24.25%"`, `width="26%"`, `<a href="/money">104`, "&lt;a day&gt; is reached", "team</bdi>, waits", "!/do/pause?job=moka")
 }
 

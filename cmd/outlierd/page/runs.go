@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -160,13 +159,13 @@ func (s *Site) serveRun(w http.ResponseWriter, r *http.Request) {
 	}
 	first := min((calls-1)*CallsPerPage, len(d.Calls))
 	s.serveView(w, r, view{"run.html", "Run " + d.Short, "Now", runView{d,
-		placeCalls(d.Calls[first:min(first+CallsPerPage, len(d.Calls))]), calls, first}})
+		d.Calls[first:min(first+CallsPerPage, len(d.Calls))], calls, first}})
 }
 
 // runView is the data of the page of a run.
 type runView struct {
 	*RunDetails
-	Shown []bar
+	Shown []Call
 	page  int
 	first int // number of calls before the page
 }
@@ -199,42 +198,4 @@ func (v runView) address(page int) string {
 		path += "?calls=" + strconv.Itoa(page)
 	}
 	return path
-}
-
-// bar is a call on the time line: where its wait and its request start, and their lengths, in
-// thousandths of the width.
-type bar struct {
-	Call
-	WaitAt, WaitFor, From, For int64
-}
-
-// placeCalls places calls between the first call and the last answer.
-func placeCalls(calls []Call) []bar {
-	bars := make([]bar, len(calls))
-	var begin, end time.Time
-	for i := range calls {
-		if c := &calls[i]; begin.IsZero() || c.Asked.Before(begin) {
-			begin = c.Asked
-		}
-		for _, at := range []time.Time{calls[i].Asked, calls[i].Sent, calls[i].Answered} {
-			if at.After(end) {
-				end = at
-			}
-		}
-	}
-	span := max(end.Sub(begin), time.Millisecond)
-	place := func(t time.Time) int64 { return int64(t.Sub(begin) * 1000 / span) }
-	for i := range calls {
-		c := &calls[i]
-		bars[i] = bar{Call: *c, WaitAt: place(c.Asked)}
-		if c.Sent.IsZero() {
-			continue
-		}
-		b := &bars[i]
-		b.From = min(place(c.Sent), 998)
-		b.WaitAt = min(b.WaitAt, b.From)
-		b.WaitFor = b.From - b.WaitAt
-		b.For = max(2, place(cmp.Or(c.Answered, end))-b.From) // even a call of no duration must be visible
-	}
-	return bars
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestRunsPage(t *testing.T) {
@@ -45,10 +44,9 @@ func TestRunPageShowsCalls(t *testing.T) {
 			},
 		}, nil
 	}}), "/runs/01a3-1"), "Run 01a3 of <bdi>tea</bdi>: partial", "1 call failed", "green tea", ">0.04<", ">cap<", "1 to 3 of 3",
-		`<strong class="down">unknown</strong>`, ">4.0<", `<rect class="k1" x="400"`)
+		`<strong class="down">unknown</strong>`, ">4.0<")
 }
 
-// TestLongRunIsPaginated: the time axis of each page starts with the first call of the page.
 func TestLongRunIsPaginated(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	d := &RunDetails{Run: Run{ID: "01a3"}}
@@ -62,7 +60,7 @@ func TestLongRunIsPaginated(t *testing.T) {
 		next        bool
 	}{1: {"v0", "v99", true}, 2: {"v100", "v199", true}, 3: {"v200", "v200", false}} {
 		body := answer(s, fmt.Sprint("/runs/01a3?calls=", page)).Body.String()
-		for _, want := range []string{">" + c.first + "<", ">" + c.last + "<", `class="k1" x="0"`} {
+		for _, want := range []string{">" + c.first + "<", ">" + c.last + "<"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("page %d has no %s", page, want)
 			}
@@ -71,27 +69,8 @@ func TestLongRunIsPaginated(t *testing.T) {
 			t.Errorf("page %d: links to the next page: %t, want %t", page, next, c.next)
 		}
 	}
-	if w := answer(s, "/runs/01a3?calls=1000000"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `class="bar1"`) {
-		t.Errorf("a page after the last: HTTP %d %s, want %d without a chart", w.Code, w.Body, http.StatusOK)
-	}
-}
-
-func TestWaterfall(t *testing.T) {
-	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	second := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
-	var got []string
-	for _, b := range placeCalls([]Call{
-		{Asked: second(2), Sent: second(4), Answered: second(6)},
-		{Asked: second(0), Sent: second(1), Answered: second(1)},
-		{Asked: second(8), Sent: second(9)}, // in progress
-		{Asked: second(10)},                 // not sent
-		{Asked: second(10), Sent: second(10), Answered: second(10)},
-	}) {
-		got = append(got, fmt.Sprint(b.WaitAt, b.WaitFor, b.From, b.For))
-	}
-	want := []string{"200 200 400 200", "0 100 100 2", "800 100 900 100", "1000 0 0 0", "998 0 998 2"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if w := answer(s, "/runs/01a3?calls=1000000"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `id="calls"`) {
+		t.Errorf("a page after the last: HTTP %d %s, want %d without calls", w.Code, w.Body, http.StatusOK)
 	}
 }
 

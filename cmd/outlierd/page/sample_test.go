@@ -70,7 +70,7 @@ func sample(t *testing.T) *Site {
 	for i, name := range []string{"coffee", "games", "a job with a long name", "tea"} {
 		status.Jobs = append(status.Jobs, Job{Name: name, Schedule: "mon,thu 06:30", Run: "01a", Status: []string{"ok", "failed"}[i%2], Level: []string{"ok", "bad"}[i%2],
 			Last: "06:31, 4 new", New: []float64{4, 3, 2, 1, 5, 0, 1, 2}, Failed: make([]bool, 8), Due: "Mon 06:30", DueAt: []time.Time{now.Add(time.Duration(5*i) * time.Hour)},
-			Price: "≤ 16 credits", Scheduled: true, Queued: i == 1, Paused: i == 3})
+			Price: "≤ 16 credits", Scheduled: true, Paused: i == 3})
 		status.Runs = append(status.Runs, Run{ID: "01a", Job: name, Status: "ok", Level: "ok", Started: "06:31", Took: "12 s", Hits: 120, New: 4, Credits: 6})
 	}
 	channel := &Channel{ID: "UC1", Title: "Cheap Espresso Club", Handle: "cheap", Last: now, Subscribers: n(41_200), Videos: n(130), Average: n(9400), Median: n(6100), Outliers: n(4),
