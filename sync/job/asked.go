@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -75,6 +76,15 @@ func (c *Config) Asked(a Asked) (*Spec, error) {
 
 // OnceMark is the prefix of the names of one-off jobs, which no job of a file can have.
 const OnceMark = "once:"
+
+// Shown returns the name of a job for people: for a one-off request its command, such as "find-channels".
+func Shown(name string) string {
+	command, once := strings.CutPrefix(name, OnceMark)
+	if !once {
+		return name
+	}
+	return strings.ReplaceAll(command, "_", "-")
+}
 
 // wire is the JSON form of overrides, with durations as in the file.
 type wire struct {

@@ -28,14 +28,8 @@ import (
 // isOnce reports whether a name is that of a one-off job.
 func isOnce(name string) bool { return strings.HasPrefix(name, job.OnceMark) }
 
-// shown returns the name of a job for people: for a one-off request the command, such as "find-channels".
-func shown(name string) string {
-	command, once := strings.CutPrefix(name, job.OnceMark)
-	if !once {
-		return name
-	}
-	return strings.ReplaceAll(command, "_", "-")
-}
+// shown is the name of a job for people.
+var shown = job.Shown
 
 // wishes is the mapping of a job. Its values are literal: no variables are expanded.
 type wishes map[string]any

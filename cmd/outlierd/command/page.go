@@ -222,10 +222,6 @@ func prices(ctx context.Context, p *program) map[string]string {
 	return all
 }
 
-// levels are the colours of statuses.
-var levels = map[runs.Status]string{runs.OK: "ok", runs.OKEmpty: "ok", runs.Running: "busy", runs.Failed: "bad",
-	runs.Partial: "warn", runs.PausedBudget: "warn", runs.PausedQuota: "warn", runs.Interrupted: "warn"}
-
 // nowOf returns the status for the page, in the words of `status`.
 func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 	n := &page.Now{At: p.at(s.At), Time: s.At.In(p.zone), Process: p.process(s.Process), Blocked: len(s.Refused) > 0}
@@ -250,7 +246,7 @@ func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 		row.Paused = j.Paused != nil && j.Paused.Job == j.Job
 		row.Scheduled = !j.Disabled && (!j.Due.IsZero() || j.After != "")
 		if last := j.Last; last != nil {
-			row.Run, row.Status, row.Level = last.ID, string(last.Status), levels[last.Status]
+			row.Run, row.Status = last.ID, last.Status
 			row.Last = strings.TrimPrefix(p.lastRun(j, s.At), string(last.Status)+", ")
 			if last.Status == runs.Failed || last.Status == runs.PausedQuota {
 				title := row.Name + " failed."

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"outlierd/sync/runs"
 )
 
 // Now is the overall status.
@@ -24,7 +26,7 @@ type Now struct {
 
 	Stats         []Stat
 	Jobs          []Job
-	Runs          []Run          // the last ones
+	Runs          []runs.Run     // the last ones
 	Notifications []Notification // of the last seven days, newest first
 }
 
@@ -49,8 +51,8 @@ type Notification struct {
 type Job struct {
 	Name, Schedule string
 	Run            string // its last run, or "" before the first
-	Status, Last   string // how it ended, and when
-	Level          string // ok, busy, warn or bad
+	Status         runs.Status
+	Last           string // when it ended, and with what
 	New            []float64
 	Failed         []bool // which of these runs failed
 	Due            string // when it is due next

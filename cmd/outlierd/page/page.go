@@ -16,11 +16,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
 )
 
 // Sources provides the data of a site. Each function may be called concurrently. Functions that are nil belong to what
@@ -92,10 +96,11 @@ func hashedPath(path string, text []byte) string {
 // pages are parsed at the first request, since most processes of the program serve none.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"whole": formatWhole, "thousands": formatThousands, "short": formatShort, "times": formatTimes, "decimal": formatDecimal, "gained": formatGained,
+		"whole": formatWhole, "thousands": func(n any) string { return formatThousands(reflect.ValueOf(n).Int()) }, "short": formatShort, "times": formatTimes, "decimal": formatDecimal, "gained": formatGained,
 		"gainedExactly": gainedExactly, "level": levelOf, "segment": url.PathEscape, "count": formatCount, "atMost": atMost,
 		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": shareOf, "percent": formatPercent,
-		"day": formatDay, "int64": func(n int) int64 { return int64(n) }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
+		"day": formatDay, "int64": func(n int) int64 { return int64(n) }, "took": formatTook, "perNew": formatPerNew, "jobName": job.Shown,
+		"statusLevel": func(s runs.Status) string { return statusLevels[s] }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
 		"language": func(code string) string { return labelValue("language", code) }, "many": func(n int) []int { return make([]int, n) },
 	}).ParseFS(files, "*.html"))
 })

@@ -21,6 +21,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"outlierd/sync/runs"
 )
 
 var (
@@ -118,14 +120,14 @@ func TestNowShowsStatus(t *testing.T) {
 			At: "2026-11-23 12:00 UTC", Time: at, Process: "process 7", Running: "coffee", Left: &left, Newest: "06:45",
 			Problems: []Problem{{Title: "games failed twice.", Text: "HTTP 503 <oops>", Bad: true, Run: "01a2-1", Job: "games"}},
 			Jobs: []Job{
-				{Name: "coffee", Run: "01a3-1", Status: "ok", Level: "ok", Last: "11:30, 40 new", Due: "18:00", DueAt: []time.Time{at.Add(6 * time.Hour)},
+				{Name: "coffee", Run: "01a3-1", Status: "ok", Last: "11:30, 40 new", Due: "18:00", DueAt: []time.Time{at.Add(6 * time.Hour)},
 					Doing: "running", Working: "01a3-2", Scheduled: true, New: []float64{1, 0, 4}, Failed: []bool{false, true, false}},
 				{Name: "tea", Status: "never", Due: "by hand", Why: "a cap of 10 credits <a day> is reached", Price: "free"},
 				{Name: "moka & co", Status: "never", Due: "paused until resumed", Scheduled: true, Paused: true},
 			},
 			Blocked: true, Scans: []string{"a start was not confirmed"},
 			Stats: []Stat{{Name: "Credits of the cycle", Value: "104", Unit: "of 400 left", Meter: &Meter{Used: 104, Of: 400, Even: 35}}},
-			Runs:  []Run{{ID: "01a2-1", Job: "tea", Status: "failed", Level: "bad", Started: "2026-11-22 10:00"}},
+			Runs:  []runs.Run{{ID: "01a2-1", Job: "tea", Status: runs.Failed, Started: at.Add(-26 * time.Hour)}},
 			Notifications: []Notification{
 				{At: "10:01", Title: "tea failed", Text: "HTTP 500 <oops>", Targets: "team", Waits: true},
 			},

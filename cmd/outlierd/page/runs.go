@@ -1,12 +1,19 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 )
 
 // RunFilter selects runs. The zero value selects all, newest first.
@@ -18,69 +25,57 @@ type RunFilter struct {
 // RunsPerPage is the number of runs per page.
 const RunsPerPage = 50
 
-// Run is a row of [Runs].
-type Run struct {
-	ID, Short string // the id, and its abbreviation for people
-	Job       string
-	Status    string
-	Level     string // ok, busy, warn or bad
-	Started   string
-	Took      string // "" while it is in progress
-
-	Hits, New, Credits int64
-
-	Error string
-}
-
-// Runs is a page of runs.
+// Runs is a page of runs. All times are in the zone of the page.
 type Runs struct {
-	Runs     []Run
+	Runs     []runs.Run
 	Statuses []string // statuses to filter by
 	More     bool     // there are older runs
 }
 
 // RunDetails is everything recorded about a run.
 type RunDetails struct {
-	Run
+	runs.Run
 	Summary  []string // what started it, its result and cost, and why it stopped, in sentences
-	Searches []Search
-	Calls    []Call // oldest first
+	Searches []runs.Step
+	Calls    []ledger.Call
 }
 
-// Search is a search of a run.
-type Search struct {
-	Name, Operation string
-
-	Pages, Hits, New, Credits int64
-	Total, Left               *int64 // hits counted by the service, and remaining pages; nil if unknown
-
-	Stop string // why no further page was taken
-}
-
-// PerNew returns the cost of a new hit; "" without new hits.
-func (s Search) PerNew() string {
-	if s.New == 0 {
+// formatTook says how long a run took; "" while it is in progress.
+func formatTook(r runs.Run) string {
+	if r.Ended.IsZero() {
 		return ""
 	}
-	return strconv.FormatFloat(float64(s.Credits)/float64(s.New), 'f', 2, 64)
+	return term.Duration(r.Ended.Sub(r.Started))
 }
 
-// Call is one attempt at a call of a run.
-type Call struct {
-	Operation, About string // About is the requested id, or the search that it belongs to
-	At               string // when it was sent
+// shortID abbreviates the id of a run.
+func shortID(id string) string { return id[:min(8, len(id))] }
 
-	Asked, Sent, Answered time.Time // when it was queued, sent and answered; Sent is zero if it was never sent
+// statusLevels are the colours of statuses.
+var statusLevels = map[runs.Status]string{runs.OK: "ok", runs.OKEmpty: "ok", runs.Running: "busy", runs.Failed: "bad",
+	runs.Partial: "warn", runs.PausedBudget: "warn", runs.PausedQuota: "warn", runs.Interrupted: "warn"}
 
-	Credits int64
-	Status  string // HTTP status or outcome in the ledger
-	Bad     bool   // it did not return what was requested
+// formatPerNew formats the cost of a new hit; "" without new hits.
+func formatPerNew(s runs.Step) string {
+	if s.NewHits == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(s.Credits)/float64(s.NewHits), 'f', 2, 64)
 }
 
-// Waited and Took are the times that a call waited for the pace and for its answer.
-func (c Call) Waited() string { return formatSeconds(c.Sent.Sub(c.Asked), !c.Sent.IsZero()) }
-func (c Call) Took() string {
-	return formatSeconds(c.Answered.Sub(c.Sent), !c.Sent.IsZero() && !c.Answered.IsZero())
+// callRow is a call, with the id or the search that it is about.
+type callRow struct {
+	ledger.Call
+	About string
+}
+
+// asked is when the call was queued.
+func (c callRow) asked() time.Time { return cmp.Or(c.SentAt, c.AnsweredAt).Add(-c.Waited) }
+
+// Paused and Took are the seconds that a call waited for the pace and for its answer.
+func (c callRow) Paused() string { return formatSeconds(c.Waited, !c.SentAt.IsZero()) }
+func (c callRow) Took() string {
+	return formatSeconds(c.AnsweredAt.Sub(c.SentAt), !c.SentAt.IsZero() && !c.AnsweredAt.IsZero())
 }
 
 func formatSeconds(d time.Duration, known bool) string {
@@ -88,6 +83,44 @@ func formatSeconds(d time.Duration, known bool) string {
 		return ""
 	}
 	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64)
+}
+
+// Cost is what the call cost.
+func (c callRow) Cost() int64 {
+	if c.Outcome == outlier.Refunded {
+		return 0
+	}
+	return int64(c.Price)
+}
+
+// Answer is the status of the answer, and Bad reports whether it is not what was requested.
+func (c callRow) Answer() string {
+	switch {
+	case c.Outcome == "":
+		return "under way"
+	case c.SentAt.IsZero():
+		return "not sent"
+	case c.Status == 0:
+		return string(c.Outcome)
+	}
+	return fmt.Sprint("HTTP ", c.Status)
+}
+
+func (c callRow) Bad() bool {
+	return c.Outcome != outlier.Charged && c.Outcome != "" && c.Status != http.StatusNotFound
+}
+
+// callRows returns the calls of a run, the first ones first.
+func (d *RunDetails) callRows() (rows []callRow) {
+	searches := map[int64]string{}
+	for i := range d.Searches {
+		searches[d.Searches[i].ID] = d.Searches[i].Name()
+	}
+	for _, c := range d.Calls {
+		rows = append(rows, callRow{c, cmp.Or(c.Entity, searches[c.Step])})
+	}
+	slices.SortStableFunc(rows, func(a, b callRow) int { return a.asked().Compare(b.asked()) })
+	return rows
 }
 
 // CallsPerPage is the number of calls per page.
@@ -158,14 +191,14 @@ func (s *Site) serveRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	first := min((calls-1)*CallsPerPage, len(d.Calls))
-	s.serveView(w, r, view{"run.html", "Run " + d.Short, "Now", runView{d,
-		d.Calls[first:min(first+CallsPerPage, len(d.Calls))], calls, first}})
+	s.serveView(w, r, view{"run.html", "Run " + shortID(d.ID), "Now", runView{d,
+		d.callRows()[first:min(first+CallsPerPage, len(d.Calls))], calls, first}})
 }
 
 // runView is the data of the page of a run.
 type runView struct {
 	*RunDetails
-	Shown []Call
+	Shown []callRow
 	page  int
 	first int // number of calls before the page
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/outlier"
+	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 )
 
 func TestRunsPage(t *testing.T) {
@@ -15,44 +18,41 @@ func TestRunsPage(t *testing.T) {
 		if want := (RunFilter{Job: "tea & milk", Status: "failed", Before: "01a4"}); f != want {
 			t.Errorf("asked for %+v, want %+v", f, want)
 		}
-		return &Runs{Statuses: []string{"ok", "failed"}, More: true, Runs: []Run{
-			{ID: "01a3-1", Short: "01a3", Job: "tea & milk", Status: "failed", Level: "bad", Started: "2026-11-23 12:00", Took: "3s",
-				Error: "HTTP 401 <Unauthorized>"},
-			{ID: "01a2-1", Short: "01a2", Job: "tea & milk", Status: "failed", Started: "2026-11-23 11:00",
-				Hits: 1200, New: 40, Credits: 6},
+		return &Runs{Statuses: []string{"ok", "failed"}, More: true, Runs: []runs.Run{
+			{ID: "01a3-1", Job: "tea & milk", Status: runs.Failed, Error: "HTTP 401 <Unauthorized>"},
+			{ID: "01a2-1", Job: "tea & milk", Status: runs.Failed, Hits: 1200, NewHits: 40, Credits: 6},
 		}}, nil
 	}}), "/runs?job=+tea+%26+milk&status=failed&before=01a4"), "/runs/01a3-1", "HTTP 401 &lt;Unauthorized&gt;", "1\u202f200",
 		"<option selected>failed</option>", "before=01a2-1", `<span class="dot bad">`, "Newest runs")
 }
 
 func TestRunPageShowsCalls(t *testing.T) {
-	total, left, at := int64(480), int64(9), time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	shows(t, answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
 		return &RunDetails{
-			Run:     Run{ID: id, Short: "01a3", Job: "tea", Status: "partial"},
+			Run:     runs.Run{ID: id, Job: "tea", Status: runs.Partial},
 			Summary: []string{"schedule · due 12:00", "1 call failed"},
-			Searches: []Search{
-				{Name: "green tea", Operation: "search", Pages: 3, Hits: 120, New: 80, Credits: 3, Total: &total, Left: &left, Stop: "cap"},
-				{Name: "black tea", Operation: "search"},
+			Searches: []runs.Step{
+				{ID: 1, Queries: []string{"green tea"}, Pages: 3, Hits: 120, NewHits: 80, Credits: 3, Total: 480, Left: 9, Stop: "cap"},
+				{ID: 2, Queries: []string{"black tea"}, Total: -1, Left: -1},
 			},
-			Calls: []Call{
-				{Operation: "search", At: "12:00:04", Asked: at, Sent: at.Add(4 * time.Second),
-					Answered: at.Add(6 * time.Second), Credits: 1, Status: "HTTP 200"},
-				{Operation: "video", About: "v1", At: "12:00:10", Asked: at.Add(6 * time.Second),
-					Sent: at.Add(9 * time.Second), Status: "unknown", Bad: true},
-				{Operation: "video", About: "v2", Asked: at.Add(10 * time.Second), Status: "not sent"},
+			Calls: []ledger.Call{
+				{Op: outlier.OpTranscript, Entity: "v1", SentAt: at.Add(9 * time.Second), Waited: 3 * time.Second, Outcome: outlier.Unknown},
+				{Op: outlier.OpSearch, Step: 1, SentAt: at.Add(4 * time.Second), Waited: 4 * time.Second, AnsweredAt: at.Add(6 * time.Second),
+					Price: 1, Outcome: outlier.Charged, Status: http.StatusOK},
+				{Op: outlier.OpTranscript, Entity: "v2", AnsweredAt: at.Add(10 * time.Second), Outcome: outlier.Refunded, Price: 1},
 			},
 		}, nil
-	}}), "/runs/01a3-1"), "Run 01a3 of <bdi>tea</bdi>: partial", "1 call failed", "green tea", ">0.04<", ">cap<", "1 to 3 of 3",
-		`<strong class="down">unknown</strong>`, ">4.0<")
+	}}), "/runs/01a3-1"), "Run 01a3-1 of <bdi>tea</bdi>: partial", "1 call failed", "green tea", ">0.04<", ">cap<", "1 to 3 of 3",
+		`<strong class="down">unknown</strong>`, ">4.0<", ">HTTP 200<", `<strong class="down">not sent</strong>`)
 }
 
 func TestLongRunIsPaginated(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	d := &RunDetails{Run: Run{ID: "01a3"}}
+	d := &RunDetails{Run: runs.Run{ID: "01a3"}}
 	for i := range 2*CallsPerPage + 1 {
-		asked := at.Add(time.Duration(i) * time.Minute)
-		d.Calls = append(d.Calls, Call{About: fmt.Sprint("v", i), Asked: asked, Sent: asked, Answered: asked.Add(time.Minute)})
+		sent := at.Add(time.Duration(i) * time.Minute)
+		d.Calls = append(d.Calls, ledger.Call{Entity: fmt.Sprint("v", i), SentAt: sent, AnsweredAt: sent.Add(time.Minute)})
 	}
 	s := siteOf(t, Sources{Run: func(context.Context, string) (*RunDetails, error) { return d, nil }})
 	for page, c := range map[int]struct {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"outlierd/sync/runs"
 )
 
 // samplePages are the pages of which .ci/browser has stored pictures.
@@ -68,10 +70,10 @@ func sample(t *testing.T) *Site {
 		Stats: []Stat{{Name: "Credits of the cycle", Value: "100", Unit: "of 400 left", Meter: &Meter{Used: 100, Of: 400, Even: 133}}, {Name: "Requests", Value: "7", Unit: "of 10/min", Meter: &Meter{Used: 7, Of: 10}},
 			{Name: "Queue", Value: "31", Unit: "calls"}, {Name: "Newest data", Value: "06:45", More: "duckdb up to date · parquet up to date"}, {Name: "Disk", Value: "41 GB", Unit: "free", More: "data folder 320 MB, ≈ +40 MB a week"}}}
 	for i, name := range []string{"coffee", "games", "a job with a long name", "tea"} {
-		status.Jobs = append(status.Jobs, Job{Name: name, Schedule: "mon,thu 06:30", Run: "01a", Status: []string{"ok", "failed"}[i%2], Level: []string{"ok", "bad"}[i%2],
+		status.Jobs = append(status.Jobs, Job{Name: name, Schedule: "mon,thu 06:30", Run: "01a", Status: []runs.Status{"ok", "failed"}[i%2],
 			Last: "06:31, 4 new", New: []float64{4, 3, 2, 1, 5, 0, 1, 2}, Failed: make([]bool, 8), Due: "Mon 06:30", DueAt: []time.Time{now.Add(time.Duration(5*i) * time.Hour)},
 			Price: "≤ 16 credits", Scheduled: true, Paused: i == 3})
-		status.Runs = append(status.Runs, Run{ID: "01a", Job: name, Status: "ok", Level: "ok", Started: "06:31", Took: "12 s", Hits: 120, New: 4, Credits: 6})
+		status.Runs = append(status.Runs, runs.Run{ID: "01a", Job: name, Status: runs.OK, Started: now, Ended: now.Add(12 * time.Second), Hits: 120, NewHits: 4, Credits: 6})
 	}
 	channel := &Channel{ID: "UC1", Title: "Cheap Espresso Club", Handle: "cheap", Last: now, Subscribers: n(41_200), Videos: n(130), Average: n(9400), Median: n(6100), Outliers: n(4),
 		Curve: curve(41_200), Found: cards[:3], Uploads: uploads, UploadCount: 12}
