@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
@@ -130,7 +131,7 @@ func (o *options) notifier(p *program) (*notifier, error) {
 		return nil, err
 	}
 	tables := tablesOf(e.Config)
-	tables.marks = marksIn(e.Store.DB)
+	tables.Marks = pagedata.MarksIn(e.Store.DB)
 	reportExtras(sender, e.Config, tables, e.Log)
 	find := seeds(e.Config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
@@ -140,7 +141,7 @@ func (o *options) notifier(p *program) (*notifier, error) {
 			Store: e.Store.DB, Ledger: e.Store.Ledger,
 			Targets: e.Config.Targets, Sender: sender, Log: e.Log,
 		},
-		questions: notify.Questions{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, SQL: tables.reportSQL, Ask: ask},
+		questions: notify.Questions{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, SQL: func(r *job.Report) (string, error) { return reportSQL(tables, r) }, Ask: ask},
 	}, nil
 }
 

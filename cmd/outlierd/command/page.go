@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier/pace"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
@@ -38,28 +41,36 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
-	tables := newPublishedTables(published(p.Engine.Config), o.zone)
-	tables.temporary = func() (*temporary, error) { return newTemporary(p.inUse.Load()) }
-	tables.cycle, tables.marks = p.Engine.Facts().CycleBounds, marksIn(p.Engine.Store.DB)
+	tables := pagedata.New(published(p.Engine.Config), o.zone)
+	temporary := func() (*temporary, error) { return newTemporary(p.inUse.Load()) }
+	tables.Cycle, tables.Marks = p.Engine.Facts().CycleBounds, pagedata.MarksIn(p.Engine.Store.DB)
 	look := &looking{o: o, p: p, folder: stateFolder(p.Engine.Config), recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone},
 		since: time.Now()}
-	sources := page.Sources{
-		Now: look.now, Found: tables.found, Runs: look.recorded.runs, Run: look.recorded.run, Video: tables.video,
-		Channel: tables.channel, Picked: tables.picked, Export: tables.export, Niche: tables.niche, Tables: catalog(),
-		Money:     func(ctx context.Context) (*page.Money, error) { return look.money(ctx, tables) },
-		Questions: func() []page.Question { return questions(p.inUse.Load()) }, Ask: tables.first,
-		Download: tables.whole, Elsewhere: tables.elsewhere,
-	}
-	if pictures := newThumbnails(p.Engine.Config, tables, p.Engine.Log); pictures != nil {
-		sources.Thumbnails, sources.ImageSources = pictures.ServeHTTP, pictures.ImageSources()
-		sources.ThumbnailTrouble = pictures.Trouble
-	}
+	sources := tablesSources(tables, func() *job.Config { return p.inUse.Load() }, temporary)
+	sources.Now, sources.Runs, sources.Run = look.now, look.recorded.runs, look.recorded.run
+	sources.Money = func(ctx context.Context) (*page.Money, error) { return look.money(ctx, tables) }
+	addThumbnails(&sources, newThumbnails(p.Engine.Config, tables, p.Engine.Log))
 	if p.Engine.Config.Daemon.UI == job.UIFull {
 		do, mark := actions{p}, marking{p.Engine}
 		sources.Offer, sources.Do, sources.Mark = do.offer, do.do, mark.mark
 		sources.Views = page.Views{List: mark.views, Save: mark.saveView}
 	}
 	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)
+}
+
+// tablesSources returns what a page shows of the published tables.
+func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary func() (*temporary, error)) page.Sources {
+	return page.Sources{
+		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Picked: tables.Picked, Export: tables.Export,
+		Niche: tables.Niche, Tables: catalog(), Questions: func() []page.Question { return questions(config()) },
+		Ask: func(ctx context.Context, sql string) (*page.Result, error) {
+			return tables.First(ctx, query.Process{Command: answerer}, sql)
+		},
+		Download: func(ctx context.Context, sql, format string) (io.ReadCloser, error) {
+			return downloadResult(ctx, tables, temporary, sql, format)
+		},
+		Elsewhere: func(sql string) []page.Snippet { return elsewhere(tables.Path, sql) },
+	}
 }
 
 // looking reads what a page shows of the state of the daemon.
@@ -355,7 +366,7 @@ func stats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.C
 }
 
 // money returns what credits were spent on in the billing cycle.
-func (l *looking) money(ctx context.Context, tables *publishedTables) (*page.Money, error) {
+func (l *looking) money(ctx context.Context, tables *pagedata.Tables) (*page.Money, error) {
 	m := &page.Money{}
 	var from time.Time
 	err := l.p.read(func(seen *program) error {
@@ -390,7 +401,7 @@ func (l *looking) money(ctx context.Context, tables *publishedTables) (*page.Mon
 		return err
 	})
 	if err == nil {
-		err = tables.money(ctx, m, from)
+		err = tables.AddMoney(ctx, m, from)
 	}
 	if errors.Is(err, page.ErrNothingPublished) {
 		err = nil // the state knows what was spent

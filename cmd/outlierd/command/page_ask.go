@@ -9,12 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 )
@@ -38,48 +37,10 @@ func questions(config *job.Config) (all []page.Question) {
 	return all
 }
 
-// numbers matches the types of columns of numbers.
-var numbers = regexp.MustCompile(`^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\))$`)
-
-// first returns the first rows of a query, which runs in a process that can be killed.
-func (t *publishedTables) first(ctx context.Context, sql string) (*page.Result, error) {
-	if err := t.exists(); err != nil {
-		return nil, err
-	}
-	got, err := query.Process{Command: answerer}.First(ctx, t.path, sql, page.MostRows)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, &page.RefusedError{Why: err.Error()}
-	}
-	result := &page.Result{Rows: got.Rows, More: got.More}
-	for i, f := range got.Columns {
-		c := page.Column{Name: f.Name, Number: numbers.MatchString(f.Kind)}
-		if f.Kind == "TIMESTAMP WITH TIME ZONE" {
-			t.local(result.Rows, i)
-		}
-		result.Columns = append(result.Columns, c)
-	}
-	return result, nil
-}
-
-// local converts the times of a column to the time zone of the job file.
-func (t *publishedTables) local(rows [][]*string, column int) {
-	for _, row := range rows {
-		if row[column] == nil {
-			continue
-		}
-		if at, err := time.Parse(time.RFC3339Nano, *row[column]); err == nil {
-			row[column] = new(at.In(t.zone).Format("2006-01-02 15:04:05"))
-		}
-	}
-}
-
 // elsewhere returns the lines that run a query on the published file in other programs.
-func (t *publishedTables) elsewhere(sql string) []page.Snippet {
-	path, err := filepath.Abs(t.path)
-	if err != nil || t.path == "" {
+func elsewhere(published, sql string) []page.Snippet {
+	path, err := filepath.Abs(published)
+	if err != nil || published == "" {
 		return nil
 	}
 	return []page.Snippet{
@@ -89,24 +50,13 @@ func (t *publishedTables) elsewhere(sql string) []page.Snippet {
 	}
 }
 
-// exists returns an error if the file does not exist: the error of the SQL would be less clear.
-func (t *publishedTables) exists() error {
-	if t.path == "" {
-		return page.ErrNothingPublished
-	}
-	if _, err := os.Stat(t.path); errors.Is(err, os.ErrNotExist) {
-		return page.ErrNothingPublished
-	}
-	return nil
-}
-
-// whole returns the whole result of a query in a format of export. A process that can be killed writes
+// downloadResult returns the whole result of a query in a format of export. A process that can be killed writes
 // it to a temporary file, so that errors are known before the first byte is sent.
-func (t *publishedTables) whole(ctx context.Context, sql, format string) (_ io.ReadCloser, err error) {
-	if err := t.exists(); err != nil {
+func downloadResult(ctx context.Context, tables *pagedata.Tables, temporary func() (*temporary, error), sql, format string) (_ io.ReadCloser, err error) {
+	if err := tables.CheckPublished(); err != nil {
 		return nil, err
 	}
-	temp, err := t.temporary()
+	temp, err := temporary()
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +65,7 @@ func (t *publishedTables) whole(ctx context.Context, sql, format string) (_ io.R
 	if err != nil {
 		return nil, err
 	}
-	process := downloader(ctx, t.path, format, temp.path, t.zone)
+	process := downloader(ctx, tables.Path, format, temp.path, tables.Zone)
 	var said bytes.Buffer
 	process.Stdin, process.Stdout, process.Stderr = strings.NewReader(sql), file, &said
 	err = process.Run()

@@ -1,54 +1,18 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/engine"
 	"outlierd/sync/marks"
 	"outlierd/sync/serve"
 	"outlierd/sync/store"
 )
-
-// marked is what people have marked, as it is now: the published table follows later.
-type marked struct {
-	ByID  map[string]marks.Mark
-	Views []page.View
-}
-
-// on sets what a video is marked with.
-func (m *marked) on(c *page.Card) {
-	if mark, is := m.ByID[c.ID]; is {
-		c.Starred, c.Hidden, c.Tags, c.Note = mark.Starred, mark.Hidden, mark.Tags, mark.Note
-	}
-}
-
-// marksIn returns a function that reads the marks of a state.
-func marksIn(db *store.Store) func() (*marked, error) {
-	return func() (*marked, error) {
-		m := &marked{ByID: map[string]marks.Mark{}}
-		return m, db.View(func(tx *store.Tx) error {
-			all, err := marks.List(tx)
-			if err != nil {
-				return err
-			}
-			for _, mark := range all {
-				m.ByID[mark.Video] = mark
-			}
-			views, err := marks.Views(tx)
-			for _, v := range views {
-				m.Views = append(m.Views, page.View{Name: v.Name, Address: v.Address})
-			}
-			return err
-		})
-	}
-}
 
 // marking changes marks and saved views for a page.
 type marking struct{ engine *engine.Engine }
@@ -79,7 +43,7 @@ func (m marking) mark(ctx context.Context, f page.Marking) error {
 
 // views returns the saved views.
 func (m marking) views(context.Context) ([]page.View, error) {
-	known, err := marksIn(m.engine.Store.DB)()
+	known, err := pagedata.MarksIn(m.engine.Store.DB)()
 	if err != nil {
 		return nil, err
 	}
@@ -109,35 +73,4 @@ func refusalOf(err error) error {
 		return &page.RefusedError{Why: term.Plain(err.Error()) + "."}
 	}
 	return err
-}
-
-// export writes videos as a list for colleagues.
-func (t *publishedTables) export(cards []page.Card, format string) ([]byte, error) {
-	var b bytes.Buffer
-	list, err := term.NewList(format, &b, t.zone, []string{"title", "channel", "times_average", "times_median", "score", "views",
-		"views_per_day", "subscribers", "published", "found", "topic", "tags", "note", "link"})
-	if err != nil {
-		return nil, err
-	}
-	for i := range cards {
-		c := &cards[i]
-		err := list.Row([]any{term.Link{Text: c.Title, Address: c.Link}, c.Channel, given(c.Ratio), given(c.Median), given(c.Score), given(c.Views),
-			given(c.Gain), given(c.Subscribers), when(c.Published), when(c.Found), strings.Join(c.Topics, ", "), strings.Join(c.Tags, ", "), c.Note,
-			c.Link})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if err := list.Close(); err != nil {
-		return nil, fmt.Errorf("write a list as %s: %w", format, err)
-	}
-	return b.Bytes(), nil
-}
-
-// given returns a number of a row, or nil.
-func given[N int64 | float64](n *N) any {
-	if n == nil {
-		return nil
-	}
-	return *n
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
 )
 
 const onceJobs = `
@@ -119,7 +120,7 @@ func TestNowAndMoneyLookAhead(t *testing.T) {
 			p.opened(func(prog *program) (err error) {
 				l := &looking{o: &options{zone: time.UTC}, p: prog, recorded: runsOnRecord{store: prog.Engine.Store, zone: time.UTC}}
 				if now, err = l.now(p.Context()); err == nil {
-					money, err = l.money(p.Context(), newPublishedTables("", time.UTC))
+					money, err = l.money(p.Context(), pagedata.New("", time.UTC))
 				}
 				return err
 			})

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/programtest"
 	"outlierd/outlier/simulator"
 	"outlierd/sinks/duckdb/database"
@@ -92,7 +93,7 @@ func TestFoundMatchesQueries(t *testing.T) {
 		channel, handle, language = row[0].(string), row[1].(string), row[2].(string)
 	})
 	const history = "video_id in (select video_id from outliers_history where "
-	tables := newPublishedTables(w.file, time.UTC)
+	tables := pagedata.New(w.file, time.UTC)
 	now := time.Now().Truncate(time.Hour)
 	for address, where := range map[string]string{
 		"/found":                                    "true",
@@ -129,7 +130,7 @@ func TestFoundMatchesQueries(t *testing.T) {
 			w.query(fmt.Sprintf("select video_id from outliers where %s order by %s desc nulls last, video_id", where, column),
 				func(row []any) { want = append(want, row[0].(string)) })
 			for filter.Most = 10; ; filter.Skip += filter.Most {
-				found, err := tables.found(t.Context(), filter)
+				found, err := tables.Found(t.Context(), filter)
 				if err != nil {
 					t.Fatalf("%s: %v", address, err)
 				}
@@ -157,13 +158,13 @@ func TestFoundMatchesQueries(t *testing.T) {
 // TestFacetsCountWhatALinkShows: the number beside each value is that of the list behind it.
 func TestFacetsCountWhatALinkShows(t *testing.T) {
 	t.Parallel()
-	tables := newPublishedTables(newPublishing(t, 2, 1).file, time.UTC)
+	tables := pagedata.New(newPublishing(t, 2, 1).file, time.UTC)
 	for _, address := range []string{"/found", "/", "/found?kind=video&ratio=3", "/found?q=a&language=en", "/found?topic=moka+pot&more=steady"} {
 		filter, err := page.FilterOf(address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := tables.found(t.Context(), filter)
+		found, err := tables.Found(t.Context(), filter)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +178,7 @@ func TestFacetsCountWhatALinkShows(t *testing.T) {
 					one.Chosen["more"] = append([]string{option.Value}, filter.Chosen["more"]...)
 				}
 				one.Most = 0
-				behind, err := tables.found(t.Context(), one)
+				behind, err := tables.Found(t.Context(), one)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -196,14 +197,14 @@ func TestFacetsCountWhatALinkShows(t *testing.T) {
 // TestMarksFilterOutliers: what is hidden is nowhere, and a tag is found by its #.
 func TestMarksFilterOutliers(t *testing.T) {
 	t.Parallel()
-	tables := newPublishedTables(newPublishing(t, 1, 1).file, time.UTC)
+	tables := pagedata.New(newPublishing(t, 1, 1).file, time.UTC)
 	found := func(address string) *page.Found {
 		t.Helper()
 		filter, err := page.FilterOf(address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := tables.found(t.Context(), filter)
+		got, err := tables.Found(t.Context(), filter)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,8 +212,8 @@ func TestMarksFilterOutliers(t *testing.T) {
 	}
 	all := found("/found")
 	a, b := all.Cards[0].ID, all.Cards[1].ID
-	tables.marks = func() (*marked, error) {
-		return &marked{ByID: map[string]marks.Mark{a: {Hidden: true}, b: {Starred: true, Tags: []string{"Hook"}, Note: "why"}},
+	tables.Marks = func() (*pagedata.Marked, error) {
+		return &pagedata.Marked{ByID: map[string]marks.Mark{a: {Hidden: true}, b: {Starred: true, Tags: []string{"Hook"}, Note: "why"}},
 			Views: []page.View{{Name: "mine", Address: "/found?q=%23hook"}}}, nil
 	}
 	for address, want := range map[string]int64{"/found": all.Total - 1, "/found?show=starred": 1, "/found?show=hidden": 1, "/found?q=%23HOOK": 1, "/found?q=%23none": 0} {
@@ -233,13 +234,13 @@ func TestMarksFilterOutliers(t *testing.T) {
 func TestNichesAndMoneyMatchQueries(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t, 2, 1)
-	tables := newPublishedTables(w.file, time.UTC)
+	tables := pagedata.New(w.file, time.UTC)
 	one := func(sql string) (n int64) {
 		w.query(sql, func(row []any) { n = row[0].(int64) })
 		return n
 	}
 	const of = " from outliers where video_id in (select video_id from outliers_history where list_contains(queries, 'moka pot'))"
-	n, err := tables.niche(t.Context(), "moka pot")
+	n, err := tables.Niche(t.Context(), "moka pot")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +262,7 @@ func TestNichesAndMoneyMatchQueries(t *testing.T) {
 	if want := one("select seen from ops.coverage where list_contains(queries, 'moka pot')"); n.Seen == nil || *n.Seen != want || n.Total == nil || len(n.Strongest) == 0 {
 		t.Errorf("seen %v of %v, want %d; strongest %v", n.Seen, n.Total, want, n.Strongest)
 	}
-	if _, err := tables.niche(t.Context(), "' or true --"); !errors.Is(err, page.ErrUnknown) {
+	if _, err := tables.Niche(t.Context(), "' or true --"); !errors.Is(err, page.ErrUnknown) {
 		t.Errorf("an unknown topic: %v", err)
 	}
 	var month string
@@ -271,7 +272,7 @@ func TestNichesAndMoneyMatchQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &page.Money{}
-	if err := tables.money(t.Context(), m, from); err != nil {
+	if err := tables.AddMoney(t.Context(), m, from); err != nil {
 		t.Fatal(err)
 	}
 	spent, bought, found := int64(0), int64(0), int64(0)
@@ -300,7 +301,7 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t, 1, 3)
 	w.must("run", "search-0", "--again", "--yes")
-	tables := newPublishedTables(w.file, time.UTC)
+	tables := pagedata.New(w.file, time.UTC)
 	text := func(sql string) (all string) {
 		w.query(sql, func(row []any) { all += fmt.Sprintln(row...) })
 		return all
@@ -318,7 +319,7 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 			len(videos))
 	}
 	for _, id := range videos {
-		v, err := tables.video(t.Context(), page.VideoFilter{ID: id, All: true, Page: 1})
+		v, err := tables.Video(t.Context(), page.VideoFilter{ID: id, All: true, Page: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +359,7 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 		if v.Title == "" || v.Link != "https://youtu.be/"+id || v.ChannelID == "" || v.Views == nil || v.Last.IsZero() {
 			t.Errorf("video %s: fields are missing: %+v", id, v)
 		}
-		c, err := tables.channel(t.Context(), page.ChannelFilter{ID: v.ChannelID, Page: 1})
+		c, err := tables.Channel(t.Context(), page.ChannelFilter{ID: v.ChannelID, Page: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,22 +379,22 @@ func TestVideosAndChannelsMatchQueries(t *testing.T) {
 		}
 	}
 
-	v, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], All: true, Page: 1})
+	v, err := tables.Video(t.Context(), page.VideoFilter{ID: videos[0], All: true, Page: 1})
 	if err != nil || len(v.Lines) == 0 {
 		t.Fatal(v, err)
 	}
 	word := strings.ToUpper(v.Lines[0].Text)
-	some, err := tables.video(t.Context(), page.VideoFilter{ID: videos[0], Words: word, All: true, Page: 1})
+	some, err := tables.Video(t.Context(), page.VideoFilter{ID: videos[0], Words: word, All: true, Page: 1})
 	if err != nil || len(some.Lines) == 0 || some.Lines[0] != v.Lines[0] {
 		t.Errorf("lines with %q: %+v %v, want %+v first", word, some.Lines, err, v.Lines[0])
 	}
 	for name, ask := range map[string]func() error{
 		"video": func() error {
-			_, err := tables.video(t.Context(), page.VideoFilter{ID: "' or true --", Page: 1})
+			_, err := tables.Video(t.Context(), page.VideoFilter{ID: "' or true --", Page: 1})
 			return err
 		},
 		"channel": func() error {
-			_, err := tables.channel(t.Context(), page.ChannelFilter{ID: "' or true --", Page: 1})
+			_, err := tables.Channel(t.Context(), page.ChannelFilter{ID: "' or true --", Page: 1})
 			return err
 		},
 	} {
@@ -408,10 +409,10 @@ func TestQuestionsOfThePage(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t, 1, 1)
 	config := &job.Config{Data: t.TempDir()}
-	tables := newPublishedTables(w.file, time.FixedZone("", 2*60*60))
-	tables.temporary = func() (*temporary, error) { return newTemporary(config) }
+	tables := pagedata.New(w.file, time.FixedZone("", 2*60*60))
+	temporary := func() (*temporary, error) { return newTemporary(config) }
 	for _, q := range questions(&job.Config{}) {
-		got, err := tables.first(t.Context(), q.SQL)
+		got, err := tables.First(t.Context(), query.Process{Command: answerer}, q.SQL)
 		if err != nil || len(got.Columns) == 0 {
 			t.Errorf("%s: %v", q.Name, err)
 		}
@@ -421,14 +422,14 @@ func TestQuestionsOfThePage(t *testing.T) {
 		columns := strings.Join(table.Columns, `", "`)
 		all = append(all, fmt.Sprintf(`(select count(*) from (select "%s" from %s))`, columns, table.Name))
 	}
-	if _, err := tables.first(t.Context(), "select "+strings.Join(all, ", ")); err != nil {
+	if _, err := tables.First(t.Context(), query.Process{Command: answerer}, "select "+strings.Join(all, ", ")); err != nil {
 		t.Errorf("the tables of the catalog: %v", err)
 	}
 	w.query("select 1", func([]any) {}) // opens the database
-	if _, err := w.db.Exec(t.Context(), strings.ReplaceAll(tables.elsewhere("select count(*) from new_this_week")[0].Lines, "outlierd", "elsewhere")); err != nil {
+	if _, err := w.db.Exec(t.Context(), strings.ReplaceAll(elsewhere(tables.Path, "select count(*) from new_this_week")[0].Lines, "outlierd", "elsewhere")); err != nil {
 		t.Errorf("the lines for DuckDB: %v", err)
 	}
-	got, err := tables.first(t.Context(),
+	got, err := tables.First(t.Context(), query.Process{Command: answerer},
 		"select timestamptz '2026-11-23 23:30:00+00' as at, 1.5::decimal(9, 2) as n, 'x' as s")
 	if err != nil || *got.Rows[0][0] != "2026-11-24 01:30:00" {
 		t.Fatalf("got %+v, %v, want the time in the zone: 2026-11-24 01:30:00", got, err)
@@ -437,13 +438,13 @@ func TestQuestionsOfThePage(t *testing.T) {
 	if diff := cmp.Diff(want, got.Columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	if _, err := tables.first(t.Context(), "select nosuch"); err == nil || !strings.Contains(err.Error(), "nosuch") {
+	if _, err := tables.First(t.Context(), query.Process{Command: answerer}, "select nosuch"); err == nil || !strings.Contains(err.Error(), "nosuch") {
 		t.Errorf("a column that does not exist: got %v, want an error with its name", err)
 	}
 
 	const formulas = "select video_id, '=1+1' as formula from outliers order by video_id"
 	for _, format := range []string{"csv", "parquet", "xlsx"} {
-		file, err := tables.whole(t.Context(), formulas, format)
+		file, err := downloadResult(t.Context(), tables, temporary, formulas, format)
 		if err != nil {
 			t.Fatalf("%s: %v", format, err)
 		}
@@ -459,7 +460,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 	for sql, says := range map[string]string{
 		"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "only the published tables",
 	} {
-		_, err := tables.whole(t.Context(), sql, "csv")
+		_, err := downloadResult(t.Context(), tables, temporary, sql, "csv")
 		if _, refused := errors.AsType[*page.RefusedError](err); !refused || !strings.Contains(err.Error(), says) {
 			t.Errorf("download of %s: got %v, want a refusal with %q", sql, err, says)
 		}
@@ -467,9 +468,9 @@ func TestQuestionsOfThePage(t *testing.T) {
 	if left, err := os.ReadDir(temporaryFolder(config)); err != nil || len(left) > 0 {
 		t.Errorf("left on the disk of the data: %v, %v", left, err)
 	}
-	for _, tables := range []*publishedTables{newPublishedTables("", time.UTC), newPublishedTables(w.file+".away", time.UTC)} {
-		_, asked := tables.first(t.Context(), "select 1")
-		_, got := tables.whole(t.Context(), "select 1", "csv")
+	for _, tables := range []*pagedata.Tables{pagedata.New("", time.UTC), pagedata.New(w.file+".away", time.UTC)} {
+		_, asked := tables.First(t.Context(), query.Process{Command: answerer}, "select 1")
+		_, got := downloadResult(t.Context(), tables, temporary, "select 1", "csv")
 		if !errors.Is(asked, page.ErrNothingPublished) || !errors.Is(got, page.ErrNothingPublished) {
 			t.Errorf("without a file: got %v and %v, want %v", asked, got, page.ErrNothingPublished)
 		}
@@ -483,15 +484,15 @@ func TestErasedVideoIsGone(t *testing.T) {
 		p.must("run", "coffee")
 		video := p.ask("select video_id from outliers order by z_score desc, video_id limit 1")
 		p.must("forget", "--video", video, "--yes")
-		tables := newPublishedTables(filepath.Join(p.dir, "data", "outliers.duckdb"), time.UTC)
-		defer tables.reader.Close()
-		if _, err := tables.video(p.Context(), page.VideoFilter{ID: video, Page: 1}); !errors.Is(err, page.ErrUnknown) {
+		tables := pagedata.New(filepath.Join(p.dir, "data", "outliers.duckdb"), time.UTC)
+		defer tables.Close()
+		if _, err := tables.Video(p.Context(), page.VideoFilter{ID: video, Page: 1}); !errors.Is(err, page.ErrUnknown) {
 			t.Errorf("its page: %v, want that it is unknown", err)
 		}
-		if cards, err := tables.picked(p.Context(), []string{video}); err != nil || len(cards) > 0 {
+		if cards, err := tables.Picked(p.Context(), []string{video}); err != nil || len(cards) > 0 {
 			t.Errorf("on the board: %v, %v", cards, err)
 		}
-		if images, err := tables.images(p.Context(), []string{video}); err != nil || len(images) > 0 {
+		if images, err := tables.Images(p.Context(), []string{video}); err != nil || len(images) > 0 {
 			t.Errorf("its pictures: %v, %v", images, err)
 		}
 		p.opened(func(prog *program) error {
@@ -543,11 +544,11 @@ func TestPageIsOfOnePublication(t *testing.T) {
 		}
 		exchanged <- err
 	}()
-	tables := newPublishedTables(path, time.UTC)
-	defer tables.reader.Close()
+	tables := pagedata.New(path, time.UTC)
+	defer tables.Close()
 	seen := map[int64]bool{}
 	for i := 0; i < 200 && (i < 20 || len(seen) < 2); i++ {
-		found, err := tables.found(t.Context(), page.Filter{Show: page.ShowAll, Most: 1000})
+		found, err := tables.Found(t.Context(), page.Filter{Show: page.ShowAll, Most: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
@@ -81,7 +82,7 @@ func (o *options) previewReport(ctx context.Context, config *job.Config, report 
 	reportExtras(sender, config, tables, log)
 	find := seeds(config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
-	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), tables.reportSQL, ask)
+	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), func(r *job.Report) (string, error) { return reportSQL(tables, r) }, ask)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -110,18 +111,16 @@ func (o *options) previewReport(ctx context.Context, config *job.Config, report 
 }
 
 // tablesOf returns the published tables for the mails of reports.
-func tablesOf(config *job.Config) *publishedTables {
-	tables := newPublishedTables(published(config), config.Timezone)
-	tables.temporary = func() (*temporary, error) { return newTemporary(config) }
-	return tables
+func tablesOf(config *job.Config) *pagedata.Tables {
+	return pagedata.New(published(config), config.Timezone)
 }
 
 // reportSQL returns the SQL of a report, which may name a view that people saved on the page.
-func (t *publishedTables) reportSQL(report *job.Report) (string, error) {
+func reportSQL(tables *pagedata.Tables, report *job.Report) (string, error) {
 	if report.View == "" {
 		return report.SQL, nil
 	}
-	_, address, err := addressOf(report.View, t)
+	_, address, err := addressOf(report.View, tables)
 	if err != nil {
 		return "", err
 	}
@@ -129,21 +128,20 @@ func (t *publishedTables) reportSQL(report *job.Report) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	marked, err := t.marked()
-	return wanted(f, marked).Plain(), err
+	return tables.SQL(f)
 }
 
 // maxAttachment is the maximum size of an attachment in bytes: few mail servers accept more than twice as much.
 const maxAttachment = 10 << 20
 
 // reportExtras lets a sender enclose pictures and attachments in the mails of reports.
-func reportExtras(s *notify.Sender, config *job.Config, tables *publishedTables, log *slog.Logger) {
+func reportExtras(s *notify.Sender, config *job.Config, tables *pagedata.Tables, log *slog.Logger) {
 	s.Attach = func(ctx context.Context, name string, due time.Time) (*notify.File, error) {
 		report := config.Report(name)
 		if report == nil || report.Attach == "" {
 			return nil, nil
 		}
-		return tables.attachment(ctx, report, due)
+		return makeAttachment(ctx, config, tables, report, due)
 	}
 	pictures := newThumbnails(config, tables, log)
 	if pictures == nil || pictures.Transport == nil { // with `direct`, this process fetches none
@@ -158,13 +156,13 @@ func reportExtras(s *notify.Sender, config *job.Config, tables *publishedTables,
 	}
 }
 
-// attachment returns a file with all rows of a report.
-func (t *publishedTables) attachment(ctx context.Context, report *job.Report, due time.Time) (*notify.File, error) {
-	sql, err := t.reportSQL(report)
+// makeAttachment returns a file with all rows of a report.
+func makeAttachment(ctx context.Context, config *job.Config, tables *pagedata.Tables, report *job.Report, due time.Time) (*notify.File, error) {
+	sql, err := reportSQL(tables, report)
 	if err != nil {
 		return nil, err
 	}
-	content, err := t.whole(ctx, sql, report.Attach)
+	content, err := downloadResult(ctx, tables, func() (*temporary, error) { return newTemporary(config) }, sql, report.Attach)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +173,6 @@ func (t *publishedTables) attachment(ctx context.Context, report *job.Report, du
 	if len(data) > maxAttachment {
 		return nil, fmt.Errorf("it has more than %d MiB", maxAttachment>>20)
 	}
-	return &notify.File{Name: fmt.Sprintf("%s-%s.%s", report.Name, due.In(t.zone).Format(time.DateOnly), report.Attach),
+	return &notify.File{Name: fmt.Sprintf("%s-%s.%s", report.Name, due.In(tables.Zone).Format(time.DateOnly), report.Attach),
 		Type: page.FileTypes[report.Attach], Data: data}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/sync/job"
@@ -84,7 +85,7 @@ func (o *options) share(ctx context.Context, s sharing, view string) error {
 	if err := o.warnErased(ctx, s.config); err != nil {
 		return err
 	}
-	tables := newPublishedTables(path, o.zone)
+	tables := pagedata.New(path, o.zone)
 	if hasState(s.config) {
 		o.viewState(s.config, tables, &page.Sources{})
 	}
@@ -112,7 +113,7 @@ func (o *options) share(ctx context.Context, s sharing, view string) error {
 }
 
 // selectShared finds the videos, and returns how many there are without --top.
-func (o *options) selectShared(ctx context.Context, s sharing, view string, tables *publishedTables, into *page.Shared) (int64, error) {
+func (o *options) selectShared(ctx context.Context, s sharing, view string, tables *pagedata.Tables, into *page.Shared) (int64, error) {
 	if s.sql != "" {
 		ids, err := seeds(s.config)(ctx, s.sql, "video_id")
 		if err != nil {
@@ -121,7 +122,7 @@ func (o *options) selectShared(ctx context.Context, s sharing, view string, tabl
 		if into.Title == "" {
 			into.Title = "Outliers"
 		}
-		into.Cards, err = tables.picked(ctx, ids[:min(s.top, len(ids))])
+		into.Cards, err = tables.Picked(ctx, ids[:min(s.top, len(ids))])
 		return int64(len(ids)), err
 	}
 	name, address, err := addressOf(view, tables)
@@ -133,7 +134,7 @@ func (o *options) selectShared(ctx context.Context, s sharing, view string, tabl
 		return 0, usageError{fmt.Errorf("%s: %w", view, err)}
 	}
 	f.Skip, f.Most = 0, s.top
-	found, err := tables.found(ctx, f)
+	found, err := tables.Found(ctx, f)
 	if err != nil {
 		return 0, err
 	}
@@ -145,11 +146,11 @@ func (o *options) selectShared(ctx context.Context, s sharing, view string, tabl
 }
 
 // addressOf returns the name of a view and its address on the page.
-func addressOf(view string, tables *publishedTables) (name, address string, err error) {
+func addressOf(view string, tables *pagedata.Tables) (name, address string, err error) {
 	if strings.HasPrefix(view, "/") {
 		return "Outliers", view, nil
 	}
-	marked, err := tables.marked()
+	marked, err := tables.Marked()
 	if err != nil {
 		return "", "", err
 	}
@@ -171,7 +172,7 @@ func addressOf(view string, tables *publishedTables) (name, address string, err 
 
 // sharedPictures returns the pictures of videos. Those that cannot be fetched are missing, which is said.
 func (o *options) sharedPictures(
-	ctx context.Context, config *job.Config, tables *publishedTables, cards []page.Card,
+	ctx context.Context, config *job.Config, tables *pagedata.Tables, cards []page.Card,
 ) (map[string]page.Picture, error) {
 	log, err := o.logger()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -102,21 +103,13 @@ func listenNear(ctx context.Context, address string) (net.Listener, error) {
 
 // viewSite returns the page of published tables, and of the state if it can be read.
 func (o *options) viewSite(ctx context.Context, config *job.Config, log *slog.Logger) *page.Site {
-	tables := newPublishedTables(published(config), o.zone)
-	tables.temporary = func() (*temporary, error) {
+	tables := pagedata.New(published(config), o.zone)
+	sources := tablesSources(tables, func() *job.Config { return config }, func() (*temporary, error) {
 		path, err := systemTemporary("outlierd-download-")
 		return &temporary{path: path}, err
-	}
-	sources := page.Sources{
-		Now: tablesAlone, Found: tables.found, Video: tables.video, Channel: tables.channel, Picked: tables.picked,
-		Export: tables.export, Niche: tables.niche, Tables: catalog(),
-		Questions: func() []page.Question { return questions(config) }, Ask: tables.first, Download: tables.whole,
-		Elsewhere: tables.elsewhere,
-	}
-	if pictures := newThumbnails(config, tables, log); pictures != nil {
-		sources.Thumbnails, sources.ImageSources = pictures.ServeHTTP, pictures.ImageSources()
-		sources.ThumbnailTrouble = pictures.Trouble
-	}
+	})
+	sources.Now = tablesAlone
+	addThumbnails(&sources, newThumbnails(config, tables, log))
 	if hasState(config) {
 		o.viewState(config, tables, &sources)
 	}
@@ -143,9 +136,9 @@ func hasState(config *job.Config) bool {
 }
 
 // viewState adds what the page shows of the state. It is opened for each reading, as by `status`.
-func (o *options) viewState(config *job.Config, tables *publishedTables, into *page.Sources) {
-	tables.marks = func() (*marked, error) {
-		return reading(o, config, func(l *looking) (*marked, error) { return marksIn(l.p.Engine.Store.DB)() })
+func (o *options) viewState(config *job.Config, tables *pagedata.Tables, into *page.Sources) {
+	tables.Marks = func() (*pagedata.Marked, error) {
+		return reading(o, config, func(l *looking) (*pagedata.Marked, error) { return pagedata.MarksIn(l.p.Engine.Store.DB)() })
 	}
 	into.Now = func(ctx context.Context) (*page.Now, error) {
 		now, err := reading(o, config, func(l *looking) (*page.Now, error) { return l.now(ctx) })

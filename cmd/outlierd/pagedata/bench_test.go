@@ -1,4 +1,4 @@
-package command
+package pagedata
 
 import (
 	"context"
@@ -66,11 +66,11 @@ func publishMany(b *testing.B, outliers int) (path string) {
 // BenchmarkPage requests pages over many outliers, whose numbers are counted each time. Those of the tabs are kept, as
 // they are as long as nothing is published.
 func BenchmarkPage(b *testing.B) {
-	tables := newPublishedTables(publishMany(b, *manyOutliers), time.UTC)
+	tables := New(publishMany(b, *manyOutliers), time.UTC)
 	defer tables.reader.Close()
 	site := page.New(b.Context(), page.Sources{
 		Now:   func(context.Context) (*page.Now, error) { return &page.Now{}, nil },
-		Found: tables.found, Video: tables.video, Channel: tables.channel, Niche: tables.niche,
+		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Niche: tables.Niche,
 	}, "", slog.New(slog.DiscardHandler))
 	mux := http.NewServeMux()
 	for pattern, handler := range site.Routes() {

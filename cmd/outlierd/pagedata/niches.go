@@ -1,4 +1,4 @@
-package command
+package pagedata
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
 )
 
 // Limits of the pages of niches and money.
@@ -20,15 +21,15 @@ const (
 	mostEntries = 15
 )
 
-// niche returns the data of a topic, or of the one with most news.
-func (t *publishedTables) niche(ctx context.Context, topic string) (*page.Niche, error) {
-	marked, err := t.marked()
+// Niche returns the data of a topic, or of the one with most news.
+func (t *Tables) Niche(ctx context.Context, topic string) (*page.Niche, error) {
+	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
 	n := &page.Niche{Topic: topic}
 	var newest time.Time
-	if _, err := t.ask(ctx, t.each(query.Niches(mostNiches), func(row cells) {
+	if _, err := t.read(ctx, t.each(query.Niches(mostNiches), func(row cells) {
 		var o page.Option
 		row.into(&o.Value, &o.Count)
 		n.Topics = append(n.Topics, o)
@@ -44,10 +45,10 @@ func (t *publishedTables) niche(ctx context.Context, topic string) (*page.Niche,
 	of := query.NicheOf(n.Topic)
 	strongest := query.Outliers{Week: true, Chosen: map[string][]string{"topic": {n.Topic}}, Limit: mostAlike}
 	since := newest.AddDate(0, -1, 0)
-	if t.cycle != nil {
-		since, _ = t.cycle()
+	if t.Cycle != nil {
+		since, _ = t.Cycle()
 	}
-	_, err = t.ask(ctx, append([]query.Question{
+	_, err = t.read(ctx, append([]query.Question{
 		t.each(of.Sums(), func(row cells) {
 			row.into(&n.Outliers, &n.Channels, &n.NewChannels, &n.Typical, &n.Before)
 		}),
@@ -68,7 +69,7 @@ func (t *publishedTables) niche(ctx context.Context, topic string) (*page.Niche,
 		}),
 		t.each(of.Coverage(), func(row cells) {
 			row.into(&n.Job, &n.Run, &n.Seen, &n.Total, &n.Pages)
-			n.Job = shown(n.Job)
+			n.Job = job.Shown(n.Job)
 		}),
 		t.each(of.Shares(mostWeeks), func(row cells) {
 			var share float64
@@ -76,7 +77,7 @@ func (t *publishedTables) niche(ctx context.Context, topic string) (*page.Niche,
 			n.Shares = append(n.Shares, share)
 		}),
 		t.each(of.Spent(since.Format(time.RFC3339)), func(row cells) { row.into(&n.Credits, &n.New) }),
-	}, t.cards(strongest, marked, &n.Strongest)...)...)
+	}, t.readCards(strongest, marked, &n.Strongest)...)...)
 	if err == nil && n.Outliers == 0 {
 		err = page.ErrUnknown
 	}
@@ -84,16 +85,16 @@ func (t *publishedTables) niche(ctx context.Context, topic string) (*page.Niche,
 	return n, err
 }
 
-// money adds what the tables know of a billing cycle.
-func (t *publishedTables) money(ctx context.Context, m *page.Money, from time.Time) error {
+// AddMoney adds what the tables know of a billing cycle.
+func (t *Tables) AddMoney(ctx context.Context, m *page.Money, from time.Time) error {
 	cycle := from.Format(time.DateOnly)
 	m.SQL = query.YieldsPlainly
-	_, err := t.ask(ctx,
+	_, err := t.read(ctx,
 		t.each(query.SpentByDay(cycle), func(row cells) {
-			var date, job string
+			var date, name string
 			var credits int64
-			row.into(&date, &job, &credits)
-			day, err := time.ParseInLocation(time.DateOnly, date, t.zone)
+			row.into(&date, &name, &credits)
+			day, err := time.ParseInLocation(time.DateOnly, date, t.Zone)
 			if err != nil {
 				return // no day of ours
 			}
@@ -101,11 +102,11 @@ func (t *publishedTables) money(ctx context.Context, m *page.Money, from time.Ti
 				m.Days = append(m.Days, page.Spending{Day: day})
 			}
 			d := &m.Days[len(m.Days)-1]
-			d.Jobs, d.Spent = append(d.Jobs, shown(job)), append(d.Spent, credits)
+			d.Jobs, d.Spent = append(d.Jobs, job.Shown(name)), append(d.Spent, credits)
 		}),
-		rows(t, query.Yields(from.Format(time.RFC3339)), &m.Yields, func(y *page.Yield) { y.Job = shown(y.Job) }),
-		rows(t, query.Rests(mostRests), &m.Rests, func(r *page.Rest) { r.Job = shown(r.Job) }),
-		rows(t, query.Unusual(cycle, mostEntries), &m.Entries, func(e *page.Entry) { e.Job = shown(e.Job) }),
+		rows(t, query.Yields(from.Format(time.RFC3339)), &m.Yields, func(y *page.Yield) { y.Job = job.Shown(y.Job) }),
+		rows(t, query.Rests(mostRests), &m.Rests, func(r *page.Rest) { r.Job = job.Shown(r.Job) }),
+		rows(t, query.Unusual(cycle, mostEntries), &m.Entries, func(e *page.Entry) { e.Job = job.Shown(e.Job) }),
 	)
 	return err
 }

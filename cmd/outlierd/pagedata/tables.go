@@ -1,4 +1,5 @@
-package command
+// Package pagedata reads the published tables for pages, and for files and mails with the same videos.
+package pagedata
 
 import (
 	"cmp"
@@ -14,20 +15,18 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
 )
 
-// publishedTables provides the pages of outliers, videos, channels and niches. It always reads the newest publication,
-// and keeps it open while somebody looks at pages.
-type publishedTables struct {
-	path   string // of the DuckDB file; "" if the job file has no such sink
-	zone   *time.Location
+// Tables are the tables of a published DuckDB file. A reading is of the newest publication, which stays open while
+// somebody looks at pages.
+type Tables struct {
+	Path   string // of the DuckDB file; "" if the job file has no such sink
+	Zone   *time.Location
 	reader *query.Reader
 
-	// temporary creates a folder for the result of a download, on the disk of the data: that of the system is small in
-	// many containers.
-	temporary func() (*temporary, error)
-	marks     func() (*marked, error)     // nil without marks
-	cycle     func() (from, to time.Time) // of billing; nil if it is not known
+	Marks func() (*Marked, error)     // nil without marks
+	Cycle func() (from, to time.Time) // of billing; nil if it is not known
 
 	mu          sync.Mutex
 	counted     map[string]counts // by their query, of one publication
@@ -37,9 +36,13 @@ type publishedTables struct {
 // keepOpen is how long the published file stays open after the last page.
 const keepOpen = 10 * time.Minute
 
-func newPublishedTables(path string, zone *time.Location) *publishedTables {
-	return &publishedTables{path: path, zone: zone, reader: query.NewReader(path, query.Setup, keepOpen)}
+// New returns the tables of a file; path is "" if the job file has none.
+func New(path string, zone *time.Location) *Tables {
+	return &Tables{Path: path, Zone: zone, reader: query.NewReader(path, query.Setup, keepOpen)}
 }
+
+// Close closes the file.
+func (t *Tables) Close() { t.reader.Close() }
 
 // Limits of the page of one video or channel, and of a niche.
 const (
@@ -50,9 +53,9 @@ const (
 	mostCounted   = 200 // counts that are kept
 )
 
-// ask runs queries on one publication, and returns its number.
-func (t *publishedTables) ask(ctx context.Context, questions ...query.Question) (publication int, err error) {
-	if t.path == "" {
+// read runs queries on one publication, and returns its number.
+func (t *Tables) read(ctx context.Context, questions ...query.Question) (publication int, err error) {
+	if t.Path == "" {
 		return 0, page.ErrNothingPublished
 	}
 	publication, err = t.reader.All(ctx, questions...)
@@ -63,15 +66,15 @@ func (t *publishedTables) ask(ctx context.Context, questions ...query.Question) 
 }
 
 // each returns a query that calls row for each row.
-func (t *publishedTables) each(sql string, row func(cells)) query.Question {
+func (t *Tables) each(sql string, row func(cells)) query.Question {
 	return query.Question{SQL: sql, Row: func(values []any) error {
-		row(cells{values, t.zone})
+		row(cells{values, t.Zone})
 		return nil
 	}}
 }
 
 // rows returns a query whose rows are appended to a list: their columns are the first fields of its elements.
-func rows[T any](t *publishedTables, sql string, to *[]T, and ...func(*T)) query.Question {
+func rows[T any](t *Tables, sql string, to *[]T, and ...func(*T)) query.Question {
 	return t.each(sql, func(row cells) {
 		var one T
 		fields := reflect.ValueOf(&one).Elem()
@@ -93,24 +96,24 @@ type counts struct {
 	values map[string][]page.Option // by the name of the facet
 }
 
-// found returns the outliers that match a filter.
-func (t *publishedTables) found(ctx context.Context, f page.Filter) (*page.Found, error) {
-	marked, err := t.marked()
+// Found returns the outliers that match a filter.
+func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) {
+	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
-	o := wanted(f, marked)
+	o := wantedOutliers(f, marked)
 	found := &page.Found{SQL: o.Plain()}
 	for _, m := range marked.ByID {
 		if m.Hidden {
 			found.Hidden++
 		}
 	}
-	counted, err := t.count(ctx, o, func() []query.Question {
-		questions := t.search(o)
+	counted, err := t.countMatches(ctx, o, func() []query.Question {
+		questions := t.searchFirst(o)
 		if f.Most > 0 {
 			found.Cards = nil
-			questions = t.cards(o, marked, &found.Cards)
+			questions = t.readCards(o, marked, &found.Cards)
 		}
 		return append(questions, t.each("SELECT max(first_seen_at) FROM outliers", func(row cells) { row.into(&found.Newest) }))
 	})
@@ -128,30 +131,30 @@ func (t *publishedTables) found(ctx context.Context, f page.Filter) (*page.Found
 		found.Facets = append(found.Facets, shown)
 	}
 	if f.Most > 0 {
-		found.Views, err = t.views(ctx, marked)
+		found.Views, err = t.countViews(ctx, marked)
 	}
 	return found, err
 }
 
-// search returns the query that must run before those of these outliers.
-func (t *publishedTables) search(o query.Outliers) []query.Question {
+// searchFirst returns the query that must run before those of these outliers.
+func (t *Tables) searchFirst(o query.Outliers) []query.Question {
 	if search := o.Search(); search != "" {
 		return []query.Question{t.each(search, func(cells) {})}
 	}
 	return nil
 }
 
-// cards returns the queries for a page of outliers.
-func (t *publishedTables) cards(o query.Outliers, marked *marked, into *[]page.Card) []query.Question {
-	return append(t.search(o), rows(t, o.Cards(), into, func(c *page.Card) {
+// readCards returns the queries for a page of outliers.
+func (t *Tables) readCards(o query.Outliers, marked *Marked, into *[]page.Card) []query.Question {
+	return append(t.searchFirst(o), rows(t, o.Cards(), into, func(c *page.Card) {
 		c.Title, c.Link = cmp.Or(strings.TrimSpace(c.Title), c.ID), watched(c.Link)
-		marked.on(c)
+		marked.applyTo(c)
 	}))
 }
 
-// count runs queries, which begin with the search, and counts the outliers of a filter on the same publication. Counts
+// countMatches runs queries, which begin with the search, and counts the outliers of a filter on the same publication. Counts
 // are kept as long as that stays the same, so that the tabs cost nothing.
-func (t *publishedTables) count(ctx context.Context, o query.Outliers, before func() []query.Question) (counts, error) {
+func (t *Tables) countMatches(ctx context.Context, o query.Outliers, before func() []query.Question) (counts, error) {
 	key := o.Search() + o.Counts()
 	t.mu.Lock()
 	known, is := t.counted[key]
@@ -171,12 +174,12 @@ func (t *publishedTables) count(ctx context.Context, o query.Outliers, before fu
 				}
 			}))
 		}
-		publication, err := t.ask(ctx, questions...)
+		publication, err := t.read(ctx, questions...)
 		if err != nil {
 			return counts{}, err
 		}
 		if !is {
-			t.keep(publication, key, fresh)
+			t.keepCounts(publication, key, fresh)
 			return fresh, nil
 		}
 		if publication == of {
@@ -186,8 +189,8 @@ func (t *publishedTables) count(ctx context.Context, o query.Outliers, before fu
 	}
 }
 
-// keep keeps the counts of a publication.
-func (t *publishedTables) keep(publication int, key string, c counts) {
+// keepCounts keeps the counts of a publication.
+func (t *Tables) keepCounts(publication int, key string, c counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.publication != publication || t.counted == nil || len(t.counted) >= mostCounted {
@@ -196,10 +199,10 @@ func (t *publishedTables) keep(publication int, key string, c counts) {
 	t.counted[key] = c
 }
 
-// views returns the tabs: what is new, everything, what is starred, and the saved views.
-func (t *publishedTables) views(ctx context.Context, marked *marked) (all []page.View, err error) {
+// countViews returns the tabs: what is new, everything, what is starred, and the saved views.
+func (t *Tables) countViews(ctx context.Context, marked *Marked) (all []page.View, err error) {
 	all = []page.View{{Name: "New this week", Address: "/"}, {Name: "Everything", Address: "/found"}}
-	if t.marks != nil {
+	if t.Marks != nil {
 		all = append(all, page.View{Name: "★ Starred", Address: "/found?show=starred"})
 	}
 	all = append(all, marked.Views...)
@@ -208,8 +211,8 @@ func (t *publishedTables) views(ctx context.Context, marked *marked) (all []page
 		if err != nil {
 			continue // an address from before a change of the page
 		}
-		o := wanted(f, marked)
-		counted, err := t.count(ctx, o, func() []query.Question { return t.search(o) })
+		o := wantedOutliers(f, marked)
+		counted, err := t.countMatches(ctx, o, func() []query.Question { return t.searchFirst(o) })
 		if err != nil {
 			return nil, err
 		}
@@ -218,16 +221,16 @@ func (t *publishedTables) views(ctx context.Context, marked *marked) (all []page
 	return all, nil
 }
 
-// marked returns the marks.
-func (t *publishedTables) marked() (*marked, error) {
-	if t.marks == nil {
-		return &marked{}, nil
+// Marked returns the marks.
+func (t *Tables) Marked() (*Marked, error) {
+	if t.Marks == nil {
+		return &Marked{}, nil
 	}
-	return t.marks()
+	return t.Marks()
 }
 
-// wanted converts a filter. The time is that of the hour, so that counts can be kept.
-func wanted(f page.Filter, marked *marked) query.Outliers {
+// wantedOutliers converts a filter. The time is that of the hour, so that counts can be kept.
+func wantedOutliers(f page.Filter, marked *Marked) query.Outliers {
 	of := func(name string) string { return strings.Join(f.Chosen[name][:min(1, len(f.Chosen[name]))], "") }
 	o := query.Outliers{
 		Words: f.Words, Week: f.Show == page.ShowNew, Chosen: f.Chosen, Query: of("query"), Job: of("job"), Channel: of("channel"),
@@ -263,23 +266,29 @@ func wanted(f page.Filter, marked *marked) query.Outliers {
 	return o
 }
 
-// picked returns videos in the order of their ids.
-func (t *publishedTables) picked(ctx context.Context, ids []string) (cards []page.Card, err error) {
-	marked, err := t.marked()
+// SQL returns a query for the outliers that match a filter.
+func (t *Tables) SQL(f page.Filter) (string, error) {
+	marked, err := t.Marked()
+	return wantedOutliers(f, marked).Plain(), err
+}
+
+// Picked returns videos in the order of their ids.
+func (t *Tables) Picked(ctx context.Context, ids []string) (cards []page.Card, err error) {
+	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
 	o := query.Outliers{Only: append([]string{}, ids...), Limit: len(ids)}
-	if _, err = t.ask(ctx, t.cards(o, marked, &cards)...); err != nil {
+	if _, err = t.read(ctx, t.readCards(o, marked, &cards)...); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(cards, func(a, b page.Card) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
 	return cards, nil
 }
 
-// video returns the data of a video.
-func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.Video, error) {
-	marked, err := t.marked()
+// Video returns the data of a video.
+func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, error) {
+	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +299,7 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 		until = page.Opening.Milliseconds()
 	}
 	var cards []page.Card
-	_, err = t.ask(ctx, append(t.cards(query.Outliers{Only: []string{f.ID}, Limit: 1}, marked, &cards),
+	_, err = t.read(ctx, append(t.readCards(query.Outliers{Only: []string{f.ID}, Limit: 1}, marked, &cards),
 		t.each(query.Video(f.ID), func(row cells) {
 			known = true
 			if len(cards) > 0 {
@@ -300,7 +309,7 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 				&v.Remarks, &v.Ratio, &v.Score, &v.First, &v.Last, &v.Description)
 		}),
 		rows(t, query.Curve(f.ID, mostSightings), &v.Curve),
-		rows(t, query.Sightings(f.ID, mostSearches), &v.Sightings, func(s *page.Sighting) { s.Job = shown(s.Job) }),
+		rows(t, query.Sightings(f.ID, mostSearches), &v.Sightings, func(s *page.Sighting) { s.Job = job.Shown(s.Job) }),
 		rows(t, query.Changes(f.ID), &v.Changes),
 		rows(t, query.Comments(f.ID), &v.Comments),
 		t.each(query.Lines(f.ID, f.Words, (f.Page-1)*page.LinesPerPage, most), func(row cells) {
@@ -317,7 +326,7 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 		return nil, fmt.Errorf("video %.40q: %w", f.ID, page.ErrUnknown)
 	}
 	v.Title, v.Link = cmp.Or(strings.TrimSpace(v.Title), v.ID), watched(v.Link)
-	marked.on(&v.Card)
+	marked.applyTo(&v.Card)
 	if v.ChannelID == "" {
 		return v, nil
 	}
@@ -328,18 +337,18 @@ func (t *publishedTables) video(ctx context.Context, f page.VideoFilter) (*page.
 			row.into(&v.Average, &median, &subscribers)
 			v.Subscribers = cmp.Or(v.Subscribers, subscribers)
 		}),
-		t.uploads(query.Uploads(v.ChannelID, 0, mostUploads), new(int64), &v.Uploads),
+		t.readUploads(query.Uploads(v.ChannelID, 0, mostUploads), new(int64), &v.Uploads),
 	}
 	if len(v.Topics) > 0 {
-		questions = append(questions, t.cards(alike, marked, &v.Alike)...)
+		questions = append(questions, t.readCards(alike, marked, &v.Alike)...)
 	}
-	_, err = t.ask(ctx, questions...)
+	_, err = t.read(ctx, questions...)
 	return v, err
 }
 
-// channel returns the data of a channel.
-func (t *publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*page.Channel, error) {
-	marked, err := t.marked()
+// Channel returns the data of a channel.
+func (t *Tables) Channel(ctx context.Context, f page.ChannelFilter) (*page.Channel, error) {
+	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
@@ -352,9 +361,9 @@ func (t *publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*p
 			c.Handle = strings.TrimPrefix(c.Handle, "@") // the service writes it with or without
 		}),
 		rows(t, query.Subscribers(f.ID, mostSightings), &c.Curve),
-		t.uploads(query.Uploads(f.ID, (f.Page-1)*page.PerPage, page.PerPage), &c.UploadCount, &c.Uploads),
-	}, t.cards(query.Outliers{ChannelID: f.ID, Limit: 2 * mostAlike}, marked, &c.Found)...)
-	if _, err = t.ask(ctx, questions...); err != nil {
+		t.readUploads(query.Uploads(f.ID, (f.Page-1)*page.PerPage, page.PerPage), &c.UploadCount, &c.Uploads),
+	}, t.readCards(query.Outliers{ChannelID: f.ID, Limit: 2 * mostAlike}, marked, &c.Found)...)
+	if _, err = t.read(ctx, questions...); err != nil {
 		return nil, err
 	}
 	if !known {
@@ -364,8 +373,8 @@ func (t *publishedTables) channel(ctx context.Context, f page.ChannelFilter) (*p
 	return c, nil
 }
 
-// uploads returns a query that [query.Uploads] made, whose rows begin with the number of all.
-func (t *publishedTables) uploads(sql string, count *int64, to *[]page.Upload) query.Question {
+// readUploads returns a query that [query.Uploads] made, whose rows begin with the number of all.
+func (t *Tables) readUploads(sql string, count *int64, to *[]page.Upload) query.Question {
 	return t.each(sql, func(row cells) {
 		var u page.Upload
 		row.into(count, &u.ID, &u.Title, &u.Kind, &u.Published, &u.Views, &u.Ratio, &u.Score)
@@ -386,7 +395,7 @@ func watched(link string) string {
 // cells is a row of a result.
 type cells struct {
 	values []any
-	zone   *time.Location
+	Zone   *time.Location
 }
 
 // into stores the first columns: times in the zone of the page, and NULL as nil, zero or "".
@@ -405,7 +414,7 @@ func (c cells) into(targets ...any) {
 			*to, _ = next().(bool)
 		case *time.Time:
 			if *to, _ = next().(time.Time); !to.IsZero() {
-				*to = to.In(c.zone)
+				*to = to.In(c.Zone)
 			}
 		case *int64:
 			*to = *cmp.Or(rounded(next()), new(int64))

@@ -1,0 +1,61 @@
+package pagedata
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"time"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/sinks/duckdb/query"
+)
+
+// numbers matches the types of columns of numbers.
+var numbers = regexp.MustCompile(`^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\))$`)
+
+// First returns the first rows of a query, which runs in a process that can be killed.
+func (t *Tables) First(ctx context.Context, process query.Process, sql string) (*page.Result, error) {
+	if err := t.CheckPublished(); err != nil {
+		return nil, err
+	}
+	got, err := process.First(ctx, t.Path, sql, page.MostRows)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, &page.RefusedError{Why: err.Error()}
+	}
+	result := &page.Result{Rows: got.Rows, More: got.More}
+	for i, f := range got.Columns {
+		c := page.Column{Name: f.Name, Number: numbers.MatchString(f.Kind)}
+		if f.Kind == "TIMESTAMP WITH TIME ZONE" {
+			t.localize(result.Rows, i)
+		}
+		result.Columns = append(result.Columns, c)
+	}
+	return result, nil
+}
+
+// localize converts the times of a column to the time zone of the job file.
+func (t *Tables) localize(rows [][]*string, column int) {
+	for _, row := range rows {
+		if row[column] == nil {
+			continue
+		}
+		if at, err := time.Parse(time.RFC3339Nano, *row[column]); err == nil {
+			row[column] = new(at.In(t.Zone).Format("2006-01-02 15:04:05"))
+		}
+	}
+}
+
+// CheckPublished returns an error if the file does not exist: the error of the SQL would be less clear.
+func (t *Tables) CheckPublished() error {
+	if t.Path == "" {
+		return page.ErrNothingPublished
+	}
+	if _, err := os.Stat(t.Path); errors.Is(err, os.ErrNotExist) {
+		return page.ErrNothingPublished
+	}
+	return nil
+}
