@@ -328,3 +328,6 @@ func daysTo7(first, by string) string {
 	}
 	return strings.Join(days, ",")
 }
+
+// AutoPages is the maximum number of pages of a search whose number of pages `schedule: auto` decides.
+const AutoPages = 12
