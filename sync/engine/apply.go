@@ -261,6 +261,14 @@ func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.P
 	step.NewHits += seen.New
 	step.Seen += seen.Distinct + forgotten(page)
 	step.Total = max(step.Total, page.Total)
+	noteOldest(step, page)
+	if step.Stop == "" && r.plan.Auto != nil {
+		steps, err := r.engine.Store.Runs.Steps(step.Run)
+		if err != nil {
+			return true, err
+		}
+		step.Stop = r.plan.Auto.StopAfter(steps, step)
+	}
 	switch step.Stop {
 	case runs.StopPages, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
 		step.Left = pagesLeft(&r.plan, step)

@@ -71,6 +71,7 @@ var early = map[string]string{
 	runs.StopShort:    "there were no more hits",
 	runs.StopRepeated: "a page repeated earlier hits",
 	runs.StopKnown:    "hardly anything was new",
+	plan.StopPrice:    "the next page was expected to bring less than a page must",
 }
 
 // Endings returns how the searches of a run ended, in their order. The run must have ended; searches
@@ -262,7 +263,7 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 		if s.Next < stored.LimitOf(s.Ordinal, s.Scan) {
 			end.Early = early[s.Stop]
 		}
-		end.Short = s.Stop != runs.StopKnown && early[s.Stop] != "" && int64(s.Seen) < s.Total
+		end.Short = s.Stop != runs.StopKnown && s.Stop != plan.StopPrice && early[s.Stop] != "" && int64(s.Seen) < s.Total
 	}
 	return end
 }

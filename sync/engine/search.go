@@ -73,8 +73,11 @@ func (r *run) openSteps(steps []runs.Step) []*runs.Step {
 		}
 	}
 	order := func(a, b *runs.Step) int { return a.Next - b.Next }
-	if r.plan.Backfill != nil {
+	switch {
+	case r.plan.Backfill != nil:
 		order = newestFirst
+	case r.plan.Auto != nil:
+		order = func(a, b *runs.Step) int { return a.Ordinal - b.Ordinal } // each to its end
 	}
 	slices.SortStableFunc(open, order)
 	return open
@@ -91,6 +94,10 @@ func newestFirst(a, b *runs.Step) int {
 func (r *run) advance(ctx context.Context, steps []runs.Step, step *runs.Step) (worked bool, err error) {
 	if step.Query.Op() == outlier.OpStartScan {
 		return r.scan(ctx, step)
+	}
+	if r.plan.Auto != nil && !r.plan.Auto.Affords(steps, step) {
+		step.Stop, step.Left = plan.StopShare, pagesLeft(&r.plan, step)
+		return true, r.saveStep(*step)
 	}
 	if r.exceedsCap(step) {
 		return false, nil

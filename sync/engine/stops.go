@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"outlierd/outlier"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -41,6 +43,8 @@ func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.
 		return runs.StopRepeated
 	case int64(got) < sizeOf(page) && at.behind(sizeOf(page))+int64(got) >= page.Total:
 		return runs.StopShort
+	case int64(got) < sizeOf(page) && r.plan.Auto != nil: // the total is wrong
+		return runs.StopShort
 	case step.Next+1 >= r.plan.PagesOf(step.Ordinal):
 		return runs.StopPages
 	case step.Next > 0 && float64(seen.Fresh) < r.plan.NewBelow*float64(ids):
@@ -49,6 +53,18 @@ func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.
 		return plan.StopShare
 	}
 	return ""
+}
+
+// noteOldest notes how far back a search has reached.
+func noteOldest(step *runs.Step, page outlier.Page) {
+	for _, hit := range page.Hits {
+		if published, ok := hit.SortValue("publishedAt"); ok && published > 0 {
+			at := time.Unix(int64(published), 0)
+			if step.Oldest.IsZero() || at.Before(step.Oldest) {
+				step.Oldest = at
+			}
+		}
+	}
 }
 
 // isMissing reports whether a page is empty although the service counts hits at its place.

@@ -80,6 +80,11 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 			return nil, err
 		}
 	}
+	if spec.Auto {
+		if f.Market, err = r.market(ctx, spec, work, o.At); err != nil {
+			return nil, err
+		}
+	}
 	if o.Calls {
 		watch := plan.Stored{Fetch: plan.FetchCalls(spec), IDs: work.IDs, Since: o.At}
 		err = r.addCalls(f, spec.Name, &watch)
@@ -108,6 +113,9 @@ func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan
 	f.Now, f.Work = o.At, work
 	for i := range work.Asks {
 		f.Paging[plan.PagedBy(work.Asks[i].Query.Op())] = ConfiguredPaging(r.Config)
+	}
+	if spec.Auto {
+		f.Market = r.firstMarket(spec, work, o.At)
 	}
 	for _, call := range plan.FetchCalls(spec) {
 		f.Unasked[call.Op] = len(work.IDs)

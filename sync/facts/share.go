@@ -16,7 +16,7 @@ import (
 // share.
 func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, now time.Time) (
 	*plan.Plan, error) {
-	share := scheduled && r.Shares()
+	share := scheduled && r.Shares() && !spec.Auto
 	p, err := r.Plan(ctx, spec, Options{At: now, Now: true, Share: share})
 	if err != nil || !share {
 		return p, err
@@ -35,7 +35,7 @@ func (r *Reader) Limit(ctx context.Context, d *Demands, spec *job.Spec, p *plan.
 	if p.Wants(spec.Budget) == 0 {
 		return nil
 	}
-	left, err := r.leftOfCycle()
+	left, err := r.leftOfCycle(r.Store.Ledger.ServiceTime())
 	if err != nil {
 		return err
 	}
@@ -54,10 +54,11 @@ func (r *Reader) Limit(ctx context.Context, d *Demands, spec *job.Spec, p *plan.
 	return nil
 }
 
-// leftOfCycle returns what scheduled runs may still spend in this cycle.
-func (r *Reader) leftOfCycle() (outlier.Credits, error) {
+// leftOfCycle returns what scheduled runs may still spend in the cycle of a time.
+func (r *Reader) leftOfCycle(at time.Time) (outlier.Credits, error) {
 	budget := r.Config.Budget
-	held, err := r.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: r.Cycle()})
+	cycle := ledger.Cycle(at, r.Config.Timezone, budget.Renews)
+	held, err := r.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle})
 	if err != nil {
 		return 0, err
 	}
@@ -92,8 +93,8 @@ func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
 	d.jobs = make([]wanted, len(r.Config.Jobs))
 	for i := range r.Config.Jobs {
 		w := &d.jobs[i]
-		if w.spec = &r.Config.Jobs[i]; w.spec.After == "" && w.spec.Schedule == "" && w.spec.Every == 0 {
-			continue
+		if w.spec = &r.Config.Jobs[i]; w.spec.After == "" && w.spec.Schedule == "" && w.spec.Every == 0 || w.spec.Auto {
+			continue // `schedule: auto` takes what the others leave
 		}
 		known, err := r.Facts(ctx, w.spec, Options{At: now, Assume: true})
 		if err != nil {

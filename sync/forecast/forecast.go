@@ -162,7 +162,7 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 			return nil, err
 		}
 		wanted, worst := next.wanted()
-		left, err := r.jobLeft(spec)
+		left, err := r.Facts.JobLeaves(spec, r.Facts.Store.Ledger.ServiceTime())
 		if err != nil {
 			return nil, err
 		}
@@ -212,16 +212,6 @@ func (f *Job) wanted() (expected, worst outlier.Credits) {
 		worst += max(0, f.Worst.Credits-f.held)
 	}
 	return expected, max(worst, expected)
-}
-
-// jobLeft returns what a job's own cap leaves in the cycle.
-func (r *Reader) jobLeft(spec *job.Spec) (outlier.Credits, error) {
-	if spec.Budget.PerMonth == nil {
-		return math.MaxInt64, nil
-	}
-	period := ledger.JobCycle(spec.Name, r.Facts.Cycle())
-	held, err := r.Facts.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeJobMonth, Period: period})
-	return max(0, *spec.Budget.PerMonth-held), err
 }
 
 // daysLeave returns what the cap of a day leaves until the end of the cycle.

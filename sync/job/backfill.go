@@ -36,6 +36,7 @@ func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error
 	if err := s.setWindow(window{}); err != nil {
 		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
 	}
+	s.decideByHand()
 	s.Dates, s.backfill = &Dates{From: first, To: last, Each: each, Since: since}, &Backfill{from, to, each, most}
 	s.SeedsFresh, s.ReuseFor = 0, max(s.ReuseFor, backfillReuse)
 	s.Request = s.hashRequest()

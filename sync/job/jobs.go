@@ -53,6 +53,7 @@ func (b *builder) readJob(name, n *yamltree.Node) Spec {
 	b.readLimits(&spec, b.valueOrDefault(n, "budget"))
 	if verb := b.readVerb(&spec, n); verb != nil {
 		b.readAsks(&spec, n, verb)
+		b.readAuto(&spec, n, verb)
 		b.readEnrich(&spec, n)
 		b.checkCaps(&spec, b.valueOrDefault(n, "budget"))
 		b.refuseUnbounded(&spec, n, verb)
@@ -95,7 +96,11 @@ func (b *builder) readSchedule(job *yamltree.Node) (string, times) {
 	if !n.Has(yamltree.Text) {
 		return "", times{}
 	}
-	due, err := parseCron(n.Text)
+	text := n.Text
+	if daily, ok := autoCron(text); ok {
+		text = daily
+	}
+	due, err := parseCron(text)
 	if err != nil {
 		n.RefuseQuoting(err.Error())
 	}

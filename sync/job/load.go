@@ -150,6 +150,7 @@ func (b *builder) buildConfig() {
 	b.cfg.worded = b.wordSettings()
 	b.refuseUncapped(b.root.Get("budget"))
 	b.refuseUnexpanded()
+	b.refuseShortAuto()
 	b.warnUnused()
 	b.warnRefreshAfter()
 	b.warnLongJitter()

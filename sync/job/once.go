@@ -70,6 +70,9 @@ func Quoted(word string) string {
 var harmless = lazyregexp.New(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 func (s *Spec) overrideWith(o Overrides) error {
+	if o.Pages > 0 || o.Since != 0 || len(o.Set) > 0 { // a person decides
+		s.decideByHand()
+	}
 	switch {
 	case o.Pages < 0 || o.Pages > maxPages:
 		return fmt.Errorf("--pages must be from 1 to %d, got %d", maxPages, o.Pages)

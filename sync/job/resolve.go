@@ -102,6 +102,7 @@ func newResolver(s *Spec, in Inputs) *resolver {
 func (c *Config) CheckLists(in Inputs) error {
 	var wrong yamltree.Mistakes
 	in.Since = func(string) (time.Time, error) { return time.Time{}, nil }
+	topics := map[string]int{}
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
 		path := fmt.Sprintf("jobs.%s: ", spec.Name)
@@ -109,6 +110,7 @@ func (c *Config) CheckLists(in Inputs) error {
 		if err := r.resolveAll(); err != nil && len(r.wrong) == 0 {
 			continue
 		}
+		topics[spec.Name] = len(r.done.Asks)
 		for _, m := range r.wrong {
 			wrong = append(wrong, c.Mistake(m.Source.Line, m.Source.Column, path+m.Text, m.Hint))
 		}
@@ -120,6 +122,9 @@ func (c *Config) CheckLists(in Inputs) error {
 			unknown := &UnknownChannelsError{r.done.Unknown}
 			c.Warnings = append(c.Warnings, c.Mistake(spec.Line, spec.Column, path+unknown.Error(), ""))
 		}
+	}
+	if spec, text, hint := c.shortAuto(topics); spec != nil {
+		wrong = append(wrong, c.Mistake(spec.Line, spec.Column, "jobs."+spec.Name+": "+text, hint))
 	}
 	if len(wrong) > 0 {
 		return wrong

@@ -216,6 +216,8 @@ func parseCron(expression string) (times, error) {
 	parts := strings.Fields(expression)
 	_, noPeriod := time.ParseDuration(strings.TrimPrefix(expression, "every "))
 	switch {
+	case strings.HasPrefix(expression, "auto"):
+		return times{}, fmt.Errorf("must be auto, or auto with a time of day, as in auto at 06:30")
 	case noPeriod == nil:
 		return times{}, fmt.Errorf("must be a cron expression; for a period use every, as in every: 6h")
 	case strings.Contains(expression, "tz="):
@@ -328,6 +330,3 @@ func daysTo7(first, by string) string {
 	}
 	return strings.Join(days, ",")
 }
-
-// AutoPages is the maximum number of pages of a search whose number of pages `schedule: auto` decides.
-const AutoPages = 12

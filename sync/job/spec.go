@@ -19,6 +19,8 @@ type Spec struct {
 
 	Schedule string        // cron, five fields or a shorthand such as @daily; "" for none
 	Every    time.Duration // 0 for none; never together with Schedule
+	Auto     bool          `json:",omitempty"` // what a run buys is decided each day; see package plan
+	AtLeast  time.Duration `json:"-"`          // with Auto: within which each topic is searched
 	CatchUp  CatchUp
 	Jitter   time.Duration `json:",omitempty"` // maximum delay of a run after its due time; see [Spec.Begins]
 	After    string        // the job whose published pages start this one; "" for none

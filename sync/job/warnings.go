@@ -124,6 +124,9 @@ func (c *Config) cheapestMonth() (days [MonthDays]outlier.Credits) {
 	calendar := MonthOf(c)
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
+		if spec.Auto {
+			continue // it takes what the budget has; see [builder.refuseShortAuto]
+		}
 		price, fresh := spec.cheapest(c.Service.Prices), max(spec.ReuseFor, spec.SeedsFresh)
 		if price == 0 {
 			continue

@@ -121,6 +121,9 @@ func (i *item) least() outlier.Credits {
 // learning what `from` counts. These pages come last, so that they do not take the room of a scan,
 // which is bought as a whole.
 func (p *Plan) items() (all []item) {
+	if p.Stored.Auto != nil {
+		return p.autoItem()
+	}
 	var waste []item
 	wasted := map[outlier.Operation]bool{}
 	for i := range p.Steps {

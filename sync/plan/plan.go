@@ -30,6 +30,7 @@ type Facts struct {
 	Searched map[string]time.Time         // when the job last searched for it, by watermark
 	Covered  map[string][]Dates           // dates that a backfill leaves out, by watermark
 	Live     map[int]string               // ids of scans that a step would only repeat, by ordinal
+	Market   *Market                      // of a job with `schedule: auto`; nil if a person decides
 
 	Queued  int                       // data calls of the job that are queued
 	Unasked map[outlier.Operation]int // ids of a watch that are neither fresh nor queued
@@ -62,6 +63,9 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 		if asks, err = backfillAsks(spec, asks, facts); err != nil {
 			return nil, err
 		}
+	}
+	if facts.Market != nil {
+		asks = p.decideAsks(spec, asks)
 	}
 	if spec.Scan != nil {
 		f.Reads = map[int]Read{}

@@ -59,6 +59,12 @@ type Funds struct {
 	Days  int // until the cycle ends, including today
 }
 
+// A Market has the topics that share funds.
+type Market struct {
+	Topics []Topic
+	Funds  Funds
+}
+
 // Auto is a day's decision. It is stored in the plan of a run.
 type Auto struct {
 	Price   float64       `json:"price"`            // new hits that a page must bring
@@ -93,8 +99,9 @@ const (
 	DueEvery   = "every"   // it brings what a page must bring
 )
 
-// Decide returns what to search on the day of now. The same topics and funds give the same decision.
-func Decide(topics []Topic, funds Funds, now time.Time, zone *time.Location) *Auto {
+// Decide returns what to search on the day of now. The same market gives the same decision.
+func (m *Market) Decide(now time.Time, zone *time.Location) *Auto {
+	topics, funds := m.Topics, m.Funds
 	known := learnVisits(topics, now)
 	a := &Auto{Left: funds.Left, Days: max(1, funds.Days), Totals: known.totals}
 	today := pagesOn(topics, now, zone)
@@ -108,7 +115,7 @@ func Decide(topics []Topic, funds Funds, now time.Time, zone *time.Location) *Au
 	for i, t := range topics {
 		b := known.topics[i]
 		c := Choice{Job: t.Job, Search: t.Search, Name: t.Name, Rate: rates[i], Wait: -1, Depth: b.depth,
-			Every: options[i].every, Pages: options[i].pages, Since: known.windowOf(b, rates[i], options[i].pages, now, zone)}
+			Every: options[i].every, Since: known.windowOf(b, rates[i], options[i].pages, now, zone)}
 		wait := 60.0
 		switch c.Due = DueNew; {
 		case b.last.IsZero():
@@ -124,6 +131,7 @@ func Decide(topics []Topic, funds Funds, now time.Time, zone *time.Location) *Au
 		reach := min(reachDays, arrivals().ageOf(outlier.MaxSize/c.Rate))
 		c.Expected = c.Rate * (arrivals().mass(reach) - arrivals().mass(min(reach-wait, b.depth)))
 		c.Expected = math.Round(c.Expected*1e6) / 1e6 // full pages are equal, and come in the order of the topics
+		c.Pages = c.expectPages(cmp.Or(b.density, c.Rate), now, price)
 		worth[t.Job+"\x00"+t.Search] = c.Expected * fade(wait/2, freshDays)
 		a.Choices = append(a.Choices, c)
 	}
@@ -161,11 +169,7 @@ func (c *Choice) NextPage(v *Visit, seen int) float64 {
 	if rest <= 0 {
 		return 0
 	}
-	reached := 0.0
-	if !v.Oldest.IsZero() {
-		reached = days(v.At.Sub(v.Oldest))
-	}
-	sum := 0.0
+	reached, sum := v.reached(), 0.0
 	for _, part := range []float64{1. / 6, 1. / 2, 5. / 6} { // of the way to the end of the next page
 		age := reached + reached/float64(v.Pages)*part
 		if c.Wait < 0 {
@@ -181,6 +185,34 @@ func (c *Choice) NextPage(v *Visit, seen int) float64 {
 	return rest * sum / 3
 }
 
+// reached returns how many days back the pages of a visit went.
+func (v *Visit) reached() float64 {
+	if v.Oldest.IsZero() {
+		return 0
+	}
+	return days(v.At.Sub(later(v.Oldest, v.Since)))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// expectPages returns how many pages of a search are worth their price if its hits are as expected.
+func (c *Choice) expectPages(density float64, now time.Time, price float64) int {
+	v := Visit{At: now, Since: c.Since, Total: int64(math.Round(density * arrivals().mass(days(now.Sub(c.Since)))))}
+	for v.Pages = 1; v.Pages < job.AutoPages; v.Pages++ {
+		back := arrivals().ageOf(float64(outlier.MaxSize*v.Pages) / density)
+		v.Oldest = now.Add(-time.Duration(back * 24 * float64(time.Hour)))
+		if c.NextPage(&v, 0) < price {
+			break
+		}
+	}
+	return v.Pages
+}
+
 // beliefs are what the past searches have shown.
 type beliefs struct {
 	topics []belief
@@ -190,7 +222,8 @@ type beliefs struct {
 type belief struct {
 	found, exposure float64 // new hits, and the days of arrivals among which they were found
 	last            time.Time
-	depth           float64
+	depth           float64 // days that the last visit reached back
+	density         float64 // of the hits in its window, in arrivals a day; 0 if unknown
 }
 
 // learnVisits adds up the visits of all topics, in the order of time.
@@ -202,9 +235,10 @@ func learnVisits(topics []Topic, now time.Time) *beliefs {
 	var all []visit
 	for i, t := range topics {
 		for _, v := range t.Visits {
-			if v.At.Before(now) {
-				all = append(all, visit{i, v})
+			if v.At.After(now) {
+				v.At = now // by a wrong clock
 			}
+			all = append(all, visit{i, v})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b visit) int { return a.At.Compare(b.At) })
@@ -220,13 +254,9 @@ func learnVisits(topics []Topic, now time.Time) *beliefs {
 
 // learn adds a visit. Its exposure are the arrivals that it could find and the visit before it could not.
 func (b *belief) learn(v *Visit, seen int) {
-	window := days(v.At.Sub(v.Since))
-	reached := window
-	if !v.Whole {
-		reached = 0
-		if !v.Oldest.IsZero() {
-			reached = days(v.At.Sub(v.Oldest))
-		}
+	window, reached := days(v.At.Sub(v.Since)), v.reached()
+	if v.Whole {
+		reached = window
 	}
 	m := arrivals().mass
 	switch {
@@ -240,7 +270,10 @@ func (b *belief) learn(v *Visit, seen int) {
 	default:
 		b.found, b.exposure = float64(v.Seen), m(reached)
 	}
-	b.last, b.depth = v.At, reached
+	b.last, b.depth, b.density = v.At, reached, 0
+	if believable(v.Total, seen) {
+		b.density = float64(v.Total) / max(m(window), 1e-9)
+	}
 }
 
 // believable reports whether a total counts the hits: it is known, and not the most that the service shows.
@@ -291,7 +324,7 @@ func pagesOn(topics []Topic, now time.Time, zone *time.Location) (pages int) {
 	midnight := time.Date(year, month, day, 0, 0, 0, 0, zone)
 	for _, t := range topics {
 		for _, v := range t.Visits {
-			if !v.At.Before(midnight) && v.At.Before(now) {
+			if !v.At.Before(midnight) {
 				pages += v.Pages
 			}
 		}

@@ -37,7 +37,8 @@ func at(day float64) time.Time { return dayZero.Add(time.Duration(day * 24 * flo
 
 // playDay buys what the policy wants on a day. buy returns nil if a cap is reached.
 func (p *player) playDay(now float64, left, ends int, buy func(topic, since, page int) *bought) *Auto {
-	a := Decide(p.topics, Funds{Left: left, Today: left, Days: ends - int(now)}, at(now), time.UTC)
+	m := Market{p.topics, Funds{Left: left, Today: left, Days: ends - int(now)}}
+	a := m.Decide(at(now), time.UTC)
 	pages, totals := map[int]int{}, a.Totals
 	taken := func(i int) int { return pages[i] }
 	for i := range a.Choices {

@@ -31,6 +31,7 @@ type Step struct {
 	Next    int             `json:"-"`                 // the page to take next, 0-based
 	Pages   int             `json:"pages"`             // taken
 	Hits    int             `json:"hits"`
+	Oldest  time.Time       `json:"-"` // publication of its oldest hit; zero if unknown
 	NewHits int             `json:"new_hits"`
 	Seen    int             `json:"seen"`                  // distinct hits, including those of the steps that this one continues
 	Total   int64           `json:"total"`                 // the highest total that the service has reported; -1 while unknown

@@ -44,6 +44,8 @@ type Stored struct {
 	StopAfter   time.Duration   `json:"stop_after,omitempty"`
 	MaxRequests int             `json:"max_requests,omitempty"`
 
+	Auto *Auto `json:"auto,omitempty"` // what `schedule: auto` has decided
+
 	Share      *outlier.Credits `json:"share,omitempty"`   // of the month, if it is less than the searches cost
 	SharePages map[int]int      `json:"rations,omitempty"` // pages per step, by ordinal
 
@@ -166,7 +168,7 @@ func (f *Stored) Teaches() bool { return !f.Overridden || f.MoveCursor }
 // the command that does so.
 func (f *Stored) BuyRest(flags string) {
 	f.Flags, f.Ends = flags, map[int]int{}
-	f.Share, f.SharePages, f.NewBelow = nil, nil, 0 // the person wants all of it
+	f.Share, f.SharePages, f.NewBelow, f.Auto = nil, nil, 0, nil // the person wants all of it
 	f.Again = false
 	f.Unknown = nil // the run that left pages has named them
 	f.Fetch, f.IDs, f.Scan, f.Joins, f.Reads = nil, nil, nil, nil, nil

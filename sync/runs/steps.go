@@ -45,7 +45,7 @@ func Final(stop string) bool {
 // Covered reports whether a search that ended with this reason has covered its dates, so that the
 // job's watermark moves.
 func Covered(stop string) bool {
-	return slices.Contains([]string{StopEmpty, StopShort, StopRepeated, StopPages, StopKnown}, stop)
+	return slices.Contains([]string{StopEmpty, StopShort, StopRepeated, StopPages, StopKnown, plan.StopPrice}, stop)
 }
 
 // stepColumns are the columns of a step as it is read.
@@ -71,7 +71,7 @@ func progress(s *Step) store.Columns {
 	return store.Columns{
 		"began": store.Time(&s.Began), "next": &s.Next, "pages": &s.Pages, "hits": &s.Hits, "new_hits": &s.NewHits,
 		"seen": &s.Seen, "unread": &s.Unread, "total": &s.Total, "reading": &s.Reading, "stop": &s.Stop,
-		"reused": &s.Reused, "left_pages": &s.Left,
+		"reused": &s.Reused, "left_pages": &s.Left, "oldest": store.Time(&s.Oldest),
 	}
 }
 

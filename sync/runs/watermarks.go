@@ -98,6 +98,39 @@ const searched = `FROM steps CROSS JOIN runs USING (run)
 	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old
 	FROM renames WHERE new = ?1))`
 
+// Visits returns the searches of a job, under all of its names, that began after a time and whose newest hits came
+// first: what `schedule: auto` learns from, by watermark. Searches of past dates, and those that continue others, do
+// not count.
+func (rs *Runs) Visits(job string, after time.Time) (map[string][]plan.Visit, error) {
+	return store.Read(rs.db, "read the past searches of job "+job, func(tx *store.Tx) (map[string][]plan.Visit, error) {
+		steps, err := store.Select(tx, func(s *Step) store.Columns {
+			return store.Columns{
+				"steps.op": opOf{&s.Query}, "steps.params": paramsOf{&s.Query}, "steps.watermark": &s.Watermark,
+				"steps.began": store.Time(&s.Began), "steps.pages": &s.Pages, "steps.reused": &s.Reused, "steps.seen": &s.Seen,
+				"steps.new_hits": &s.NewHits, "steps.total": &s.Total, "steps.stop": &s.Stop, "steps.oldest": store.Time(&s.Oldest),
+			}
+		}, visits, job, store.Micros(after))
+		all := map[string][]plan.Visit{}
+		for _, s := range steps {
+			from, to := s.Query.Published()
+			if order := s.Query.Params(); order.Get("sortBy") != "publishedAt" || order.Get("sortOrder") == "asc" ||
+				from.IsZero() || !to.IsZero() {
+				continue
+			}
+			all[s.Watermark] = append(all[s.Watermark], plan.Visit{
+				At: s.Began, Since: from, Oldest: s.Oldest, Pages: s.Pages - s.Reused, New: s.NewHits, Seen: s.Seen,
+				Total: s.Total, Whole: s.Stop == StopShort || s.Stop == StopEmpty,
+			})
+		}
+		return all, err
+	})
+}
+
+// visits is the query of [Runs.Visits].
+const visits = `FROM runs CROSS JOIN steps USING (run)
+	WHERE (runs.job = ?1 OR runs.job IN (SELECT old FROM renames WHERE new = ?1)) AND runs.started > ?2
+	AND steps.op = 'search' AND steps.pages > 0 AND steps.began > ?2 AND steps.origin IS NULL ORDER BY steps.began`
+
 // Watermarks returns the watermarks of a job, or of all jobs if job is "", by job and key.
 func (rs *Runs) Watermarks(job string) ([]Watermark, error) {
 	return store.Read(rs.db, "list the watermarks", func(tx *store.Tx) ([]Watermark, error) {

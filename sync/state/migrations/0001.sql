@@ -78,6 +78,8 @@ CREATE TABLE steps (
 	origin INTEGER REFERENCES steps (id),
 	-- Hits of a search that could not be stored.
 	unread INTEGER NOT NULL DEFAULT 0,
+	-- When the oldest of its hits was published, 0 if unknown: how far back an order by date has reached.
+	oldest INTEGER NOT NULL DEFAULT 0,
 	-- The attempts at its next call that have failed and are made again, and when.
 	failures INTEGER NOT NULL DEFAULT 0,
 	refusals INTEGER NOT NULL DEFAULT 0,

@@ -1,0 +1,152 @@
+package facts
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"outlierd/outlier"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
+)
+
+// # The market of schedule: auto
+//
+// Jobs with `schedule: auto` share what the cycle leaves after the runs of all other jobs. One with a cap of its
+// own for the cycle has a market of its own.
+
+// rememberedFor is how far back past searches are read. After that long they count for less than a thousandth.
+const rememberedFor = 150 * 24 * time.Hour
+
+// market returns the topics that share the budget with those of spec, and what is left for them.
+func (r *Reader) market(ctx context.Context, spec *job.Spec, work job.Resolved, at time.Time) (*plan.Market, error) {
+	m := &plan.Market{}
+	pauses, err := r.Store.Runs.Pauses(at)
+	if err != nil {
+		return nil, err
+	}
+	left, err := r.leftForAuto(ctx, spec, at)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.Config.Jobs {
+		other := &r.Config.Jobs[i]
+		if other.Name != spec.Name {
+			if !other.Auto || other.Disabled || PausedBy(r.Config, other, pauses) != nil || spec.Budget.PerMonth != nil {
+				continue
+			}
+			if other.Budget.PerMonth != nil {
+				own, err := r.JobLeaves(other, at)
+				if err != nil {
+					return nil, err
+				}
+				left -= own
+				continue
+			}
+		}
+		asked := work
+		if other.Name != spec.Name {
+			never := func(string) (time.Time, error) { return time.Time{}, nil }
+			if asked, err = resolve(other, Options{At: at}, never, r.finder(ctx)); err != nil {
+				continue // its own run reports why
+			}
+		}
+		known, err := r.Store.Runs.Visits(other.Name, at.Add(-rememberedFor))
+		if err != nil {
+			return nil, err
+		}
+		m.Topics = append(m.Topics, topicsOf(other, asked, known)...)
+	}
+	m.Funds, err = r.fundsOf(spec, max(0, left), at)
+	return m, err
+}
+
+// topicsOf returns the topics of a job, one for each search that it asks for.
+func topicsOf(spec *job.Spec, work job.Resolved, known map[string][]plan.Visit) (topics []plan.Topic) {
+	for i := range work.Asks {
+		ask := &work.Asks[i]
+		step := plan.Step{Query: ask.Query, Item: ask.Item, Queries: ask.Queries}
+		name := ask.Item
+		if name == "" {
+			name = step.Name()
+		}
+		topics = append(topics, plan.Topic{Job: spec.Name, Search: ask.Watermark, Name: name, AtLeast: spec.AtLeastDays(),
+			Visits: known[ask.Watermark]})
+	}
+	return topics
+}
+
+// leftForAuto returns what the cycle of a time has left for the topics of spec: what the runs of jobs with other
+// schedules leave, and no more than its own cap.
+func (r *Reader) leftForAuto(ctx context.Context, spec *job.Spec, at time.Time) (outlier.Credits, error) {
+	left := outlier.Credits(math.MaxInt32)
+	if r.Config.Budget.PerMonth != nil {
+		var err error
+		if left, err = r.leftOfCycle(at); err != nil {
+			return 0, err
+		}
+	}
+	_, turn := ledger.CycleBounds(at, r.Config.Timezone, r.Config.Budget.Renews)
+	d := &Demands{Calendar: job.NewCalendar(r.Config, at, turn)}
+	if err := d.read(ctx, r, at); err != nil {
+		return 0, err
+	}
+	for i, demand := range d.at(at) {
+		own, err := r.JobLeaves(&r.Config.Jobs[i], at)
+		if err != nil {
+			return 0, err
+		}
+		left -= min(outlier.Credits(demand.Runs)*demand.Each, own)
+	}
+	own, err := r.JobLeaves(spec, at)
+	return min(left, own), err
+}
+
+// JobLeaves returns what a job's own cap leaves in the cycle of a time.
+func (r *Reader) JobLeaves(spec *job.Spec, at time.Time) (outlier.Credits, error) {
+	if spec.Budget.PerMonth == nil {
+		return math.MaxInt64, nil
+	}
+	period := ledger.JobCycle(spec.Name, ledger.Cycle(at, r.Config.Timezone, r.Config.Budget.Renews))
+	held, err := r.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeJobMonth, Period: period})
+	return max(0, *spec.Budget.PerMonth-held), err
+}
+
+// fundsOf returns credits as pages, and what a run of spec may buy on the day of a time.
+func (r *Reader) fundsOf(spec *job.Spec, left outlier.Credits, at time.Time) (plan.Funds, error) {
+	price := max(1, r.Config.Service.Prices.Of(outlier.OpSearch, ""))
+	_, turn := ledger.CycleBounds(at, r.Config.Timezone, r.Config.Budget.Renews)
+	today := left
+	if most := r.Config.Budget.PerDay; most != nil {
+		var held outlier.Credits
+		if r.Store != nil {
+			var err error
+			day := ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(at, r.Config.Timezone)}
+			if held, err = r.Store.Ledger.Held(day); err != nil {
+				return plan.Funds{}, err
+			}
+		}
+		today = min(today, max(0, *most-held))
+	}
+	if most := spec.Budget.PerRun; most != nil {
+		today = min(today, *most)
+	}
+	return plan.Funds{Left: int(left / price), Today: int(today / price), Days: ledger.Days(at, turn, r.Config.Timezone)}, nil
+}
+
+// firstMarket is the market of a job that never ran, while nothing is spent and no other job wants anything.
+func (r *Reader) firstMarket(spec *job.Spec, work job.Resolved, at time.Time) *plan.Market {
+	left := outlier.Credits(math.MaxInt32)
+	for _, most := range []*outlier.Credits{r.Config.Budget.PerMonth, spec.Budget.PerMonth} {
+		if most != nil {
+			left = min(left, *most)
+		}
+	}
+	if r.Config.Budget.Reserve != nil {
+		left -= *r.Config.Budget.Reserve
+	}
+	m := &plan.Market{Topics: topicsOf(spec, work, nil)}
+	m.Funds, _ = r.fundsOf(spec, max(0, left), at) // without a store it reads nothing
+	return m
+}

@@ -1,0 +1,142 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"outlierd/internal/lazyregexp"
+	"outlierd/outlier"
+	"outlierd/sync/yamltree"
+)
+
+// AutoPages is the maximum number of pages of a search of a job with `schedule: auto`.
+const AutoPages = 12
+
+// Bounds of at_least. A search goes back 30 days at most.
+const (
+	defaultAtLeast = 14 * day
+	maxAtLeast     = 30 * day
+)
+
+// autoTime matches `auto` and `auto at 06:30`.
+var autoTime = lazyregexp.New(`^auto(?: at ([01]?[0-9]|2[0-3]):([0-5][0-9]))?$`)
+
+// autoCron returns the daily schedule of `auto at HH:MM`, at 06:30 if it names no time, and false for other texts.
+func autoCron(text string) (cron string, ok bool) {
+	m := autoTime().FindStringSubmatch(text)
+	if m == nil {
+		return "", false
+	}
+	hour, minute := 6, 30
+	if m[1] != "" {
+		hour, _ = strconv.Atoi(m[1])
+		minute, _ = strconv.Atoi(m[2])
+	}
+	return fmt.Sprintf("%d %d * * *", minute, hour), true
+}
+
+// readAuto reads what belongs to `schedule: auto`, and refuses what would make its policy blind or contradict it.
+func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
+	schedule, atLeast := job.Get("schedule"), job.Get("at_least")
+	if spec.Auto = autoTime().MatchString(spec.Schedule); !spec.Auto {
+		if atLeast != nil && !atLeast.Wrong {
+			atLeast.Key.RefuseWithHint("write schedule: auto, or remove at_least", "needs schedule: auto, which keeps it")
+		}
+		return
+	}
+	spec.AtLeast = defaultAtLeast
+	if d := readDuration(atLeast); d > 0 {
+		if spec.AtLeast = d; d%day != 0 || d > maxAtLeast {
+			atLeast.Refuse("must be whole days, at most 30d, got %s", atLeast.Shown())
+		}
+	}
+	if spec.Verb != VerbSearch {
+		schedule.RefuseWithHint(`write a fixed schedule, such as "@daily"`,
+			"auto decides about jobs of search only, and this is one of %s", spec.Verb)
+		return
+	}
+	spec.Pages = AutoPages
+	if by := spec.ask.requestedSort(); by.By != "publishedAt" || by.Ascending {
+		n := verb.Get("sort")
+		if n == nil {
+			n = verb
+		}
+		n.Head().RefuseWithHint("write sort: published_at desc; enrich.sort ranks the hits for what is fetched",
+			"schedule: auto needs the order by date: in another one it cannot tell how far back a search went")
+	}
+	decided := map[string]*yamltree.Node{
+		"pages": verb.Get("pages"), "stop_when": verb.Get("stop_when"),
+		"published_at": b.mergeFilters(verb.Get("where"))["published_at"],
+	}
+	for _, key := range []string{"pages", "stop_when", "published_at"} {
+		if n := decided[key]; n != nil && !n.Has(yamltree.Null) {
+			hint := "remove it; budget.per_run limits a run"
+			if key == "published_at" {
+				hint = "remove it, or write published_at: ~ beside use"
+			}
+			n.Head().RefuseWithHint(hint, "schedule: auto decides about %s", key)
+		}
+	}
+	if b.cfg.Budget.PerMonth == nil && spec.Budget.PerMonth == nil {
+		schedule.RefuseWithHint("add budget: {per_month: 200}", "auto needs a budget to split")
+	}
+}
+
+// refuseShortAuto refuses a budget that does not cover a page for each topic of `schedule: auto` within its at_least.
+func (b *builder) refuseShortAuto() {
+	if len(b.file.Mistakes()) > 0 {
+		return
+	}
+	topics := map[string]int{}
+	for i := range b.cfg.Jobs {
+		topics[b.cfg.Jobs[i].Name] = 1
+		for _, l := range b.cfg.Jobs[i].Loops {
+			topics[b.cfg.Jobs[i].Name] *= max(len(l.Source.Values), 1)
+		}
+	}
+	if spec, text, hint := b.cfg.shortAuto(topics); spec != nil {
+		b.root.Get("jobs").Get(spec.Name).Get("schedule").RefuseWithHint(hint, "%s", text)
+	}
+}
+
+// shortAuto returns the first job whose promise the budget does not cover, together with the jobs before it, with
+// the number of topics of each job.
+func (c *Config) shortAuto(topics map[string]int) (short *Spec, text, hint string) {
+	var all outlier.Credits
+	for i := range c.Jobs {
+		spec := &c.Jobs[i]
+		if !spec.Auto || spec.Disabled {
+			continue
+		}
+		turns := (MonthDays*day + spec.AtLeast - 1) / spec.AtLeast
+		own := outlier.Credits(topics[spec.Name]) * outlier.Credits(turns) * c.Service.Prices.Of(spec.ask.Op, "")
+		all += own
+		budget, needs := spec.Budget.PerMonth, own
+		if most := c.Budget.PerMonth; most != nil && (budget == nil || *most-reserveOf(c)-all < *budget-own) {
+			budget, needs = new(*most-reserveOf(c)), all
+		}
+		if budget != nil && needs > *budget {
+			return spec, fmt.Sprintf("a page for each of the %d topics within at_least: %s needs %d credits in a cycle of %d days, the budget leaves %d",
+				topics[spec.Name], Duration(spec.AtLeast), needs, MonthDays, *budget), "raise at_least or per_month, or remove topics"
+		}
+	}
+	return nil, "", ""
+}
+
+func reserveOf(c *Config) outlier.Credits {
+	if c.Budget.Reserve == nil {
+		return 0
+	}
+	return *c.Budget.Reserve
+}
+
+// decideByHand makes a person decide what a run of the job buys: a page of each search unless they say otherwise.
+func (s *Spec) decideByHand() {
+	if s.Auto {
+		s.Auto, s.Pages = false, 1
+	}
+}
+
+// AtLeastDays returns at_least in days.
+func (s *Spec) AtLeastDays() int { return int(s.AtLeast / (24 * time.Hour)) }
