@@ -132,7 +132,8 @@ func (r *Reader) fundsOf(spec *job.Spec, left outlier.Credits, at time.Time) (pl
 	if most := spec.Budget.PerRun; most != nil {
 		today = min(today, *most)
 	}
-	return plan.Funds{Left: int(left / price), Today: int(today / price), Days: ledger.Days(at, turn, r.Config.Timezone)}, nil
+	return plan.Funds{Left: int(left / price), Today: int(today / price), Days: ledger.Days(at, turn, r.Config.Timezone),
+		Until: turn}, nil
 }
 
 // firstMarket is the market of a job that never ran, while nothing is spent and no other job wants anything.

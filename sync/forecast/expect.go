@@ -40,6 +40,17 @@ func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
 		f.whole = max(f.whole, f.Worst.Credits)
 	}
 	f.Basis = len(all)
+	if a := p.Stored.Auto; a != nil { // whatever earlier runs took
+		f.each = 0
+		for _, c := range a.Choices {
+			f.each += c.Cost * float64(r.Facts.Config.Service.Prices.Of(outlier.OpSearch, ""))
+		}
+		f.whole, f.Expected.Cost, f.Expected.Credits = outlier.Credits(f.each), f.Worst.Cost, 0
+		for _, search := range f.Searches {
+			f.Expected.Credits += search.Credits
+		}
+		return nil
+	}
 	f.Expected.Cost, f.each = f.Worst.Cost, float64(max(f.Worst.Credits, f.whole))
 	n := int64(f.Basis)
 	if n == 0 || len(spec.Fetch) > 0 {

@@ -82,6 +82,7 @@ type Job struct {
 	Worst           Estimate         `json:"worst"`                  // Worst.Lost is the run's cap
 	Expected        Estimate         `json:"expected"`               // from earlier runs; Worst if there were none
 	Basis           int              `json:"basis"`                  // number of runs from which Expected is computed
+	Auto            *plan.Auto       `json:"auto,omitempty"`         // what `schedule: auto` decides for the run
 	Share           *outlier.Credits `json:"share,omitempty"`        // with `pace: even`, if it is less than wanted
 	Round           int              `json:"round,omitempty"`        // with a share: runs until each search is made
 	Cuts            []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case needs
@@ -365,7 +366,7 @@ func (r *Reader) continuation(ctx context.Context, f *Job, spec *job.Spec, old *
 // to find rows by then.
 func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.Time, all *facts.Demands) (
 	*plan.Plan, error) {
-	d := facts.Options{At: now, Now: true, Assume: true, Share: f.Runs > 0 && r.Facts.Shares(), Calls: true}
+	d := facts.Options{At: now, Now: true, Assume: true, Share: f.Runs > 0 && r.Facts.Shares() && !spec.Auto, Calls: true}
 	if due := r.nextOf(spec, now); f.follows == 0 && !due.IsZero() {
 		d.At, d.Now = due, false
 	}
@@ -390,7 +391,7 @@ func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	if len(p.Stored.Enrich) > 0 {
 		f.Where = job.Conditions(p.Stored.HitParams())
 	}
-	f.Searches = searchForecasts(p, f.Worst.Credits)
+	f.Searches, f.Auto = searchForecasts(p, f.Worst.Credits), p.Stored.Auto
 	f.Calls, f.Fresh = p.Freshness()
 	for _, add := range []func() error{
 		func() error { return r.expect(f, spec, p) },
@@ -413,6 +414,10 @@ func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 // searchForecasts returns the forecasts of the searches. A search without an end is limited by most.
 func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 	var all []Search
+	var expected []int
+	if p.Stored.Auto != nil {
+		expected = p.Stored.Auto.Expected()
+	}
 	for i := range p.Steps {
 		step := &p.Steps[i]
 		s := Search{
@@ -426,6 +431,10 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 		s.Filters, s.Sort = job.FiltersAndSort(found)
 		if step.Stop == "" {
 			s.Pages, s.Credits = p.LeftOf(i, most)
+			if expected != nil {
+				s.Credits = s.Credits / outlier.Credits(max(1, s.Pages)) * outlier.Credits(expected[step.Ordinal])
+				s.Pages = expected[step.Ordinal]
+			}
 			if scan, joins := p.Stored.Joins[step.Ordinal]; joins {
 				s.Joins = cmp.Or(scan, "this run")
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"outlierd/outlier"
@@ -65,7 +66,33 @@ func (r *Reader) Month(ctx context.Context) (*Month, error) {
 		}
 		m.Jobs = append(m.Jobs, of)
 	}
+	m.splitRest()
 	return m, nil
+}
+
+// splitRest gives what the budget leaves after the other jobs to those with `schedule: auto`.
+func (m *Month) splitRest() {
+	var autos []*JobMonth
+	for i := range m.Jobs {
+		if m.config.Job(m.Jobs[i].Job).Auto {
+			m.Jobs[i].Each = 0
+			autos = append(autos, &m.Jobs[i])
+		}
+	}
+	for i, of := range autos {
+		left := outlier.Credits(math.MaxInt32)
+		if budget := m.config.Budget; budget.PerMonth != nil {
+			left = *budget.PerMonth - m.Credits()
+			if budget.Reserve != nil {
+				left -= *budget.Reserve
+			}
+		}
+		part := max(0, left) / outlier.Credits(len(autos)-i)
+		if of.Cap != nil {
+			part = min(part, *of.Cap)
+		}
+		of.Cap, of.Each = &part, (part+outlier.Credits(of.Runs)-1)/outlier.Credits(of.Runs)
+	}
 }
 
 // Change is a change of the job file that makes a [Month] cheaper.
@@ -81,6 +108,9 @@ func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (a
 	whole := m.Credits()
 	for i := range m.Jobs {
 		spec := m.config.Job(m.Jobs[i].Job)
+		if spec.Auto {
+			continue // it takes what the others leave
+		}
 		consider := func(write string, change func(*JobMonth)) bool {
 			next := Month{Jobs: slices.Clone(m.Jobs), PerDay: m.PerDay}
 			for k := range next.Jobs {

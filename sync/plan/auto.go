@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -102,7 +104,7 @@ func (p *Plan) autoItem() []item {
 			greeted++
 		}
 	}
-	pages += min(greeted, a.Greet)
+	pages = min(pages+min(greeted, a.Greet), a.Most)
 	for i := range p.Steps {
 		pages -= p.Steps[i].bought()
 		if p.Steps[i].Stop == "" {
@@ -113,4 +115,57 @@ func (p *Plan) autoItem() []item {
 		return nil
 	}
 	return []item{{price: p.facts.Prices.Of(outlier.OpSearch, ""), pages: pages}}
+}
+
+// Explain describes the decision for people, given which choices got a page: "3 of 11 topics today: the credits
+// last to 1 Dec at 7 pages a day; latte art waits: 4 new expected, a page is worth 9".
+func (a *Auto) Explain(isBought func(int) bool, zone *time.Location) string {
+	bought, waits := 0, -1
+	for i := range a.Choices {
+		if isBought(i) {
+			bought++
+		} else if waits < 0 || a.Choices[i].Expected > a.Choices[waits].Expected {
+			waits = i
+		}
+	}
+	text := fmt.Sprintf("%d of %d topics today: the credits last to %s at %s a day", bought, len(a.Choices),
+		a.Until.In(zone).Format("2 Jan"), countPages(float64(a.Left)/float64(a.Days)))
+	if waits >= 0 {
+		text += fmt.Sprintf("; %s waits: %s", a.Choices[waits].Name, a.Choices[waits].Explain(a))
+	}
+	return text
+}
+
+// Explain says for people why a topic is due or waits.
+func (c *Choice) Explain(a *Auto) string {
+	expected := fmt.Sprintf("%s new expected, a page is worth %s", roundShort(c.Expected), roundShort(a.Price))
+	switch c.Due {
+	case DueNew:
+		return "never searched"
+	case DuePromise:
+		return fmt.Sprintf("at_least %dd ends", c.AtLeast)
+	case DueEvery:
+		return expected
+	}
+	return fmt.Sprintf("%s; due in %s d", expected, roundShort(math.Max(1, math.Round(float64(min(c.Every, c.AtLeast))-c.Wait))))
+}
+
+func countPages(n float64) string {
+	if text := roundShort(n); text != "1" {
+		return text + " pages"
+	}
+	return "1 page"
+}
+
+// roundShort formats a number with one decimal, or as a whole one from 10 on.
+func roundShort(x float64) string {
+	if x >= 10 || math.Abs(x-math.Round(x)) < 0.05 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.1f", x)
+}
+
+// Bought reports which choices a run has bought a page of, given its steps.
+func Bought(steps []Step) func(int) bool {
+	return func(i int) bool { return i < len(steps) && steps[i].Pages > 0 }
 }

@@ -54,9 +54,10 @@ type Visit struct {
 
 // Funds are what topics may cost, in pages.
 type Funds struct {
-	Left  int // until the cycle ends
-	Today int // at most today, in addition to what was bought
-	Days  int // until the cycle ends, including today
+	Left  int       // until the cycle ends
+	Today int       // at most today, in addition to what was bought
+	Days  int       // until the cycle ends, including today
+	Until time.Time // when the cycle ends
 }
 
 // A Market has the topics that share funds.
@@ -69,9 +70,12 @@ type Market struct {
 type Auto struct {
 	Price   float64       `json:"price"`            // new hits that a page must bring
 	Room    int           `json:"room"`             // pages for today
+	Most    int           `json:"most"`             // pages that the funds allow today
 	Greet   int           `json:"greet"`            // topics without a search that are searched beyond Room
 	Left    int           `json:"left"`             // pages until the cycle ends
 	Days    int           `json:"days"`             // until the cycle ends
+	Until   time.Time     `json:"until"`            // when the cycle ends
+	Topics  int           `json:"topics"`           // that share the pages, including those of other jobs
 	Choices []Choice      `json:"choices"`          // the due ones in the order in which they are bought, then the others
 	Totals  map[int64]int `json:"totals,omitempty"` // how often large totals were seen
 }
@@ -86,6 +90,8 @@ type Choice struct {
 	Wait     float64   `json:"wait"`     // days since its last search; -1 if there was none
 	Depth    float64   `json:"depth"`    // days before its last search that this one covered
 	Every    int       `json:"every"`    // days between two searches at the day's price
+	AtLeast  int       `json:"at_least"` // days within which it is searched whatever the price
+	Cost     float64   `json:"cost"`     // pages a day, at the day's price
 	Pages    int       `json:"pages"`    // expected, of a search
 	Since    time.Time `json:"since"`    // the beginning of its window
 	Due      string    `json:"due"`      // why it is searched; "" if it waits
@@ -103,11 +109,11 @@ const (
 func (m *Market) Decide(now time.Time, zone *time.Location) *Auto {
 	topics, funds := m.Topics, m.Funds
 	known := learnVisits(topics, now)
-	a := &Auto{Left: funds.Left, Days: max(1, funds.Days), Totals: known.totals}
+	a := &Auto{Left: funds.Left, Days: max(1, funds.Days), Until: funds.Until, Topics: len(topics), Totals: known.totals}
 	today := pagesOn(topics, now, zone)
 	a.Room = int(math.Floor(float64(funds.Left+today)/float64(a.Days)+0.5)) - today
-	a.Room = max(0, min(a.Room, funds.Left, funds.Today))
-	a.Greet = min(funds.Left, funds.Today) / 3
+	a.Most = min(funds.Left, funds.Today)
+	a.Room, a.Greet = max(0, min(a.Room, a.Most)), a.Most/3
 	rates := known.rates()
 	options, price := chooseOptions(topics, rates, float64(funds.Left)/float64(a.Days))
 	a.Price = price
@@ -115,7 +121,7 @@ func (m *Market) Decide(now time.Time, zone *time.Location) *Auto {
 	for i, t := range topics {
 		b := known.topics[i]
 		c := Choice{Job: t.Job, Search: t.Search, Name: t.Name, Rate: rates[i], Wait: -1, Depth: b.depth,
-			Every: options[i].every, Since: known.windowOf(b, rates[i], options[i].pages, now, zone)}
+			Every: options[i].every, AtLeast: t.AtLeast, Cost: options[i].cost, Since: known.windowOf(b, rates[i], options[i].pages, now, zone)}
 		wait := 60.0
 		switch c.Due = DueNew; {
 		case b.last.IsZero():
@@ -147,8 +153,9 @@ func (m *Market) Decide(now time.Time, zone *time.Location) *Auto {
 // taken; 0 if the day has none left for it.
 func (a *Auto) Buys(i int, taken func(int) int) int {
 	c, room, greet := a.Choices[i], a.Room-a.Choices[i].Ahead, a.Greet
+	most := a.Most - c.Ahead
 	for k, before := range a.Choices[:i] {
-		room -= taken(k)
+		room, most = room-taken(k), most-taken(k)
 		if before.Due == DueNew && taken(k) > 0 {
 			greet--
 		}
@@ -156,7 +163,7 @@ func (a *Auto) Buys(i int, taken func(int) int) int {
 	if room < 1 && (c.Due != DueNew || greet < 1) {
 		return 0
 	}
-	return min(max(1, room), job.AutoPages)
+	return max(0, min(max(1, room), most, job.AutoPages))
 }
 
 // NextPage returns what the next page of a search is worth: the new hits that it is expected to have, weighted by

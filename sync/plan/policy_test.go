@@ -7,10 +7,15 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"outlierd/outlier"
+	"outlierd/sync/job"
 )
 
 // A bought page, as a simulated service returns it.
@@ -121,6 +126,71 @@ func TestPolicyBuysWhatTheReferenceBuys(t *testing.T) {
 		if want := len(line.Topic); page > 0 && visit+1 != want || page == 0 && want > 0 ||
 			want > 0 && page != len(line.Pages[want-1]) {
 			t.Fatalf("%s, day %v: %d searches, the last of %d pages; want %v", world, line.Now, visit+1, page, line.Topic)
+		}
+	}
+}
+
+// TestAnyMarketKeepsWithinItsFunds: whatever the topics have brought, a day buys no more than its funds, new topics
+// aside, and the same market gives the same decision.
+func TestAnyMarketKeepsWithinItsFunds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		day := float64(rapid.IntRange(0, 29).Draw(t, "day")) + rapid.Float64Range(0, 0.99).Draw(t, "hour")
+		m := Market{Funds: Funds{Left: rapid.IntRange(0, 600).Draw(t, "left"), Today: rapid.IntRange(0, 600).Draw(t, "today"),
+			Days: rapid.IntRange(0, 31).Draw(t, "days")}}
+		for i := range rapid.IntRange(0, 12).Draw(t, "topics") {
+			topic := Topic{Search: fmt.Sprint(i), AtLeast: rapid.IntRange(0, 30).Draw(t, "at_least")}
+			for range rapid.IntRange(0, 4).Draw(t, "visits") {
+				seen := rapid.IntRange(0, 480).Draw(t, "seen")
+				begin := day - rapid.Float64Range(-5, 200).Draw(t, "ago") // also in the future, by a wrong clock
+				v := Visit{At: at(begin), Since: at(begin - rapid.Float64Range(0, 40).Draw(t, "window")), Pages: seen/40 + 1, Seen: seen,
+					New: rapid.IntRange(0, seen).Draw(t, "new"), Total: rapid.SampledFrom([]int64{-1, 0, 39, 1000, 10_000}).Draw(t, "total"),
+					Whole: rapid.Bool().Draw(t, "whole")}
+				if rapid.Bool().Draw(t, "has hits") {
+					v.Oldest = at(begin - rapid.Float64Range(-1, 20_000).Draw(t, "oldest"))
+				}
+				topic.Visits = append(topic.Visits, v)
+			}
+			m.Topics = append(m.Topics, topic)
+		}
+		a := m.Decide(at(day), time.UTC)
+		if diff := cmp.Diff(a, m.Decide(at(day), time.UTC)); diff != "" {
+			t.Fatalf("the same market gives another decision\n%s", diff)
+		}
+		if len(a.Choices) != len(m.Topics) || math.IsNaN(a.Price) || a.Room > min(m.Funds.Left, m.Funds.Today) {
+			t.Fatalf("%+v", a)
+		}
+		greeted, pages := 0, 0
+		for i, n := range a.Expected() {
+			c := &a.Choices[i]
+			if math.IsNaN(c.Expected) || c.Rate <= 0 || math.IsInf(c.Rate, 0) || n > job.AutoPages {
+				t.Fatalf("%+v", c)
+			}
+			if pages += n; c.Due == DueNew && n > 0 {
+				greeted++
+			}
+		}
+		if greeted = min(greeted, a.Greet); pages > a.Room+greeted || pages > min(m.Funds.Left, m.Funds.Today) {
+			t.Fatalf("%d pages of %d, %d of them for new topics: %+v", pages, a.Room, greeted, a)
+		}
+	})
+}
+
+// TestDeadTopicIsSearchedAsPromisedOnly, whatever the others have.
+func TestDeadTopicIsSearchedAsPromisedOnly(t *testing.T) {
+	m := Market{Funds: Funds{Left: 60, Today: 60, Days: 30}}
+	for i, found := range []int{0, 40, 40} {
+		topic := Topic{Search: fmt.Sprint(i), Name: fmt.Sprint(i), AtLeast: 14}
+		for day := range 3 {
+			topic.Visits = append(topic.Visits, Visit{At: at(float64(day) * 14), Since: at(float64(day)*14 - 30), Oldest: at(float64(day)*14 - 6),
+				Pages: 1, New: found, Seen: found, Total: int64(found * 3), Whole: found == 0})
+		}
+		m.Topics = append(m.Topics, topic)
+	}
+	for day, want := range map[float64]string{41: "", 42: DuePromise} {
+		a := m.Decide(at(day), time.UTC)
+		i := slices.IndexFunc(a.Choices, func(c Choice) bool { return c.Name == "0" })
+		if a.Choices[i].Due != want || a.Choices[i].Every != 14 {
+			t.Errorf("on day %v: %+v, want due %q", day, a.Choices[i], want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 )
 
 func planCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+	var whatIf string
+	c := &cobra.Command{
 		Use:   "plan [JOB…]",
 		Short: "Show what the next runs will do and cost, offline",
 		Long: `Show what the next run of each job will do, what it will cost in credits, requests and
@@ -32,6 +34,7 @@ A share of the month (budget.pace: even) applies to scheduled runs; a run by han
 all that the job asks for. SQL may find more by the time of the run.`,
 		Example: `  outlierd plan
   outlierd plan coffee
+  outlierd plan --what-if per_month=400
   outlierd plan -o json | jq '.jobs[] | {job, worst}'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
@@ -41,6 +44,9 @@ all that the job asks for. SQL may find more by the time of the run.`,
 			config, err := sound(c.Context(), o.loadToRead)
 			if err != nil {
 				return err
+			}
+			if err := assumeBudget(config, whatIf); err != nil {
+				return usageError{err}
 			}
 			for _, name := range names {
 				if config.Job(name) == nil {
@@ -60,6 +66,22 @@ all that the job asks for. SQL may find more by the time of the run.`,
 			})
 		},
 	}
+	c.Flags().StringVar(&whatIf, "what-if", "", "assume another budget, as in per_month=400")
+	return c
+}
+
+// assumeBudget changes the budget as --what-if says.
+func assumeBudget(config *job.Config, text string) error {
+	if text == "" {
+		return nil
+	}
+	amount, isMonth := strings.CutPrefix(text, "per_month=")
+	n, err := strconv.ParseInt(amount, 10, 64)
+	if !isMonth || err != nil || job.CheckCredits(n) != nil {
+		return fmt.Errorf("--what-if must be per_month=CREDITS, such as per_month=400, got %q", text)
+	}
+	config.Budget.PerMonth = new(outlier.Credits(n))
+	return nil
 }
 
 // forecastOf returns the forecast.
@@ -130,9 +152,11 @@ func (p *planPrinter) job(f *forecast.Job) {
 	p.cost("expected", f.Expected, basis(f))
 	p.cost("at worst", f.Worst, lost(f.Worst))
 	for _, line := range searchPlans(f.Searches) {
-		p.line("  %s", line)
+		if f.Auto == nil { // else its topics say more
+			p.line("  %s", line)
+		}
 	}
-	if len(f.Searches) == 0 && f.Calls+f.Fresh == 0 && f.Worst.Requests == 0 {
+	if len(f.Searches) == 0 && f.Calls+f.Fresh == 0 && f.Worst.Requests == 0 && f.Auto == nil {
 		p.line("  there is nothing to request now")
 	}
 	if f.Calls+f.Fresh > 0 {
@@ -140,6 +164,9 @@ func (p *planPrinter) job(f *forecast.Job) {
 	}
 	if len(f.Where) > 0 {
 		p.line("  fetches data only for hits with %s", strings.Join(f.Where, ", "))
+	}
+	if f.Auto != nil {
+		p.topics(f)
 	}
 	if f.Share != nil {
 		p.line("  its share of the month is %s%s", term.Count(*f.Share, "credit"), turns(f))
@@ -154,6 +181,33 @@ func (p *planPrinter) job(f *forecast.Job) {
 		p.line("  ~ %s", term.Clip(change, 160))
 	}
 	p.line("")
+}
+
+// topics explains what `schedule: auto` decides, topic by topic.
+func (p *planPrinter) topics(f *forecast.Job) {
+	a := f.Auto
+	pages := a.Expected()
+	p.line("  %s", term.Plain(a.Explain(func(i int) bool { return pages[i] > 0 }, p.zone)))
+	for i := range f.Searches[:min(1, len(f.Searches))] {
+		for _, line := range termLines("each with ", &f.Searches[i]) {
+			p.line("%s", line)
+		}
+	}
+	p.line("  %s %8s %6s  %s", term.Pad("topic", 32), "new/day", "last", "next")
+	for i := range a.Choices {
+		c := &a.Choices[i]
+		last, next := "–", "waits: "
+		if c.Wait >= 0 {
+			last = fmt.Sprintf("%.0f d", c.Wait)
+		}
+		switch {
+		case pages[i] > 0:
+			next = term.Count(pages[i], "page") + ": "
+		case c.Due != "":
+			next = "if a page is left: "
+		}
+		p.line("  %s %8.1f %6s  %s", term.Pad(term.Clip(c.Name, 32), 32), c.Rate, last, next+c.Explain(a))
+	}
 }
 
 // limitedText returns the message that `pages` was too small in earlier runs.
@@ -230,7 +284,7 @@ func (p *planPrinter) cost(name string, c forecast.Estimate, note string) {
 // are known exactly.
 func basis(f *forecast.Job) string {
 	switch {
-	case f.Calls+f.Fresh > 0:
+	case f.Calls+f.Fresh > 0 || f.Auto != nil:
 		return ""
 	case f.Basis == 0 && f.Expected.Credits < f.Worst.Credits:
 		return "no runs yet: what the caps leave"

@@ -15,6 +15,7 @@ import (
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
@@ -287,6 +288,9 @@ func (o *options) printRun(p *program, d *runDetails) error {
 	for _, line := range slices.Concat(endLines(d.ends), pagings(d.ends)) {
 		t.line("  %s", term.Plain(line))
 	}
+	if d.Plan != nil && d.Plan.Auto != nil {
+		t.line("  %s", term.Plain(d.Plan.Auto.Explain(plan.Bought(d.steps()), zone)))
+	}
 	if why := d.why(); why != "" {
 		t.line("  %s", term.Plain(why))
 	}
@@ -318,6 +322,14 @@ func (d *runDetails) timing(p *planPrinter) []string {
 		facts = append(facts, "ended after "+term.Duration(d.Ended.Sub(d.Started)))
 	}
 	return append(facts, "waited "+term.Duration(d.Run.Waited)+" for the rate limit")
+}
+
+// steps returns the searches as steps.
+func (d *runDetails) steps() (all []runs.Step) {
+	for i := range d.Searches {
+		all = append(all, d.Searches[i].Step)
+	}
+	return all
 }
 
 // why returns why a run stopped, if its status does not say so.

@@ -83,6 +83,7 @@ type sighting struct {
 	Credits  outlier.Credits   `json:"credits"`
 	Unknown  outlier.Credits   `json:"unknown,omitempty"` // part of Credits, for lost answers
 	Attempts []attempt         `json:"attempts"`          // none if the page came from the journal
+	Rule     string            `json:"rule,omitempty"`    // of `schedule: auto` that bought it
 }
 
 // attempt is one attempt on the wire.
@@ -139,6 +140,9 @@ func originOf(store *state.Store, id string) (*origin, error) {
 	ids := []string{id}
 	for i := range times {
 		b := sightingOf(&times[i])
+		if b.Rule, err = ruleOf(store, &times[i]); err != nil {
+			return nil, err
+		}
 		why.Sightings = append(why.Sightings, b)
 		if channel := times[i].Channel; channel != "" && !slices.Contains(ids, channel) {
 			ids = append(ids, channel)
@@ -177,6 +181,21 @@ func sightingOf(b *runs.Sighting) sighting {
 		page.Credits += c.Price
 	}
 	return page
+}
+
+// ruleOf returns why `schedule: auto` bought the search of a sighting; "" for other runs.
+func ruleOf(store *state.Store, b *runs.Sighting) (string, error) {
+	row, err := store.Runs.Get(b.Run)
+	if err != nil || row.Plan == nil || row.Plan.Auto == nil {
+		return "", err
+	}
+	a := row.Plan.Auto
+	for i := range a.Choices {
+		if c := &a.Choices[i]; c.Name == b.Item || len(a.Choices) == 1 {
+			return c.Explain(a), nil
+		}
+	}
+	return "", nil
 }
 
 func attemptsOf(calls []ledger.Call) []attempt {
@@ -227,6 +246,9 @@ func printSighting(p *planPrinter, b *sighting, first bool) {
 		p.line("  %s", term.Clip(how, 96))
 	}
 	p.line("  page %d, rank %d; %s", b.Page, b.Rank, priceOf(b))
+	if b.Rule != "" {
+		p.line("  schedule: auto bought it: %s", b.Rule)
+	}
 	p.line("  run %s (%s)", b.Run, b.Trigger)
 	for i := range b.Attempts {
 		if a := &b.Attempts[i]; a.Outcome != string(outlier.Charged) || len(b.Attempts) > 1 || a.Waited >= 1 {
