@@ -119,11 +119,15 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (all []Unfinished, er
 // Continues returns the unfinished run that a manual run of spec continues; nil if it starts a new one.
 func (r *Reader) Continues(spec *job.Spec) (*runs.Run, error) {
 	all, err := r.Unfinished(spec, time.Time{})
-	at := slices.IndexFunc(all, func(u Unfinished) bool { return u.asks == "same" && u.Continues() })
-	if err != nil || at < 0 {
-		return nil, err
+	if at := Continued(all); at >= 0 && err == nil {
+		return &all[at].Run, nil
 	}
-	return &all[at].Run, nil
+	return nil, err
+}
+
+// Continued returns which of a job's unfinished runs a manual run of it continues; -1 if it starts a new one.
+func Continued(all []Unfinished) int {
+	return slices.IndexFunc(all, func(u Unfinished) bool { return u.asks == "same" && u.Continues() })
 }
 
 // Resumed returns the unfinished run with an id; nil if it has ended or cannot be resumed.

@@ -66,31 +66,31 @@ type Cycle struct {
 
 // Job is the next run of one job.
 type Job struct {
-	Job             string           `json:"job"`
-	After           string           `json:"after,omitempty"` // the job that starts it
-	Disabled        bool             `json:"disabled,omitempty"`
-	Due             []time.Time      `json:"due,omitempty"`              // the next three due times
-	Begins          time.Time        `json:"begins,omitzero"`            // the first of these, if jitter delays it
-	Paused          *runs.Pause      `json:"paused,omitempty"`           // of the job or its parent
-	Runs            int              `json:"runs"`                       // due before the cycle ends, or to follow one
-	Continues       string           `json:"continues,omitempty"`        // the unfinished run that it resumes
-	ContinuesStatus runs.Status      `json:"continues_status,omitempty"` // the status of that run
-	Searches        []Search         `json:"searches,omitempty"`
-	Calls           int              `json:"calls,omitempty"`        // data calls to make, for a watch
-	Fresh           int              `json:"fresh,omitempty"`        // calls skipped as fresh, for a watch
-	Where           []string         `json:"enrich_where,omitempty"` // hits to fetch data for; empty for all
-	Worst           Estimate         `json:"worst"`                  // Worst.Lost is the run's cap
-	Expected        Estimate         `json:"expected"`               // from earlier runs; Worst if there were none
-	Basis           int              `json:"basis"`                  // number of runs from which Expected is computed
-	Auto            *plan.Auto       `json:"auto,omitempty"`         // what `schedule: auto` decides for the run
-	Share           *outlier.Credits `json:"share,omitempty"`        // with `pace: even`, if it is less than wanted
-	Round           int              `json:"round,omitempty"`        // with a share: runs until each search is made
-	Cuts            []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case needs
-	Changes         []string         `json:"changes,omitempty"`      // since the last run
-	Limited         *Limited         `json:"limited,omitempty"`      // what `pages` left out in each of the latest runs
-	Assumed         bool             `json:"assumed,omitempty"`      // SQL finds nothing now, and one row is assumed
-	Unknown         []string         `json:"unknown,omitempty"`      // channels whose ids are not known; see [job.Resolved]
-	Problem         string           `json:"problem,omitempty"`      // why it cannot run, and what to do
+	Job        string           `json:"job"`
+	After      string           `json:"after,omitempty"` // the job that starts it
+	Disabled   bool             `json:"disabled,omitempty"`
+	Due        []time.Time      `json:"due,omitempty"`        // the next three due times
+	Begins     time.Time        `json:"begins,omitzero"`      // the first of these, if jitter delays it
+	Paused     *runs.Pause      `json:"paused,omitempty"`     // of the job or its parent
+	Runs       int              `json:"runs"`                 // due before the cycle ends, or to follow one
+	Continues  string           `json:"continues,omitempty"`  // the unfinished run that it resumes
+	Unfinished []Unfinished     `json:"unfinished,omitempty"` // what becomes of each unfinished run
+	Searches   []Search         `json:"searches,omitempty"`
+	Calls      int              `json:"calls,omitempty"`        // data calls to make, for a watch
+	Fresh      int              `json:"fresh,omitempty"`        // calls skipped as fresh, for a watch
+	Where      []string         `json:"enrich_where,omitempty"` // hits to fetch data for; empty for all
+	Worst      Estimate         `json:"worst"`                  // Worst.Lost is the run's cap
+	Expected   Estimate         `json:"expected"`               // from earlier runs; Worst if there were none
+	Basis      int              `json:"basis"`                  // number of runs from which Expected is computed
+	Auto       *plan.Auto       `json:"auto,omitempty"`         // what `schedule: auto` decides for the run
+	Share      *outlier.Credits `json:"share,omitempty"`        // with `pace: even`, if it is less than wanted
+	Round      int              `json:"round,omitempty"`        // with a share: runs until each search is made
+	Cuts       []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case needs
+	Changes    []string         `json:"changes,omitempty"`      // since the last run
+	Limited    *Limited         `json:"limited,omitempty"`      // what `pages` left out in each of the latest runs
+	Assumed    bool             `json:"assumed,omitempty"`      // SQL finds nothing now, and one row is assumed
+	Unknown    []string         `json:"unknown,omitempty"`      // channels whose ids are not known; see [job.Resolved]
+	Problem    string           `json:"problem,omitempty"`      // why it cannot run, and what to do
 
 	held  outlier.Credits // the hold of the resumed run, which is counted already
 	whole outlier.Credits // worst-case cost of a run without a share
@@ -99,6 +99,14 @@ type Job struct {
 	least outlier.Credits // its smallest purchase
 
 	follows int // runs that follow those of its parent which have begun, see toFollow
+}
+
+// Unfinished is an unfinished run, what becomes of it when the job's next run begins, and why.
+type Unfinished struct {
+	Run    string      `json:"run"`
+	Status runs.Status `json:"status"`
+	Fate   facts.Fate  `json:"fate"`
+	Why    string      `json:"why"`
 }
 
 // Estimate is a cost together with the time that its requests take.
@@ -278,13 +286,16 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 	if len(f.Due) > 0 && spec.Jitter > 0 {
 		f.Begins = spec.Begins(f.Due[0], zone)
 	}
-	old, err := r.Facts.Continues(spec)
+	unfinished, err := r.Facts.Unfinished(spec, time.Time{})
 	if err != nil {
 		return nil, err
 	}
+	for _, u := range unfinished {
+		f.Unfinished = append(f.Unfinished, Unfinished{u.Run.ID, u.Run.Status, u.Fate, u.Why})
+	}
 	var p *plan.Plan
-	if old != nil {
-		p, err = r.continuation(ctx, f, spec, old, now)
+	if at := facts.Continued(unfinished); at >= 0 {
+		p, err = r.continuation(ctx, f, spec, &unfinished[at].Run, now)
 	} else {
 		p, err = r.planNext(ctx, spec, f, now, d)
 	}
@@ -349,7 +360,7 @@ func (r *Reader) continuation(ctx context.Context, f *Job, spec *job.Spec, old *
 	if err != nil {
 		return nil, err
 	}
-	f.Continues, f.ContinuesStatus, f.held = old.ID, old.Status, spent.Held
+	f.Continues, f.held = old.ID, spent.Held
 	if later, unknown := r.Facts.Plan(ctx, spec, facts.Options{At: now, Assume: true}); unknown == nil {
 		f.whole = later.Wants(spec.Budget)
 	}

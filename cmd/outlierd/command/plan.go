@@ -12,6 +12,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
@@ -127,10 +128,23 @@ func (p *planPrinter) line(format string, args ...any) { fmt.Fprintf(p, format+"
 func (p *planPrinter) at(t time.Time) string  { return t.In(p.zone).Format("2006-01-02 15:04 MST") }
 func (p *planPrinter) day(t time.Time) string { return t.In(p.zone).Format(time.DateOnly) }
 
+// fateOf says what becomes of an unfinished run, and why. The plan is that of the one that continues first.
+func fateOf(u *forecast.Unfinished, first bool) string {
+	switch {
+	case first:
+		return fmt.Sprintf("continues run %s (%s): %s; this is what is left of it", u.Run, u.Status, u.Why)
+	case u.Fate == facts.Supersede:
+		return fmt.Sprintf("closes run %s (%s): %s", u.Run, u.Status, u.Why)
+	case u.Fate == facts.ByHand:
+		return fmt.Sprintf("leaves run %s (%s) unfinished: %s", u.Run, u.Status, u.Why)
+	}
+	return fmt.Sprintf("then continues run %s (%s): %s", u.Run, u.Status, u.Why)
+}
+
 func (p *planPrinter) job(f *forecast.Job) {
 	p.line("%s  %s", f.Job, p.when(f))
-	if f.Continues != "" {
-		p.line("  continues run %s (%s); this is what is left of it", f.Continues, f.ContinuesStatus)
+	for _, u := range f.Unfinished {
+		p.line("  %s", fateOf(&u, u.Run == f.Continues))
 	}
 	if f.Problem != "" {
 		for i, line := range strings.Split(f.Problem, "\n") { // a list has several mistakes

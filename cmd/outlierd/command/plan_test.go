@@ -13,6 +13,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -26,6 +27,14 @@ func day(d, hour int) time.Time { return time.Date(2026, time.November, d, hour,
 
 func estimate(credits, lost outlier.Credits, requests int, minutes float64) forecast.Estimate {
 	return forecast.Estimate{Cost: plan.Cost{Credits: credits, Lost: lost, Requests: requests}, Minutes: minutes}
+}
+
+// unfinished has one run for each kind of fate.
+var unfinished = []forecast.Unfinished{
+	{Run: "01a1fe45-0000", Status: runs.Interrupted, Fate: facts.Resume, Why: "it was cut short"},
+	{Run: "01a1fe44-0000", Status: runs.Failed, Fate: facts.Wait, Why: "the job's next run or the same command continues it"},
+	{Run: "01a1fe43-0000", Status: runs.PausedBudget, Fate: facts.ByHand, Why: "only its own command continues it"},
+	{Run: "01a1fe42-0000", Status: runs.Failed, Fate: facts.Supersede, Why: "it is too old, and a new run covers the rest"},
 }
 
 // everyPlan has everything that a plan can show.
@@ -50,7 +59,7 @@ var everyPlan = forecast.Forecast{
 			Changes: []string{`search ["latte art"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`},
 		},
 		{
-			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000", ContinuesStatus: runs.Interrupted,
+			Job: "lookalikes", After: "coffee", Runs: 7, Basis: 1, Continues: "01a1fe45-0000", Unfinished: unfinished,
 			Expected: estimate(2, 4, 1, 0.1), Worst: estimate(2, 4, 1, 0.1),
 			Searches: []forecast.Search{{Op: outlier.OpRelated, Seeds: []string{"dQw4w9WgXcQ"}, Skipped: "fresh"}},
 		},
@@ -83,7 +92,7 @@ func TestPlanForPeople(t *testing.T) {
 
 func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
 	t.Parallel()
-	f := &forecast.Forecast{Jobs: []forecast.Job{{Job: "coffee", Continues: "01a1fe45-0000", ContinuesStatus: runs.Interrupted, Worst: estimate(0, 0, 110, 11)}}}
+	f := &forecast.Forecast{Jobs: []forecast.Job{{Job: "coffee", Continues: "01a1fe45-0000", Unfinished: unfinished, Worst: estimate(0, 0, 110, 11)}}}
 	if got := planText(f, time.UTC, true); strings.Contains(got, "nothing is there") {
 		t.Errorf("a plan with 110 requests shows that nothing is requested:\n%s", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
@@ -81,9 +82,11 @@ type sighting struct {
 	Sort     string            `json:"sort,omitempty"`
 	Page     int               `json:"page"`
 	Credits  outlier.Credits   `json:"credits"`
-	Unknown  outlier.Credits   `json:"unknown,omitempty"` // part of Credits, for lost answers
-	Attempts []attempt         `json:"attempts"`          // none if the page came from the journal
-	Rule     string            `json:"rule,omitempty"`    // of `schedule: auto` that bought it
+	Unknown  outlier.Credits   `json:"unknown,omitempty"`  // part of Credits, for lost answers
+	Fate     facts.Fate        `json:"run_fate,omitempty"` // of an unfinished run
+	FateWhy  string            `json:"run_fate_why,omitempty"`
+	Attempts []attempt         `json:"attempts"`       // none if the page came from the journal
+	Rule     string            `json:"rule,omitempty"` // of `schedule: auto` that bought it
 }
 
 // attempt is one attempt on the wire.
@@ -107,6 +110,9 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 	if err != nil {
 		return err
 	}
+	if err := why.explainUnfinished(p.Engine.Facts()); err != nil {
+		return err
+	}
 	if err := why.name(ctx, published(p.Engine.Config)); err != nil {
 		return err
 	}
@@ -118,6 +124,25 @@ func (o *options) why(ctx context.Context, p *program, id string) error {
 	}
 	_, err = fmt.Fprint(o.world.out, why.text(p.Engine.Config.Timezone))
 	return err
+}
+
+// explainUnfinished adds what becomes of the runs that have not ended, and why.
+func (w *origin) explainUnfinished(known *facts.Reader) error {
+	for i := range w.Sightings {
+		s := &w.Sightings[i]
+		spec := known.Config.Job(s.Job)
+		if spec == nil {
+			continue
+		}
+		all, err := known.Unfinished(spec, time.Time{})
+		if err != nil {
+			return err
+		}
+		if at := slices.IndexFunc(all, func(u facts.Unfinished) bool { return u.Run.ID == s.Run }); at >= 0 {
+			s.Fate, s.FateWhy = all[at].Fate, all[at].Why
+		}
+	}
+	return nil
 }
 
 // name adds the title from the published file, if there is one.
@@ -249,7 +274,11 @@ func printSighting(p *planPrinter, b *sighting, first bool) {
 	if b.Rule != "" {
 		p.line("  schedule: auto bought it: %s", b.Rule)
 	}
-	p.line("  run %s (%s)", b.Run, b.Trigger)
+	unfinished := ""
+	if b.Fate != "" {
+		unfinished = ", unfinished: " + b.FateWhy
+	}
+	p.line("  run %s (%s)%s", b.Run, b.Trigger, unfinished)
 	for i := range b.Attempts {
 		if a := &b.Attempts[i]; a.Outcome != string(outlier.Charged) || len(b.Attempts) > 1 || a.Waited >= 1 {
 			printAttempt(p, a)
