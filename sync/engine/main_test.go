@@ -25,7 +25,7 @@ func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	var seeds []uint64
 	if asked > 0 {
 		for seed := range uint64(asked) {
-			seeds = append(seeds, seed)
+			seeds = append(seeds, uint64(*firstSchedule)+seed)
 		}
 		return seeds
 	}

@@ -23,6 +23,9 @@ import (
 // schedules is how many schedules of kills the tests of this file play.
 var schedules = flag.Int("schedules", 0, "how many schedules of kills, outages and edits to play; 0 plays a few by chance")
 
+// firstSchedule is the first of them, so that many can be played in pieces.
+var firstSchedule = flag.Int("first-schedule", 0, "the seed of the first schedule to play")
+
 // A life is that of a daemon whose process is killed before transactions. All that came before one is durable, and
 // nothing of it is, so this is a kill at any statement.
 type life struct {
@@ -144,7 +147,7 @@ service: {url: "sim://", limit: 60/min, paging: page}
 budget: {per_month: 400, per_day: DAY}
 jobs:
   pages: {every: EVERY, reuse_for: 1m, search: {query: [home espresso, moka pot], pages: 3}, enrich: {details: {top: 6, refresh_after: 1h}}, budget: {per_run: CAP}}
-  deep: {schedule: "0 */8 * * *", scan: {query: [latte art], mode: fast, read: {pages: 2}}, enrich: {details: {top: 3}}}
+  deep: {schedule: "0 */5 * * *", scan: {query: [latte art], mode: fast, read: {pages: 2}}, enrich: {details: {top: 3}}}
   child: {after: pages, catch_up: all, reuse_for: 1m, search: {query: [cold brew]}}
 `
 	edits := []string{"DAY", "150", "EVERY", "2h", "CAP", "12", "DAY", "150", "EVERY", "3h", "CAP", "6", "DAY", "90", "EVERY", "2h", "CAP", "20"}
@@ -160,7 +163,7 @@ jobs:
 					}
 					return errors.New("connection reset")
 				}
-				for end := time.Now().Add(30 * time.Hour); time.Now().Before(end); {
+				for end := time.Now().Add(15 * time.Hour); time.Now().Before(end); {
 					l.live(time.Now().Add(time.Duration(1+l.dice.IntN(300))*time.Minute), l.dice.IntN(300))
 					time.Sleep([]time.Duration{0, 0, time.Minute, 2 * time.Hour}[l.dice.IntN(4)])
 					if l.dice.IntN(3) == 0 {
@@ -168,7 +171,7 @@ jobs:
 					}
 				}
 				l.fails = func() error { return nil }
-				l.live(time.Now().Add(5*time.Hour), 0)
+				l.live(time.Now().Add(4*time.Hour), 0)
 				l.check()
 			})
 		})
