@@ -16,7 +16,7 @@
 //     what `from` counts; stops.go: why a search ends.
 //   - enrich.go: data calls about hits and ids.
 //   - fetch.go: attempts at a call; blocks.go and clock.go prevent or delay calls.
-//   - verdict.go: what an error means; apply.go: answers of an earlier process.
+//   - apply.go: how an answer turns into rows; verdict.go: what an error means.
 //
 // Most references in the other direction are to the types [run] and [worker], whose methods are in the file
 // of what they do. The rest end something: a search ends its run, a failed call pauses the queue.
@@ -25,9 +25,9 @@
 //
 // A run starts by resolving its job into steps and a plan, which are stored. From then on it reads these
 // and never the file, so a run that was killed continues as it started; only its caps are those of the
-// current file. Every call is one [outlier.Client.Do] bound to its step: one transaction commits
-// the answer, its outcome, the step's cursor and the hits of the page. So a kill at any moment leaves
-// either the page with the cursor behind it, or neither.
+// current file. Every call is one [outlier.Client.Do]: one transaction commits the answer, its outcome, and what
+// follows from it, such as the step's cursor and the hits of the page ([worker.apply]). So a kill at any moment
+// leaves either the page with the cursor behind it, or neither. The next turn reads what to do from the rows.
 //
 // A search that ends by itself moves the watermark of what it searched for in the same transaction, and
 // the next run starts its window there. A search that a cap or an error ended does not move it.

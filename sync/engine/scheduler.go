@@ -140,7 +140,7 @@ type scheduler struct {
 	elapsed time.Duration // time since started in the last turn, by the monotonic clock
 }
 
-// Serve runs the jobs of the agenda when they are due. It returns when ctx has ended and the runs in
+// Serve runs jobs when they are due. It returns when ctx has ended and the runs in
 // progress have stopped. A failed run is logged and does not stop the schedule.
 //
 // Runs overlap: pages come first, so the pages of one run are bought while the data calls of another
