@@ -56,7 +56,7 @@ type Operations struct {
 	Known bool  `json:"known"` // the state has a record of later changes; else nothing was compared
 }
 
-func (r *Result) problem(format string, args ...any) {
+func (r *Result) addProblem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
@@ -83,7 +83,7 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 	if s.Has.Answers > c.End {
 		r.Ahead = true
 		ahead := load.AheadError{Sink: s.Name, Mark: s.Has.Answers, End: c.End}
-		r.problem("it holds answers up to %d, but the journal ends at %d: %s", s.Has.Answers, c.End, ahead.Remedy())
+		r.addProblem("it holds answers up to %d, but the journal ends at %d: %s", s.Has.Answers, c.End, ahead.Remedy())
 		return r, nil
 	}
 	restores, err := c.State.Restores()
@@ -91,24 +91,24 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 		return r, err
 	}
 	if lost := restores.LostWith(s.Name, s.Has.Ops, s.Has.Answers); lost != nil {
-		r.problem("it holds answers %d to %d of the state that was lost, "+
+		r.addProblem("it holds answers %d to %d of the state that was lost, "+
 			"and the journal of the restored one has others with these numbers", lost.Answers+1, s.Has.Answers)
 		return r, nil
 	}
 	for _, t := range schema.Tables() {
 		rows, err := c.Reader.Rows(ctx, s.Source, t)
 		if err != nil {
-			return r.unreadable(ctx, t, err)
+			return r.withUnreadable(ctx, t, err)
 		}
 		r.Rows[t.Name] = rows.Count
 		if rows.Last > s.Has.Answers || rows.Count > 0 && rows.First < 1 {
-			r.problem("table %s has rows of answers %d to %d, and the marks say 1 to %d",
+			r.addProblem("table %s has rows of answers %d to %d, and the marks say 1 to %d",
 				t.Name, rows.First, rows.Last, s.Has.Answers)
 		}
 	}
 	for _, t := range schema.OpsTables() {
 		if _, err := c.Reader.Count(ctx, s.Source, t); err != nil {
-			return r.unreadable(ctx, t, err)
+			return r.withUnreadable(ctx, t, err)
 		}
 	}
 	for _, t := range schema.Tables() {
@@ -117,30 +117,30 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 		}
 		stale, err := c.Reader.Stale(ctx, s.Source, t)
 		if err != nil {
-			return r.unreadable(ctx, t, err)
+			return r.withUnreadable(ctx, t, err)
 		}
 		if stale > 0 {
-			r.problem("table %s does not agree with %s (keys: %d)", t.Name, t.History.Name, stale)
+			r.addProblem("table %s does not agree with %s (keys: %d)", t.Name, t.History.Name, stale)
 		}
 	}
 	// A video has many comments, and its last answer may have none, so they cannot be compared by one row
 	// per key.
 	stale, err := c.Reader.StaleComments(ctx, s.Source)
 	if err != nil {
-		return r.unreadable(ctx, schema.Comments, err)
+		return r.withUnreadable(ctx, schema.Comments, err)
 	}
 	if stale > 0 {
-		r.problem("table %s does not agree with %s (videos: %d)", schema.Comments.Name, schema.CommentsHistory.Name, stale)
+		r.addProblem("table %s does not agree with %s (videos: %d)", schema.Comments.Name, schema.CommentsHistory.Name, stale)
 	}
 	return r, nil
 }
 
-// unreadable returns the result for tables of which one cannot be read. The rest is then not read.
-func (r Result) unreadable(ctx context.Context, t *schema.Table, err error) (Result, error) {
+// withUnreadable returns the result for tables of which one cannot be read. The rest is then not read.
+func (r Result) withUnreadable(ctx context.Context, t *schema.Table, err error) (Result, error) {
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
-	r.problem("table %s cannot be read: %v", t.Name, err)
+	r.addProblem("table %s cannot be read: %v", t.Name, err)
 	r.Away = slices.ContainsFunc(unrelated, func(cause string) bool { return strings.Contains(err.Error(), cause) })
 	return r, nil
 }
@@ -174,7 +174,7 @@ func (c *Check) readAt(ctx context.Context, mark int64, all []Tables, results []
 		return fmt.Errorf("create a folder for tables built from the journal: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.Reader.Close(), os.RemoveAll(folder)) }()
-	older := c.older(mark, all, results)
+	older := c.findOlder(mark, all, results)
 	if c.Pruned > 0 && older == "" {
 		return nil // without the rows of pruned answers every current row would differ
 	}
@@ -187,15 +187,15 @@ func (c *Check) readAt(ctx context.Context, mark int64, all []Tables, results []
 			continue
 		}
 		results[i].Pruned, results[i].Same = c.Pruned, older
-		if results[i], err = c.compare(ctx, want, s, results[i]); err != nil {
+		if results[i], err = c.compareRows(ctx, want, s, results[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// older returns the DuckDB file with the rows of pruned answers; "" if there is none, or nothing is pruned.
-func (c *Check) older(mark int64, all []Tables, results []Result) string {
+// findOlder returns the DuckDB file with the rows of pruned answers; "" if there is none, or nothing is pruned.
+func (c *Check) findOlder(mark int64, all []Tables, results []Result) string {
 	for i, s := range all {
 		if c.Pruned > 0 && s.Has.Answers == mark && len(results[i].Problems) == 0 && s.Source.File != "" {
 			return s.Source.File
@@ -204,14 +204,14 @@ func (c *Check) older(mark int64, all []Tables, results []Result) string {
 	return ""
 }
 
-func (c *Check) compare(ctx context.Context, want compare.Source, s Tables, r Result) (Result, error) {
+func (c *Check) compareRows(ctx context.Context, want compare.Source, s Tables, r Result) (Result, error) {
 	r.ReadData = true
 	for _, t := range schema.Tables() {
 		d, err := c.Reader.Compare(ctx, want, s.Source, t)
 		if err != nil {
-			return r.unreadable(ctx, t, err)
+			return r.withUnreadable(ctx, t, err)
 		}
-		r.differ(t, d)
+		r.addDifference(t, d)
 	}
 	return c.compareOperations(ctx, want, s, r)
 }
@@ -229,22 +229,22 @@ func (c *Check) compareOperations(ctx context.Context, want compare.Source, s Ta
 		}
 		d, err := c.Reader.CompareOperations(ctx, want, s.Source, t, changed)
 		if err != nil {
-			return r.unreadable(ctx, t, err)
+			return r.withUnreadable(ctx, t, err)
 		}
 		r.Operations.Rows += d.Rows
 		r.Operations.Later += int64(len(changed))
-		r.differ(t, d)
+		r.addDifference(t, d)
 	}
 	return r, nil
 }
 
-// differ records a difference of a table.
-func (r *Result) differ(t *schema.Table, d compare.Difference) {
+// addDifference records a difference of a table.
+func (r *Result) addDifference(t *schema.Table, d compare.Difference) {
 	if !d.Any() {
 		return
 	}
-	r.problem("table %s: rows %s", t.Name, d)
+	r.addProblem("table %s: rows %s", t.Name, d)
 	for _, e := range d.Examples {
-		r.problem("table %s: %s", t.Name, e)
+		r.addProblem("table %s: %s", t.Name, e)
 	}
 }

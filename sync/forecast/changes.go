@@ -12,10 +12,10 @@ import (
 	"outlierd/sync/runs"
 )
 
-// changed adds how the next run differs from the last one that followed the file, and which
+// addChanges adds how the next run differs from the last one that followed the file, and which
 // searches start from the beginning. Dates change with every run and do not count; another window
 // does.
-func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
+func (r *Reader) addChanges(f *Job, spec *job.Spec, p *plan.Plan) error {
 	rows, err := r.Facts.Store.Runs.List(spec.Name, 1)
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (r *Reader) changed(f *Job, spec *job.Spec, p *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	f.Changes, err = c.changes(old)
+	f.Changes, err = c.listChanges(old)
 	return err
 }
 
@@ -74,23 +74,23 @@ type comparison struct {
 	whole  outlier.Credits // the worst-case cost of a run
 }
 
-// changes lists changes of settings, then searches that start from the beginning, then removed searches.
-func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
+// listChanges lists changes of settings, then searches that start from the beginning, then removed searches.
+func (c *comparison) listChanges(old []runs.Step) (changes []string, err error) {
 	if !c.same {
 		changes = changedSettings(&c.then, &c.now.Stored)
 	}
 	before := map[string]*runs.Step{}
 	for i := range old {
 		if old[i].Scan == "" {
-			before[identity(&old[i])] = &old[i]
+			before[identityOf(&old[i])] = &old[i]
 		}
 	}
 	steps := c.now.Steps
 	for i := range steps {
 		step := &steps[i]
-		was := before[identity(step)]
-		delete(before, identity(step))
-		said, err := c.search(was, step)
+		was := before[identityOf(step)]
+		delete(before, identityOf(step))
+		said, err := c.compareSearch(was, step)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (c *comparison) changes(old []runs.Step) (changes []string, err error) {
 		return changes, nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
-		changes = append(changes, named(before[key])+" is no longer searched")
+		changes = append(changes, describeStep(before[key])+" is no longer searched")
 	}
 	if len(changes) == 0 {
 		changes = []string{job.OnlyValuesChanged}
@@ -121,9 +121,9 @@ func changedSettings(then, now *plan.Stored) []string {
 	return changes
 }
 
-// search returns the changes of one search; was is nil if the last run did not have it. The search
+// compareSearch returns the changes of one search; was is nil if the last run did not have it. The search
 // is not necessarily new then: a manual run may have been about one search of many.
-func (c *comparison) search(was, step *runs.Step) (changes []string, err error) {
+func (c *comparison) compareSearch(was, step *runs.Step) (changes []string, err error) {
 	mark, err := c.reader.Facts.Store.Runs.Watermark(c.spec.Name, step.Watermark)
 	if err != nil {
 		return nil, err
@@ -134,22 +134,22 @@ func (c *comparison) search(was, step *runs.Step) (changes []string, err error) 
 		if err != nil || !asked.IsZero() {
 			return nil, err
 		}
-		return []string{named(step) + " is new and starts from the beginning, " + c.price(step.Ordinal)}, nil
+		return []string{describeStep(step) + " is new and starts from the beginning, " + c.priceOf(step.Ordinal)}, nil
 	case was == nil:
-	case mark.IsZero() && runs.Covered(was.Stop) && c.remembers(step):
-		return []string{named(step) + " has lost its cursor and starts from the beginning, " + c.price(step.Ordinal)}, nil
+	case mark.IsZero() && runs.Covered(was.Stop) && c.dependsOnPast(step):
+		return []string{describeStep(step) + " has lost its cursor and starts from the beginning, " + c.priceOf(step.Ordinal)}, nil
 	}
 	return nil, nil
 }
 
-// remembers reports whether a search depends on what it has covered.
-func (c *comparison) remembers(step *runs.Step) bool {
+// dependsOnPast reports whether a search depends on what it has covered.
+func (c *comparison) dependsOnPast(step *runs.Step) bool {
 	return c.spec.SinceLastSuccess() || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
 }
 
-// price returns the worst-case price of a search that starts from the beginning, even if the run's share
+// priceOf returns the worst-case price of a search that starts from the beginning, even if the run's share
 // of the month spreads it over several runs.
-func (c *comparison) price(i int) string {
+func (c *comparison) priceOf(i int) string {
 	each, pages := c.now.WholeOf(i)
 	all := min(outlier.Credits(pages)*each, c.whole)
 	if pages == 1 {
@@ -158,11 +158,11 @@ func (c *comparison) price(i int) string {
 	return fmt.Sprintf("at %d credits a page, %d in all", each, all)
 }
 
-func identity(step *runs.Step) string {
+func identityOf(step *runs.Step) string {
 	return strings.Join([]string{string(step.Query.Op()), step.Watermark, step.Item}, "\x00")
 }
 
-func named(step *runs.Step) string {
+func describeStep(step *runs.Step) string {
 	if step.Item != "" {
 		return fmt.Sprintf("%s for %q", step.Title(), step.Item)
 	}

@@ -69,8 +69,8 @@ func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outli
 	return r.Facts.Affords(old, p.Stored, spec.Budget, c)
 }
 
-// pace returns the pace in force: the learned one, or else the configured one.
-func (r *Reader) pace() pace.Quota {
+// paceInForce returns the pace in force: the learned one, or else the configured one.
+func (r *Reader) paceInForce() pace.Quota {
 	if r.Pace != nil {
 		now := r.Pace.Status()
 		return pace.Quota{Requests: now.Limit, Window: now.Window}
@@ -91,11 +91,11 @@ func (r *Reader) PaceText() string {
 }
 
 // Time returns how long the given number of requests takes at the pace in force.
-func (r *Reader) Time(requests int) time.Duration { return r.pace().Time(requests) }
+func (r *Reader) Time(requests int) time.Duration { return r.paceInForce().Time(requests) }
 
-// minutes returns how many minutes the given number of requests takes, rounded to hundredths, which
+// minutesFor returns how many minutes the given number of requests takes, rounded to hundredths, which
 // is less than a second.
-func (r *Reader) minutes(requests int) float64 {
+func (r *Reader) minutesFor(requests int) float64 {
 	return math.Round(r.Time(requests).Minutes()*100) / 100
 }
 

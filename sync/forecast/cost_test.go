@@ -122,7 +122,7 @@ func TestFreshAnswersAreNotPlanned(t *testing.T) {
 				f := Job{}
 				p, err := forecasts(e).planNext(w.ctx, &spec, &f, time.Now().Add(later), &facts.Demands{})
 				if err == nil {
-					err = forecasts(e).fill(&f, &spec, p)
+					err = forecasts(e).addSteps(&f, &spec, p)
 				}
 				if err != nil || f.Calls != want || f.Fresh != 2-want || f.Worst.Requests != want || f.Expected.Requests != want {
 					t.Errorf("after %s: %d calls, %d fresh, %d requests at worst, %d expected (%v); want %d calls in all of them",

@@ -12,10 +12,10 @@ import (
 // expectFrom is the number of earlier runs that an estimate of the next one uses.
 const expectFrom = 10
 
-// expect estimates the credits and requests of the next run from earlier runs: by the pages or scans that
+// addExpected estimates the credits and requests of the next run from earlier runs: by the pages or scans that
 // they bought, at today's prices. The calls of a watch are known.
-func (r *Reader) expect(f *Job, spec *job.Spec, p *plan.Plan) error {
-	all, err := r.samples(spec)
+func (r *Reader) addExpected(f *Job, spec *job.Spec, p *plan.Plan) error {
+	all, err := r.readSamples(spec)
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ type sample struct {
 	reused        bool // some pages were in the journal, or it joined another run's scan
 }
 
-// samples returns the latest runs that followed the file of their time. Runs that bought all their pages
+// readSamples returns the latest runs that followed the file of their time. Runs that bought all their pages
 // are preferred: a run soon after another one costs less than tomorrow's.
-func (r *Reader) samples(spec *job.Spec) ([]sample, error) {
+func (r *Reader) readSamples(spec *job.Spec) ([]sample, error) {
 	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (r *Reader) sampleOf(run *runs.Run, stored plan.Stored) (sample, error) {
 	}
 	steps, err := r.Facts.Store.Runs.Steps(run.ID)
 	for i := range steps {
-		s.bought += r.bought(&steps[i])
+		s.bought += r.priceBought(&steps[i])
 		s.reused = s.reused || steps[i].Reused > 0
 		if steps[i].Joined == 0 {
 			continue
@@ -155,8 +155,8 @@ func (r *Reader) sampleOf(run *runs.Run, stored plan.Stored) (sample, error) {
 	return s, err
 }
 
-// bought returns what the pages of a step would cost today.
-func (r *Reader) bought(step *runs.Step) outlier.Credits {
+// priceBought returns what the pages of a step would cost today.
+func (r *Reader) priceBought(step *runs.Step) outlier.Credits {
 	if step.Query.Op() == outlier.OpStartScan {
 		if step.Began.IsZero() && step.Stop == "" || step.Joined != 0 {
 			return 0

@@ -166,11 +166,11 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	d := &facts.Demands{Calendar: job.NewCalendar(r.Facts.Config, now, turn)}
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
-		next, err := r.forecast(ctx, spec, now, d)
+		next, err := r.forecastJob(ctx, spec, now, d)
 		if err != nil {
 			return nil, err
 		}
-		wanted, worst := next.wanted()
+		wanted, worst := next.costOfCycle()
 		left, err := r.Facts.JobLeaves(spec, r.Facts.Store.Ledger.ServiceTime())
 		if err != nil {
 			return nil, err
@@ -181,17 +181,17 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 			f.Jobs = append(f.Jobs, *next)
 		}
 	}
-	if err := r.pagings(f); err != nil {
+	if err := r.addPaging(f); err != nil {
 		return nil, err
 	}
-	if f.Orphans, err = r.orphans(); err != nil {
+	if f.Orphans, err = r.findOrphans(); err != nil {
 		return nil, err
 	}
-	return f, r.project(&f.Cycle)
+	return f, r.projectCycle(&f.Cycle)
 }
 
-// pagings adds how `from` is believed to count at the endpoints whose jobs want several pages.
-func (r *Reader) pagings(f *Forecast) error {
+// addPaging adds how `from` is believed to count at the endpoints whose jobs want several pages.
+func (r *Reader) addPaging(f *Forecast) error {
 	for _, job := range f.Jobs {
 		for _, search := range job.Searches {
 			op := search.Op
@@ -211,9 +211,9 @@ func (r *Reader) pagings(f *Forecast) error {
 	return nil
 }
 
-// wanted returns what the runs of a job would spend until the end of the cycle without limits, expected
+// costOfCycle returns what the runs of a job would spend until the end of the cycle without limits, expected
 // and in the worst case. It adds the rest of an unfinished run, less its hold, to the runs that are due.
-func (f *Job) wanted() (expected, worst outlier.Credits) {
+func (f *Job) costOfCycle() (expected, worst outlier.Credits) {
 	expected = outlier.Credits(math.Round(float64(f.Runs) * f.each))
 	worst = outlier.Credits(f.Runs) * f.whole
 	if f.Continues != "" {
@@ -234,8 +234,8 @@ func (r *Reader) daysLeave(c *Cycle) (outlier.Credits, error) {
 	return max(0, outlier.Credits(ledger.Days(now, c.To, zone))**most-today), err
 }
 
-// project computes the end of the cycle if its runs cost as much as earlier ones.
-func (r *Reader) project(c *Cycle) error {
+// projectCycle computes the end of the cycle if its runs cost as much as earlier ones.
+func (r *Reader) projectCycle(c *Cycle) error {
 	budget, now := r.Facts.Config.Budget, r.Facts.Store.Ledger.ServiceTime()
 	balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: r.Facts.Cycle()})
 	if err != nil {
@@ -263,8 +263,8 @@ func (r *Reader) project(c *Cycle) error {
 	return nil
 }
 
-// forecast returns the next run of one job.
-func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d *facts.Demands) (*Job, error) {
+// forecastJob returns the next run of one job.
+func (r *Reader) forecastJob(ctx context.Context, spec *job.Spec, now time.Time, d *facts.Demands) (*Job, error) {
 	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: d.Calendar.Runs(spec, now)}
 	zone, from := r.Facts.Config.Timezone, now
 	pauses, err := r.Facts.Store.Runs.Pauses(now)
@@ -295,7 +295,7 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 	}
 	var p *plan.Plan
 	if at := facts.Continued(unfinished); at >= 0 {
-		p, err = r.continuation(ctx, f, spec, &unfinished[at].Run, now)
+		p, err = r.planRest(ctx, f, spec, &unfinished[at].Run, now)
 	} else {
 		p, err = r.planNext(ctx, spec, f, now, d)
 	}
@@ -303,7 +303,7 @@ func (r *Reader) forecast(ctx context.Context, spec *job.Spec, now time.Time, d 
 		f.Problem = err.Error()
 		return f, ctx.Err()
 	}
-	return f, r.fill(f, spec, p)
+	return f, r.addSteps(f, spec, p)
 }
 
 // toFollow returns how many runs of a job with `after` will be made because those of its parent have begun:
@@ -316,7 +316,7 @@ func (r *Reader) toFollow(spec *job.Spec) (n int, err error) {
 	}
 	for of := range r.Facts.Config.Chain(spec) {
 		if of != spec {
-			searching, err := r.searching(of)
+			searching, err := r.countSearching(of)
 			if err != nil {
 				return 0, err
 			}
@@ -334,14 +334,14 @@ func (r *Reader) toFollow(spec *job.Spec) (n int, err error) {
 	return n, nil
 }
 
-// searching counts the scheduled runs of a job that are still searching.
-func (r *Reader) searching(spec *job.Spec) (n int, err error) {
+// countSearching counts the scheduled runs of a job that are still searching.
+func (r *Reader) countSearching(spec *job.Spec) (n int, err error) {
 	rows, err := r.Facts.Unfinished(spec, time.Time{})
 	for i := range rows {
 		if !rows[i].Continues() {
 			continue
 		}
-		u, err := r.unfinished(spec, &rows[i].Run)
+		u, err := r.openSearches(spec, &rows[i].Run)
 		if err != nil {
 			return 0, err
 		}
@@ -352,9 +352,9 @@ func (r *Reader) searching(spec *job.Spec) (n int, err error) {
 	return n, err
 }
 
-// continuation returns the plan of the rest of an unfinished run. Later runs start from the beginning. If
+// planRest returns the plan of the rest of an unfinished run. Later runs start from the beginning. If
 // their plan is unknown, they are assumed to cost as much as the rest.
-func (r *Reader) continuation(ctx context.Context, f *Job, spec *job.Spec, old *runs.Run, now time.Time) (
+func (r *Reader) planRest(ctx context.Context, f *Job, spec *job.Spec, old *runs.Run, now time.Time) (
 	*plan.Plan, error) {
 	spent, err := r.Facts.Store.Ledger.Spent(old.ID)
 	if err != nil {
@@ -396,8 +396,8 @@ func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.
 	return p, nil
 }
 
-// fill adds to a forecast what depends on the steps of the run.
-func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
+// addSteps adds to a forecast what depends on the steps of the run.
+func (r *Reader) addSteps(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	f.Round, f.Unknown = p.Round(), p.Stored.Unknown
 	if len(p.Stored.Enrich) > 0 {
 		f.Where = job.Conditions(p.Stored.HitParams())
@@ -405,11 +405,11 @@ func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	f.Searches, f.Auto = searchForecasts(p, f.Worst.Credits), p.Stored.Auto
 	f.Calls, f.Fresh = p.Freshness()
 	for _, add := range []func() error{
-		func() error { return r.expect(f, spec, p) },
-		func() error { return r.cuts(f, spec, p.Stored) },
+		func() error { return r.addExpected(f, spec, p) },
+		func() error { return r.addCuts(f, spec, p.Stored) },
 		func() error { f.limitToCaps(); return nil },
-		func() error { return r.changed(f, spec, p) },
-		func() error { return r.unsettled(f) },
+		func() error { return r.addChanges(f, spec, p) },
+		func() error { return r.addUnsettled(f) },
 	} {
 		if err := add(); err != nil {
 			return err
@@ -418,7 +418,7 @@ func (r *Reader) fill(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	if f.Limited, err = r.Limited(spec); err != nil {
 		return err
 	}
-	f.Worst.Minutes, f.Expected.Minutes = r.minutes(f.Worst.Requests), r.minutes(f.Expected.Requests)
+	f.Worst.Minutes, f.Expected.Minutes = r.minutesFor(f.Worst.Requests), r.minutesFor(f.Expected.Requests)
 	return nil
 }
 
@@ -455,8 +455,8 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 	return all
 }
 
-// cuts adds the caps that leave less than the next run may need in addition to its hold.
-func (r *Reader) cuts(f *Job, spec *job.Spec, stored plan.Stored) error {
+// addCuts adds the caps that leave less than the next run may need in addition to its hold.
+func (r *Reader) addCuts(f *Job, spec *job.Spec, stored plan.Stored) error {
 	var wanted outlier.Credits // without the cap
 	for _, search := range f.Searches {
 		wanted += search.Credits
@@ -482,8 +482,8 @@ func (r *Reader) cuts(f *Job, spec *job.Spec, stored plan.Stored) error {
 	return nil
 }
 
-// orphans returns the jobs in the state that are not in the job file.
-func (r *Reader) orphans() ([]Orphan, error) {
+// findOrphans returns the jobs in the state that are not in the job file.
+func (r *Reader) findOrphans() ([]Orphan, error) {
 	names, err := r.Facts.Store.Jobs()
 	if err != nil {
 		return nil, err

@@ -7,10 +7,10 @@ import (
 	"outlierd/sync/runs"
 )
 
-// unsettled adds to the forecast of an unfinished run which of its scans wait for a person because
+// addUnsettled adds to the forecast of an unfinished run which of its scans wait for a person because
 // their start was not confirmed. The run still performs its other searches. A scan whose start was not
 // sent does not count: the run sends it.
-func (r *Reader) unsettled(f *Job) error {
+func (r *Reader) addUnsettled(f *Job) error {
 	if f.Continues == "" {
 		return nil
 	}

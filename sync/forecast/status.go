@@ -135,7 +135,7 @@ func (r *Reader) addBudget(s *Status) (err error) {
 	return err
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
@@ -153,7 +153,7 @@ func (r *Reader) addSinks(s *Status) error {
 		s.Sinks = append(s.Sinks, SinkStatus{
 			Sink: sink.Kind, Bucket: sink.Bucket, Known: !state.Published.IsZero(), Behind: tail.Answers,
 			Since: tail.Since, SinkState: state, Lost: !state.Published.IsZero() && sink.Lake == nil &&
-				!exists(filepath.Join(r.Facts.Config.Data, sink.Path)),
+				!fileExists(filepath.Join(r.Facts.Config.Data, sink.Path)),
 		})
 		if tail.Last.After(s.Newest) && !s.Sinks[len(s.Sinks)-1].Lost {
 			s.Newest = tail.Last
@@ -197,13 +197,13 @@ func (r *Reader) addJobs(s *Status) error {
 	if s.Queue.Calls, err = r.Facts.Store.Queue.Queued(queue.Filter{}); err != nil {
 		return err
 	}
-	why, err := r.explainer(s.At)
+	why, err := r.newExplainer(s.At)
 	if err != nil {
 		return err
 	}
 	going := why.unfinished
 	var searches []Waiting
-	if searches, s.Queue.Pages, err = r.searches(why, ""); err != nil {
+	if searches, s.Queue.Pages, err = r.waitingSearches(why, ""); err != nil {
 		return err
 	}
 	if calls := s.Queue.Calls + s.Queue.Pages; calls > 0 {

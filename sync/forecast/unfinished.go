@@ -33,7 +33,7 @@ func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 			if rows[j].Fate == facts.Supersede {
 				continue
 			}
-			u, err := r.unfinished(spec, &rows[j].Run)
+			u, err := r.openSearches(spec, &rows[j].Run)
 			if err != nil {
 				return nil, err
 			}
@@ -46,7 +46,7 @@ func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 			return nil, err
 		}
 		if run := *row; r.Facts.Config.Job(run.Job) == nil {
-			u, err := r.unfinished(&job.Spec{Name: run.Job}, &run)
+			u, err := r.openSearches(&job.Spec{Name: run.Job}, &run)
 			if err != nil {
 				return nil, err
 			}
@@ -56,8 +56,8 @@ func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 	return all, nil
 }
 
-// unfinished returns a run with its open searches.
-func (r *Reader) unfinished(spec *job.Spec, run *runs.Run) (u unfinished, err error) {
+// openSearches returns a run with its open searches.
+func (r *Reader) openSearches(spec *job.Spec, run *runs.Run) (u unfinished, err error) {
 	u = unfinished{spec: spec, run: run}
 	if run.Plan != nil { // else it has not begun
 		u.plan = *run.Plan
@@ -74,9 +74,9 @@ func (u *unfinished) continuesByItself() bool {
 	return u.run.Status == runs.Running || u.run.Status.Open() && u.own
 }
 
-// pages returns how many pages an open search may still take: 0 if only the budget limits them, and for a
+// pagesLeft returns how many pages an open search may still take: 0 if only the budget limits them, and for a
 // scan, whose pages are read when it has ended.
-func (u *unfinished) pages(step *runs.Step) int {
+func (u *unfinished) pagesLeft(step *runs.Step) int {
 	if step.Query.Op() == outlier.OpStartScan || u.plan.Pages == job.AllPages {
 		return 0
 	}

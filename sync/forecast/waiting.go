@@ -31,12 +31,12 @@ type Waiting struct {
 // nothing else comes due meanwhile. An error comes last.
 func (r *Reader) Queue(name string) iter.Seq2[*Waiting, error] {
 	return func(yield func(*Waiting, error) bool) {
-		w, err := r.explainer(time.Now())
+		w, err := r.newExplainer(time.Now())
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		searches, pages, err := r.searches(w, name)
+		searches, pages, err := r.waitingSearches(w, name)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -46,7 +46,7 @@ func (r *Reader) Queue(name string) iter.Seq2[*Waiting, error] {
 				yield(nil, err)
 				return
 			}
-			call := w.call(task, pages+task.Before)
+			call := w.waitingCall(task, pages+task.Before)
 			for ; len(searches) > 0 && !searches[0].At.IsZero() && !searches[0].At.After(call.At); searches = searches[1:] {
 				if !yield(&searches[0], nil) {
 					return
@@ -64,8 +64,8 @@ func (r *Reader) Queue(name string) iter.Seq2[*Waiting, error] {
 	}
 }
 
-// call returns a data call after the given number of others.
-func (w *explainer) call(task *queue.Waiting, before int) *Waiting {
+// waitingCall returns a data call after the given number of others.
+func (w *explainer) waitingCall(task *queue.Waiting, before int) *Waiting {
 	at := w.now.Add(w.reader.Pace.ETA(before + 1))
 	if task.NotBefore.After(at) {
 		at = task.NotBefore
@@ -76,9 +76,9 @@ func (w *explainer) call(task *queue.Waiting, before int) *Waiting {
 	}
 }
 
-// searches returns the open searches and scans of unfinished runs, for all jobs or one, in the order in which
+// waitingSearches returns the open searches and scans of unfinished runs, for all jobs or one, in the order in which
 // they are done, and the number of their pages that precede data calls. Those without a known time come last.
-func (r *Reader) searches(w *explainer, name string) (all []Waiting, pages int, err error) {
+func (r *Reader) waitingSearches(w *explainer, name string) (all []Waiting, pages int, err error) {
 	for i := range w.unfinished {
 		u := &w.unfinished[i]
 		for j := range u.open {
@@ -88,7 +88,7 @@ func (r *Reader) searches(w *explainer, name string) (all []Waiting, pages int, 
 				return nil, 0, err
 			}
 			if u.continuesByItself() {
-				pages += u.pages(step)
+				pages += u.pagesLeft(step)
 			}
 			if name == "" || name == one.Job {
 				all = append(all, one)
@@ -114,7 +114,7 @@ type explainer struct {
 	unfinished []unfinished // runs
 }
 
-func (r *Reader) explainer(now time.Time) (w *explainer, err error) {
+func (r *Reader) newExplainer(now time.Time) (w *explainer, err error) {
 	w = &explainer{reader: r, now: now, blocked: r.Pace.Status().BlockedUntil}
 	if w.refusals, err = r.Refusals(); err == nil {
 		w.unfinished, err = r.unfinishedRuns()
@@ -130,10 +130,10 @@ func (w *explainer) ofCall(call *queue.Waiting, before int) string {
 		}
 		return fmt.Sprintf("failed %d times, the last time: %s", call.Attempts, call.Reason)
 	}
-	if why, _ := w.refused(false); why != "" {
+	if why, _ := w.whyRefused(false); why != "" {
 		return why
 	}
-	return w.turn(before)
+	return w.placeInQueue(before)
 }
 
 // ofSearch returns what a search or a scan waits for, and until when.
@@ -157,13 +157,13 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	case !u.continuesByItself():
 		return "its run failed, and the next run continues it: " + u.run.Error, next, nil
 	}
-	if why, until := w.refused(w.reader.Facts.PriceOf(step) > 0); why != "" {
+	if why, until := w.whyRefused(w.reader.Facts.PriceOf(step) > 0); why != "" {
 		return why, until, nil
 	}
-	if pages := u.pages(step); pages > 0 {
+	if pages := u.pagesLeft(step); pages > 0 {
 		at = w.now.Add(w.reader.Pace.ETA(before + pages))
 	}
-	why = w.turn(before)
+	why = w.placeInQueue(before)
 	if u.run.Status != runs.Running && !w.blocked.After(w.now) {
 		why = w.cutShort(u)
 	}
@@ -189,14 +189,14 @@ func (w *explainer) ofScan(scan *runs.Scan) string {
 	case scan.State == runs.ScanUnknown || scan.State == runs.ScanIntended:
 		return "its start was not confirmed: see 'outlierd scan list'"
 	}
-	return fmt.Sprintf("waits for scan %s, polled again at %s", scan.ScanID, w.clock(scan.NextPoll))
+	return fmt.Sprintf("waits for scan %s, polled again at %s", scan.ScanID, w.formatClock(scan.NextPoll))
 }
 
 // ofCap returns the cap that pauses a run, and when the run is continued: at the first due time at which the
 // cap has room, which may be now.
 func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 	why string, at time.Time, err error) {
-	if why, until := w.refused(true); why != "" {
+	if why, until := w.whyRefused(true); why != "" {
 		return why, w.dueFrom(u, next, until), nil
 	}
 	config, books := w.reader.Facts.Config, w.reader.Facts.Store.Ledger
@@ -234,36 +234,36 @@ func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
 	return next
 }
 
-// refused returns why the service refuses all calls, or all paid calls, and until when; "" if it does not.
-func (w *explainer) refused(paid bool) (why string, until time.Time) {
+// whyRefused returns why the service refuses all calls, or all paid calls, and until when; "" if it does not.
+func (w *explainer) whyRefused(paid bool) (why string, until time.Time) {
 	for _, r := range w.refusals {
 		switch {
 		case r.Kind == ledger.BlockKey:
-			return fmt.Sprintf("the service refuses the key since %s: %s", w.clock(r.Since), r.Reason), r.Until
+			return fmt.Sprintf("the service refuses the key since %s: %s", w.formatClock(r.Since), r.Reason), r.Until
 		case r.Kind == ledger.BlockClock && paid:
 			return "the clock has to be confirmed: see 'outlierd budget'", r.Until
 		case r.Kind == ledger.BlockCredits && paid:
-			return fmt.Sprintf("the service has no credits left since %s: %s", w.clock(r.Since), r.Reason), r.Until
+			return fmt.Sprintf("the service has no credits left since %s: %s", w.formatClock(r.Since), r.Reason), r.Until
 		}
 	}
 	return "", time.Time{}
 }
 
-// turn returns how many calls come before.
-func (w *explainer) turn(before int) string {
+// placeInQueue returns how many calls come before.
+func (w *explainer) placeInQueue(before int) string {
 	switch {
 	case before > 1:
 		return fmt.Sprintf("%d calls before it", before)
 	case before == 1:
 		return "1 call before it"
 	case w.blocked.After(w.now):
-		return "the service refuses until " + w.clock(w.blocked)
+		return "the service refuses until " + w.formatClock(w.blocked)
 	}
 	return "is next"
 }
 
-// clock formats the time of day, with the date unless it is today.
-func (w *explainer) clock(t time.Time) string {
+// formatClock formats the time of day, with the date unless it is today.
+func (w *explainer) formatClock(t time.Time) string {
 	t, now := t.In(w.reader.Facts.Config.Timezone), w.now.In(w.reader.Facts.Config.Timezone)
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format("15:04")

@@ -65,7 +65,7 @@ func Load(tx *store.Tx) (*Set, error) {
 func (s *Set) Empty() bool { return s == nil || len(s.hashes) == 0 }
 
 // Has reports whether an id was forgotten.
-func (s *Set) Has(id ID) bool { return !s.Empty() && s.hashes[sum(s.salt, id)] }
+func (s *Set) Has(id ID) bool { return !s.Empty() && s.hashes[hashOf(s.salt, id)] }
 
 // Mentions is an [outlier.Mention] for all forgotten ids, also in requests: a text in a request has
 // no member.
@@ -90,14 +90,14 @@ const (
 	channelLength = 24
 )
 
-func sum(salt []byte, id ID) hash {
+func hashOf(salt []byte, id ID) hash {
 	mac := hmac.New(sha256.New, salt)
 	fmt.Fprintf(mac, "%s %s", id.Kind, id.ID)
 	return hash(mac.Sum(nil))
 }
 
-// key returns the key of the hashes, and creates it on first use.
-func key(tx *store.Tx) ([]byte, error) {
+// readKey returns the key of the hashes, and creates it on first use.
+func readKey(tx *store.Tx) ([]byte, error) {
 	key, err := salt.Get(tx)
 	if err != nil || key != nil {
 		return key, err
@@ -110,12 +110,12 @@ func key(tx *store.Tx) ([]byte, error) {
 // Pseudonyms returns a function that replaces author ids, for states that do not keep them: the
 // same id has the same pseudonym in this state, and another one elsewhere.
 func Pseudonyms(tx *store.Tx) (func(id string) string, error) {
-	key, err := key(tx)
+	key, err := readKey(tx)
 	if err != nil {
 		return nil, fmt.Errorf("read the key of pseudonyms: %w", err)
 	}
 	return func(id string) string {
-		h := sum(key, ID{"pseudonym", id})
+		h := hashOf(key, ID{"pseudonym", id})
 		return "author-" + hex.EncodeToString(h[:8])
 	}, nil
 }
@@ -123,12 +123,12 @@ func Pseudonyms(tx *store.Tx) (func(id string) string, error) {
 // Add records ids as forgotten, but not yet erased everywhere until [Finish]. While there are such
 // ids, the journal may be changed.
 func Add(tx *store.Tx, ids []ID) error {
-	key, err := key(tx)
+	key, err := readKey(tx)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		h := sum(key, id)
+		h := hashOf(key, id)
 		_, err := tx.Exec(`INSERT INTO forgotten (hash, kind, at, erased) VALUES (?, ?, ?, 0)
 			ON CONFLICT DO UPDATE SET erased = 0`, h[:], string(id.Kind), store.Micros(tx.Now()))
 		if err != nil {

@@ -53,17 +53,17 @@ type InvalidError struct{ Why string }
 
 func (e *InvalidError) Error() string { return e.Why }
 
-func invalid(format string, values ...any) error {
+func refuseEdit(format string, values ...any) error {
 	return &InvalidError{fmt.Sprintf(format, values...)}
 }
 
-// check returns an [InvalidError] for an edit that is not accepted, and trims its texts.
-func (e *Edit) check() error {
+// checkEdit returns an [InvalidError] for an edit that is not accepted, and trims its texts.
+func (e *Edit) checkEdit() error {
 	switch {
 	case len(e.Videos) == 0:
-		return invalid("name the videos to mark")
+		return refuseEdit("name the videos to mark")
 	case len(e.Videos) > maxVideos:
-		return invalid("mark at most %d videos at once, got %d", maxVideos, len(e.Videos))
+		return refuseEdit("mark at most %d videos at once, got %d", maxVideos, len(e.Videos))
 	}
 	for _, tags := range []*[]string{&e.Tag, &e.Untag} {
 		trimmed := make([]string, len(*tags))
@@ -73,7 +73,7 @@ func (e *Edit) check() error {
 				return err
 			}
 			if strings.Contains(trimmed[i], ",") {
-				return invalid("tag %q: a comma separates tags", trimmed[i])
+				return refuseEdit("tag %q: a comma separates tags", trimmed[i])
 			}
 		}
 		*tags = trimmed
@@ -86,9 +86,9 @@ func (e *Edit) check() error {
 	strange := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 	switch {
 	case !utf8.ValidString(note) || strings.ContainsFunc(note, strange):
-		return invalid("the note is not plain text")
+		return refuseEdit("the note is not plain text")
 	case utf8.RuneCountInString(note) > maxNote:
-		return invalid("a note has at most %d characters", maxNote)
+		return refuseEdit("a note has at most %d characters", maxNote)
 	}
 	return nil
 }
@@ -97,17 +97,17 @@ func (e *Edit) check() error {
 func checkName(kind, text string, most int) error {
 	switch {
 	case text == "":
-		return invalid("a %s needs a name", kind)
+		return refuseEdit("a %s needs a name", kind)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return invalid("%s %q is not plain text", kind, text)
+		return refuseEdit("%s %q is not plain text", kind, text)
 	case utf8.RuneCountInString(text) > most:
-		return invalid("a %s has at most %d characters", kind, most)
+		return refuseEdit("a %s has at most %d characters", kind, most)
 	}
 	return nil
 }
 
-// apply returns the mark as it is after the edit.
-func (e *Edit) apply(m Mark) (Mark, error) {
+// applyTo returns the mark as it is after the edit.
+func (e *Edit) applyTo(m Mark) (Mark, error) {
 	if e.Star != nil {
 		m.Starred = *e.Star
 	}
@@ -121,13 +121,13 @@ func (e *Edit) apply(m Mark) (Mark, error) {
 	slices.Sort(tags)
 	m.Tags = slices.DeleteFunc(slices.Compact(tags), func(tag string) bool { return slices.Contains(e.Untag, tag) })
 	if len(m.Tags) > maxTags {
-		return m, invalid("a video has at most %d tags", maxTags)
+		return m, refuseEdit("a video has at most %d tags", maxTags)
 	}
 	return m, nil
 }
 
-// same reports whether two marks say the same.
-func same(a, b *Mark) bool {
+// saySame reports whether two marks say the same.
+func saySame(a, b *Mark) bool {
 	return a.Starred == b.Starred && a.Hidden == b.Hidden && a.Note == b.Note && slices.Equal(a.Tags, b.Tags)
 }
 
@@ -135,7 +135,7 @@ func same(a, b *Mark) bool {
 // that changes nothing writes nothing. It fails with an [InvalidError] if the edit is not accepted. The
 // caller has checked that the videos have ids that were not forgotten.
 func Apply(tx *store.Tx, e Edit) ([]Mark, error) {
-	if err := e.check(); err != nil {
+	if err := e.checkEdit(); err != nil {
 		return nil, err
 	}
 	before, err := Of(tx, e.Videos)
@@ -146,11 +146,11 @@ func Apply(tx *store.Tx, e Edit) ([]Mark, error) {
 	for _, video := range e.Videos {
 		was := before[video]
 		was.Video = video
-		m, err := e.apply(was)
+		m, err := e.applyTo(was)
 		if err != nil {
 			return nil, err
 		}
-		if !same(&was, &m) {
+		if !saySame(&was, &m) {
 			m.Marked = store.Instant(store.Micros(tx.Now()))
 			if err := putMark(tx, &m); err != nil {
 				return nil, err
@@ -253,9 +253,9 @@ const (
 	maxAddress = 2000
 )
 
-// check returns an [InvalidError] for a view that is not accepted, and trims its name. An address stays on
+// checkView returns an [InvalidError] for a view that is not accepted, and trims its name. An address stays on
 // the page: a link to another host would be a trap.
-func (v *View) check() error {
+func (v *View) checkView() error {
 	v.Name = strings.TrimSpace(v.Name)
 	if err := checkName("view", v.Name, maxName); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (v *View) check() error {
 	strange := func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == ' ' }
 	if len(a) > maxAddress || !strings.HasPrefix(a, "/") || strings.HasPrefix(a, "//") ||
 		!utf8.ValidString(a) || strings.ContainsFunc(a, strange) {
-		return invalid("the address of view %q must be a path on the page, such as /?min=10, "+
+		return refuseEdit("the address of view %q must be a path on the page, such as /?min=10, "+
 			"of at most %d characters", v.Name, maxAddress)
 	}
 	return nil
@@ -272,12 +272,12 @@ func (v *View) check() error {
 
 // SaveView saves a view. A view of that name gets the new address.
 func SaveView(tx *store.Tx, v View) error {
-	if err := v.check(); err != nil {
+	if err := v.checkView(); err != nil {
 		return err
 	}
 	others, err := store.Value[int](tx, `SELECT count(*) FROM views WHERE name <> ?`, v.Name)
 	if err == nil && others >= maxViews {
-		return invalid("%d views are saved, which is the maximum: delete one first", others)
+		return refuseEdit("%d views are saved, which is the maximum: delete one first", others)
 	}
 	if v.Saved = tx.Now(); err == nil {
 		_, err = store.Insert(tx, "views", v.columns(), `ON CONFLICT (name) DO UPDATE
@@ -303,7 +303,7 @@ func RenameView(tx *store.Tx, old, new string) error {
 		return err
 	}
 	if taken {
-		return invalid("there is a view %q already", new)
+		return refuseEdit("there is a view %q already", new)
 	}
 	return changeView(tx, old, `UPDATE views SET name = ?2 WHERE name = ?1`, old, new)
 }
@@ -320,7 +320,7 @@ func changeView(tx *store.Tx, name, statement string, values ...any) error {
 		return fmt.Errorf("change view %q: %w", name, err)
 	}
 	if !store.Changed(done) {
-		return invalid("there is no view %q", name)
+		return refuseEdit("there is no view %q", name)
 	}
 	return nil
 }

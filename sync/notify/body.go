@@ -57,7 +57,7 @@ func writeBody(t *job.Target, e Event) (message, error) {
 	if t.Body == "" {
 		return jsonMessage(e, nil)
 	}
-	body, err := fillTemplate(t.Body, e, unescaped)
+	body, err := fillTemplate(t.Body, e, keepText)
 	m := message{body: []byte(body), contentType: "application/json"}
 	if declared, is := t.Headers["Content-Type"]; is {
 		m.contentType = declared.Reveal()
@@ -69,7 +69,7 @@ func writeBody(t *job.Target, e Event) (message, error) {
 	return m, err
 }
 
-func unescaped(s string) string { return s }
+func keepText(s string) string { return s }
 
 // isJSON reports whether a type of content is JSON.
 func isJSON(contentType string) bool {
@@ -119,9 +119,9 @@ func escapeDiscord(s string) string {
 
 // ntfyMessage returns a message for ntfy: its body is shown unchanged, and the rest is in headers.
 func ntfyMessage(t *job.Target, e Event) (message, error) {
-	text, err := e.describeEvent(unescaped), error(nil)
+	text, err := e.describeEvent(keepText), error(nil)
 	if t.Body != "" {
-		text, err = fillTemplate(t.Body, e, unescaped)
+		text, err = fillTemplate(t.Body, e, keepText)
 	}
 	m := message{
 		body: []byte(excerpt.Runes(text, maxNtfy)), contentType: "text/plain; charset=utf-8",

@@ -127,7 +127,7 @@ func (w *world) put(ids ...string) {
 func (w *world) deliverer(network handler) *Deliverer {
 	return &Deliverer{
 		Store: w.state.DB, Ledger: w.state.Ledger, Targets: w.config.Targets, Log: w.logger(),
-		Sender: &Sender{Transport: network, Redact: unescaped},
+		Sender: &Sender{Transport: network, Redact: keepText},
 	}
 }
 

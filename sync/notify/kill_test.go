@@ -66,7 +66,7 @@ func deliverAll(dir, address string) error {
 		return err
 	}
 	d := Deliverer{Store: opened.DB, Ledger: opened.Ledger, Targets: config.Targets, Log: log,
-		Sender: &Sender{Transport: http.DefaultTransport, Redact: unescaped}}
+		Sender: &Sender{Transport: http.DefaultTransport, Redact: keepText}}
 	d.Flush(context.Background())
 	return opened.Close()
 }

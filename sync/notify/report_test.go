@@ -218,7 +218,7 @@ func hostileReport(t *testing.T) Event {
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	return e.cleanForSending(unescaped)
+	return e.cleanForSending(keepText)
 }
 
 const atAGlance = "41× · 184K views · +22K/d · score 5.3 · 9 d · note: "
@@ -264,7 +264,7 @@ func TestLargestReportFitsTheChats(t *testing.T) {
 		rows = append(rows, fmt.Sprintf(`{"video_id":"dQw4w9WgXcQ","title":"%[1]s","channel_title":"%[1]s","a":"%[1]s","b":"%[1]s"}`, long))
 	}
 	e, _ := MakeReport(t.Context(), &job.Report{Name: "weekly", About: long}, time.Now(), written, askFor(rows...))
-	e = e.cleanForSending(unescaped)
+	e = e.cleanForSending(keepText)
 	var slack struct {
 		Blocks []struct{ Text struct{ Text string } }
 	}

@@ -69,7 +69,7 @@ var forgotten = store.Cell[int64]{Key: "ops changes forgotten"}
 func Since(db *store.Store, since int64) (Changes, error) {
 	return store.Read(db, "look for changes of the operations tables", func(tx *store.Tx) (changes Changes, err error) {
 		changes.changed = map[string][]int64{}
-		if changes.Version, err = version(tx); err != nil {
+		if changes.Version, err = lastVersion(tx); err != nil {
 			return changes, err
 		}
 		forgotten, err := forgotten.Get(tx)
@@ -77,7 +77,7 @@ func Since(db *store.Store, since int64) (Changes, error) {
 			return changes, err
 		}
 		skipped, err := skipped.Get(tx)
-		lost := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.has(since) })
+		lost := slices.ContainsFunc(skipped, func(s Skipped) bool { return s.hasVersion(since) })
 		if changes.All = since == 0 || since < forgotten || since > changes.Version || lost; err != nil || changes.All {
 			return changes, err
 		}
@@ -94,8 +94,8 @@ func Since(db *store.Store, since int64) (Changes, error) {
 	})
 }
 
-// version returns the number of the last change.
-func version(tx *store.Tx) (version int64, err error) {
+// lastVersion returns the number of the last change.
+func lastVersion(tx *store.Tx) (version int64, err error) {
 	return store.Value[int64](tx, `SELECT seq FROM sqlite_sequence WHERE name = 'ops_changes'`)
 }
 
@@ -123,7 +123,7 @@ func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]a
 		for last := from - 1; changed; {
 			var rows [][]any
 			err := db.View(func(tx *store.Tx) (err error) {
-				rows, err = t.rows(tx, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
+				rows, err = t.readRows(tx, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
 				return err
 			})
 			if err != nil {
@@ -138,8 +138,8 @@ func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]a
 	}
 }
 
-// rows reads the rows whose number meets a condition. The first column is the number.
-func (t *Table) rows(tx *store.Tx, condition string, args ...any) ([][]any, error) {
+// readRows reads the rows whose number meets a condition. The first column is the number.
+func (t *Table) readRows(tx *store.Tx, condition string, args ...any) ([][]any, error) {
 	var expressions []string
 	for _, c := range t.Columns {
 		expressions = append(expressions, c.SQL)

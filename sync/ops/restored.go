@@ -23,8 +23,8 @@ type Skipped struct {
 	Sinks []string `json:"sinks,omitempty"`
 }
 
-// has reports whether a version belongs to the lost state.
-func (s *Skipped) has(version int64) bool { return s.After < version && version < s.Until }
+// hasVersion reports whether a version belongs to the lost state.
+func (s *Skipped) hasVersion(version int64) bool { return s.After < version && version < s.Until }
 
 // skipped has the versions that were skipped.
 var skipped = store.Cell[Restores]{Key: "ops versions skipped"}
@@ -39,7 +39,7 @@ func Skip(tx *store.Tx, answers int64) error {
 	if err != nil {
 		return err
 	}
-	at, err := version(tx)
+	at, err := lastVersion(tx)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func ReadRestores(db *store.Store) (all Restores, err error) {
 func (r Restores) LostWith(sink string, version, mark int64) *Skipped {
 	for i := range r {
 		unpublished := version <= r[i].After && !slices.Contains(r[i].Sinks, sink)
-		if mark > r[i].Answers && (r[i].has(version) || unpublished) {
+		if mark > r[i].Answers && (r[i].hasVersion(version) || unpublished) {
 			return &r[i]
 		}
 	}

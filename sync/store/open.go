@@ -216,12 +216,12 @@ func (s *Store) Close() error {
 	var errs []error
 	s.reading.Lock()
 	for _, c := range s.readers { // before the writer, which removes the log
-		errs = append(errs, c.close())
+		errs = append(errs, c.closeAll())
 	}
 	s.readers = nil
 	s.reading.Unlock()
 	if s.conn != nil {
-		errs = append(errs, s.conn.close())
+		errs = append(errs, s.conn.closeAll())
 	}
 	if s.holds {
 		errs = append(errs, unsignFile(s.lock))

@@ -197,7 +197,7 @@ func (s *Store) takeReader() (c *conn, err error) {
 		}
 	}
 	if err := c.execPlain(`BEGIN`); err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, errors.Join(err, c.closeAll())
 	}
 	return c, nil
 }
@@ -205,12 +205,12 @@ func (s *Store) takeReader() (c *conn, err error) {
 // putReader ends the transaction of [Store.takeReader].
 func (s *Store) putReader(c *conn) error {
 	if err := c.execPlain(`COMMIT`); err != nil {
-		return errors.Join(err, c.close())
+		return errors.Join(err, c.closeAll())
 	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	if len(s.readers) >= maxReaders || s.failure() != nil {
-		return c.close()
+		return c.closeAll()
 	}
 	s.readers = append(s.readers, c)
 	return nil
@@ -255,7 +255,7 @@ func (c *conn) execPlain(query string) error {
 	return err
 }
 
-func (c *conn) close() error {
+func (c *conn) closeAll() error {
 	var errs []error
 	for _, stmt := range c.stmts {
 		errs = append(errs, stmt.Close())

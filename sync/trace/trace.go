@@ -69,7 +69,7 @@ func (t *Tracer) Start(store *state.Store) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.store, t.stop = store, cancel
-	t.stopped.Go(func() { t.serve(ctx) })
+	t.stopped.Go(func() { t.serveEndings(ctx) })
 }
 
 // RunEnded queues the trace of a run. It returns at once, and may be called in the transaction that
@@ -81,7 +81,7 @@ func (t *Tracer) RunEnded(r runs.Run, superseded bool) {
 	select {
 	case t.ended <- ending{r.ID, superseded}:
 	default:
-		t.failed(fmt.Errorf("%d traces wait already", mostWaiting))
+		t.logFailure(fmt.Errorf("%d traces wait already", mostWaiting))
 	}
 }
 
@@ -101,15 +101,15 @@ func (t *Tracer) Close() error {
 	return nil
 }
 
-func (t *Tracer) failed(err error) {
+func (t *Tracer) logFailure(err error) {
 	t.dropped.Do(func() { t.options.Log.Warn("traces dropped", "err", t.options.Redact(err.Error())) })
 }
 
-// serve sends traces one after another.
-func (t *Tracer) serve(ctx context.Context) {
+// serveEndings sends traces one after another.
+func (t *Tracer) serveEndings(ctx context.Context) {
 	var s *sender
 	for {
-		e, more := t.next()
+		e, more := t.nextEnding()
 		if !more {
 			break
 		}
@@ -118,10 +118,10 @@ func (t *Tracer) serve(ctx context.Context) {
 			s, err = t.newSender(ctx)
 		}
 		if err == nil {
-			err = t.send(ctx, s, e)
+			err = t.sendRun(ctx, s, e)
 		}
 		if err != nil {
-			t.failed(fmt.Errorf("trace of run %s: %w", e.run, err))
+			t.logFailure(fmt.Errorf("trace of run %s: %w", e.run, err))
 		}
 	}
 	if s != nil {
@@ -129,8 +129,8 @@ func (t *Tracer) serve(ctx context.Context) {
 	}
 }
 
-// next waits for the next run that has ended. It reports false once the tracer is closed.
-func (t *Tracer) next() (e ending, more bool) {
+// nextEnding waits for the next run that has ended. It reports false once the tracer is closed.
+func (t *Tracer) nextEnding() (e ending, more bool) {
 	select {
 	case e = <-t.ended:
 		return e, true
@@ -154,9 +154,9 @@ type sender struct {
 }
 
 func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.failed)) // for example for a partial success
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.logFailure)) // for example for a partial success
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
-		otlptracehttp.WithProxy(unredirected))
+		otlptracehttp.WithProxy(refuseRedirects))
 	if err != nil {
 		return nil, err
 	}
@@ -173,11 +173,11 @@ func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
 	return s, nil
 }
 
-// unredirected returns the proxy for a request according to the environment. It refuses requests that
+// refuseRedirects returns the proxy for a request according to the environment. It refuses requests that
 // follow a redirect: those would send the headers of OTEL_EXPORTER_OTLP_HEADERS, such as a token, to any
 // host, and the answer might be a login page. The exporter's HTTP client cannot be replaced without
 // losing the certificates and timeouts of other variables.
-func unredirected(r *http.Request) (*url.URL, error) {
+func refuseRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the collector redirects; redirects are not followed, because they could leak its token")
 	}
@@ -204,8 +204,8 @@ func (s *sender) ForceFlush(ctx context.Context) error {
 	return s.err
 }
 
-// send sends the spans of a run, from its records.
-func (t *Tracer) send(ctx context.Context, s *sender, e ending) error {
+// sendRun sends the spans of a run, from its records.
+func (t *Tracer) sendRun(ctx context.Context, s *sender, e ending) error {
 	run, err := t.store.Runs.Get(e.run)
 	if err != nil || run == nil || run.Status.Open() && !e.superseded {
 		return err
@@ -219,7 +219,7 @@ func (t *Tracer) send(ctx context.Context, s *sender, e ending) error {
 		return err
 	}
 	s.err = nil
-	root, span := s.begin(ctx, run.ID, "", "run", run.Started, otrace.SpanKindInternal, t.ofRun(run)...)
+	root, span := s.beginSpan(ctx, run.ID, "", "run", run.Started, otrace.SpanKindInternal, t.ofRun(run)...)
 	var direct []ledger.Call // data calls
 	of := map[int64][]ledger.Call{}
 	for i := range steps {
@@ -243,8 +243,8 @@ func (t *Tracer) send(ctx context.Context, s *sender, e ending) error {
 	return s.ForceFlush(ctx)
 }
 
-// begin starts a span whose id is derived from its run and subject.
-func (s *sender) begin(ctx context.Context, run, about, name string, at time.Time, kind otrace.SpanKind,
+// beginSpan starts a span whose id is derived from its run and subject.
+func (s *sender) beginSpan(ctx context.Context, run, about, name string, at time.Time, kind otrace.SpanKind,
 	attrs ...attribute.KeyValue) (context.Context, otrace.Span) {
 	ctx = context.WithValue(ctx, identity{}, [2]string{run, about})
 	return s.tracer.Start(ctx, name, otrace.WithTimestamp(at), otrace.WithSpanKind(kind),
@@ -273,7 +273,7 @@ func (t *Tracer) sendStep(ctx context.Context, s *sender, run *runs.Run, step *r
 			last = calls[i].AnsweredAt
 		}
 	}
-	ctx, span := s.begin(ctx, run.ID, fmt.Sprint("step ", step.ID), string(step.Query.Op()), sent(&calls[0]),
+	ctx, span := s.beginSpan(ctx, run.ID, fmt.Sprint("step ", step.ID), string(step.Query.Op()), sentAt(&calls[0]),
 		otrace.SpanKindInternal,
 		attribute.String("outlierd.run", run.ID), attribute.String("outlierd.job", run.Job),
 		attribute.String("outlierd.op", string(step.Query.Op())),
@@ -304,7 +304,7 @@ func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls 
 		if c.Status > 0 {
 			attrs = append(attrs, attribute.Int("http.response.status_code", c.Status))
 		}
-		_, span := s.begin(ctx, run.ID, fmt.Sprint("call ", c.ID), string(c.Op), c.SentAt,
+		_, span := s.beginSpan(ctx, run.ID, fmt.Sprint("call ", c.ID), string(c.Op), c.SentAt,
 			otrace.SpanKindClient, attrs...)
 		if c.Outcome != outlier.Charged && c.Status != 404 {
 			span.SetStatus(codes.Error, t.options.Redact(c.Error))
@@ -313,8 +313,8 @@ func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls 
 	}
 }
 
-// sent returns when a call was sent or cancelled.
-func sent(c *ledger.Call) time.Time { return cmp.Or(c.SentAt, c.AnsweredAt) }
+// sentAt returns when a call was sent or cancelled.
+func sentAt(c *ledger.Call) time.Time { return cmp.Or(c.SentAt, c.AnsweredAt) }
 
 // identity is the context key of what the ids of a span are derived from: its run and its subject.
 type identity struct{}
