@@ -97,19 +97,6 @@ func (r *Reader) capBalance(c CapBalance) (CapBalance, error) {
 }
 
 // Refusals returns the blocks of the key, and that of the clock, that have not expired.
-func (r *Reader) Refusals() (all []ledger.Block, err error) {
-	for _, block := range []ledger.BlockKind{ledger.BlockKey, ledger.BlockCredits, ledger.BlockClock} {
-		of := r.Key
-		if block == ledger.BlockClock {
-			of = ""
-		}
-		fallen, err := r.Facts.Store.Ledger.Block(block, of)
-		if err != nil {
-			return nil, err
-		}
-		if fallen != nil && fallen.Stands(r.Facts.Store.Ledger.ServiceTime()) {
-			all = append(all, *fallen)
-		}
-	}
-	return all, nil
+func (r *Reader) Refusals() ([]ledger.Block, error) {
+	return r.Facts.Store.Ledger.Standing(r.Key, r.Facts.Store.Ledger.ServiceTime())
 }

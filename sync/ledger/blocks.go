@@ -75,20 +75,35 @@ func (l *Ledger) Block(kind BlockKind, key string) (*Block, error) {
 	})
 }
 
+// Standing returns the blocks of a key, and that of the clock, which are in force at a time. Without a key it
+// returns the last ones of any key.
+func (l *Ledger) Standing(key string, at time.Time) ([]Block, error) {
+	all, err := l.blocksOf(key)
+	return slices.DeleteFunc(all, func(b Block) bool { return !b.Stands(at) }), err
+}
+
 // Liftable returns the blocks of a key, and that of the clock unless it has an end, in the order in
 // which they began.
-func (l *Ledger) Liftable(key string) (all []Block, err error) {
-	for _, b := range []struct {
-		kind BlockKind
-		key  string
-	}{{BlockCredits, key}, {BlockKey, key}, {BlockClock, ""}} {
-		block, failed := l.Block(b.kind, b.key)
+func (l *Ledger) Liftable(key string) ([]Block, error) {
+	all, err := l.blocksOf(key)
+	all = slices.DeleteFunc(all, func(b Block) bool { return b.Kind == BlockClock && !b.Until.IsZero() })
+	slices.SortFunc(all, func(a, b Block) int { return a.Since.Compare(b.Since) })
+	return all, err
+}
+
+// blocksOf returns the blocks of a key, and that of the clock, even if they have expired.
+func (l *Ledger) blocksOf(key string) (all []Block, err error) {
+	for _, kind := range []BlockKind{BlockKey, BlockCredits, BlockClock} {
+		of := key
+		if kind == BlockClock {
+			of = ""
+		}
+		block, failed := l.Block(kind, of)
 		err = errors.Join(err, failed)
-		if block != nil && (b.kind != BlockClock || block.Until.IsZero()) {
+		if block != nil {
 			all = append(all, *block)
 		}
 	}
-	slices.SortFunc(all, func(a, b Block) int { return a.Since.Compare(b.Since) })
 	return all, err
 }
 

@@ -27,6 +27,7 @@ import (
 	"outlierd/sinks/sinktest"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
+	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
@@ -357,6 +358,24 @@ func TestRunsCountOnceForEachStatus(t *testing.T) {
 	if len(m.counted) > 0 {
 		t.Errorf("runs that have ended are remembered: %v", m.counted)
 	}
+}
+
+func TestBlocksAreCountedWhileTheyStand(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	m.has(`outlierd_calls_blocked{reason="key"} 0`, `outlierd_calls_blocked{reason="credits"} 0`, `outlierd_calls_blocked{reason="clock"} 0`)
+	key := m.config.Service.Key.Fingerprint()
+	block := func(kind ledger.BlockKind, until time.Time) {
+		t.Helper()
+		if err := m.store.DB.Update(func(tx *store.Tx) error { return ledger.SetBlock(tx, kind, key, "refused", until) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block(ledger.BlockKey, time.Time{})
+	block(ledger.BlockCredits, time.Now().Add(time.Hour))
+	m.has(`outlierd_calls_blocked{reason="key"} 1`, `outlierd_calls_blocked{reason="credits"} 1`, `outlierd_calls_blocked{reason="clock"} 0`)
+	block(ledger.BlockCredits, time.Now().Add(-time.Second))
+	m.has(`outlierd_calls_blocked{reason="key"} 1`, `outlierd_calls_blocked{reason="credits"} 0`)
 }
 
 // TestNextRunIsThatOfTheSchedule: it has jitter, and while the job is paused there is none.

@@ -16,6 +16,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/facts"
 	"outlierd/sync/ledger"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
@@ -154,10 +155,7 @@ func (s *scrape) setJobs(gauge set) error {
 	}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
-		rests := false
-		for j := range config.Chain(spec) {
-			rests = rests || pauses[j.Name] != nil
-		}
+		rests := facts.PausedBy(config, spec, pauses) != nil
 		gauge(paused, oneIf(rests), spec.Name)
 		if due := spec.Coming(now, config.Timezone); !rests && !due.IsZero() {
 			gauge(nextFire, unixSeconds(spec.Begins(due, config.Timezone)), spec.Name)
@@ -206,21 +204,17 @@ func (s *scrape) setBudget(gauge set) error {
 }
 
 func (s *scrape) setBlocks(gauge set) error {
-	key := s.metrics.config.Load().Service.Key.Fingerprint()
-	var failed []error
-	for _, block := range []struct {
-		reason string
-		kind   ledger.BlockKind
-		key    string
-	}{{"key", ledger.BlockKey, key}, {"credits", ledger.BlockCredits, key}, {"clock", ledger.BlockClock, ""}} {
-		found, err := s.Store.Ledger.Block(block.kind, block.key)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		gauge(blocked, oneIf(found != nil && found.Stands(time.Now())), block.reason)
+	stands, err := s.Store.Ledger.Standing(s.metrics.config.Load().Service.Key.Fingerprint(), time.Now())
+	if err != nil {
+		return err
 	}
-	return errors.Join(failed...)
+	for kind, reason := range map[ledger.BlockKind]string{
+		ledger.BlockKey: "key", ledger.BlockCredits: "credits", ledger.BlockClock: "clock",
+	} {
+		is := slices.ContainsFunc(stands, func(b ledger.Block) bool { return b.Kind == kind })
+		gauge(blocked, oneIf(is), reason)
+	}
+	return nil
 }
 
 func (s *scrape) setSinks(gauge set) error {

@@ -252,7 +252,7 @@ func (w *Watcher) currentConditions(s *state.Store) ([]condition, error) {
 	if err := errors.Join(err, blockErr, sinksErr, roomErr); err != nil {
 		return nil, err
 	}
-	refused := block != nil && (block.Until.IsZero() || block.Until.After(time.Now()))
+	refused := block != nil && block.Stands(time.Now())
 	all := []condition{low, {
 		kind: KeyRefused, holds: refused,
 		title: "The service refused the key", over: "The key is no longer refused",
