@@ -192,9 +192,9 @@ func TestExpectedCreditsAreWholePages(t *testing.T) {
 			t.Errorf("%d credits are expected from an average of %g, want %d", got, average, want)
 		}
 	}
-	f := Job{Expected: Estimate{Cost: plan.Cost{Credits: 8, Requests: 12}}, Cuts: []Cut{{Leaves: 5}}, least: 2}
-	if f.limitToCaps(); f.Expected.Credits != 4 || f.Expected.Requests != 6 {
-		t.Errorf("a cap of 5 lets %+v of 8 credits in 12 requests pass, want 4 in 6", f.Expected)
+	e := Estimate{Cost: plan.Cost{Credits: 8, Requests: 12}}
+	if e.limitTo(5, 2); e.Credits != 4 || e.Requests != 6 {
+		t.Errorf("a cap of 5 lets %+v of 8 credits in 12 requests pass, want 4 in 6", e)
 	}
 }
 

@@ -78,21 +78,17 @@ func roundToStep(average float64, least outlier.Credits) outlier.Credits {
 	return outlier.Credits(math.Round(average/float64(least))) * least
 }
 
-// limitToCaps limits the estimate to what the caps leave in addition to the hold. Requests are reduced in
+// limitTo limits an estimate to a cap, which buys a multiple of the smallest purchase. Requests are reduced in
 // proportion, because data calls follow from the pages.
-func (f *Job) limitToCaps() {
-	f.rest = f.Expected.Credits
-	for _, c := range f.Cuts {
-		most := c.Leaves + f.held
-		if most >= f.Expected.Credits {
-			continue
-		}
-		if f.least > 0 {
-			most -= most % f.least
-		}
-		f.Expected.Requests = int(int64(f.Expected.Requests) * int64(most) / int64(f.Expected.Credits))
-		f.Expected.Credits = most
+func (e *Estimate) limitTo(most, least outlier.Credits) {
+	if most >= e.Credits {
+		return
 	}
+	if least > 0 {
+		most -= most % least
+	}
+	e.Requests = int(int64(e.Requests) * int64(most) / int64(e.Credits))
+	e.Credits = most
 }
 
 // A sample is an earlier run, for an estimate of the next one.

@@ -406,10 +406,9 @@ func (r *Reader) addSteps(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
 	f.Calls, f.Fresh = p.Freshness()
 	for _, add := range []func() error{
 		func() error { return r.addExpected(f, spec, p) },
-		func() error { return r.addCuts(f, spec, p.Stored) },
-		func() error { f.limitToCaps(); return nil },
+		func() error { return r.addCuts(f, spec, p) },
 		func() error { return r.addChanges(f, spec, p) },
-		func() error { return r.addUnsettled(f) },
+		func() error { return r.addUnsettled(f, p) },
 	} {
 		if err := add(); err != nil {
 			return err
@@ -455,8 +454,10 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 	return all
 }
 
-// addCuts adds the caps that leave less than the next run may need in addition to its hold.
-func (r *Reader) addCuts(f *Job, spec *job.Spec, stored plan.Stored) error {
+// addCuts adds the caps that leave less than the next run may need in addition to its hold, and limits the
+// estimate to what they leave.
+func (r *Reader) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
+	f.rest = f.Expected.Credits
 	var wanted outlier.Credits // without the cap
 	for _, search := range f.Searches {
 		wanted += search.Credits
@@ -467,17 +468,20 @@ func (r *Reader) addCuts(f *Job, spec *job.Spec, stored plan.Stored) error {
 	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
 		at = f.Due[0]
 	}
-	for _, c := range r.Facts.CapsOf(run, stored, spec.Budget)(at) {
+	for _, c := range r.Facts.CapsOf(run, p.Stored, spec.Budget)(at) {
 		held, err := r.Facts.Store.Ledger.Held(c)
 		if err != nil {
 			return err
 		}
-		if c.Scope == ledger.ScopeRun && stored.Share != nil {
+		if c.Scope == ledger.ScopeRun && p.Stored.Share != nil {
 			continue // reported as Share
 		}
-		if leaves := max(0, c.Max-held); leaves < wanted {
-			f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves, Wants: wanted})
+		leaves := max(0, c.Max-held)
+		if leaves >= wanted {
+			continue
 		}
+		f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves, Wants: wanted})
+		f.Expected.limitTo(leaves+f.held, f.least)
 	}
 	return nil
 }

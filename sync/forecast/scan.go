@@ -4,30 +4,23 @@ import (
 	"fmt"
 
 	"outlierd/outlier"
+	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
 
-// addUnsettled adds to the forecast of an unfinished run which of its scans wait for a person because
-// their start was not confirmed. The run still performs its other searches. A scan whose start was not
+// addUnsettled adds to the forecast of an unfinished run, whose rest is p, which of its scans wait for a person
+// because their start was not confirmed. The run still performs its other searches. A scan whose start was not
 // sent does not count: the run sends it.
-func (r *Reader) addUnsettled(f *Job) error {
+func (r *Reader) addUnsettled(f *Job, p *plan.Plan) error {
 	if f.Continues == "" {
 		return nil
 	}
-	steps, err := r.Facts.Store.Runs.Steps(f.Continues)
-	if err != nil {
-		return err
-	}
-	open, waits := 0, []string{}
-	for i := range steps {
-		if steps[i].Stop != "" {
+	var waits []string
+	for i := range p.Steps {
+		if p.Steps[i].Query.Op() != outlier.OpStartScan {
 			continue
 		}
-		open++
-		if steps[i].Query.Op() != outlier.OpStartScan {
-			continue
-		}
-		scan, err := r.Facts.Store.Runs.ScanOf(steps[i].ID)
+		scan, err := r.Facts.Store.Runs.ScanOf(p.Steps[i].ID)
 		if err != nil {
 			return err
 		}
@@ -36,7 +29,7 @@ func (r *Reader) addUnsettled(f *Job) error {
 				fmt.Sprintf("a scan of %q may have been started: %s", scan.Queries, scan.HowToSettle()))
 		}
 	}
-	if open > 0 && len(waits) == open {
+	if len(waits) > 0 && len(waits) == len(p.Steps) {
 		f.Problem = waits[0]
 		return nil
 	}

@@ -118,12 +118,13 @@ func (r *Reader) Status() (s *Status, err error) {
 	}
 	pace := r.Pace.Status()
 	s.Pace = PaceStatus{Pace: r.PaceText(), Next: pace.Reset, Blocked: pace.BlockedUntil}
-	for _, add := range []func(*Status) error{r.addJobs, r.addBudget, r.addSinks, r.addJournal, r.addFailure} {
+	for _, add := range []func(*Status) error{r.addJobs, r.addBudget, r.addSinks, r.addJournal} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	s.Failure, err = r.lastRun(runs.Filter{Status: runs.Failed})
+	return s, err
 }
 
 func (r *Reader) addBudget(s *Status) (err error) {
@@ -170,12 +171,6 @@ func (r *Reader) addJournal(s *Status) (err error) {
 	return err
 }
 
-func (r *Reader) addFailure(s *Status) error {
-	var err error
-	s.Failure, err = r.lastRun(runs.Filter{Status: runs.Failed})
-	return err
-}
-
 // lastRun returns the newest run that a filter selects, or nil.
 func (r *Reader) lastRun(f runs.Filter) (*runs.Run, error) {
 	for row, err := range r.Facts.Store.Runs.Newest(f) {
@@ -213,32 +208,30 @@ func (r *Reader) addJobs(s *Status) error {
 	if err != nil {
 		return err
 	}
+	specs := make([]*job.Spec, 0, len(r.Facts.Config.Jobs))
 	for i := range r.Facts.Config.Jobs {
-		spec := &r.Facts.Config.Jobs[i]
-		j := JobStatus{Job: spec.Name, Disabled: spec.Disabled, After: spec.After, Doing: JobIdle,
-			Queued: queued[spec.Name]}
-		j.Paused = facts.PausedBy(r.Facts.Config, spec, pauses)
+		specs = append(specs, &r.Facts.Config.Jobs[i])
+	}
+	for _, u := range going {
+		if !slices.ContainsFunc(specs, func(s *job.Spec) bool { return s.Name == u.spec.Name }) {
+			specs = append(specs, u.spec)
+		}
+	}
+	for _, spec := range specs {
+		j := JobStatus{Job: spec.Name, Unlisted: r.Facts.Config.Job(spec.Name) == nil, Disabled: spec.Disabled,
+			After: spec.After, Doing: JobIdle, Queued: queued[spec.Name]}
 		if err := r.addPast(&j); err != nil {
 			return err
 		}
-		if err := r.addDue(&j, spec, s.At); err != nil {
-			return err
+		if !j.Unlisted {
+			j.Paused = facts.PausedBy(r.Facts.Config, spec, pauses)
+			if err := r.addDue(&j, spec, s.At); err != nil {
+				return err
+			}
 		}
 		if at := slices.IndexFunc(going, func(u unfinished) bool { return u.spec == spec }); at >= 0 {
 			j.setUnfinished(&going[at], searches, why, s.Process != nil)
 		}
-		s.Jobs = append(s.Jobs, j)
-	}
-	for i := range going {
-		name := going[i].spec.Name
-		if slices.ContainsFunc(s.Jobs, func(j JobStatus) bool { return j.Job == name }) {
-			continue
-		}
-		j := JobStatus{Job: name, Unlisted: true, Doing: JobIdle, Queued: queued[name]}
-		if err := r.addPast(&j); err != nil {
-			return err
-		}
-		j.setUnfinished(&going[i], searches, why, s.Process != nil)
 		s.Jobs = append(s.Jobs, j)
 	}
 	return nil
