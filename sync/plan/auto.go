@@ -147,7 +147,28 @@ func (c *Choice) Explain(a *Auto) string {
 	case DueEvery:
 		return expected
 	}
-	return fmt.Sprintf("%s; due in %s d", expected, roundShort(math.Max(1, math.Round(float64(min(c.Every, c.AtLeast))-c.Wait))))
+	return fmt.Sprintf("%s; due in %d d", expected, c.DueIn())
+}
+
+// DueIn returns in how many days a topic that waits is due, if the price stays as it is.
+func (c *Choice) DueIn() int { return max(1, int(math.Round(float64(min(c.Every, c.AtLeast))-c.Wait))) }
+
+// Next says for people what a topic gets today, given the pages expected for it.
+func (c *Choice) Next(pages int) string {
+	text := fmt.Sprintf("in %d d", c.DueIn())
+	switch {
+	case pages > 0:
+		text = countPages(float64(pages))
+	case c.Due != "":
+		text = "if a page is left"
+	}
+	switch c.Due {
+	case DueNew:
+		text += ": never searched"
+	case DuePromise:
+		text += fmt.Sprintf(": at_least %dd ends", c.AtLeast)
+	}
+	return text
 }
 
 func countPages(n float64) string {

@@ -201,26 +201,23 @@ func (p *planPrinter) job(f *forecast.Job) {
 func (p *planPrinter) topics(f *forecast.Job) {
 	a := f.Auto
 	pages := a.Expected()
-	p.line("  %s", term.Plain(a.Explain(func(i int) bool { return pages[i] > 0 }, p.zone)))
 	for i := range f.Searches[:min(1, len(f.Searches))] {
 		for _, line := range termLines("each with ", &f.Searches[i]) {
 			p.line("%s", line)
 		}
 	}
-	p.line("  %s %8s %6s  %s", term.Pad("topic", 32), "new/day", "last", "next")
+	facts := strings.Split(a.Explain(func(i int) bool { return pages[i] > 0 }, p.zone), "; ")
+	for i := range facts {
+		facts[i] = term.Clip(facts[i], 94)
+	}
+	p.WriteString(term.Wrap(facts, 98))
+	p.line("  %s %8s %6s %9s  %s", term.Pad("topic", 36), "new/day", "last", "expected", "next")
 	for i := range a.Choices {
-		c := &a.Choices[i]
-		last, next := "–", "waits: "
+		c, last := &a.Choices[i], "–"
 		if c.Wait >= 0 {
 			last = fmt.Sprintf("%.0f d", c.Wait)
 		}
-		switch {
-		case pages[i] > 0:
-			next = term.Count(pages[i], "page") + ": "
-		case c.Due != "":
-			next = "if a page is left: "
-		}
-		p.line("  %s %8.1f %6s  %s", term.Pad(term.Clip(c.Name, 32), 32), c.Rate, last, next+c.Explain(a))
+		p.line("  %s %8.1f %6s %9.1f  %s", term.Pad(term.Clip(c.Name, 36), 36), c.Rate, last, c.Expected, c.Next(pages[i]))
 	}
 }
 

@@ -71,6 +71,14 @@ var everyPlan = forecast.Forecast{
 		{Job: "saved", Due: []time.Time{day(22, 0)}, Runs: 1, Share: new(outlier.Credits(0))},
 		{Job: "kin", After: "coffee", Runs: 7, Assumed: true, Expected: estimate(2, 6, 1, 0.1), Worst: estimate(2, 6, 1, 0.1),
 			Searches: []forecast.Search{{Op: outlier.OpRelated, Seeds: []string{job.Assumed}, Pages: 1, Credits: 2}}},
+		{Job: "niches", Due: []time.Time{day(22, 6)}, Runs: 9, Expected: estimate(6, 18, 3, 0.3), Worst: estimate(6, 18, 3, 0.3),
+			Searches: []forecast.Search{{Op: outlier.OpSearch, Queries: []string{"matcha"}, Pages: 1, Credits: 2, Sort: "published_at desc"}},
+			Auto: &plan.Auto{Price: 9.04, Room: 2, Most: 63, Greet: 21, Left: 63, Days: 9, Until: day(44, 0), Topics: 11, Choices: []plan.Choice{
+				{Name: "matcha", Rate: 3, Expected: 30, Wait: -1, Every: 4, Pages: 1, AtLeast: 14, Due: plan.DueNew},
+				{Name: "sourdough", Rate: 0.1, Expected: 1.2, Wait: 14, Every: 14, Pages: 1, AtLeast: 14, Due: plan.DuePromise},
+				{Name: "a very long topic \x1b[2J that does not fit into its column", Rate: 31.5, Expected: 39, Wait: 2, Every: 2, Pages: 1, AtLeast: 14, Due: plan.DueEvery},
+				{Name: "latte art", Rate: 2.2, Expected: 4, Wait: 2, Every: 5, Pages: 1, AtLeast: 14},
+			}}},
 		{Job: "broken", Disabled: true, Problem: "its SQL fails:\nno table"},
 	},
 	Orphans: []forecast.Orphan{{Job: "mocha", Watermarks: 1, Queued: 12}, {Job: "tea", Unfinished: "01a1fe46-0000"}},
@@ -175,5 +183,19 @@ func golden(t *testing.T, name, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestWhatIfChangesTheBudgetOnly(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"per_month", "per_month=", "per_month=-1", "per_day=4", "per_month=4 ", "per_month=9999999999999"} {
+		config := &job.Config{}
+		if err := assumeBudget(config, text); err == nil || config.Budget.PerMonth != nil {
+			t.Errorf("--what-if %q gave a budget of %v", text, config.Budget.PerMonth)
+		}
+	}
+	config := &job.Config{}
+	if err := assumeBudget(config, "per_month=400"); err != nil || *config.Budget.PerMonth != 400 {
+		t.Errorf("%v", err)
 	}
 }
