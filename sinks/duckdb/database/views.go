@@ -3,6 +3,7 @@ package database
 import (
 	"slices"
 
+	"outlierd/internal/lazyregexp"
 	"outlierd/schema"
 )
 
@@ -11,9 +12,7 @@ type View struct {
 	Name    string // with its schema: "ops.query_yield"
 	Comment string
 	Columns []ViewColumn // in the order of the SELECT
-	SQL     string       // one SELECT
-
-	reads []*schema.Table
+	SQL     string       // one SELECT, in which tables have their schema: main.outliers
 }
 
 // ViewColumn is a column of a view. Comment gives its meaning and unit.
@@ -30,9 +29,17 @@ func Views() []View {
 	}
 }
 
+// tableOf matches a table in the SQL of a view.
+var tableOf = lazyregexp.New(`\b(?:main\.|(ops\.))"?(\w+)`)
+
 // viewsOf returns the views that read only these tables.
 func viewsOf(tables []*schema.Table) []View {
+	known := map[string]bool{}
+	for _, t := range tables {
+		known[t.Name] = true
+	}
 	return slices.DeleteFunc(Views(), func(v View) bool {
-		return slices.ContainsFunc(v.reads, func(t *schema.Table) bool { return !slices.Contains(tables, t) })
+		read := tableOf().FindAllStringSubmatch(v.SQL, -1)
+		return slices.ContainsFunc(read, func(m []string) bool { return !known[m[1]+m[2]] })
 	})
 }

@@ -1,7 +1,5 @@
 package database
 
-import "outlierd/schema"
-
 // oneHitChannels has the channels whose average is misleading, because a few videos raise it.
 var oneHitChannels = View{
 	Name: "main.one_hit_channels",
@@ -20,7 +18,6 @@ var oneHitChannels = View{
 		{"best_video_id", "the outlier with the most views"},
 		{"best_title", "its title"},
 	},
-	reads: []*schema.Table{schema.Outliers, schema.ChannelStatistics},
 	SQL: `SELECT s.channel_id, any_value(o.channel_title) AS channel_title, s.kind,
 			any_value(s.view_variation_coefficient) AS view_variation_coefficient,
 			any_value(s.average_views_estimate) AS average_views,
@@ -52,7 +49,6 @@ var leaderboard = View{
 		{"views_per_subscriber", "median of view_count divided by subscribers"},
 		{"last_published_at", "when its newest outlier was published, UTC"},
 	},
-	reads: []*schema.Table{schema.Outliers},
 	SQL: `SELECT channel_id, arg_max(channel_title, last_seen_at) AS channel_title,
 			arg_max(channel_subscribers, last_seen_at) AS subscribers,
 			count(*) AS outliers, count(*) FILTER (average_views_ratio >= 10) AS tier_10x,
@@ -81,7 +77,6 @@ var followed = View{
 		{"last_asked_at", "when the job last requested it, UTC"},
 		{"answers", "answers with data"},
 	},
-	reads: []*schema.Table{schema.OpsRequests, schema.OpsSearches, schema.Channels},
 	SQL: `SELECT r.job, r.entity AS channel_id, any_value(c.title) AS channel_title, min(r.sent_at) AS first_asked_at,
 			max(r.sent_at) AS last_asked_at, count(*) FILTER (r.http_status = 200) AS answers
 		FROM ops.requests AS r ANTI JOIN ops.searches AS s ON s.run_id = r.run_id
@@ -106,7 +101,6 @@ var gone = View{
 		{"checked_at", "when the service last answered this, UTC"},
 		{"reason", "the answer in words"},
 	},
-	reads: []*schema.Table{schema.Missing, schema.Videos, schema.Outliers, schema.Channels},
 	SQL: `SELECT 'video' AS what, m.id, coalesce(v.title, o.title) AS title,
 			coalesce(v.last_seen_at, o.last_seen_at) AS last_seen_at,
 			m.first_seen_at AS gone_since, m.checked_at, m.reason

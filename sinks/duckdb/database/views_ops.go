@@ -31,7 +31,6 @@ var coverage = View{
 		{"credits", "credits that they cost"},
 		{"stop_reason", "why no further page was taken; NULL while open"},
 	},
-	reads: []*schema.Table{schema.OpsSearches},
 	SQL: `SELECT first(job ORDER BY id) AS job, first(item ORDER BY id) AS item,
 			first(operation ORDER BY id) AS operation,
 			first(queries ORDER BY id) AS queries, first(seeds ORDER BY id) AS seeds,
@@ -66,7 +65,6 @@ var queryYield = View{
 		{"shared_ids", "those of ids that other queries found too; NULL if ids is NULL"},
 		{"credits_per_new_id", "credits divided by new_ids; NULL if there are none"},
 	},
-	reads: []*schema.Table{schema.OpsSearches, schema.OutliersHistory, schema.FoundChannelsHistory},
 	SQL: `WITH searches AS (
 			SELECT job, operation, queries, seeds, item, count(*) AS searches, sum(pages)::BIGINT AS pages,
 				sum(credits)::BIGINT AS credits, sum(hits)::BIGINT AS hits, sum(new_hits)::BIGINT AS new_ids
@@ -108,7 +106,6 @@ var spendByDay = View{
 		{"cap_day", "cap per day, credits, last in force; NULL if there was none"},
 		{"cap_month", "cap per billing cycle, credits, last in force; NULL if there was none"},
 	},
-	reads: []*schema.Table{schema.OpsCredits},
 	SQL: `WITH days AS (
 			SELECT month, day, count(*) FILTER (NOT adjusts) AS reservations,
 				coalesce(sum(price) FILTER (NOT adjusts AND outcome = 'spent'), 0)::BIGINT AS spent,
@@ -151,7 +148,6 @@ var saturation = View{
 		{"credits", "credits that the pages cost"},
 		{"credits_per_new_hit", "credits divided by new_hits; NULL if there are none"},
 	},
-	reads: []*schema.Table{schema.OpsSearches},
 	SQL: `SELECT job, item, queries, seeds, run_id, began_at, row_number() OVER searched AS nth, pages, hits, new_hits,
 			round(new_hits / nullif(hits, 0), 3) AS new_share, sum(new_hits) OVER searched::BIGINT AS new_so_far,
 			total, round(seen / nullif(total, 0), 3) AS seen_share, credits,
@@ -175,7 +171,6 @@ func freshness() View {
 			{"days_behind", "days between newest_at and the newest row in all tables"},
 			{"newest_response_id", "number of its newest answer in the journal"},
 		},
-		reads: schema.Tables(),
 		SQL: `WITH tables AS (` + countTables() + `)
 		SELECT table_name, "rows", oldest_at, newest_at,
 			round(` + days("newest_at", "max(newest_at) OVER ()") + `, 1) AS days_behind,
@@ -210,7 +205,6 @@ var markedVideos = View{
 		{"note", "the note about it; NULL if there is none"},
 		{"marked_at", "when the mark last changed, UTC"},
 	},
-	reads: []*schema.Table{schema.OpsMarks},
 	SQL: `SELECT video_id, starred, hidden, tags, note, marked_at FROM ops.marks
 		WHERE starred OR hidden OR len(tags) > 0 OR note IS NOT NULL`,
 }

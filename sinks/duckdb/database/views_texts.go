@@ -1,7 +1,5 @@
 package database
 
-import "outlierd/schema"
-
 var commentSearch = View{
 	Name:    "main.comment_search",
 	Comment: "Comments with their video. Search with `where text ilike '%word%'`.",
@@ -18,7 +16,6 @@ var commentSearch = View{
 		{"observed_at", "when it was last fetched, UTC"},
 		{"link", "URL of the video"},
 	},
-	reads: []*schema.Table{schema.Comments, schema.CommentCounts, schema.Outliers, schema.Videos},
 	SQL: `SELECT c.video_id, coalesce(v.title, o.title) AS video_title,
 			coalesce(v.channel_title, o.channel_title) AS channel_title,
 			c.author_text, c.author_is_channel_owner, c.text, c.likes_count, c.reply_count, c.published_at,
@@ -51,7 +48,6 @@ var commentsSeen = View{
 		{"deleted", "whether that answer had all comments of the video, so that the comment is deleted or hidden; " +
 			"false if newer ones may have displaced it"},
 	},
-	reads: []*schema.Table{schema.CommentsHistory, schema.CommentCountsHistory},
 	SQL: `WITH answers AS (
 			SELECT video_id, _response_id, observed_at, lead(observed_at) OVER later AS next_at,
 				lead(sampled < 100 OR sampled >= "count") OVER later AS next_has_all
@@ -89,7 +85,6 @@ var transcriptSearch = View{
 		{"text", "what is said"},
 		{"link", "URL of the moment in the video"},
 	},
-	reads: []*schema.Table{schema.TranscriptEvents, schema.Outliers, schema.Videos},
 	SQL: `SELECT e.video_id, coalesce(v.title, o.title) AS video_title,
 			coalesce(v.channel_title, o.channel_title) AS channel_title, e.position,
 			CASE WHEN e.start_ms >= 3600000 THEN

@@ -2,8 +2,6 @@ package database
 
 import (
 	"fmt"
-
-	"outlierd/schema"
 )
 
 // The views of the data do not read the clock: "recent" is relative to the newest answer in the file.
@@ -33,7 +31,6 @@ var growth = View{
 		{"views_per_day", "views_gained per 24 hours"},
 		{"growth_per_day", "views_gained per 24 hours divided by views_before: 0.1 is 10 % a day"},
 	},
-	reads: []*schema.Table{schema.Outliers, schema.Videos, schema.ChannelUploads},
 	SQL: `WITH seen AS (
 			SELECT video_id, title, channel_id, 'outliers' AS seen_in, previous_seen_at AS from_at,
 				last_seen_at AS to_at, previous_view_count AS views_before, view_count FROM main.outliers WHERE previous_seen_at IS NOT NULL
@@ -72,7 +69,6 @@ var growthCurve = View{
 		{"views_per_hour", "views_gained per hour"},
 		{"views_per_day", "views_gained per 24 hours"},
 	},
-	reads: []*schema.Table{schema.OutliersHistory, schema.VideosHistory, schema.ChannelUploadsHistory},
 	SQL: `WITH seen AS (
 			SELECT video_id, observed_at, view_count FROM main.outliers_history
 			UNION ALL SELECT video_id, observed_at, view_count FROM main.videos_history
@@ -112,7 +108,6 @@ var newThisWeek = View{
 		{"searched", "queries that found it, and seeds of related searches"},
 		{"link", "URL of the video"},
 	},
-	reads: []*schema.Table{schema.Outliers, schema.OutliersHistory},
 	SQL: `WITH fresh AS (
 			SELECT * FROM main.outliers WHERE ` + days("first_seen_at", newest) + ` < 7
 		), brought AS (
@@ -144,7 +139,6 @@ var weeklyTop = View{
 		{"view_count", "views, at that sighting"},
 		{"observed_at", "time of that sighting, UTC"},
 	},
-	reads: []*schema.Table{schema.Outliers, schema.OutliersHistory},
 	SQL: `WITH seen AS (
 			SELECT date_trunc('week', ` + day("observed_at") + `)::DATE AS week,
 				unnest(list_concat(coalesce(queries, []), coalesce(seeds, []))) AS query,
@@ -191,7 +185,6 @@ var scores = View{
 		{"age_days", "days between publication and the newest answer"},
 		{"link", "URL of the video"},
 	},
-	reads: []*schema.Table{schema.Outliers, schema.ChannelStatistics},
 	SQL: `SELECT o.video_id, o.title, o.channel_id, o.channel_title,
 			CASE WHEN o.average_views_ratio >= 10 THEN '10x' WHEN o.average_views_ratio >= 5 THEN '5x'
 				WHEN o.average_views_ratio >= 3 THEN '3x'
@@ -226,7 +219,6 @@ var recurrence = View{
 		{"first_seen_at", "when a search first found it, UTC"},
 		{"last_seen_at", "when a search last found it, UTC"},
 	},
-	reads: []*schema.Table{schema.Outliers, schema.OutliersHistory},
 	SQL: `WITH brought AS (
 			SELECT video_id,
 				list_sort(list_distinct(flatten(list(
@@ -257,7 +249,6 @@ var titleChanges = View{
 		{"view_count", "views at changed_by"},
 		{"seen_in", "the table whose history shows it: outliers or videos"},
 	},
-	reads: []*schema.Table{schema.OutliersHistory, schema.VideosHistory},
 	SQL: `WITH seen AS (
 			SELECT video_id, channel_title, title, thumbnail_url AS thumbnail, observed_at, view_count,
 				_response_id, 'outliers' AS seen_in
