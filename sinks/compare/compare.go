@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"outlierd/schema"
-	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -32,22 +31,14 @@ func (s Source) from(t *schema.Table) string {
 	if s.File != "" {
 		return strings.Replace(database.TableName(t), "warehouse", database.Name(s.File), 1)
 	}
-	return parquetFrom(s.Parquet(t))
-}
-
-func parquetFrom(paths []string) string {
-	if len(paths) == 0 {
-		return ""
-	}
-	return "read_parquet(" + filesOf(paths) + ", union_by_name = true, hive_partitioning = false)"
-}
-
-func filesOf(paths []string) string {
 	var files []string
-	for _, path := range paths {
+	for _, path := range s.Parquet(t) {
 		files = append(files, database.Text(path))
 	}
-	return "[" + strings.Join(files, ", ") + "]"
+	if files == nil {
+		return ""
+	}
+	return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name = true, hive_partitioning = false)"
 }
 
 // memoryLimit is the limit of DuckDB's buffers, in bytes.
@@ -77,19 +68,14 @@ func (r *Reader) Close() error {
 }
 
 // query attaches the files of sources, runs a query, and closes DuckDB after an error.
-func (r *Reader) query(ctx context.Context, sql string, of ...Source) ([][]driver.Value, error) {
-	rows, err := r.ask(ctx, sql, of)
+func (r *Reader) query(ctx context.Context, sql string, of ...Source) (rows [][]driver.Value, err error) {
+	if err = r.attach(ctx, of); err == nil {
+		rows, err = r.db.Query(ctx, sql)
+	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return rows, nil
-}
-
-func (r *Reader) ask(ctx context.Context, sql string, of []Source) ([][]driver.Value, error) {
-	if err := r.attach(ctx, of); err != nil {
-		return nil, err
-	}
-	return r.db.Query(ctx, sql)
 }
 
 // attach starts DuckDB, unless it runs, and attaches the files of sources.
@@ -109,27 +95,6 @@ func (r *Reader) attach(ctx context.Context, of []Source) (err error) {
 		}
 	}
 	return nil
-}
-
-// Marks returns what a DuckDB file holds. The warehouse is named by its path.
-func (r *Reader) Marks(ctx context.Context, s Source) (has sinks.Marks, err error) {
-	rows, err := r.query(ctx, "SELECT name, id FROM "+database.Name(s.File)+".outlierd.marks", s)
-	if err != nil {
-		return has, err
-	}
-	for _, row := range rows {
-		id, _ := row[1].(int64)
-		switch row[0] {
-		case database.Journal:
-			has.Answers, has.Warehouse = id, s.File
-		case database.Operations:
-			has.Ops = id
-		}
-	}
-	if has.Warehouse == "" {
-		return has, fmt.Errorf("%s does not record its watermark", s.Name)
-	}
-	return has, nil
 }
 
 // Rows has the number of rows of a table, and the ids of the first and last answer that they come from.

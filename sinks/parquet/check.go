@@ -32,17 +32,8 @@ type Folder struct {
 
 // Paths returns the files of a table.
 func (f *Folder) Paths(t *schema.Table) (paths []string) {
-	return f.pathsOf(t, func(File) bool { return true })
-}
-
-// Within returns the files of a table that may contain rows of the answers (lo, hi].
-func (f *Folder) Within(t *schema.Table, lo, hi int64) (paths []string) {
-	return f.pathsOf(t, func(file File) bool { return file.Answers > lo && file.Lo <= hi })
-}
-
-func (f *Folder) pathsOf(t *schema.Table, is func(File) bool) (paths []string) {
 	for _, file := range f.manifest.Tables[t.FileName()] {
-		if path, ok := f.paths[file.Name]; ok && is(file) {
+		if path, ok := f.paths[file.Name]; ok {
 			paths = append(paths, path)
 		}
 	}

@@ -100,6 +100,12 @@ func (w *Warehouse) Marks(ctx context.Context) (marks sinks.Marks, err error) {
 	return marks, err
 }
 
+// ReadMarks reads the marks of a warehouse, or of a published copy, that is not open for writing.
+func ReadMarks(ctx context.Context, path string) (sinks.Marks, error) {
+	marks, err := database.ReadMarks(ctx, path)
+	return MarksOf(marks), err
+}
+
 // MarksOf returns the marks of the warehouse or of a published copy; zero marks for nil.
 func MarksOf(marks database.Marks) sinks.Marks {
 	if marks == nil {

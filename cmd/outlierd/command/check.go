@@ -312,14 +312,14 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	// another process publishes.
 	var all []check.Tables
 	for _, s := range config.Sinks {
-		all = append(all, o.openPublished(ctx, reader, config, s, filepath.Join(temp.path, s.Kind), readData))
+		all = append(all, o.openPublished(ctx, config, s, filepath.Join(temp.path, s.Kind), readData))
 	}
 	seen, err := peek(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, seen.Close()) }()
-	own, twin, err := openWarehouse(ctx, reader, seen, warehouseOptions(config, memory, log), all)
+	own, twin, err := openWarehouse(ctx, seen, warehouseOptions(config, memory, log), all)
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +386,7 @@ func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options
 // openWarehouse returns the tables of the warehouse if no process uses it. If it has the same bytes as the
 // published file, as after each publication, it returns its path as a twin: then DuckDB need not read it,
 // which would block a run that starts meanwhile.
-func openWarehouse(ctx context.Context, reader *compare.Reader, seen *state.Store, w warehouse.Options,
+func openWarehouse(ctx context.Context, seen *state.Store, w warehouse.Options,
 	all []check.Tables) (own []check.Tables, twin string, err error) {
 	if !seen.DB.Idle() || missing(w.Path) || !missing(w.Path+".wal") {
 		return nil, "", nil
@@ -403,7 +403,7 @@ func openWarehouse(ctx context.Context, reader *compare.Reader, seen *state.Stor
 			return nil, w.Path, nil
 		}
 	}
-	t := openFile(ctx, reader, "warehouse", w.Path)
+	t := openFile(ctx, "warehouse", w.Path)
 	if len(t.Problems) > 0 && strings.Contains(t.Problems[0], "Could not set lock") { // a process was started meanwhile
 		return nil, "", nil
 	}
@@ -457,13 +457,13 @@ func chunk(file *os.File, buffer []byte) ([]byte, error) {
 // folder keep, because a publication replaces some of them; with verify, their checksums are compared. The
 // rows of a lake are copied there.
 func (o *options) openPublished(
-	ctx context.Context, reader *compare.Reader, config *job.Config, s job.Sink, keep string, verify bool,
+	ctx context.Context, config *job.Config, s job.Sink, keep string, verify bool,
 ) check.Tables {
 	switch path := sinkPath(config, s); {
 	case s.Lake != nil:
 		return o.copyLake(ctx, config, s, keep)
 	case s.Kind == job.SinkDuckDB:
-		return openFile(ctx, reader, s.Kind, path)
+		return openFile(ctx, s.Kind, path)
 	default:
 		return openFolder(ctx, path, keep, verify)
 	}
@@ -499,14 +499,14 @@ func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink
 	return iceberg.Read(ctx, o.lakeOf(config, s, instance), folder)
 }
 
-func openFile(ctx context.Context, reader *compare.Reader, name, path string) check.Tables {
+func openFile(ctx context.Context, name, path string) check.Tables {
 	t := check.Tables{Name: name, Path: path, Source: compare.Source{Name: relative(path), File: path}}
 	_, err := os.Stat(path)
 	if err == nil {
 		err = database.CheckFile(path, "it is damaged, or another program's")
 	}
 	if err == nil {
-		t.Has, err = reader.Marks(ctx, t.Source)
+		t.Has, err = warehouse.ReadMarks(ctx, path)
 	}
 	return withProblem(t, err)
 }

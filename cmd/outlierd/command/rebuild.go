@@ -18,7 +18,6 @@ import (
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/warehouse"
-	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
 )
@@ -154,7 +153,7 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 		if path == "" {
 			continue
 		}
-		has, err := marksOf(ctx, p.Engine.Config, path)
+		has, err := warehouse.ReadMarks(ctx, path)
 		if err == nil && has.Answers >= r.upTo {
 			r.file = path
 			return r, nil
@@ -168,13 +167,6 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 		"read: %w; nothing is changed. Restore %s from a backup; "+
 		"'outlierd rebuild --without-pruned' rebuilds the tables without these rows", r.upTo, r.upTo, errors.Join(wrong...),
 		relative(w.Path))
-}
-
-// marksOf reads the marks of a DuckDB file.
-func marksOf(ctx context.Context, config *job.Config, path string) (has sinks.Marks, err error) {
-	reader := compare.Open(temporaryFolder(config))
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	return reader.Marks(ctx, compare.Source{Name: relative(path), File: path})
 }
 
 // rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again. Rows of pruned
