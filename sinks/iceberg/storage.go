@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,55 +23,40 @@ import (
 	"outlierd/sinks/bucket"
 )
 
-// storage is where the files of tables are: a folder or a bucket. Files have addresses, and never change.
+// storage is where the files of tables are: a folder or a bucket. Files never change.
 type storage interface {
-	read(ctx context.Context, address string) ([]byte, error)
+	Open(ctx context.Context, name string) (file io.ReadCloser, version string, err error)
 
-	// write stores a small file. It is durable afterwards.
-	write(ctx context.Context, address string, content []byte) error
+	// Put stores the local file at path. It is durable afterwards.
+	Put(ctx context.Context, path, name string) error
 
-	// put stores the local file at path.
-	put(ctx context.Context, path, address string) error
+	// Replace stores a small file. It is durable afterwards. In a bucket there must be none if version is "".
+	Replace(ctx context.Context, name string, content []byte, version string) error
 
-	// fetch returns the path of a local file with the content: the file itself, or the new file to.
-	fetch(ctx context.Context, address, to string) (path string, err error)
+	// Below iterates over the files whose names begin with that of a folder.
+	Below(ctx context.Context, folder string) iter.Seq2[bucket.File, error]
 
-	// sizes returns the sizes of all files below an address, in bytes.
-	sizes(ctx context.Context, below string) (map[string]int64, error)
-
-	// remove deletes a file. It is not an error if there is none.
-	remove(ctx context.Context, address string) error
+	// Remove deletes a file. It is not an error if there is none.
+	Remove(ctx context.Context, name string) error
 }
 
-// folder is the local file system.
+var _, _ storage = folder{}, (*bucket.Files)(nil)
+
+// folder is the local file system. Names are paths.
 type folder struct{}
 
-func pathOf(address string) string {
-	if u, err := url.Parse(address); err == nil && u.Scheme == "file" {
-		return u.Path
-	}
-	return address
+// Open implements storage.
+func (folder) Open(_ context.Context, path string) (io.ReadCloser, string, error) {
+	file, err := os.Open(path)
+	return file, "", err
 }
 
-func (folder) read(_ context.Context, address string) ([]byte, error) {
-	return os.ReadFile(pathOf(address))
-}
-
-func (folder) write(_ context.Context, address string, content []byte) error {
-	path := pathOf(address)
+// Put links the file, which is on the disk already, or copies it to another file system.
+func (d folder) Put(ctx context.Context, from, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return durable.WriteFile(path, content, 0o644)
-}
-
-// put links the file, which is on the disk already, or copies it to another file system.
-func (d folder) put(ctx context.Context, from, address string) error {
-	path := pathOf(address)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := d.remove(ctx, address); err != nil {
+	if err := d.Remove(ctx, path); err != nil {
 		return err
 	}
 	if os.Link(from, path) == nil {
@@ -80,88 +66,48 @@ func (d folder) put(ctx context.Context, from, address string) error {
 	if err != nil {
 		return err
 	}
-	return d.write(ctx, address, content)
+	return durable.WriteFile(path, content, 0o644)
 }
 
-func (folder) fetch(_ context.Context, address, _ string) (string, error) {
-	_, err := os.Stat(pathOf(address))
-	return pathOf(address), err
+// Replace implements storage.
+func (folder) Replace(_ context.Context, path string, content []byte, _ string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, content, 0o644)
 }
 
-func (folder) sizes(_ context.Context, below string) (map[string]int64, error) {
-	found := map[string]int64{}
-	err := filepath.WalkDir(pathOf(below), func(path string, e fs.DirEntry, err error) error {
+// Below implements storage.
+func (folder) Below(_ context.Context, folder string) iter.Seq2[bucket.File, error] {
+	var all []bucket.File
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		info, err := e.Info()
 		if err == nil {
-			found[below+strings.TrimPrefix(path, pathOf(below))] = info.Size()
+			all = append(all, bucket.File{Name: path, Bytes: info.Size()})
 		}
 		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	return func(yield func(bucket.File, error) bool) {
+		for _, file := range all {
+			if !yield(file, nil) {
+				return
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			yield(bucket.File{}, err)
+		}
 	}
-	return found, err
 }
 
-func (folder) remove(_ context.Context, address string) error {
-	if err := os.Remove(pathOf(address)); !errors.Is(err, fs.ErrNotExist) {
+// Remove implements storage.
+func (folder) Remove(_ context.Context, path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
-}
-
-// remote is a bucket.
-type remote struct {
-	*bucket.Files
-	address string // with a trailing slash
-}
-
-func (r remote) name(address string) string { return strings.TrimPrefix(address, r.address) }
-
-func (r remote) read(ctx context.Context, address string) ([]byte, error) {
-	from, _, err := r.Open(ctx, r.name(address))
-	if err != nil {
-		return nil, err
-	}
-	content, err := io.ReadAll(from)
-	return content, errors.Join(err, from.Close())
-}
-
-func (r remote) write(ctx context.Context, address string, content []byte) error {
-	return r.Replace(ctx, r.name(address), content, "")
-}
-
-func (r remote) put(ctx context.Context, path, address string) error {
-	return r.Put(ctx, path, r.name(address))
-}
-
-func (r remote) fetch(ctx context.Context, address, to string) (string, error) {
-	content, err := r.read(ctx, address)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return "", err
-	}
-	return to, os.WriteFile(to, content, 0o600)
-}
-
-func (r remote) sizes(ctx context.Context, below string) (map[string]int64, error) {
-	found := map[string]int64{}
-	for o, err := range r.Below(ctx, r.name(below)) {
-		if err != nil {
-			return nil, err
-		}
-		found[r.address+o.Name] = o.Bytes
-	}
-	return found, nil
-}
-
-func (r remote) remove(ctx context.Context, address string) error {
-	return r.Remove(ctx, r.name(address))
 }
 
 // buckets has the buckets that were opened, by name: the library looks for the storage of an address in a
@@ -169,7 +115,9 @@ func (r remote) remove(ctx context.Context, address string) error {
 var buckets sync.Map
 
 func init() {
-	local := func(context.Context, *url.URL, map[string]string) (icebergio.IO, error) { return files{folder{}}, nil }
+	local := func(context.Context, *url.URL, map[string]string) (icebergio.IO, error) {
+		return files{folder{}, "file://"}, nil
+	}
 	for _, scheme := range []string{"file", ""} { // the library's own does not sync what it writes
 		icebergio.Unregister(scheme)
 		icebergio.Register(scheme, local)
@@ -180,7 +128,7 @@ func init() {
 			return nil, fmt.Errorf("the catalog has put files into the bucket %s, which is not the warehouse "+
 				"of the job file", u.Host)
 		}
-		return files{found.(remote)}, nil
+		return files{found.(*bucket.Files), "s3://" + u.Host + "/"}, nil
 	})
 }
 
@@ -191,7 +139,7 @@ func openWarehouse(o Options) (string, error) {
 		name, _, _ := strings.Cut(path, "/")
 		opened, err := bucket.OpenFiles(bucket.Options{Address: "s3://" + name, Env: o.Env}, "", again)
 		if err == nil {
-			buckets.Store(name, remote{opened, "s3://" + name + "/"})
+			buckets.Store(name, opened)
 		}
 		return o.Warehouse, err
 	}
@@ -201,13 +149,52 @@ func openWarehouse(o Options) (string, error) {
 	return (&url.URL{Scheme: "file", Path: o.Warehouse}).String(), os.MkdirAll(o.Warehouse, 0o755)
 }
 
-// files makes a storage the file system of the library, which passes no context and reads small files alone.
-type files struct{ storage }
+// files are the files of a storage by their addresses. It is the file system of the library, which passes no context
+// and reads small files alone.
+type files struct {
+	storage
+	prefix string // of the addresses, before the names in the storage
+}
 
 var (
 	_ icebergio.WriteFileIO = files{}
 	_ icebergio.ReadFileIO  = files{}
 )
+
+// nameOf returns the name of a file in the storage.
+func (f files) nameOf(address string) string {
+	if u, err := url.Parse(address); f.isLocal() && err == nil && u.Scheme == "file" {
+		return u.Path
+	}
+	return strings.TrimPrefix(address, f.prefix)
+}
+
+func (f files) isLocal() bool { return f.storage == folder{} }
+
+func (f files) read(ctx context.Context, address string) ([]byte, error) {
+	from, _, err := f.storage.Open(ctx, f.nameOf(address))
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(from)
+	return content, errors.Join(err, from.Close())
+}
+
+// fetch returns the path of a local file with the content: the file itself, or the new file to.
+func (f files) fetch(ctx context.Context, address, to string) (string, error) {
+	if path := f.nameOf(address); f.isLocal() {
+		_, err := os.Stat(path)
+		return path, err
+	}
+	content, err := f.read(ctx, address)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(to), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(to, content, 0o600)
+	}
+	return to, err
+}
 
 // within returns a context for a request. A bucket that sends nothing fails earlier.
 func within() (context.Context, context.CancelFunc) {
@@ -231,7 +218,7 @@ func (f files) Open(name string) (icebergio.File, error) {
 func (f files) WriteFile(name string, content []byte) error {
 	ctx, cancel := within()
 	defer cancel()
-	return f.write(ctx, name, content)
+	return f.Replace(ctx, f.nameOf(name), content, "")
 }
 
 // Create implements [icebergio.WriteFileIO]. Closing the file writes it.
@@ -243,7 +230,7 @@ func (f files) Create(name string) (icebergio.FileWriter, error) {
 func (f files) Remove(name string) error {
 	ctx, cancel := within()
 	defer cancel()
-	return f.remove(ctx, name)
+	return f.storage.Remove(ctx, f.nameOf(name))
 }
 
 // created is a file that is being written.

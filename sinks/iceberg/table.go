@@ -324,20 +324,23 @@ func (l *lakeTable) publish(ctx context.Context, p publication) error {
 		if !garbage[address] {
 			continue
 		}
-		if err := l.files.remove(ctx, address); err != nil {
+		if err := l.files.storage.Remove(ctx, l.files.nameOf(address)); err != nil {
 			return fmt.Errorf("remove %s, which no list has: %w", address, err)
 		}
 	}
-	return folder{}.remove(ctx, l.pathOfCarried())
+	return folder{}.Remove(ctx, l.pathOfCarried())
 }
 
 // compare returns the names of files that the table does not list yet, and leaves in own those that it lists
 // and should not.
 func (l *lakeTable) compare(ctx context.Context, own map[string]iceberg.DataFile, p publication) (add []string, err error) {
-	var sizes map[string]int64
+	sizes := map[string]int64{}
 	if p.restore {
-		if sizes, err = l.files.sizes(ctx, l.address(l.folder())); err != nil {
-			return nil, err
+		for file, err := range l.files.Below(ctx, l.files.nameOf(l.address(l.folder()))) {
+			if err != nil {
+				return nil, err
+			}
+			sizes[file.Name] = file.Bytes
 		}
 	}
 	for _, name := range sortedKeys(p.files) {
@@ -347,7 +350,7 @@ func (l *lakeTable) compare(ctx context.Context, own map[string]iceberg.DataFile
 			continue
 		}
 		delete(own, address)
-		if p.restore && sizes[address] != p.files[name].Bytes {
+		if p.restore && sizes[l.files.nameOf(address)] != p.files[name].Bytes {
 			if err := l.store(ctx, name, p.files[name]); err != nil {
 				return nil, fmt.Errorf("store %s again: %w", name, err)
 			}
@@ -412,7 +415,7 @@ func (l *lakeTable) store(ctx context.Context, name string, f parquet.File) erro
 	if sum != f.SHA256 {
 		return fmt.Errorf("%s is damaged: remove it, and it is written again", l.staged(f))
 	}
-	return l.files.put(ctx, l.staged(f), l.address(name))
+	return l.files.Put(ctx, l.staged(f), l.files.nameOf(l.address(name)))
 }
 
 func (l *lakeTable) staged(f parquet.File) string {
@@ -447,7 +450,7 @@ func (l *lakeTable) carried() ([]string, error) {
 }
 
 func (l *lakeTable) noteCarried(ctx context.Context, addresses []string) error {
-	return folder{}.write(ctx, l.pathOfCarried(), []byte(strings.Join(addresses, "\n")))
+	return folder{}.Replace(ctx, l.pathOfCarried(), []byte(strings.Join(addresses, "\n")), "")
 }
 
 // maxTries is the maximum number of retries of a commit that conflicts with those of other writers.
