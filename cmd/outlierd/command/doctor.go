@@ -128,10 +128,10 @@ func (c *checkup) file() bool {
 	const remedy = "'outlierd lint' shows where and what to write"
 	config, err := c.options.load()
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
-		for _, m := range mistakes[:min(len(mistakes), mostMistakes)] {
+		for _, m := range mistakes[:min(len(mistakes), maxMistakes)] {
 			c.fail("job file", "", "%s", m)
 		}
-		if n := len(mistakes) - mostMistakes; n > 0 {
+		if n := len(mistakes) - maxMistakes; n > 0 {
 			c.fail("job file", "", "it has %s more", term.Count(n, "mistake"))
 		}
 		c.findings[len(c.findings)-1].Remedy = remedy
@@ -164,6 +164,9 @@ func (c *checkup) withoutFile(ctx context.Context) {
 	c.warn("not checked", "correct the job file, and run doctor again",
 		"state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
 }
+
+// maxMistakes is the number of mistakes of the job file that are listed.
+const maxMistakes = 10
 
 // more returns the number of further problems in words, or "".
 func more(n int) string {

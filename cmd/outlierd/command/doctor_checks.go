@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/bucket"
@@ -234,7 +235,7 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 		return
 	}
 	text, err := ask(ctx, reachable(d.Listen), "/readyz", d.Token)
-	var found readiness
+	var found daemon.Readiness
 	if json.Unmarshal(text, &found) != nil {
 		c.warn("up", "", "it is alive, but does not report whether it is ready: %v", cmp.Or(err, errors.New("no JSON")))
 		return
@@ -427,7 +428,7 @@ func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 const resolveFor = 5 * time.Second
 
 func (c *checkup) targets(ctx context.Context, send bool) {
-	sender, err := c.options.sender(c.config)
+	sender, err := newSender(c.config, c.options.world.env)
 	if err != nil {
 		c.fail("notify", "", "%v", err)
 		return

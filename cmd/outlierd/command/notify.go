@@ -4,19 +4,17 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
 	"outlierd/sync/yamltree"
@@ -50,7 +48,7 @@ once, whatever "events" says. Errors show only the host of an address, which is 
 				return fmt.Errorf("target %s: its address is empty, so nothing is sent; "+
 					"set the variable that notify.%s names", target.Name, target.Name)
 			}
-			sender, err := o.sender(config)
+			sender, err := newSender(config, o.world.env)
 			if err != nil {
 				return err
 			}
@@ -64,8 +62,8 @@ once, whatever "events" says. Errors show only the host of an address, which is 
 	}
 }
 
-// sender sends notifications from this process.
-func (o *options) sender(config *job.Config) (*notify.Sender, error) {
+// newSender returns what sends notifications from this process.
+func newSender(config *job.Config, env func(string) (string, bool)) (*notify.Sender, error) {
 	var transport http.RoundTripper
 	transport, err := outlier.NewTransport(outlier.TransportOptions{})
 	if err != nil {
@@ -73,7 +71,7 @@ func (o *options) sender(config *job.Config) (*notify.Sender, error) {
 	}
 	return &notify.Sender{
 		Transport: transport, UserAgent: "outlierd/" + version(), Redact: config.Service.Key.Redact,
-		Dir: config.Dir, Env: o.world.env,
+		Dir: config.Dir, Env: env,
 	}, nil
 }
 
@@ -108,25 +106,13 @@ func checkAlertKey(bound query.Bound, key []string) error {
 	return nil
 }
 
-// A notifier sends notifications, concurrently with runs. A nil one does nothing.
-type notifier struct {
-	engine    *engine.Engine
-	config    *job.Config     // the engine's may be replaced while this one looks
-	watcher   *notify.Watcher // likewise
-	deliverer notify.Deliverer
-	questions notify.Questions
-	asked     os.FileInfo // the published file that alerts were read from last
-	logged    string      // why a look failed, as the log has it
-	soon      chan struct{}
-}
-
-// notifier returns nil if the job file has no target.
-func (o *options) notifier(p *program) (*notifier, error) {
+// newNotifier returns the notifier of a program; nil if the job file has no target.
+func newNotifier(p *program, env func(string) (string, bool)) (*daemon.Notifier, error) {
 	if p.watcher == nil {
 		return nil, nil
 	}
 	e := p.Engine
-	sender, err := o.sender(e.Config)
+	sender, err := newSender(e.Config, env)
 	if err != nil {
 		return nil, err
 	}
@@ -135,99 +121,13 @@ func (o *options) notifier(p *program) (*notifier, error) {
 	reportExtras(sender, e.Config, tables, e.Log)
 	find := seeds(e.Config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
-	return &notifier{
-		engine: e, config: e.Config, watcher: p.watcher, soon: make(chan struct{}, 1),
-		deliverer: notify.Deliverer{
+	return daemon.NewNotifier(&daemon.Notifier{
+		Engine: e, Config: e.Config, Watcher: p.watcher, Published: published(e.Config),
+		Deliverer: notify.Deliverer{
 			Store: e.Store.DB, Ledger: e.Store.Ledger,
 			Targets: e.Config.Targets, Sender: sender, Log: e.Log,
 		},
-		questions: notify.Questions{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, SQL: func(r *job.Report) (string, error) { return reportSQL(tables, r) }, Ask: ask},
-	}, nil
-}
-
-// lookEvery is how often a daemon looks for events. The end of a run is reported at once.
-const lookEvery = 15 * time.Second
-
-// serve looks for events and delivers them until ctx ends.
-func (n *notifier) serve(ctx context.Context) {
-	if n == nil {
-		return
-	}
-	var delivering sync.WaitGroup
-	delivering.Go(func() { n.deliverer.Run(ctx) })
-	for next := time.NewTicker(lookEvery); ctx.Err() == nil; {
-		n.look(ctx)
-		select {
-		case <-next.C:
-		case <-n.soon:
-		case <-ctx.Done():
-			next.Stop()
-		}
-	}
-	delivering.Wait()
-}
-
-// lookSoon makes a daemon look for events now.
-func (n *notifier) lookSoon() {
-	if n == nil {
-		return
-	}
-	select {
-	case n.soon <- struct{}{}:
-	default: // it is about to look
-	}
-}
-
-// look adds new events to the outbox: conditions of the whole file, new rows of alerts, and due reports.
-func (n *notifier) look(ctx context.Context) {
-	n.lookAround()
-	n.ask(ctx)
-	n.questions.PrepareReports(ctx)
-}
-
-// lookAround adds the conditions of the whole file to the outbox.
-func (n *notifier) lookAround() {
-	e := n.engine
-	switch err := n.watcher.Check(e.Store); {
-	case err == nil:
-		n.logged = ""
-	case n.logged != err.Error():
-		n.logged = err.Error()
-		e.Log.Error("notifications incomplete", "err", err)
-	}
-}
-
-// ask adds new rows of alerts to the outbox if the tables were published since the last time.
-func (n *notifier) ask(ctx context.Context) {
-	if len(n.config.Alerts) == 0 {
-		return
-	}
-	file, err := os.Stat(published(n.config))
-	if err != nil || n.asked != nil && os.SameFile(file, n.asked) && file.ModTime().Equal(n.asked.ModTime()) {
-		return // nothing is published yet, or nothing new
-	}
-	n.questions.EvaluateAlerts(ctx)
-	n.asked = file
-}
-
-// finishTime is how long a finished command still tries to deliver.
-const finishTime = 3 * time.Second
-
-// finish delivers the events of a command. Events that are not accepted in time stay in the outbox for
-// the next command or the daemon. Alerts and reports are asked meanwhile, so that slow SQL delays no other event.
-func (n *notifier) finish(ctx context.Context) {
-	if n == nil || ctx.Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, finishTime)
-	defer cancel()
-	n.lookAround()
-	var asking sync.WaitGroup
-	asking.Go(func() {
-		n.ask(ctx)
-		n.questions.PrepareReports(ctx)
-	})
-	n.deliverer.Flush(ctx)
-	asking.Wait()
-	n.deliverer.Flush(ctx)
+		Questions: notify.Questions{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, Ask: ask,
+			SQL: func(r *job.Report) (string, error) { return reportSQL(tables, r) }},
+	}), nil
 }

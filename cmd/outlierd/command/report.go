@@ -71,7 +71,7 @@ func (o *options) previewReport(ctx context.Context, config *job.Config, report 
 	if err != nil {
 		return err
 	}
-	sender, err := o.sender(config)
+	sender, err := newSender(config, o.world.env)
 	if err != nil {
 		return err
 	}

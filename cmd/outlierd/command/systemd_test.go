@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -32,7 +29,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 			var out bytes.Buffer
 			up := p.process(t.Context(), "up")
 			up.Stdout, up.Stderr = &out, &out
-			up.Env = append(os.Environ(), notifyVariable+"="+address)
+			up.Env = append(os.Environ(), "NOTIFY_SOCKET"+"="+address)
 			if err := up.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +53,7 @@ func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	up := p.process(ctx, "up")
-	up.Env = append(os.Environ(), notifyVariable+"="+filepath.Join(p.dir, "gone"))
+	up.Env = append(os.Environ(), "NOTIFY_SOCKET"+"="+filepath.Join(p.dir, "gone"))
 	lines, err := up.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,50 +74,6 @@ func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
 	}
 	if err := up.Wait(); err != nil {
 		t.Errorf("up: %v\n%s", err, log.String())
-	}
-}
-
-// TestWatchdogFollowsTheSchedule: it is notified while the schedule makes progress, and not while the schedule is
-// stuck, whatever the rest of the process does.
-func TestWatchdogFollowsTheSchedule(t *testing.T) {
-	t.Parallel()
-	const stopping = "STOPPING=1\nSTATUS=Stopping; a call in progress may finish"
-	for name, c := range map[string]struct {
-		beat func() time.Time
-		env  map[string]string
-		want string
-	}{
-		"goes on":         {time.Now, nil, "WATCHDOG=1\n" + keeping},
-		"stuck":           {func() time.Time { return time.Now().Add(-stuckAfter - time.Second) }, nil, "STATUS=The schedule has been stuck for 10m0s"},
-		"never began":     {func() time.Time { return time.Time{} }, nil, "STATUS=The schedule has been stuck for 1h0m0s"},
-		"another's":       {time.Now, map[string]string{watchdogPIDVariable: "1"}, stopping},
-		"no watchdog":     {time.Now, map[string]string{watchdogVariable: ""}, stopping},
-		"not a number":    {time.Now, map[string]string{watchdogVariable: "10min"}, stopping},
-		"of this process": {time.Now, map[string]string{watchdogPIDVariable: strconv.Itoa(os.Getpid())}, "WATCHDOG=1\n" + keeping},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			address := filepath.Join(t.TempDir(), "notify")
-			manager := listenAsSystemd(t, address)
-			s := newSystemd(func(name string) (string, bool) {
-				value, set := c.env[name]
-				if !set {
-					value, set = map[string]string{notifyVariable: address, watchdogVariable: "20000"}[name]
-				}
-				return value, set
-			}, slog.New(slog.DiscardHandler))
-			s.began = time.Now().Add(-time.Hour)
-			ctx, stop := context.WithCancel(t.Context())
-			var serving sync.WaitGroup
-			serving.Go(func() { s.serve(ctx, c.beat) })
-			manager.want("READY=1", "STATUS=Running the schedules")
-			if c.want == stopping {
-				stop()
-			}
-			manager.want(strings.Split(c.want, "\n")...)
-			stop()
-			serving.Wait()
-		})
 	}
 }
 

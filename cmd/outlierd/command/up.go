@@ -1,15 +1,19 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/daemon"
 	"outlierd/sync/engine"
+	"outlierd/sync/job"
+	"outlierd/sync/metrics"
+	"outlierd/sync/notify"
 )
 
 func upCommand(o *options) *cobra.Command {
@@ -29,71 +33,116 @@ An edit of the job file takes effect within about a minute, or at once on SIGHUP
 ("daemon.reload"). Runs in progress finish unchanged. A file with a mistake is refused,
 and the log says why. service.url, timezone, data, sinks and budget.renews need a restart.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			var hangup <-chan os.Signal
-			if o.world.hangups != nil {
-				hangup = o.world.hangups() // also of a terminal that is closed
-			}
-			config, err := sound(c.Context(), o.load)
-			switch {
-			case c.Context().Err() != nil && err != nil:
+		RunE: func(c *cobra.Command, _ []string) error {
+			err := o.up(c.Context())
+			if _, unstarted := errors.AsType[startError](err); unstarted && c.Context().Err() != nil {
 				return nil // stopped before it began
-			case err != nil:
-				return err
 			}
-			direct, err := o.logger()
-			if err != nil {
-				return err
-			}
-			buffered := newBufferedLog(o.block.Above(o.world.err))
-			log, err := o.loggerTo(buffered)
-			if err != nil {
-				return err
-			}
-			go buffered.serve(direct)
-			defer buffered.Close()
-			p, err := o.open(c.Context(), config, toServe, log)
-			switch {
-			case c.Context().Err() != nil && err != nil:
-				return nil // stopped before it began
-			case err != nil:
-				return err
-			}
-			defer func() { err = errors.Join(err, p.Close()) }()
-			web, err := o.listen(c.Context(), p)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, web.close()) }()
-			agenda, err := p.Engine.Agenda(time.Now())
-			if err != nil {
-				return err
-			}
-			if len(agenda) == 0 { // the page, commands, and an edit of the file still have a use for this process
-				log.Warn("no job has a schedule or an interval, so none starts by itself",
-					"remedy", "give one `schedule:` or `every:`, or use 'outlierd run'")
-			}
-			if err := p.Engine.NoteJobs(); err != nil {
-				return err
-			}
-			logAgenda(agenda, config.Timezone, log)
-			n, err := o.notifier(p)
-			if err != nil {
-				return err
-			}
-			p.warnOfSpace()
-			var t runningNotifier
-			t.start(c.Context(), n)
-			var notifying sync.WaitGroup
-			notifying.Go(func() { o.reloader(p, &t).serve(c.Context(), hangup) })
-			notifying.Go(func() { newSystemd(o.world.env, log).serve(c.Context(), p.Engine.Beat) })
-			p.Engine.Serve(c.Context())
-			notifying.Wait()
-			t.stop()
-			log.Info("stopped")
-			return nil
+			return err
 		},
 	}
+}
+
+// startError is why a daemon did not start.
+type startError struct{ error }
+
+func (e startError) Unwrap() error { return e.error }
+
+// up runs the daemon until ctx ends.
+func (o *options) up(ctx context.Context) (err error) {
+	var hangups <-chan os.Signal
+	if o.world.hangups != nil {
+		hangups = o.world.hangups() // also of a terminal that is closed
+	}
+	config, err := sound(ctx, o.load)
+	if err != nil {
+		return startError{err}
+	}
+	direct, err := o.logger()
+	if err != nil {
+		return err
+	}
+	buffered := daemon.NewLog(o.block.Above(o.world.err))
+	log, err := o.loggerTo(buffered)
+	if err != nil {
+		return err
+	}
+	go buffered.Run(direct)
+	defer buffered.Close()
+	p, err := o.open(ctx, config, toServe, log)
+	if err != nil {
+		return startError{err}
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	web, err := o.listen(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, web.Close()) }()
+	agenda, err := p.Engine.Agenda(time.Now())
+	if err != nil {
+		return err
+	}
+	if len(agenda) == 0 { // the page, commands, and an edit of the file still have a use for this process
+		log.Warn("no job has a schedule or an interval, so none starts by itself",
+			"remedy", "give one `schedule:` or `every:`, or use 'outlierd run'")
+	}
+	if err := p.Engine.NoteJobs(); err != nil {
+		return err
+	}
+	logAgenda(agenda, config.Timezone, log)
+	p.warnOfSpace()
+	return daemon.Run(ctx, daemon.Options{
+		Engine: p.Engine, Commands: p.server, Env: o.world.env, Hangups: hangups, InUse: &p.inUse,
+		Load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
+		Check: checkSQL,
+		Apply: p.applyEdit,
+		Report: func(refused error) {
+			p.metrics.Reloaded(refused == nil)
+			p.watcher.Refused(daemon.WhyRefused(refused))
+		},
+		Notifier: func() (*daemon.Notifier, error) { return newNotifier(p, o.world.env) },
+	})
+}
+
+// listen serves HTTP at daemon.listen; it returns nil without one.
+func (o *options) listen(ctx context.Context, p *program) (*daemon.Web, error) {
+	d, log := p.Engine.Config.Daemon, p.Engine.Log
+	if d.Listen == "" {
+		return nil, nil
+	}
+	port, err := daemon.Listen(ctx, d, log)
+	if err != nil {
+		return nil, err
+	}
+	scraped, err := p.metrics.Handler(metrics.Sources{
+		Store: p.Engine.Store, Pace: p.Engine.Pace, Waited: p.Engine.Waited, Beat: p.Engine.Beat, Log: log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, port.Close())
+	}
+	web := &daemon.Web{Daemon: d, Site: o.site(ctx, p), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
+		_, file := job.Load(o.config, o.world.env)
+		_, state := p.Engine.Store.Instance()
+		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), p.metrics.Sinks())
+	}}
+	if web.Site != nil {
+		p.server.LogIn(web.Site.Ticket)
+	}
+	web.Serve(port, log)
+	return web, nil
+}
+
+// applyEdit makes a daemon use an edited job file.
+func (p *program) applyEdit(ctx context.Context, config *job.Config) error {
+	return p.Engine.Reload(ctx, config, func(ctx context.Context, underWay func(string) bool) error {
+		if err := p.settle(ctx, underWay); err != nil {
+			return err
+		}
+		p.watcher = notify.NewWatcher(config, p.Engine.Log)
+		p.metrics.Use(config)
+		return nil
+	})
 }
 
 // logAgenda logs when each job is due.

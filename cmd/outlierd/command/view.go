@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/sinks/duckdb/query"
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 )
 
@@ -66,10 +66,9 @@ func (o *options) view(ctx context.Context, config *job.Config, show func(addres
 	alone := *config
 	alone.Daemon.Listen, alone.Daemon.Token = port.Addr().String(), job.Secret{}
 	o.zone = config.Timezone
-	m := newMonitor(&program{Engine: &engine.Engine{Config: &alone, Log: log}}, o.config, o.world.env)
-	m.site = o.viewSite(ctx, &alone, log)
-	m.serve(port, log)
-	defer func() { err = errors.Join(err, m.close()) }()
+	web := &daemon.Web{Daemon: alone.Daemon, Site: o.viewSite(ctx, &alone, log)}
+	web.Serve(port, log)
+	defer func() { err = errors.Join(err, web.Close()) }()
 	fmt.Fprintf(o.world.err, "'outlierd up' is not running here. This page shows the tables published at %s, "+
 		"and changes nothing; ^C ends it.\n", tables.ModTime().In(o.zone).Format("2006-01-02 15:04 MST"))
 	if err := show("http://" + port.Addr().String()); err != nil {

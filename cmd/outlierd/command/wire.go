@@ -77,11 +77,11 @@ func (o *options) with(ctx context.Context, config *job.Config, m mode, work fun
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if m == toBuy {
-		n, err := o.notifier(p)
+		n, err := newNotifier(p, o.world.env)
 		if err != nil {
 			return err
 		}
-		defer n.finish(ctx)
+		defer n.Finish(ctx)
 	}
 	return work(p)
 }

@@ -1,4 +1,4 @@
-package command
+package daemon
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"outlierd/sync/job"
-	"outlierd/sync/notify"
 	"outlierd/sync/serve"
 	"outlierd/sync/yamltree"
 )
@@ -31,8 +30,8 @@ const (
 	reloadSettle = 3 * time.Second
 )
 
-// mostMistakes is the maximum number of mistakes logged for a refused file.
-const mostMistakes = 10
+// maxMistakes is the maximum number of mistakes logged for a refused file.
+const maxMistakes = 10
 
 // A reloader applies edits of the job file.
 type reloader struct {
@@ -59,10 +58,10 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 				r.log.Info("job file read again; it has not changed")
 			}
 			r.refused = ""
-			r.take(ctx, config, err)
+			r.takeFile(ctx, config, err)
 		case <-tick.C:
 			if r.used.Daemon.Reload == job.ReloadAuto {
-				r.look(ctx)
+				r.checkFile(ctx)
 			}
 		case <-ctx.Done():
 			return
@@ -70,16 +69,16 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 	}
 }
 
-// look reads the file if it has changed and is stable.
-func (r *reloader) look(ctx context.Context) {
+// checkFile reads the file if it has changed and is stable.
+func (r *reloader) checkFile(ctx context.Context) {
 	if r.used.Unchanged() {
-		r.take(ctx, r.used, nil)
+		r.takeFile(ctx, r.used, nil)
 		return
 	}
 	first, err := r.load()
 	before := stateOf(first, err)
 	if before == r.used.Fingerprint || before == r.refused {
-		r.take(ctx, first, err)
+		r.takeFile(ctx, first, err)
 		return
 	}
 	settled := time.NewTimer(reloadSettle)
@@ -90,12 +89,12 @@ func (r *reloader) look(ctx context.Context) {
 		return
 	}
 	if config, err := r.load(); stateOf(config, err) == before {
-		r.take(ctx, config, err)
+		r.takeFile(ctx, config, err)
 	}
 }
 
-// changed returns when the file will be read, if it differs from the one in use.
-func (r *reloader) changed() string {
+// compareFile returns when the file will be read, if it differs from the one in use.
+func (r *reloader) compareFile() string {
 	used := r.inUse.Load()
 	config, err := r.load()
 	switch {
@@ -115,8 +114,8 @@ func stateOf(config *job.Config, err error) string {
 	return config.Fingerprint
 }
 
-// take applies a file that has changed and has no mistakes.
-func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
+// takeFile applies a file that has changed and has no mistakes.
+func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error) {
 	state := stateOf(config, err)
 	if state == r.used.Fingerprint {
 		r.refused = "" // an edit was reverted
@@ -127,7 +126,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 		return
 	}
 	if err == nil {
-		err = fixed(r.used, config)
+		err = checkFixed(r.used, config)
 	}
 	if err == nil {
 		err = r.check(ctx, config)
@@ -137,7 +136,7 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 	}
 	if err != nil {
 		r.refused = state
-		r.refuse(err)
+		r.logRefusal(err)
 		r.report(err)
 		return
 	}
@@ -148,28 +147,32 @@ func (r *reloader) take(ctx context.Context, config *job.Config, err error) {
 		return
 	}
 	r.inUse.Store(config)
-	r.tell(config)
+	r.logChanges(config)
 	r.used, r.refused = config, ""
 	r.report(nil)
 }
 
-// refuse logs why the file is not used, a line for each of its mistakes.
-func (r *reloader) refuse(err error) {
+// logRefusal logs why the file is not used, a line for each of its mistakes.
+func (r *reloader) logRefusal(err error) {
 	mistakes, _ := errors.AsType[yamltree.Mistakes](err)
 	if len(mistakes) == 0 {
 		r.log.Error("job file refused, the old one stays in use", "err", err)
 		return
 	}
 	r.log.Error("job file refused, the old one stays in use", "mistakes", len(mistakes))
-	for _, m := range mistakes[:min(len(mistakes), mostMistakes)] {
+	for _, m := range mistakes[:min(len(mistakes), maxMistakes)] {
 		r.log.Error("mistake in the job file", "err", m.String())
 	}
 }
 
-// whyRefused returns the reason on one line; "" for nil.
-func whyRefused(err error) string {
+// WhyRefused returns the reason on one line; "" for nil.
+func WhyRefused(err error) string {
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
-		return mistakes[0].String() + more(len(mistakes)-1)
+		why := mistakes[0].String()
+		if n := len(mistakes) - 1; n > 0 {
+			why += fmt.Sprintf(" (and %d more)", n)
+		}
+		return why
 	}
 	if err == nil {
 		return ""
@@ -177,10 +180,10 @@ func whyRefused(err error) string {
 	return err.Error()
 }
 
-// tell logs the changed settings. The engine logs changed jobs.
-func (r *reloader) tell(config *job.Config) {
+// logChanges logs the changed settings. The engine logs changed jobs.
+func (r *reloader) logChanges(config *job.Config) {
 	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
-	if names := differing(startSettings, r.used, config); len(names) > 0 {
+	if names := listDiffering(startSettings, r.used, config); len(names) > 0 {
 		r.log.Warn("changed settings take effect at a restart", "settings", strings.Join(names, ", "))
 	}
 	for _, w := range config.Warnings {
@@ -222,7 +225,7 @@ var startSettings = []setting{
 	{"daemon.token", func(c *job.Config) any { return c.Daemon.Token.Reveal() }},
 }
 
-func differing(settings []setting, a, b *job.Config) (names []string) {
+func listDiffering(settings []setting, a, b *job.Config) (names []string) {
 	for _, s := range settings {
 		if !reflect.DeepEqual(s.value(a), s.value(b)) {
 			names = append(names, s.name)
@@ -231,75 +234,11 @@ func differing(settings []setting, a, b *job.Config) (names []string) {
 	return names
 }
 
-// fixed refuses a file that needs a restart.
-func fixed(used, config *job.Config) error {
-	if names := differing(fixedSettings, used, config); len(names) > 0 {
+// checkFixed refuses a file that needs a restart.
+func checkFixed(used, config *job.Config) error {
+	if names := listDiffering(fixedSettings, used, config); len(names) > 0 {
 		return fmt.Errorf("%s changed, which needs a restart of outlierd; change it back to use the rest of the file",
 			strings.Join(names, " and "))
 	}
-	return nil
-}
-
-// runningNotifier runs the notifier of the job file in use.
-type runningNotifier struct {
-	now  *notifier // nil if the file has no target
-	stop func()
-}
-
-func (t *runningNotifier) start(ctx context.Context, n *notifier) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n.serve(ctx)
-	}()
-	t.now, t.stop = n, func() { cancel(); <-done }
-}
-
-// reloader returns the reloader of a program.
-func (o *options) reloader(p *program, t *runningNotifier) *reloader {
-	r := &reloader{
-		load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
-		check: checkSQL,
-		report: func(refused error) {
-			p.metrics.Reloaded(refused == nil)
-			p.server.Refused(whyRefused(refused))
-			p.watcher.Refused(whyRefused(refused))
-			t.now.lookSoon()
-		},
-		log:   p.Engine.Log,
-		used:  p.Engine.Config,
-		inUse: &p.inUse,
-		apply: func(ctx context.Context, config *job.Config) error { return o.reload(ctx, p, t, config) },
-	}
-	p.server.Compare(r.changed)
-	return r
-}
-
-// reload applies a new job file to the engine, the metrics and the notifications.
-func (o *options) reload(ctx context.Context, p *program, t *runningNotifier, config *job.Config) error {
-	settle := func(ctx context.Context, underWay func(string) bool) error {
-		if err := p.settle(ctx, underWay); err != nil {
-			return err
-		}
-		p.watcher = notify.NewWatcher(config, p.Engine.Log)
-		p.metrics.Use(config)
-		return nil
-	}
-	select {
-	case <-p.Engine.Keeping(): // a hangup may come while the process starts
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if err := p.Engine.Reload(ctx, config, settle); err != nil {
-		return err
-	}
-	n, err := o.notifier(p)
-	if err != nil {
-		p.Engine.Log.Error("notifications unchanged", "err", err)
-		return nil
-	}
-	t.stop()
-	t.start(ctx, n)
 	return nil
 }

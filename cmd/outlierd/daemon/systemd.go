@@ -1,4 +1,4 @@
-package command
+package daemon
 
 import (
 	"context"
@@ -19,11 +19,11 @@ const (
 	watchdogPIDVariable = "WATCHDOG_PID"  // the process whose messages are expected; if it is not set, any process
 )
 
-// keeping is the service's status text while everything works.
-const keeping = "STATUS=Running the schedules"
+// statusRunning is the service's status text while everything works.
+const statusRunning = "STATUS=Running the schedules"
 
-// sendFor limits the wait for a service manager that does not read its socket.
-const sendFor = time.Second
+// sendTimeout limits the wait for a service manager that does not read its socket.
+const sendTimeout = time.Second
 
 // systemd is the service manager that started this process. If there is none, nothing is sent.
 type systemd struct {
@@ -55,12 +55,12 @@ func newSystemd(env func(string) (string, bool), log *slog.Logger) *systemd {
 	return s
 }
 
-// tell sends the states in one datagram, so that the service manager applies them together.
-func (s *systemd) tell(states ...string) {
+// notify sends the states in one datagram, so that the service manager applies them together.
+func (s *systemd) notify(states ...string) {
 	if s.socket == nil {
 		return
 	}
-	err := s.socket.SetWriteDeadline(time.Now().Add(sendFor))
+	err := s.socket.SetWriteDeadline(time.Now().Add(sendTimeout))
 	if err == nil {
 		_, err = s.socket.Write([]byte(strings.Join(states, "\n")))
 	}
@@ -73,7 +73,7 @@ func (s *systemd) tell(states ...string) {
 // messages are sent only while the schedule makes progress: beat is its last heartbeat. If the schedule
 // is stuck, no message is sent, and the service is restarted.
 func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
-	s.keeps()
+	s.notify("READY=1", statusRunning)
 	var tick <-chan time.Time
 	if s.every > 0 {
 		ticker := time.NewTicker(s.every)
@@ -84,16 +84,13 @@ func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
 		select {
 		case <-tick:
 			if still := stuckFor(s.began, beat()); still <= stuckAfter {
-				s.tell("WATCHDOG=1", keeping)
+				s.notify("WATCHDOG=1", statusRunning)
 			} else {
-				s.tell(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Minute)))
+				s.notify(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Minute)))
 			}
 		case <-ctx.Done():
-			s.tell("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
+			s.notify("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
 			return
 		}
 	}
 }
-
-// keeps reports that the schedule runs.
-func (s *systemd) keeps() { s.tell("READY=1", keeping) }

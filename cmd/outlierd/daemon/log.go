@@ -1,4 +1,4 @@
-package command
+package daemon
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// # The log of up
+// # The log
 //
 // Standard error may be a pipe that is not read: a container runtime whose disk is full, a pager, a
 // collector that hangs. A write to it then blocks. The schedule must not wait for it, or nothing would
@@ -18,12 +18,12 @@ import (
 // Limits of the queued lines, and of the time to wait: for room in the queue, and at the end of the
 // process.
 const (
-	logLines    = 4096
-	logPatience = time.Second
+	maxLines   = 4096
+	logTimeout = time.Second
 )
 
-// A bufferedLog is a writer of log lines that does not block for long.
-type bufferedLog struct {
+// A Log is a writer of log lines that does not block for long.
+type Log struct {
 	w       io.Writer
 	lines   chan []byte
 	dropped atomic.Int64 // lines dropped since the last one that was written
@@ -31,35 +31,36 @@ type bufferedLog struct {
 	done    chan struct{}
 }
 
-func newBufferedLog(w io.Writer) *bufferedLog {
-	return &bufferedLog{w: w, lines: make(chan []byte, logLines), closing: make(chan struct{}),
+// NewLog returns a log that writes to w once [Log.Run] is called.
+func NewLog(w io.Writer) *Log {
+	return &Log{w: w, lines: make(chan []byte, maxLines), closing: make(chan struct{}),
 		done: make(chan struct{})}
 }
 
 // Write passes a line on. It waits only for the first line that finds no room: a burst of lines is not
 // a blocked reader.
-func (l *bufferedLog) Write(line []byte) (int, error) {
+func (l *Log) Write(line []byte) (int, error) {
 	kept := bytes.Clone(line)
 	select {
 	case l.lines <- kept:
 		return len(line), nil
 	default:
 	}
-	patience := logPatience
+	timeout := logTimeout
 	if l.dropped.Load() > 0 {
-		patience = 0
+		timeout = 0
 	}
 	select {
 	case l.lines <- kept:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		l.dropped.Add(1)
 	}
 	return len(line), nil
 }
 
-// serve writes the lines until Close is called. It reports dropped lines to log, which writes to the
+// Run writes the lines until Close is called. It reports dropped lines to log, which writes to the
 // same place.
-func (l *bufferedLog) serve(log *slog.Logger) {
+func (l *Log) Run(log *slog.Logger) {
 	defer close(l.done)
 	write := func(line []byte) {
 		_, _ = l.w.Write(line) // there is nowhere to report the error
@@ -81,11 +82,11 @@ func (l *bufferedLog) serve(log *slog.Logger) {
 }
 
 // Close waits until the lines are written, but not for a reader that is blocked.
-func (l *bufferedLog) Close() error {
+func (l *Log) Close() error {
 	close(l.closing)
 	select {
 	case <-l.done:
-	case <-time.After(logPatience):
+	case <-time.After(logTimeout):
 	}
 	return nil
 }

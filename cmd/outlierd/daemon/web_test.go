@@ -1,4 +1,4 @@
-package command
+package daemon
 
 import (
 	"context"
@@ -14,12 +14,16 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/outlier/pace"
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 )
 
 const daemonToken = "CANARY-4711-CANARY"
+
+// monitor is a server without a port.
+type monitor struct {
+	*Web
+	handler http.Handler
+}
 
 // monitored returns a monitor for a job file with a daemon section, without a port.
 func monitored(t *testing.T, section string) *monitor {
@@ -31,14 +35,11 @@ func monitored(t *testing.T, section string) *monitor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := pace.Open(config.Service.Limit, pace.Options{Path: filepath.Join(t.TempDir(), "pace.json")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := newMonitor(&program{Engine: &engine.Engine{Config: config, Pace: limiter}}, file, env)
-	m.metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
+	w := &Web{Daemon: config.Daemon, Beat: func() time.Time { return time.Time{} },
+		Check: func() Readiness { return NewReadiness(nil, nil, nil) }}
+	w.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
 	if config.Daemon.UI == job.UIOff {
-		return m
+		return &monitor{w, w.Handler()}
 	}
 	from := page.Sources{
 		Now:     func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
@@ -57,8 +58,8 @@ func monitored(t *testing.T, section string) *monitor {
 			return &page.Done{Message: "done", To: "/"}, nil
 		}
 	}
-	m.site = page.New(t.Context(), from, config.Daemon.Token.Reveal(), slog.New(slog.DiscardHandler))
-	return m
+	w.Site = page.New(t.Context(), from, config.Daemon.Token.Reveal(), slog.New(slog.DiscardHandler))
+	return &monitor{w, w.Handler()}
 }
 
 // answerOf returns the status and the body of an answer. The status is 0 if a required header is missing, or the
@@ -70,7 +71,7 @@ func answerOf(m *monitor, method, host, path, authorization string) (int, string
 		r.Header.Set("Authorization", authorization)
 	}
 	w := httptest.NewRecorder()
-	m.handler().ServeHTTP(w, r)
+	m.handler.ServeHTTP(w, r)
 	for _, name := range []string{
 		"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy",
 	} {
@@ -229,14 +230,20 @@ func TestProbesAreNotLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
-		m.found, m.looked = readiness{Ready: true}, time.Now()
-		time.Sleep(readFor - 1)
+		checks := 0
+		m.Check = func() Readiness {
+			checks++
+			return NewReadiness(nil, nil, nil)
+		}
 		for range 10 * atOnce {
 			for _, path := range []string{"/healthz", "/readyz"} {
 				if code, text := answerOf(m, "GET", "outlierd", path, ""); code != http.StatusOK {
 					t.Fatalf("%s: HTTP %d %q, want %d", path, code, text, http.StatusOK)
 				}
 			}
+		}
+		if checks != 1 {
+			t.Errorf("the readiness was read %d times within a second", checks)
 		}
 	})
 }
@@ -274,14 +281,14 @@ func TestSessionOpensThePages(t *testing.T) {
 	t.Parallel()
 	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
 	login := httptest.NewRecorder()
-	m.handler().ServeHTTP(login, httptest.NewRequest("GET", "http://outlierd:7411"+m.site.Ticket(), nil))
+	m.handler.ServeHTTP(login, httptest.NewRequest("GET", "http://outlierd:7411"+m.Site.Ticket(), nil))
 	for path, want := range map[string]int{"/": 200, "/found": 200, "/do/run?job=a": 200, "/metrics": 401} {
 		r := httptest.NewRequest("GET", "http://outlierd:7411"+path, nil)
 		for _, c := range login.Result().Cookies() {
 			r.AddCookie(c)
 		}
 		w := httptest.NewRecorder()
-		if m.handler().ServeHTTP(w, r); w.Code != want {
+		if m.handler.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("%s: HTTP %d, want %d", path, w.Code, want)
 		}
 	}

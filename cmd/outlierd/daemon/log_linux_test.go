@@ -1,4 +1,4 @@
-package command
+package daemon
 
 import (
 	"bytes"
@@ -17,17 +17,17 @@ func TestDroppedLogLinesAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
-		buffered := newBufferedLog(write)
+		buffered := NewLog(write)
 		log := slog.New(slog.NewTextHandler(buffered, nil))
-		go buffered.serve(slog.New(slog.NewTextHandler(write, nil)))
+		go buffered.Run(slog.New(slog.NewTextHandler(write, nil)))
 		began := time.Now()
 		const lost = 7
-		for range 1 + logLines + lost { // the first one is being written
+		for range 1 + maxLines + lost { // the first one is being written
 			log.Info("a line")
 			synctest.Wait()
 		}
-		if took := time.Since(began); took != logPatience {
-			t.Errorf("the lines took %s, want %s", took, logPatience)
+		if took := time.Since(began); took != logTimeout {
+			t.Errorf("the lines took %s, want %s", took, logTimeout)
 		}
 		var text bytes.Buffer
 		done := make(chan error)
@@ -38,8 +38,8 @@ func TestDroppedLogLinesAreCounted(t *testing.T) {
 		if err := errors.Join(buffered.Close(), write.Close(), <-done); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Count(text.String(), `"a line"`); got != 1+logLines {
-			t.Errorf("%d lines were written, want %d", got, 1+logLines)
+		if got := strings.Count(text.String(), `"a line"`); got != 1+maxLines {
+			t.Errorf("%d lines were written, want %d", got, 1+maxLines)
 		}
 		if want := "because standard error was not read\" lines=7\n"; strings.Count(text.String(), want) != 1 {
 			t.Errorf("the log does not contain %q exactly once", want)
@@ -52,8 +52,8 @@ func TestStalledLogDelaysTheEndByASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
-		buffered := newBufferedLog(write)
-		go buffered.serve(slog.New(slog.DiscardHandler))
+		buffered := NewLog(write)
+		go buffered.Run(slog.New(slog.DiscardHandler))
 		if _, err := buffered.Write([]byte("a line\n")); err != nil {
 			t.Fatal(err)
 		}
@@ -61,8 +61,8 @@ func TestStalledLogDelaysTheEndByASecond(t *testing.T) {
 		if err := buffered.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took != logPatience {
-			t.Errorf("closing the log took %s, want %s", took, logPatience)
+		if took := time.Since(began); took != logTimeout {
+			t.Errorf("closing the log took %s, want %s", took, logTimeout)
 		}
 		if err := read.Close(); err != nil { // lets the goroutine end
 			t.Fatal(err)

@@ -1,0 +1,269 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"outlierd/cmd/outlierd/page"
+	"outlierd/sync/job"
+	"outlierd/sync/yamltree"
+)
+
+// # HTTP endpoints of up
+//
+// Health says whether a restart may help, so it depends only on the schedule's loop: a restart fixes
+// neither a failed job nor an unreachable service or a full disk. Readiness says what does not work. Both
+// serve probes of containers, which have no token; without the token only the status is shown.
+
+// Request limits: for requests with the token, or all requests where none is needed, and for requests
+// without it. Probes are not limited, because the program that restarts containers would take a refusal for a failure.
+const (
+	perSecond = 10
+	atOnce    = 20
+)
+
+// A Web serves the HTTP endpoints of a daemon; without Metrics it serves its pages alone. A nil one does nothing.
+type Web struct {
+	Daemon  job.Daemon
+	Site    *page.Site       // nil if none is offered
+	Metrics http.Handler     // nil if this process is no daemon
+	Beat    func() time.Time // of the schedule
+	Check   func() Readiness
+
+	began   time.Time
+	server  *http.Server
+	known   *rate.Limiter // requests with the token or a session
+	reads   *rate.Limiter // those of them for pages, which share their data
+	unknown *rate.Limiter // requests with neither
+
+	checking sync.Mutex // guards the following fields
+	checked  time.Time  // when the readiness was read last
+	found    Readiness
+}
+
+// Listen opens the port of daemon.listen.
+func Listen(ctx context.Context, d job.Daemon, log *slog.Logger) (net.Listener, error) {
+	port, err := new(net.ListenConfig).Listen(ctx, "tcp", d.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen at daemon.listen %s: %w; end the program that uses the address, "+
+			"or change daemon.listen", d.Listen, findInnermost(err))
+	}
+	if d.Private() {
+		log.Info("listening", "address", port.Addr().String())
+	} else {
+		log.Warn("listening for other machines, without encryption; requests need daemon.token",
+			"address", port.Addr().String())
+	}
+	return port, nil
+}
+
+// Serve answers requests in the background, until Close is called.
+func (h *Web) Serve(port net.Listener, log *slog.Logger) {
+	h.server = &http.Server{
+		Handler:           h.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if err := h.server.Serve(port); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("requests are not answered any more", "err", err)
+		}
+	}()
+}
+
+// findInnermost returns the error of the operating system: the errors that wrap it repeat the address.
+func findInnermost(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// Close waits for the requests in progress.
+func (h *Web) Close() error {
+	if h == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
+	defer cancel()
+	if h.server.Shutdown(ctx) == nil {
+		return nil
+	}
+	return h.server.Close()
+}
+
+// Handler returns the handler of all requests.
+func (h *Web) Handler() http.Handler {
+	h.began = time.Now()
+	h.known, h.unknown = rate.NewLimiter(perSecond, atOnce), rate.NewLimiter(perSecond, atOnce)
+	h.reads = rate.NewLimiter(10*perSecond, 20*atOnce)
+	mux := http.NewServeMux()
+	if h.Metrics != nil { // a daemon
+		mux.HandleFunc("GET /healthz", h.serveHealth)
+		mux.HandleFunc("GET /readyz", h.serveReadiness)
+		mux.HandleFunc("GET /metrics", h.requireToken(h.Metrics.ServeHTTP))
+	}
+	pages := map[string]bool{} // patterns of pages, with the style and the scripts that each page loads
+	for pattern, page := range h.Site.Routes() {
+		mux.HandleFunc(pattern, h.requireLogin(page))
+		pages[pattern] = strings.HasPrefix(pattern, "GET ")
+	}
+	for pattern, page := range h.Site.Open() {
+		mux.HandleFunc(pattern, page)
+		pages[pattern] = strings.HasPrefix(pattern, "GET ")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page.Guard(w.Header())
+		limit := h.unknown
+		if h.hasToken(r) || h.Site.Knows(r) {
+			limit = h.known
+			if _, pattern := mux.Handler(r); pages[pattern] {
+				limit = h.reads
+			}
+		}
+		isProbe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
+		switch {
+		case !isProbe && !limit.Allow():
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		case !h.isLocal(r):
+			http.Error(w, "use the address of daemon.listen as the host, or set daemon.token", http.StatusForbidden)
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// hasToken reports whether a request has the token, if one is required.
+func (h *Web) hasToken(r *http.Request) bool {
+	token := h.Daemon.Token.Reveal()
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given)) // of equal length, whatever was sent
+	return token == "" || strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+// isLocal reports whether the host of a request without a token is this machine. A page in a browser that
+// resolves its own name to this machine fails this check.
+func (h *Web) isLocal(r *http.Request) bool {
+	d := h.Daemon
+	asked, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		asked = r.Host
+	}
+	host, _, _ := net.SplitHostPort(d.Listen)
+	ip := net.ParseIP(strings.Trim(asked, "[]"))
+	return d.Token.Reveal() != "" || asked == host || asked == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// serveHealth reports whether the schedule makes progress.
+func (h *Web) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	if still := stuckFor(h.began, h.Beat()); still > stuckAfter {
+		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still.Round(time.Second))),
+			http.StatusServiceUnavailable)
+		return
+	}
+	io.WriteString(w, "ok\n")
+}
+
+// requireToken requires the token, if there is one.
+func (h *Web) requireToken(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !h.hasToken(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
+			http.Error(w, "daemon.token is needed, as `Authorization: Bearer TOKEN`", http.StatusUnauthorized)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// requireLogin requires the token or a session for a page, if a login is required.
+func (h *Web) requireLogin(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !h.hasToken(r) && !h.Site.Knows(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
+			h.Site.Login(w, r)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// Readiness is the answer of /readyz: for each part "ok" or the problem.
+type Readiness struct {
+	Ready bool   `json:"ready"`
+	File  string `json:"file"`  // the job file as it is now
+	State string `json:"state"` // whether it can be read and written
+
+	Sinks map[string]string `json:"sinks"`
+}
+
+// serveReadiness reports what works.
+func (h *Web) serveReadiness(w http.ResponseWriter, r *http.Request) {
+	found := h.check()
+	code := http.StatusOK
+	if !found.Ready {
+		code = http.StatusServiceUnavailable
+	}
+	if !h.hasToken(r) {
+		http.Error(w, http.StatusText(code), code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(found)
+}
+
+// checkFor is how long requests share one reading of the readiness, so that probes cost nothing.
+const checkFor = time.Second
+
+// check returns what works, at most [checkFor] ago.
+func (h *Web) check() Readiness {
+	h.checking.Lock()
+	defer h.checking.Unlock()
+	if h.checked.IsZero() || time.Since(h.checked) >= checkFor {
+		h.found, h.checked = h.Check(), time.Now()
+	}
+	return h.found
+}
+
+// NewReadiness returns what works, by the problems of the job file, the state and the sinks.
+func NewReadiness(file, state error, sinks map[string]error) Readiness {
+	if mistakes, ok := errors.AsType[yamltree.Mistakes](file); ok {
+		file = errors.New(mistakes[0].String()) // the first one often causes the others
+	}
+	found := Readiness{Ready: file == nil && state == nil, File: wordOf(file), State: wordOf(state), Sinks: map[string]string{}}
+	for name, err := range sinks {
+		found.Sinks[name] = wordOf(err)
+		found.Ready = found.Ready && err == nil
+	}
+	return found
+}
+
+// wordOf returns "ok", or the problem.
+func wordOf(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return err.Error()
+}
