@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -17,14 +18,14 @@ import (
 	"outlierd/sync/store"
 )
 
-// Change is a small change of the state. If there is a daemon, a command sends it there ([Send]);
-// otherwise it makes the change itself.
+// Change is a small change of the state, with its result. If there is a daemon, a command sends it there ([Send]);
+// otherwise it makes the change itself. Its path in the interface is its name.
 type Change[R any] interface {
-	path() string
-
 	// Do makes the change in the process that has locked the state folder.
 	Do(context.Context, *engine.Engine) (R, error)
 }
+
+func pathOf(change any) string { return "/v1/" + reflect.TypeOf(change).Name() }
 
 // Nothing is the result of a change without a result.
 type Nothing struct{}
@@ -35,8 +36,6 @@ type SetCursors struct {
 	Keys []string  `json:"keys"`
 	At   time.Time `json:"at"`
 }
-
-func (SetCursors) path() string { return "/cursors/set" }
 
 // Do implements [Change].
 func (c SetCursors) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
@@ -80,20 +79,12 @@ type ResetCursors struct {
 	Job string `json:"job"`
 }
 
-func (ResetCursors) path() string { return "/cursors/reset" }
-
-// Deleted is the number of cursors that a job had.
-type Deleted struct {
-	Cursors int `json:"cursors"`
-}
-
-// Do implements [Change].
-func (c ResetCursors) Do(_ context.Context, e *engine.Engine) (d Deleted, err error) {
+// Do implements [Change]. It returns the number of cursors that the job had.
+func (c ResetCursors) Do(_ context.Context, e *engine.Engine) (int, error) {
 	if err := checkCursors(e, c.Job); err != nil {
-		return d, err
+		return 0, err
 	}
-	d.Cursors, err = e.Store.Runs.ResetWatermarks(c.Job)
-	return d, err
+	return e.Store.Runs.ResetWatermarks(c.Job)
 }
 
 // Adjust records credits that were spent or bought outside outlierd.
@@ -101,8 +92,6 @@ type Adjust struct {
 	Credits outlier.Credits `json:"credits"`
 	Why     string          `json:"why"`
 }
-
-func (Adjust) path() string { return "/budget/adjust" }
 
 // Do implements [Change].
 func (c Adjust) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
@@ -117,8 +106,6 @@ func (c Adjust) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 
 // Lift lifts the blocks of the key with which the process makes its calls, and that of the clock.
 type Lift struct{}
-
-func (Lift) path() string { return "/budget/resume" }
 
 // Lifted lists the blocks that were in force.
 type Lifted struct {
@@ -159,8 +146,6 @@ type ClearQueue struct {
 	Job string `json:"job"`
 }
 
-func (ClearQueue) path() string { return "/queue/clear" }
-
 // Cleared is the number of calls that were cancelled, and that stay for other jobs.
 type Cleared struct {
 	Dropped int `json:"dropped"`
@@ -180,8 +165,6 @@ func (c ClearQueue) Do(ctx context.Context, e *engine.Engine) (done Cleared, err
 type PauseJobs struct {
 	Pauses []runs.Pause `json:"pauses"`
 }
-
-func (PauseJobs) path() string { return "/jobs/pause" }
 
 // Do implements [Change].
 func (c PauseJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
@@ -204,8 +187,6 @@ type ResumeJobs struct {
 	Jobs []string `json:"jobs"`
 }
 
-func (ResumeJobs) path() string { return "/jobs/resume" }
-
 // Do implements [Change].
 func (c ResumeJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 	if slices.Contains(c.Jobs, "") {
@@ -218,8 +199,6 @@ func (c ResumeJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 type PollScan struct {
 	Scan string `json:"scan_id"`
 }
-
-func (PollScan) path() string { return "/scans/poll" }
 
 // Polled is the status of a scan.
 type Polled struct {
@@ -240,20 +219,13 @@ type AdoptScan struct {
 	Intent int64  `json:"intent,omitempty"` // 0 for the only one that matches
 }
 
-func (AdoptScan) path() string { return "/scans/adopt" }
-
-// Adopted is the intent that the scan was linked to.
-type Adopted struct {
-	Intent int64 `json:"intent"`
-}
-
-// Do implements [Change].
-func (c AdoptScan) Do(ctx context.Context, e *engine.Engine) (Adopted, error) {
+// Do implements [Change]. It returns the intent that the scan was linked to.
+func (c AdoptScan) Do(ctx context.Context, e *engine.Engine) (intent int64, err error) {
 	scan, err := e.AdoptScan(ctx, c.Scan, c.Intent)
 	if err != nil {
-		return Adopted{}, err
+		return 0, err
 	}
-	return Adopted{scan.Intent}, nil
+	return scan.Intent, nil
 }
 
 // ResolveScan records that a start that was not confirmed has created no scan.
@@ -261,17 +233,9 @@ type ResolveScan struct {
 	Intent int64 `json:"intent"`
 }
 
-func (ResolveScan) path() string { return "/scans/resolve" }
-
-// Refunded is what is refunded for the start, in credits.
-type Refunded struct {
-	Credits outlier.Credits `json:"credits"`
-}
-
-// Do implements [Change].
-func (c ResolveScan) Do(_ context.Context, e *engine.Engine) (r Refunded, err error) {
-	r.Credits, err = e.Store.Runs.SettleScan(c.Intent, runs.Scan{State: runs.ScanNotCreated})
-	return r, err
+// Do implements [Change]. It returns what is refunded for the start.
+func (c ResolveScan) Do(_ context.Context, e *engine.Engine) (outlier.Credits, error) {
+	return e.Store.Runs.SettleScan(c.Intent, runs.Scan{State: runs.ScanNotCreated})
 }
 
 // EditMarks changes the marks of videos. Unlike other changes it needs no turn of the schedule: several
@@ -280,34 +244,27 @@ type EditMarks struct {
 	marks.Edit
 }
 
-func (EditMarks) path() string { return "/marks/edit" }
-
-// Marked has the marks of the videos of an edit as they are now, in the same order.
-type Marked struct {
-	Marks []marks.Mark `json:"marks"`
-}
-
-// Do implements [Change].
-func (c EditMarks) Do(_ context.Context, e *engine.Engine) (m Marked, err error) {
+// Do implements [Change]. It returns the marks of the videos as they are now, in the same order.
+func (c EditMarks) Do(_ context.Context, e *engine.Engine) (all []marks.Mark, err error) {
 	for _, video := range c.Videos {
 		switch id, err := outlier.ParseVideoID(video); {
 		case err != nil:
-			return m, requestMistake("mark a video: %w", err)
+			return nil, requestMistake("mark a video: %w", err)
 		case id != video:
-			return m, requestMistake("mark a video: %s is an address, not an id", video)
+			return nil, requestMistake("mark a video: %s is an address, not an id", video)
 		case e.Store.Forgotten.Has(forgotten.ID{Kind: forgotten.Video, ID: video}):
-			return m, requestMistake("video %s was erased ('outlierd forget'), so it cannot be marked", video)
+			return nil, requestMistake("video %s was erased ('outlierd forget'), so it cannot be marked", video)
 		}
 	}
 	err = e.Store.DB.Update(func(tx *store.Tx) (err error) {
-		m.Marks, err = marks.Apply(tx, c.Edit)
+		all, err = marks.Apply(tx, c.Edit)
 		return err
 	})
 	if invalid, is := errors.AsType[*marks.InvalidError](err); is {
-		return m, mistakeError{invalid}
+		return nil, mistakeError{invalid}
 	}
 	if err == nil {
 		e.PublishSoon()
 	}
-	return m, err
+	return all, err
 }

@@ -81,7 +81,7 @@ func (c *Client) Understands(program string) error {
 
 // Send asks the daemon to make a change, and returns its result.
 func Send[R any](ctx context.Context, c *Client, change Change[R]) (result R, err error) {
-	body, err := c.postDocument(ctx, "/v1"+change.path(), change)
+	body, err := c.postDocument(ctx, pathOf(change), change)
 	if err != nil {
 		return result, err
 	}

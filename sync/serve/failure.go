@@ -50,50 +50,44 @@ func (f *Failure) Error() string { return f.Message }
 
 func (f *Failure) Unwrap() []error { return f.causes }
 
-// kind is a kind of error that commands distinguish.
+// kind is a kind of error that commands distinguish; its detail is "" for most.
 type kind struct {
-	name string
-	of   func(error) (detail string, is bool)
-	err  func(detail string) error
+	name   string
+	detail func(error) (detail string, is bool)
+	decode func(detail string) error
 }
 
 var kinds = []kind{
-	typedKind("service", func(e *outlier.Error) string { return string(e.Kind) },
-		func(d string) *outlier.Error { return &outlier.Error{Kind: outlier.Kind(d)} }),
-	plainKind[*pace.LongWaitError]("long_wait", &pace.LongWaitError{}),
-	plainKind[*store.LowSpaceError]("low_space", &store.LowSpaceError{}),
-	plainKind[*store.MovedError]("state_moved", &store.MovedError{}),
-	plainKind[*load.AheadError]("sink_ahead", &load.AheadError{}),
-	plainKind[*load.SinksDownError]("sinks_down", &load.SinksDownError{}),
-	plainKind[*outlier.UnkeptError]("unkept", &outlier.UnkeptError{}),
-	plainKind[*engine.CancelledError]("cancelled", &engine.CancelledError{}),
-	sentinelKind("stopped", ErrStopped),
-	sentinelKind("bad_request", ErrBadRequest),
-	sentinelKind("other_jobs", ErrOtherJobs),
+	{"service", func(err error) (string, bool) {
+		e, is := errors.AsType[*outlier.Error](err)
+		if !is {
+			return "", false
+		}
+		return string(e.Kind), true
+	}, func(detail string) error { return &outlier.Error{Kind: outlier.Kind(detail)} }},
+	newKind("long_wait", &pace.LongWaitError{}),
+	newKind("low_space", &store.LowSpaceError{}),
+	newKind("state_moved", &store.MovedError{}),
+	newKind("sink_ahead", &load.AheadError{}),
+	newKind("sinks_down", &load.SinksDownError{}),
+	newKind("unkept", &outlier.UnkeptError{}),
+	newKind("cancelled", &engine.CancelledError{}),
+	plainKind("stopped", ErrStopped),
+	plainKind("bad_request", ErrBadRequest),
+	plainKind("other_jobs", ErrOtherJobs),
 }
 
-// typedKind returns a kind for errors of one type with one relevant detail.
-func typedKind[E error](name string, detail func(E) string, err func(string) E) kind {
-	return kind{
-		name: name,
-		of: func(e error) (string, bool) {
-			found, is := errors.AsType[E](e)
-			if !is {
-				return "", false
-			}
-			return detail(found), true
-		},
-		err: func(d string) error { return err(d) },
-	}
+// newKind returns the kind of errors of one type.
+func newKind[E error](name string, one E) kind {
+	return kind{name, func(err error) (string, bool) {
+		_, is := errors.AsType[E](err)
+		return "", is
+	}, func(string) error { return one }}
 }
 
-// plainKind returns a kind for errors of one type without details.
-func plainKind[E error](name string, any E) kind {
-	return typedKind(name, func(E) string { return "" }, func(string) E { return any })
-}
-
-func sentinelKind(name string, err error) kind {
-	return kind{name, func(e error) (string, bool) { return "", errors.Is(e, err) }, func(string) error { return err }}
+// plainKind returns the kind of one error.
+func plainKind(name string, one error) kind {
+	return kind{name, func(err error) (string, bool) { return "", errors.Is(err, one) }, func(string) error { return one }}
 }
 
 // failureOf encodes an error; nil for nil.
@@ -103,7 +97,7 @@ func failureOf(err error) *Failure {
 	}
 	f := &Failure{Message: err.Error()}
 	for _, k := range kinds {
-		if detail, is := k.of(err); is {
+		if detail, is := k.detail(err); is {
 			f.Kinds = append(f.Kinds, strings.TrimSuffix(k.name+":"+detail, ":"))
 		}
 	}
@@ -119,7 +113,7 @@ func decodeFailure(f *Failure) error {
 		name, detail, _ := strings.Cut(text, ":")
 		for _, k := range kinds {
 			if k.name == name {
-				f.causes = append(f.causes, k.err(detail))
+				f.causes = append(f.causes, k.decode(detail))
 			}
 		}
 	}

@@ -247,7 +247,7 @@ func (s *Server) whenServing(ctx context.Context, f func() error) error {
 // addChange adds the route of a change.
 func addChange[C Change[R], R any](s *Server, mux *http.ServeMux) {
 	var none C
-	mux.HandleFunc("POST /v1"+none.path(), func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+pathOf(none), func(w http.ResponseWriter, r *http.Request) {
 		var c C
 		var result R
 		err := s.readBody(w, r, &c)

@@ -107,9 +107,9 @@ window, and buys fresh seeds again.`,
 				if err != nil {
 					return err
 				}
-				return o.done(map[string]any{"job": args[0], "forgotten": deleted.Cursors},
+				return o.done(map[string]any{"job": args[0], "forgotten": deleted},
 					"%s of %s deleted; its next run searches like its first one\n",
-					term.Count(deleted.Cursors, "cursor"), args[0])
+					term.Count(deleted, "cursor"), args[0])
 			})
 		},
 	}

@@ -89,7 +89,7 @@ func (o *options) mark(ctx context.Context, edit marks.Edit, isEdit bool) error 
 				return err
 			}
 		}
-		return o.done(marked, "%s marked\n", term.Count(len(marked.Marks), "video"))
+		return o.done(map[string]any{"marks": marked}, "%s marked\n", term.Count(len(marked), "video"))
 	})
 }
 

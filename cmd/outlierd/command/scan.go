@@ -215,9 +215,9 @@ sent, name the start with --intent: then the time is not compared.`,
 						"if there is none, run "+resolving(waiting))
 				}
 				scan, err := p.Engine.Store.Runs.ScanByID(id)
-				if err == nil && (scan == nil || scan.Intent != linked.Intent) {
+				if err == nil && (scan == nil || scan.Intent != linked) {
 					err = fmt.Errorf("scan %s was linked to intent %d, but its record could not be read back",
-						id, linked.Intent)
+						id, linked)
 				}
 				if err != nil {
 					return err
@@ -310,7 +310,7 @@ If the service has the scan, use 'scan adopt'.`,
 					return err
 				}
 				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated,
-					"refunded": refunded.Credits}, "%s\n", resolvedText(intent, refunded))
+					"refunded": refunded}, "%s\n", resolvedText(intent, refunded))
 			})
 		},
 	}
@@ -320,9 +320,9 @@ If the service has the scan, use 'scan adopt'.`,
 
 // resolvedText returns the message that the scan was not created, and whether its credits are available
 // again.
-func resolvedText(intent int64, refunded serve.Refunded) string {
-	price := term.Count(refunded.Credits, "credit") + " are available again"
-	if refunded.Credits == 0 {
+func resolvedText(intent int64, refunded outlier.Credits) string {
+	price := term.Count(refunded, "credit") + " are available again"
+	if refunded == 0 {
 		price = "its price counts as spent, because the service answered the start"
 	}
 	return fmt.Sprintf("the scan with intent %d was not created; %s", intent, price)
