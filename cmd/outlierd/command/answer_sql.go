@@ -55,25 +55,25 @@ func downloadCommand(o *options) *cobra.Command {
 	}
 }
 
-// downloader returns that process. Its environment has only the folder for data that does not fit into
+// newDownloader returns that process. Its environment has only the folder for data that does not fit into
 // memory.
-func downloader(ctx context.Context, path, format, temp string, zone *time.Location) *exec.Cmd {
-	c := answerer(ctx)
+func newDownloader(ctx context.Context, path, format, temp string, zone *time.Location) *exec.Cmd {
+	c := newAnswerer(ctx)
 	c.Args = []string{"outlierd", downloadVerb, path, format, zone.String()}
 	c.Env = []string{"TMPDIR=" + temp}
 	return c
 }
 
-// answerer returns the process that runs SQL. Its environment is empty, so it has no key.
-func answerer(ctx context.Context) *exec.Cmd {
-	c := exec.CommandContext(ctx, itself())
+// newAnswerer returns the process that runs SQL. Its environment is empty, so it has no key.
+func newAnswerer(ctx context.Context) *exec.Cmd {
+	c := exec.CommandContext(ctx, programPath())
 	c.Args = []string{"outlierd", answerVerb}
 	c.Env = []string{}
 	return c
 }
 
-// itself returns the path of this program. On Linux it stays valid after the file was replaced.
-func itself() string {
+// programPath returns the path of this program. On Linux it stays valid after the file was replaced.
+func programPath() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe"
 	}
@@ -92,7 +92,7 @@ func seeds(config *job.Config) query.Finder {
 	}
 	return func(ctx context.Context, sql, column string) ([]string, error) {
 		ids := query.IDs{Path: path, Column: column, Now: time.Now().In(config.Timezone)}
-		return query.Process{Command: answerer}.Query(ctx, ids, sql)
+		return query.Process{Command: newAnswerer}.Query(ctx, ids, sql)
 	}
 }
 

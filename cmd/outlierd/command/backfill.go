@@ -74,7 +74,7 @@ the same command spends up to as much again on what is left.`,
 	flags.Int64Var(&o.spending.most, "max-credits", 0, "spend at most `N` credits; required")
 	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
 	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	for _, name := range []string{"from", "to", "max-credits"} {
 		if err := c.MarkFlagRequired(name); err != nil {
 			panic(err) // there is no such flag

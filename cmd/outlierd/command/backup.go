@@ -64,7 +64,7 @@ func (o *options) backup(ctx context.Context, to string, check bool) error {
 	if err != nil {
 		return err
 	}
-	if folder := stateFolder(config); missing(folder) {
+	if folder := stateFolder(config); isMissing(folder) {
 		return &store.NoStateError{Dir: folder}
 	}
 	if job.BucketAddress(to) == "" {

@@ -46,7 +46,7 @@ func (p *person) write(jobs string) {
 func (p *person) do(ctx context.Context, args ...string) (out, stderr string, code int) {
 	p.Helper()
 	var o, e bytes.Buffer
-	connect := network
+	connect := newTransport
 	if p.network != nil {
 		connect = p.network
 	}

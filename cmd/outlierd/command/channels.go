@@ -55,7 +55,7 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
 		},
 	}
 	c.Flags().StringVar(&column, "column", "", "the column with the channels, if the file is a table")
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	return c
 }
 

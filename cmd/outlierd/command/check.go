@@ -72,7 +72,7 @@ func (o *options) check(ctx context.Context, readData bool) error {
 		return err
 	}
 	if readData {
-		o.act(false)
+		o.prepareToAct(false)
 	}
 	if err := o.warnErased(ctx, config); err != nil {
 		return err
@@ -109,7 +109,7 @@ func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
 		return nil, fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
 	}
 	if err != nil {
-		return nil, unreadable(err, folder)
+		return nil, explainUnreadable(err, folder)
 	}
 	return seen, nil
 }
@@ -118,7 +118,7 @@ func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
 func (o *options) checkBuckets(ctx context.Context, config *job.Config,
 	readData bool) (all []bucket.Report, err error) {
 	for _, s := range config.Sinks {
-		if s.Bucket == "" || missing(sinkPath(config, s)) {
+		if s.Bucket == "" || isMissing(sinkPath(config, s)) {
 			continue
 		}
 		r, err := bucket.New(sinkPath(config, s), o.bucketOf(config, s)).Check(ctx, readData)
@@ -388,7 +388,7 @@ func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options
 // which would block a run that starts meanwhile.
 func openWarehouse(ctx context.Context, seen *state.Store, w warehouse.Options,
 	all []check.Tables) (own []check.Tables, twin string, err error) {
-	if !seen.DB.Idle() || missing(w.Path) || !missing(w.Path+".wal") {
+	if !seen.DB.Idle() || isMissing(w.Path) || !isMissing(w.Path+".wal") {
 		return nil, "", nil
 	}
 	for _, t := range all {

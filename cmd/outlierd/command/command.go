@@ -80,7 +80,7 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	root.Version = version()
 	root.SetVersionTemplate("outlierd {{.Version}}\n")
 	addCommands(root, o)
-	o.complete(root)
+	o.addCompletion(root)
 	o.noteStart(root)
 	return root
 }
@@ -129,15 +129,15 @@ func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 }
 
 // load reads the job file.
-func (o *options) load() (*job.Config, error) { return o.loading(job.Load) }
+func (o *options) load() (*job.Config, error) { return o.loadBy(job.Load) }
 
 // loadForOnce loads the job file for a one-off request, which needs no jobs in it.
-func (o *options) loadForOnce() (*job.Config, error) { return o.loading(job.LoadForOnce) }
+func (o *options) loadForOnce() (*job.Config, error) { return o.loadBy(job.LoadForOnce) }
 
 // loadToRead loads the job file for a command that makes no calls and needs no key.
-func (o *options) loadToRead() (*job.Config, error) { return o.loading(job.LoadToRead) }
+func (o *options) loadToRead() (*job.Config, error) { return o.loadBy(job.LoadToRead) }
 
-func (o *options) loading(load func(string, func(string) (string, bool)) (*job.Config, error)) (*job.Config, error) {
+func (o *options) loadBy(load func(string, func(string) (string, bool)) (*job.Config, error)) (*job.Config, error) {
 	config, err := load(o.config, o.world.env)
 	if err == nil {
 		o.zone = config.Timezone

@@ -10,9 +10,9 @@ import (
 	"outlierd/sync/job"
 )
 
-// complete adds shell completion to all commands: names of jobs wherever Use has JOB, and the values of
+// addCompletion adds shell completion to all commands: names of jobs wherever Use has JOB, and the values of
 // flags.
-func (o *options) complete(c *cobra.Command) {
+func (o *options) addCompletion(c *cobra.Command) {
 	if strings.Contains(c.Use, "JOB") {
 		c.ValidArgsFunction = o.completeJob
 	}
@@ -36,7 +36,7 @@ func (o *options) complete(c *cobra.Command) {
 		}
 	}
 	for _, sub := range c.Commands() {
-		o.complete(sub)
+		o.addCompletion(sub)
 	}
 }
 

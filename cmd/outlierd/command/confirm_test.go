@@ -74,7 +74,7 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
 			err := withoutState(t.Context(), config, func(r *forecast.Reader) error {
-				return approve(t.Context(), r, test.todo, test.most, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
+				return approveRuns(t.Context(), r, test.todo, test.most, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
 			})
 			if (err == nil) != test.goes || err != nil && !errors.Is(err, errDeclined) {
 				t.Errorf("error %v, want the run to go on: %v", err, test.goes)
@@ -111,12 +111,12 @@ jobs:
 		}
 		err = withoutState(t.Context(), config, func(r *forecast.Reader) error {
 			var out bytes.Buffer
-			err := approve(t.Context(), r, byHand(config.Jobs), 0, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
+			err := approveRuns(t.Context(), r, byHand(config.Jobs), 0, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
 			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
 				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q",
 					test.pages, test.month, asked, err, test.asked)
 			}
-			return approve(t.Context(), r, byHand(config.Jobs), 0, nil)
+			return approveRuns(t.Context(), r, byHand(config.Jobs), 0, nil)
 		})
 		switch {
 		case test.asked == "" && err == nil:

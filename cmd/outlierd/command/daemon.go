@@ -46,8 +46,8 @@ const (
 	startPoll = 50 * time.Millisecond
 )
 
-// starting waits until the daemon that has just locked the state folder listens, and returns it, or nil.
-func (o *options) starting(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
+// awaitDaemon waits until the daemon that has just locked the state folder listens, and returns it, or nil.
+func (o *options) awaitDaemon(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
 	for {
 		c, err := served(ctx, config)
 		if c != nil || err != nil || !held.IsDaemon() ||
@@ -62,16 +62,16 @@ func (o *options) starting(ctx context.Context, config *job.Config, held *store.
 	}
 }
 
-// refresh reads the state again.
-func (p *program) refresh(ctx context.Context) error {
+// reopenRecords reads the state again.
+func (p *program) reopenRecords(ctx context.Context) error {
 	if err := p.Engine.Store.Close(); err != nil {
 		return err
 	}
-	return p.peek(ctx, stateFolder(p.Engine.Config))
+	return p.openReading(ctx, stateFolder(p.Engine.Config))
 }
 
-// progress returns the progress of the run that this program, or the daemon for it, performs.
-func (p *program) progress() (engine.Progress, error) {
+// readProgress returns the progress of the run that this program, or the daemon for it, performs.
+func (p *program) readProgress() (engine.Progress, error) {
 	if p.daemon == nil {
 		return p.Engine.Progress()
 	}
@@ -87,11 +87,11 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 		return c.Do(ctx, p.Engine)
 	}
 	result, err := serve.Send(ctx, p.daemon, c)
-	return result, errors.Join(err, p.refresh(ctx))
+	return result, errors.Join(err, p.reopenRecords(ctx))
 }
 
-// order asks the daemon for a run, and returns when it has ended.
-func (o *options) order(ctx context.Context, p *program, j *jobRun) (row *runs.Run, err error) {
+// orderRun asks the daemon for a run, and returns when it has ended.
+func (o *options) orderRun(ctx context.Context, p *program, j *jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{Trigger: j.Trigger, Due: j.Due, Afresh: j.Afresh, UseReserve: j.UseReserve,
 		MaxCredits: j.Spec.Budget.MaxCredits}
 	if j.Rest != nil {
@@ -109,7 +109,7 @@ func (o *options) order(ctx context.Context, p *program, j *jobRun) (row *runs.R
 	p.seen.Store(nil)
 	w, err := p.daemon.Order(ctx, asked)
 	if err != nil {
-		return nil, errors.Join(o.detached(ctx, p, err, j, ""), p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
+		return nil, errors.Join(o.errDetached(ctx, p, err, j, ""), p.openReading(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
@@ -117,11 +117,11 @@ func (o *options) order(ctx context.Context, p *program, j *jobRun) (row *runs.R
 		fmt.Fprintf(o.world.out, "%s: watching run %s, which is under way\n", shown(j.Spec.Name), w.Run)
 	}
 	ended, err := w.Follow(func(now engine.Progress) { p.seen.Store(&now) })
-	if failed := p.peek(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {
+	if failed := p.openReading(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
 	if err != nil {
-		return nil, o.detached(ctx, p, err, j, w.Run)
+		return nil, o.errDetached(ctx, p, err, j, w.Run)
 	}
 	row, err = p.Engine.Store.Runs.Get(w.Run)
 	if err == nil && row == nil {
@@ -136,8 +136,8 @@ func (o *options) order(ctx context.Context, p *program, j *jobRun) (row *runs.R
 	return row, ended.Err()
 }
 
-// detached returns the error that ends watching a run: that the user detached, and where the run continues, or err.
-func (o *options) detached(ctx context.Context, p *program, err error, j *jobRun, run string) error {
+// errDetached returns the error that ends watching a run: that the user detached, and where the run continues, or err.
+func (o *options) errDetached(ctx context.Context, p *program, err error, j *jobRun, run string) error {
 	if ctx.Err() == nil {
 		return err
 	}
@@ -216,9 +216,9 @@ func isUnderWay(run *runs.Run) bool {
 	return run.Status == runs.Running || run.Status == runs.PausedQuota
 }
 
-// serve lets other commands work while this process holds the state folder. If the socket cannot be
+// serveCommands lets other commands work while this process holds the state folder. If the socket cannot be
 // opened, the schedule runs anyway.
-func (p *program) serve(ctx context.Context, listen func(dir string) (net.Listener, error)) {
+func (p *program) serveCommands(ctx context.Context, listen func(dir string) (net.Listener, error)) {
 	p.server = serve.New(p.Engine, version())
 	p.inUse.Store(p.Engine.Config)
 	if listen == nil {

@@ -55,7 +55,7 @@ may have changed.`,
 			if err != nil {
 				return err
 			}
-			if once || !missing(config.Data) {
+			if once || !isMissing(config.Data) {
 				err = talk.runJobs(c.Context(), config,
 					func(*program) ([]jobRun, error) { return byHand(config.Jobs), nil })
 			} else {
@@ -111,7 +111,7 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 	}
 	defer os.RemoveAll(temporary)
 	played := filepath.Join(temporary, "data")
-	err = o.play(ctx, played, demoLength, began, func(run playedRun) {
+	err = o.playSchedule(ctx, played, demoLength, began, func(run playedRun) {
 		count, credits = count+1, credits+run.Credits
 		if term.Is(o.world.out) {
 			o.block.Draw(func(int) []string {

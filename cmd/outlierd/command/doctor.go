@@ -182,7 +182,7 @@ func (c *checkup) folders() {
 	for _, folder := range []string{c.config.Data, stateFolder(c.config)} {
 		name := "data folder"
 		if folder != c.config.Data {
-			if name = "state folder"; missing(folder) {
+			if name = "state folder"; isMissing(folder) {
 				continue
 			}
 		}
@@ -208,7 +208,7 @@ func (c *checkup) folders() {
 
 // existing returns a folder, or its nearest parent that exists.
 func existing(folder string) string {
-	for missing(folder) && filepath.Dir(folder) != folder {
+	for isMissing(folder) && filepath.Dir(folder) != folder {
 		folder = filepath.Dir(folder)
 	}
 	return folder

@@ -132,7 +132,7 @@ func (c *checkup) state(ctx context.Context) {
 		return
 	}
 	switch tables := published(c.config); {
-	case errors.Is(err, fs.ErrNotExist) && tables != "" && !missing(tables):
+	case errors.Is(err, fs.ErrNotExist) && tables != "" && !isMissing(tables):
 		c.fail("state", "restore the newest copy of the folder",
 			"%s is missing, though %s has what earlier runs published", relative(folder), relative(tables))
 		return

@@ -101,7 +101,7 @@ func errorMessage(ctx context.Context, err error) string {
 	_, saysNext := errors.AsType[*stoppedError](err)
 	var add func(error)
 	add = func(err error) {
-		parts := joined(err)
+		parts := splitJoined(err)
 		stop, cut := errors.AsType[*stoppedError](err)
 		_, reported := errors.AsType[statusError](err) // by the summary of its run
 		switch {
@@ -112,7 +112,7 @@ func errorMessage(ctx context.Context, err error) string {
 		case cut:
 			add(stop.error)
 			lines = append(lines, stop.next)
-		case stopped(ctx, err):
+		case isStop(ctx, err):
 			line := "interrupted; everything that was paid for is stored"
 			if errors.Is(err, serve.ErrStopped) {
 				line = "'outlierd up' was stopped; everything that was paid for is stored"
@@ -125,7 +125,7 @@ func errorMessage(ctx context.Context, err error) string {
 			for line := range strings.SplitSeq(strings.ReplaceAll(err.Error(), "job "+job.OnceMark, ""), "\n") { // the user named no job
 				lines = append(lines, term.Plain(line)) // it may quote untrusted titles and comments
 			}
-			lines[len(lines)-1] += remedy(err)
+			lines[len(lines)-1] += adviseOn(err)
 		}
 	}
 	if add(err); len(lines) == 0 {
@@ -134,8 +134,8 @@ func errorMessage(ctx context.Context, err error) string {
 	return "outlierd: " + strings.Join(lines, "\n")
 }
 
-// joined returns the errors that [errors.Join] has joined; none for other errors, whose texts say more than their parts.
-func joined(err error) []error {
+// splitJoined returns the errors that [errors.Join] has joined; none for other errors, whose texts say more than their parts.
+func splitJoined(err error) []error {
 	several, is := err.(interface{ Unwrap() []error })
 	if !is || len(several.Unwrap()) == 0 || errors.Join(several.Unwrap()...).Error() != err.Error() {
 		return nil
@@ -143,8 +143,8 @@ func joined(err error) []error {
 	return several.Unwrap()
 }
 
-// remedy adds what to do about errors of packages that do not know job files or commands.
-func remedy(err error) string {
+// adviseOn adds what to do about errors of packages that do not know job files or commands.
+func adviseOn(err error) string {
 	if _, long := errors.AsType[*pace.LongWaitError](err); long {
 		return "\n  service.max_wait says how long to wait for the limit"
 	}
@@ -174,10 +174,10 @@ func remedy(err error) string {
 	return ""
 }
 
-// stopped reports whether err is only the requested stop, of this process or of the daemon.
-func stopped(ctx context.Context, err error) bool {
+// isStop reports whether err is only the requested stop, of this process or of the daemon.
+func isStop(ctx context.Context, err error) bool {
 	if several, ok := err.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {
-		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !stopped(ctx, err) })
+		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !isStop(ctx, err) })
 	}
 	return errors.Is(err, serve.ErrStopped) ||
 		ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))

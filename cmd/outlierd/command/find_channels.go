@@ -34,12 +34,12 @@ first, and print them. Several queries are one request over all of them.`,
 			find.set("seed", seed)
 			show := o.hits("found_channels", "channel_id", fewChannels)
 			if len(related) > 0 {
-				show = o.similar("found_channels", "channel_id", fewChannels, 0)
+				show = o.findSimilar("found_channels", "channel_id", fewChannels, 0)
 			}
 			return o.askOnce(c.Context(), job.VerbFindChannels, find, &pages, &enrich, show)
 		},
 	}
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	pages.add(c, "channels", filtersOfChannels, orderOfChannels)
 	pages.addAgain(c)
 	enrich.add(c, "channel_videos, channel_shorts")

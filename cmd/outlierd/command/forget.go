@@ -170,7 +170,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 		if found := f.things(erasure, left, false); f.dryRun {
 			return o.done(found, "would erase %s; nothing was changed\n%s", found, found.remark())
 		} else if !f.yes {
-			if err := consent(o.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
+			if err := askConsent(o.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
 				return err
 			}
 		}

@@ -111,7 +111,7 @@ free, or for a handle from a search after confirmation.`,
 	}
 	c := d.command(o)
 	c.Flags().BoolVar(&uploads, "uploads", false, "print the sampled videos and shorts")
-	o.spending.add(c) // for unknown handles
+	o.spending.addFlags(c) // for unknown handles
 	return c
 }
 

@@ -240,7 +240,7 @@ func bindAll(ctx context.Context, config *job.Config) map[string]query.Bound {
 		bound[q.SQL] = query.Bound{}
 	}
 	texts := slices.Sorted(maps.Keys(bound))
-	for i, result := range (query.Process{Command: answerer}).Bind(ctx, texts...) {
+	for i, result := range (query.Process{Command: newAnswerer}).Bind(ctx, texts...) {
 		bound[texts[i]] = result
 	}
 	return bound

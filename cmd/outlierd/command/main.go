@@ -58,7 +58,7 @@ func Main() int {
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
-		network: network, hangups: hangups, listen: serve.Listen,
+		network: newTransport, hangups: listenForHangups, listen: serve.Listen,
 		acts: func(daemon bool) {
 			asRun()
 			if !daemon {
@@ -115,15 +115,15 @@ type world struct {
 	acts func(daemon bool)
 }
 
-// hangups delivers the SIGHUPs of this process.
-func hangups() <-chan os.Signal {
+// listenForHangups delivers the SIGHUPs of this process.
+func listenForHangups() <-chan os.Signal {
 	came := make(chan os.Signal, 1)
 	signal.Notify(came, syscall.SIGHUP)
 	return came
 }
 
-// network returns the transport of the operating system.
-func network(o outlier.TransportOptions) (http.RoundTripper, error) {
+// newTransport returns the transport of the operating system.
+func newTransport(o outlier.TransportOptions) (http.RoundTripper, error) {
 	return outlier.NewTransport(o)
 }
 

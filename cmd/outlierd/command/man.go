@@ -58,19 +58,19 @@ func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(
 // manPage returns the manual page of a command, in roff. It has no date, so that equal builds have equal pages.
 func manPage(c *cobra.Command) string {
 	var page strings.Builder
-	fmt.Fprintf(&page, ".TH OUTLIERD 1 \"\" \"outlierd %s\"\n.nh\n", roff(version()))
+	fmt.Fprintf(&page, ".TH OUTLIERD 1 \"\" \"outlierd %s\"\n.nh\n", escapeRoff(version()))
 	section := func(title, text string) {
 		if text = strings.Trim(text, "\n"); text != "" {
 			fmt.Fprintf(&page, ".SH %s\n%s\n", title, text)
 		}
 	}
-	section("NAME", roff(manName(c)+" - "+c.Short))
-	section("SYNOPSIS", `\fB`+roff(c.UseLine())+`\fP`)
+	section("NAME", escapeRoff(manName(c)+" - "+c.Short))
+	section("SYNOPSIS", `\fB`+escapeRoff(c.UseLine())+`\fP`)
 	section("DESCRIPTION", roffParagraphs(c.Long))
 	section("OPTIONS", roffOptions(c.NonInheritedFlags()))
 	section("OPTIONS OF ALL COMMANDS", roffOptions(c.InheritedFlags()))
 	if c.HasExample() {
-		section("EXAMPLES", ".EX\n"+roff(c.Example)+"\n.EE")
+		section("EXAMPLES", ".EX\n"+escapeRoff(c.Example)+"\n.EE")
 	}
 	var also []string
 	if c.HasParent() {
@@ -82,7 +82,7 @@ func manPage(c *cobra.Command) string {
 		}
 	}
 	for i, name := range also {
-		also[i] = `\fB` + roff(name) + `\fP(1)`
+		also[i] = `\fB` + escapeRoff(name) + `\fP(1)`
 	}
 	section("SEE ALSO", strings.Join(also, ",\n"))
 	return page.String()
@@ -96,17 +96,17 @@ func roffOptions(flags *pflag.FlagSet) string {
 			return
 		}
 		value, usage := pflag.UnquoteUsage(f)
-		name := `\fB--` + roff(f.Name) + `\fP`
+		name := `\fB--` + escapeRoff(f.Name) + `\fP`
 		if f.Shorthand != "" {
-			name = `\fB-` + roff(f.Shorthand) + `\fP, ` + name
+			name = `\fB-` + escapeRoff(f.Shorthand) + `\fP, ` + name
 		}
 		if value != "" {
-			name += ` \fI` + roff(value) + `\fP`
+			name += ` \fI` + escapeRoff(value) + `\fP`
 		}
 		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "[]" {
 			usage += " (default " + f.DefValue + ")"
 		}
-		fmt.Fprintf(&text, ".TP\n%s\n%s\n", name, roff(usage))
+		fmt.Fprintf(&text, ".TP\n%s\n%s\n", name, escapeRoff(usage))
 	})
 	return text.String()
 }
@@ -119,13 +119,13 @@ func roffParagraphs(text string) string {
 		if strings.HasPrefix(part, " ") {
 			begin, end = ".PP\n.EX\n", "\n.EE\n"
 		}
-		page.WriteString(begin + roff(part) + end)
+		page.WriteString(begin + escapeRoff(part) + end)
 	}
 	return page.String()
 }
 
-// roff returns a text in which no character has a meaning for roff.
-func roff(text string) string {
+// escapeRoff returns a text in which no character has a meaning for roff.
+func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -34,8 +34,8 @@ var shown = job.Shown
 // wishes is the mapping of a job. Its values are literal: no variables are expanded.
 type wishes map[string]any
 
-// yaml encodes wishes for [job.Config.Once], as JSON, which is also YAML.
-func (w wishes) yaml() ([]byte, error) {
+// encodeYAML encodes wishes for [job.Config.Once], as JSON, which is also YAML.
+func (w wishes) encodeYAML() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
@@ -62,14 +62,14 @@ type showing struct {
 
 // spec returns the job of a request. Its mistakes are mistakes of the command line.
 func (r *request) spec(config *job.Config) (*job.Spec, error) {
-	text, err := r.job.yaml()
+	text, err := r.job.encodeYAML()
 	if err != nil {
 		return nil, err
 	}
 	asked := job.Asked{Once: &job.OneOff{Verb: r.verb, Job: text}, Changes: &job.Overrides{Again: r.again}}
 	spec, err := config.Asked(asked)
 	if err != nil {
-		return nil, usageError{typed(r.verb, config.Path, err)}
+		return nil, usageError{nameMistakes(r.verb, config.Path, err)}
 	}
 	return spec, nil
 }
@@ -96,7 +96,7 @@ func (o *options) once(ctx context.Context, r request) error {
 	which := func(p *program) ([]jobRun, error) {
 		s.program = p
 		todo := []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Afresh: true}}}
-		if err := o.named(ctx, r, s); err != nil || r.before == nil || o.spending.dryRun {
+		if err := o.findNamedChannels(ctx, r, s); err != nil || r.before == nil || o.spending.dryRun {
 			return todo, err
 		}
 		return todo, r.before(ctx, s)
@@ -108,7 +108,7 @@ func (o *options) once(ctx context.Context, r request) error {
 		}
 		o.ended = s.row.Error
 		if s.row.Status.Open() {
-			next, err := r.next(s)
+			next, err := r.sayNext(s)
 			return &stoppedError{errors.Join(failed, err), next}
 		}
 		if err := errors.Join(o.printResult(ctx, r, s), o.sayPausedBudget(r, s)); err != nil {
@@ -118,9 +118,9 @@ func (o *options) once(ctx context.Context, r request) error {
 	})
 }
 
-// next says how to continue an unfinished request. No later run continues it, but repeating it is enough: pages that
+// sayNext says how to continue an unfinished request. No later run continues it, but repeating it is enough: pages that
 // arrived come from the journal for six hours, as for any search, and fresh data is not requested.
-func (r *request) next(s showing) (how string, err error) {
+func (r *request) sayNext(s showing) (how string, err error) {
 	if r.onward != nil {
 		how, err = r.onward(s)
 	}
@@ -135,15 +135,15 @@ func (o *options) sayPausedBudget(r request, s showing) error {
 	if s.row.Status != runs.PausedBudget {
 		return nil
 	}
-	next, err := r.next(s)
+	next, err := r.sayNext(s)
 	if err == nil {
 		fmt.Fprintf(o.world.err, "%s when the budget allows\n", next)
 	}
 	return err
 }
 
-// named finds the channels of a request whose ids the tables do not have.
-func (o *options) named(ctx context.Context, r request, s showing) error {
+// findNamedChannels finds the channels of a request whose ids the tables do not have.
+func (o *options) findNamedChannels(ctx context.Context, r request, s showing) error {
 	_, err := s.program.forecasts().WorstCase(ctx, s.spec)
 	unknown, ok := errors.AsType[*job.UnknownChannelsError](err)
 	if !ok {
@@ -196,7 +196,7 @@ func (o *options) findChannels(ctx context.Context, p *program, unknown []string
 		price := p.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
 		unknownIDs := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
 			strings.Join(handles, ", "), term.Count(price*outlier.Credits(len(handles)), "credit"))
-		if err := consent(o.asker(), unknownIDs, "Search?"); err != nil {
+		if err := askConsent(o.asker(), unknownIDs, "Search?"); err != nil {
 			return err
 		}
 	}
@@ -243,9 +243,9 @@ var typedAs = map[string]string{
 	"refresh_after": "--max-age", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID",
 }
 
-// typed reports the mistakes of a one-off job by flags and arguments. Mistakes of the job file itself
+// nameMistakes reports the mistakes of a one-off job by flags and arguments. Mistakes of the job file itself
 // keep their positions.
-func typed(verb job.Verb, file string, err error) error {
+func nameMistakes(verb job.Verb, file string, err error) error {
 	mistakes, ok := errors.AsType[yamltree.Mistakes](err)
 	if !ok {
 		return err

@@ -240,7 +240,7 @@ jobs:
 			defer cancel()
 			var e bytes.Buffer
 			code = run(ctx, append([]string{"-c", filepath.Join(p.dir, "jobs.yaml")}, args...), world{
-				in: strings.NewReader(""), out: stopping{text, cancel}, err: &e, env: p.env, network: network,
+				in: strings.NewReader(""), out: stopping{text, cancel}, err: &e, env: p.env, network: newTransport,
 			})
 			return e.String(), code
 		}

@@ -73,14 +73,14 @@ func (o *options) openDaemon(ctx context.Context, folder, address string, show b
 	if err != nil {
 		return err
 	}
-	program := browser()
+	program := findBrowser()
 	if show || program == "" {
 		return o.done(map[string]string{"address": address + ticket.Path}, "%s\n", address+ticket.Path)
 	}
 	if err := o.done(map[string]string{"address": address + "/"}, "%s/\n", address); err != nil {
 		return err
 	}
-	if err := browse(ctx, program, folder, address+ticket.Path); err != nil {
+	if err := openInBrowser(ctx, program, folder, address+ticket.Path); err != nil {
 		_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v; "+
 			"'outlierd open --print' prints an address that logs in any browser\n", err)
 		return err
@@ -94,7 +94,7 @@ func (o *options) openView(ctx context.Context, config *job.Config, show bool) e
 		if err := o.done(map[string]string{"address": address + "/"}, "%s/\n", address); err != nil {
 			return err
 		}
-		program := browser()
+		program := findBrowser()
 		if show || program == "" {
 			return nil
 		}
@@ -106,8 +106,8 @@ func (o *options) openView(ctx context.Context, config *job.Config, show bool) e
 	})
 }
 
-// browser returns the path of the system's program for opening files, or "".
-func browser() string {
+// findBrowser returns the path of the system's program for opening files, or "".
+func findBrowser() string {
 	name := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		name = "open"
@@ -123,8 +123,8 @@ func browser() string {
 // could read it.
 const loginFile = "login.html"
 
-// browse opens an address with a program, through a file that only the user can read.
-func browse(ctx context.Context, program, folder, address string) error {
+// openInBrowser opens an address with a program, through a file that only the user can read.
+func openInBrowser(ctx context.Context, program, folder, address string) error {
 	path, err := filepath.Abs(filepath.Join(folder, loginFile))
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ const (
 	slowLast          = time.Minute
 )
 
-// site returns the page of a daemon; nil with `daemon.ui: off`.
-func (o *options) site(ctx context.Context, p *program) *page.Site {
+// newSite returns the page of a daemon; nil with `daemon.ui: off`.
+func (o *options) newSite(ctx context.Context, p *program) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
@@ -47,13 +47,13 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 	look := &looking{o: o, p: p, folder: stateFolder(p.Engine.Config), recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone},
 		since: time.Now()}
 	sources := tablesSources(tables, func() *job.Config { return p.inUse.Load() }, temporary)
-	sources.Now, sources.Runs, sources.Run = look.now, look.recorded.runs, look.recorded.run
-	sources.Money = func(ctx context.Context) (*page.Money, error) { return look.money(ctx, tables) }
+	sources.Now, sources.Runs, sources.Run = look.readNow, look.recorded.listRuns, look.recorded.readRun
+	sources.Money = func(ctx context.Context) (*page.Money, error) { return look.readMoney(ctx, tables) }
 	addThumbnails(&sources, newThumbnails(p.Engine.Config, tables, p.Engine.Log))
 	if p.Engine.Config.Daemon.UI == job.UIFull {
 		do, mark := actions{p}, marking{p.Engine}
-		sources.Offer, sources.Do, sources.Mark = do.offer, do.do, mark.mark
-		sources.Views = page.Views{List: mark.views, Save: mark.saveView}
+		sources.Offer, sources.Do, sources.Mark = do.offerAction, do.doAction, mark.editMarks
+		sources.Views = page.Views{List: mark.listViews, Save: mark.saveView}
 	}
 	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)
 }
@@ -62,14 +62,14 @@ func (o *options) site(ctx context.Context, p *program) *page.Site {
 func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary func() (*temporary, error)) page.Sources {
 	return page.Sources{
 		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Picked: tables.Picked, Export: tables.Export,
-		Niche: tables.Niche, Tables: catalog(), Questions: func() []page.Question { return questions(config()) },
+		Niche: tables.Niche, Tables: listTables(), Questions: func() []page.Question { return listQuestions(config()) },
 		Ask: func(ctx context.Context, sql string) (*page.Result, error) {
-			return tables.First(ctx, query.Process{Command: answerer}, sql)
+			return tables.First(ctx, query.Process{Command: newAnswerer}, sql)
 		},
 		Download: func(ctx context.Context, sql, format string) (io.ReadCloser, error) {
 			return downloadResult(ctx, tables, temporary, sql, format)
 		},
-		Elsewhere: func(sql string) []page.Snippet { return elsewhere(tables.Path, sql) },
+		Elsewhere: func(sql string) []page.Snippet { return makeSnippets(tables.Path, sql) },
 	}
 }
 
@@ -101,7 +101,7 @@ func (l *looking) lookSlowly(ctx context.Context, seen *program) (slow, error) {
 		if err != nil {
 			return slow{}, err
 		}
-		l.slow, l.at = slow{prices(ctx, seen), data}, time.Now()
+		l.slow, l.at = slow{listPrices(ctx, seen), data}, time.Now()
 	}
 	return l.slow, nil
 }
@@ -133,8 +133,8 @@ func dataText(p *program) (string, error) {
 	return text, err
 }
 
-// now returns the overall status.
-func (l *looking) now(ctx context.Context) (*page.Now, error) {
+// readNow returns the overall status.
+func (l *looking) readNow(ctx context.Context) (*page.Now, error) {
 	var s *forecast.Status
 	var cycle *page.Cycle
 	var unconfirmed []runs.Scan
@@ -170,7 +170,7 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 	}
 	printer := &planPrinter{zone: zone, near: true}
 	now := nowOf(s, printer, p.Engine.Config)
-	now.Stats = append(stats(s, printer, p.Engine.Pace.Status(), cycle),
+	now.Stats = append(makeStats(s, printer, p.Engine.Pace.Status(), cycle),
 		page.Stat{Name: "Disk", Value: fmt.Sprintf("%d GB", free>>30), Unit: "free", More: known.data})
 	for i := range now.Jobs {
 		j := &now.Jobs[i]
@@ -178,7 +178,7 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 		if s.Jobs[i].Disabled || s.Jobs[i].Paused != nil {
 			j.DueAt = nil
 		}
-		if j.New, j.Failed, err = l.recorded.spark(s.Jobs[i].Job); err != nil {
+		if j.New, j.Failed, err = l.recorded.readSpark(s.Jobs[i].Job); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +188,7 @@ func (l *looking) now(ctx context.Context) (*page.Now, error) {
 	for i := range unconfirmed {
 		now.Scans = append(now.Scans, unconfirmedText(&unconfirmed[i], zone))
 	}
-	if now.Runs, err = l.recorded.last(lastRuns); err != nil {
+	if now.Runs, err = l.recorded.listLast(lastRuns); err != nil {
 		return nil, err
 	}
 	recent, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostNotifications)
@@ -216,8 +216,8 @@ func dueTimes(config *job.Config, now time.Time) map[string][]time.Time {
 	return all
 }
 
-// prices returns the most that a run of each job may cost now.
-func prices(ctx context.Context, p *program) map[string]string {
+// listPrices returns the most that a run of each job may cost now.
+func listPrices(ctx context.Context, p *program) map[string]string {
 	all := map[string]string{}
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
@@ -264,7 +264,7 @@ func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 				if j.Streak != nil && j.Streak.Runs > 1 {
 					title = fmt.Sprintf("%s failed %d times.", row.Name, j.Streak.Runs)
 				}
-				text := strings.TrimSuffix(last.Error, ".") + "; " + spent(int64(last.Credits)) + "."
+				text := strings.TrimSuffix(last.Error, ".") + "; " + describeSpent(int64(last.Credits)) + "."
 				if !j.Due.IsZero() {
 					text += " It is tried again at " + p.short(j.Due, s.At) + "."
 				}
@@ -276,16 +276,16 @@ func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 	if !s.Newest.IsZero() {
 		n.Newest = p.short(s.Newest, s.At)
 		if old := s.At.Sub(s.Newest); old > tooOld(config, s.At) {
-			n.Old = fmt.Sprintf("The newest data is of %s, %s ago.", p.at(s.Newest), days(old))
+			n.Old = fmt.Sprintf("The newest data is of %s, %s ago.", p.at(s.Newest), formatDays(old))
 		}
 	}
 	return n
 }
 
-func days(d time.Duration) string { return term.Count(int(d.Hours()/24), "day") }
+func formatDays(d time.Duration) string { return term.Count(int(d.Hours()/24), "day") }
 
-// spent says what a run cost.
-func spent(credits int64) string {
+// describeSpent says what a run cost.
+func describeSpent(credits int64) string {
 	if credits == 0 {
 		return "nothing was charged"
 	}
@@ -340,8 +340,8 @@ func scheduleWords(cron string) string {
 	return fmt.Sprintf("%s %02d:%02d", f[4], hour, minute)
 }
 
-// stats returns the numbers of the status, without the disk.
-func stats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.Cycle) []page.Stat {
+// makeStats returns the numbers of the status, without the disk.
+func makeStats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.Cycle) []page.Stat {
 	credits := page.Stat{Name: "Credits of the cycle", Value: page.Thousands(int64(s.Budget[0].Held)), Unit: "held, no cap"}
 	if cycle != nil {
 		left := cycle.Rest()
@@ -365,8 +365,8 @@ func stats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.C
 	return []page.Stat{credits, requests, queue, newest}
 }
 
-// money returns what credits were spent on in the billing cycle.
-func (l *looking) money(ctx context.Context, tables *pagedata.Tables) (*page.Money, error) {
+// readMoney returns what credits were spent on in the billing cycle.
+func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page.Money, error) {
 	m := &page.Money{}
 	var from time.Time
 	err := l.p.read(func(seen *program) error {

@@ -18,16 +18,16 @@ import (
 	"outlierd/sync/job"
 )
 
-// catalog lists the tables that can be queried.
-func catalog() (all []page.Table) {
+// listTables lists the tables that can be queried.
+func listTables() (all []page.Table) {
 	for _, t := range query.Catalog() {
 		all = append(all, page.Table(t))
 	}
 	return all
 }
 
-// questions returns the questions of the job file, followed by common ones.
-func questions(config *job.Config) (all []page.Question) {
+// listQuestions returns the questions of the job file, followed by common ones.
+func listQuestions(config *job.Config) (all []page.Question) {
 	for _, q := range config.Questions {
 		all = append(all, page.Question{Name: q.Name, SQL: q.SQL})
 	}
@@ -37,8 +37,8 @@ func questions(config *job.Config) (all []page.Question) {
 	return all
 }
 
-// elsewhere returns the lines that run a query on the published file in other programs.
-func elsewhere(published, sql string) []page.Snippet {
+// makeSnippets returns the lines that run a query on the published file in other programs.
+func makeSnippets(published, sql string) []page.Snippet {
 	path, err := filepath.Abs(published)
 	if err != nil || published == "" {
 		return nil
@@ -65,7 +65,7 @@ func downloadResult(ctx context.Context, tables *pagedata.Tables, temporary func
 	if err != nil {
 		return nil, err
 	}
-	process := downloader(ctx, tables.Path, format, temp.path, tables.Zone)
+	process := newDownloader(ctx, tables.Path, format, temp.path, tables.Zone)
 	var said bytes.Buffer
 	process.Stdin, process.Stdout, process.Stderr = strings.NewReader(sql), file, &said
 	err = process.Run()

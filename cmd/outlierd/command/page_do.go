@@ -30,10 +30,10 @@ type act func(a actions, ctx context.Context, asked page.Action) (*page.Offer, d
 type doing func(a actions, ctx context.Context) (*page.Done, error)
 
 var acts = map[string]act{
-	page.RunJob: actions.run, page.CancelRun: actions.cancel, page.PauseJob: actions.pause, page.ResumeJob: actions.resume,
-	page.Lift: actions.lift, page.Record: actions.record,
+	page.RunJob: actions.offerRun, page.CancelRun: actions.offerCancel, page.PauseJob: actions.offerPause, page.ResumeJob: actions.offerResume,
+	page.Lift: actions.offerLift, page.Record: actions.offerRecord,
 
-	page.LookAlikes: actions.once, page.SearchOnce: actions.once, page.Transcript: actions.once, page.BuyRest: actions.rest,
+	page.LookAlikes: actions.offerOnce, page.SearchOnce: actions.offerOnce, page.Transcript: actions.offerOnce, page.BuyRest: actions.offerRest,
 }
 
 // inTurn runs an action between two calls of the schedule.
@@ -47,8 +47,8 @@ func inTurn(do doing) doing {
 	}
 }
 
-// prepare prepares an action with the program as it is now.
-func (a actions) prepare(ctx context.Context, asked page.Action) (offer *page.Offer, do doing, err error) {
+// prepareAction prepares an action with the program as it is now.
+func (a actions) prepareAction(ctx context.Context, asked page.Action) (offer *page.Offer, do doing, err error) {
 	known := acts[asked.Verb]
 	if known == nil {
 		return nil, nil, fmt.Errorf("action %q: %w", asked.Verb, page.ErrUnknown)
@@ -60,15 +60,15 @@ func (a actions) prepare(ctx context.Context, asked page.Action) (offer *page.Of
 	return offer, do, err
 }
 
-// offer describes an action.
-func (a actions) offer(ctx context.Context, asked page.Action) (*page.Offer, error) {
-	offer, _, err := a.prepare(ctx, asked)
+// offerAction describes an action.
+func (a actions) offerAction(ctx context.Context, asked page.Action) (*page.Offer, error) {
+	offer, _, err := a.prepareAction(ctx, asked)
 	return offer, forPeople(ctx, err)
 }
 
-// do carries out an action, if its offer is still the one that was confirmed.
-func (a actions) do(ctx context.Context, asked page.Action) (done *page.Done, err error) {
-	offer, do, err := a.prepare(ctx, asked)
+// doAction carries out an action, if its offer is still the one that was confirmed.
+func (a actions) doAction(ctx context.Context, asked page.Action) (done *page.Done, err error) {
+	offer, do, err := a.prepareAction(ctx, asked)
 	if err == nil && offer.Seen != asked.Seen {
 		err = errChanged
 	}
@@ -96,7 +96,7 @@ func forPeople(ctx context.Context, err error) error {
 // errChanged refuses an action that was confirmed before the job file was edited.
 var errChanged = errors.New("the job has changed since its price was shown; look at it again")
 
-func (a actions) spec(name string) (*job.Spec, error) {
+func (a actions) findSpec(name string) (*job.Spec, error) {
 	config := a.p.Engine.Config
 	spec := config.Job(name)
 	if spec == nil {
@@ -105,9 +105,9 @@ func (a actions) spec(name string) (*job.Spec, error) {
 	return spec, nil
 }
 
-// run starts or continues a run of a job.
-func (a actions) run(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
-	spec, err := a.spec(asked.Job)
+// offerRun starts or continues a run of a job.
+func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
+	spec, err := a.findSpec(asked.Job)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +124,7 @@ func (a actions) run(ctx context.Context, asked page.Action) (*page.Offer, doing
 		}
 		for i := range all {
 			if all[i].Closes() != "" && all[i].Run.Status != runs.Failed {
-				offer.Says = append(offer.Says, superseded(a.p, &all[i]))
+				offer.Says = append(offer.Says, describeSuperseded(a.p, &all[i]))
 			}
 		}
 	}
@@ -136,11 +136,11 @@ func (a actions) run(ctx context.Context, asked page.Action) (*page.Offer, doing
 		offer.Says = append(offer.Says, "Its schedule is "+
 			pauseText(pauses[spec.Name], a.p.Engine.Config.Timezone)+"; this run is by hand.")
 	}
-	return offer, starting(engine.Order{Trigger: engine.Manual, Spec: spec, Old: old}), err
+	return offer, startRun(engine.Order{Trigger: engine.Manual, Spec: spec, Old: old}), err
 }
 
-// starting orders a run, and leads to it once it is recorded.
-func starting(order engine.Order) doing {
+// startRun orders a run, and leads to it once it is recorded.
+func startRun(order engine.Order) doing {
 	return func(a actions, ctx context.Context) (*page.Done, error) {
 		ordered, err := a.p.Engine.Order(ctx, order)
 		if err != nil {
@@ -150,7 +150,7 @@ func starting(order engine.Order) doing {
 	}
 }
 
-func (a actions) cancel(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
+func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	run, err := runUnderWay(a.p, asked.Run)
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +164,7 @@ func (a actions) cancel(_ context.Context, asked page.Action) (*page.Offer, doin
 		}, nil
 }
 
-func (a actions) pause(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
+func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	if err := canPause(a.p.Engine.Config, asked.Job); err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func (a actions) pause(_ context.Context, asked page.Action) (*page.Offer, doing
 		}), nil
 }
 
-func (a actions) resume(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
+func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
 	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())
 	if err != nil {
 		return nil, nil, err
@@ -213,7 +213,7 @@ func (a actions) resume(ctx context.Context, asked page.Action) (*page.Offer, do
 	}), nil
 }
 
-func (a actions) lift(context.Context, page.Action) (*page.Offer, doing, error) {
+func (a actions) offerLift(context.Context, page.Action) (*page.Offer, doing, error) {
 	blocks, err := a.p.Engine.Store.Ledger.Liftable(a.p.Engine.Client.Key.Fingerprint())
 	if err != nil {
 		return nil, nil, err
@@ -245,7 +245,7 @@ func unconfirmedText(s *runs.Scan, zone *time.Location) string {
 		term.Clip(strings.Join(s.Queries, ", "), 100), term.Count(s.Price, "credit"))
 }
 
-func (a actions) record(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
+func (a actions) offerRecord(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	return &page.Offer{Title: "Record credits", Button: "Record them", Says: []string{
 			"Credits that were spent outside outlierd with the same key, such as on the service's site, count against the budget " +
 				"of this cycle. A negative number records credits that were bought in addition. Nothing is charged.",

@@ -17,8 +17,8 @@ import (
 // marking changes marks and saved views for a page.
 type marking struct{ engine *engine.Engine }
 
-// mark carries out a form of the page.
-func (m marking) mark(ctx context.Context, f page.Marking) error {
+// editMarks carries out a form of the page.
+func (m marking) editMarks(ctx context.Context, f page.Marking) error {
 	edit := marks.Edit{Videos: f.IDs, Star: f.Star, Hide: f.Hide, Tag: f.Tag, Note: f.Note}
 	if f.Set { // all other tags are removed
 		var before map[string]marks.Mark
@@ -41,8 +41,8 @@ func (m marking) mark(ctx context.Context, f page.Marking) error {
 	return refusalOf(err)
 }
 
-// views returns the saved views.
-func (m marking) views(context.Context) ([]page.View, error) {
+// listViews returns the saved views.
+func (m marking) listViews(context.Context) ([]page.View, error) {
 	known, err := pagedata.MarksIn(m.engine.Store.DB)()
 	if err != nil {
 		return nil, err

@@ -70,8 +70,8 @@ func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err er
 	return title, spec, err
 }
 
-// once makes a one-off request, whose offer has its maximum cost and what the budget leaves.
-func (a actions) once(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
+// offerOnce makes a one-off request, whose offer has its maximum cost and what the budget leaves.
+func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
 	title, spec, err := a.onceOf(asked)
 	if err != nil {
 		return nil, nil, err
@@ -91,7 +91,7 @@ func (a actions) once(ctx context.Context, asked page.Action) (*page.Offer, doin
 		offer.Says = []string{"It buys the first page of hits, at most 40."}
 		offer.Button = "Search: at most " + term.Count(price, "credit")
 	}
-	return offer, starting(engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec}), a.sayLeft(offer, price)
+	return offer, startRun(engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec}), a.sayLeft(offer, price)
 }
 
 // priceOfOnce returns what a one-off request costs at most now. It is nothing if its only page is in the journal.
@@ -134,8 +134,8 @@ func (a actions) sayLeft(offer *page.Offer, price outlier.Credits) error {
 	return nil
 }
 
-// rest buys what the searches of a run left.
-func (a actions) rest(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
+// offerRest buys what the searches of a run left.
+func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	e := a.p.Engine
 	row, err := e.Store.Runs.Get(asked.Run)
 	if err != nil {
@@ -160,5 +160,5 @@ func (a actions) rest(_ context.Context, asked page.Action) (*page.Offer, doing,
 	for line := range strings.Lines(beforeRest(a.p.forecasts(), order.Spec, order.Rest)) {
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
-	return offer, starting(order), a.sayLeft(offer, price)
+	return offer, startRun(order), a.sayLeft(offer, price)
 }

@@ -62,7 +62,7 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 				{page.Action{Verb: page.LookAlikes, By: "video_id", Video: "no id"}, "", "neither a video id"},
 				{page.Action{Verb: page.SearchOnce}, "", "enter what to search for"},
 			} {
-				offer, err := a.offer(ctx, c.asked)
+				offer, err := a.offerAction(ctx, c.asked)
 				if c.button == "" {
 					if err == nil || !strings.Contains(err.Error(), c.refusal) {
 						t.Errorf("%+v: offered %+v, %v; want a refusal with %q", c.asked, offer, err, c.refusal)
@@ -73,11 +73,11 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 					t.Errorf("%+v: offered %+v, %v; want %q", c.asked, offer, err, c.button)
 					continue
 				}
-				if _, err := a.do(ctx, c.asked); err == nil || !strings.Contains(err.Error(), "changed") {
+				if _, err := a.doAction(ctx, c.asked); err == nil || !strings.Contains(err.Error(), "changed") {
 					t.Errorf("%+v: done without the price that was seen: %v", c.asked, err)
 				}
 				c.asked.Seen = offer.Seen
-				done, err := a.do(ctx, c.asked)
+				done, err := a.doAction(ctx, c.asked)
 				if err != nil {
 					t.Errorf("%+v: %v", c.asked, err)
 					continue
@@ -119,8 +119,8 @@ func TestNowAndMoneyLookAhead(t *testing.T) {
 			var money *page.Money
 			p.opened(func(prog *program) (err error) {
 				l := &looking{o: &options{zone: time.UTC}, p: prog, recorded: runsOnRecord{store: prog.Engine.Store, zone: time.UTC}}
-				if now, err = l.now(p.Context()); err == nil {
-					money, err = l.money(p.Context(), pagedata.New("", time.UTC))
+				if now, err = l.readNow(p.Context()); err == nil {
+					money, err = l.readMoney(p.Context(), pagedata.New("", time.UTC))
 				}
 				return err
 			})

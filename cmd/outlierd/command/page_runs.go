@@ -19,8 +19,8 @@ type runsOnRecord struct {
 	zone  *time.Location
 }
 
-// runs returns the runs that match a filter.
-func (c runsOnRecord) runs(_ context.Context, f page.RunFilter) (*page.Runs, error) {
+// listRuns returns the runs that match a filter.
+func (c runsOnRecord) listRuns(_ context.Context, f page.RunFilter) (*page.Runs, error) {
 	list := &page.Runs{Statuses: statuses}
 	for r, err := range c.store.Runs.Newest(runs.Filter{Job: f.Job, Status: runs.Status(f.Status), Before: f.Before}) {
 		if err != nil {
@@ -30,26 +30,26 @@ func (c runsOnRecord) runs(_ context.Context, f page.RunFilter) (*page.Runs, err
 			list.More = true
 			break
 		}
-		list.Runs = append(list.Runs, c.local(r))
+		list.Runs = append(list.Runs, c.localize(r))
 	}
 	return list, nil
 }
 
-// last returns the last runs of all jobs.
-func (c runsOnRecord) last(most int) (all []runs.Run, err error) {
+// listLast returns the last runs of all jobs.
+func (c runsOnRecord) listLast(most int) (all []runs.Run, err error) {
 	for r, err := range c.store.Runs.Newest(runs.Filter{}) {
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, c.local(r)); len(all) == most {
+		if all = append(all, c.localize(r)); len(all) == most {
 			break
 		}
 	}
 	return all, nil
 }
 
-// spark returns how many hits were new in the last runs of a job, the oldest first, and which of them failed.
-func (c runsOnRecord) spark(job string) (found []float64, failed []bool, err error) {
+// readSpark returns how many hits were new in the last runs of a job, the oldest first, and which of them failed.
+func (c runsOnRecord) readSpark(job string) (found []float64, failed []bool, err error) {
 	for r, err := range c.store.Runs.Newest(runs.Filter{Job: job}) {
 		if err != nil {
 			return nil, nil, err
@@ -64,14 +64,14 @@ func (c runsOnRecord) spark(job string) (found []float64, failed []bool, err err
 	return found, failed, nil
 }
 
-// local returns a run with its times in the zone of the page.
-func (c runsOnRecord) local(r *runs.Run) runs.Run {
+// localize returns a run with its times in the zone of the page.
+func (c runsOnRecord) localize(r *runs.Run) runs.Run {
 	r.Started = r.Started.In(c.zone)
 	return *r
 }
 
-// run returns one run with its searches and calls.
-func (c runsOnRecord) run(_ context.Context, id string) (*page.RunDetails, error) {
+// readRun returns one run with its searches and calls.
+func (c runsOnRecord) readRun(_ context.Context, id string) (*page.RunDetails, error) {
 	row, err := c.store.Runs.Get(id)
 	if err == nil && row == nil {
 		err = fmt.Errorf("run %.40q: %w", id, page.ErrUnknown)
@@ -83,7 +83,7 @@ func (c runsOnRecord) run(_ context.Context, id string) (*page.RunDetails, error
 	if err != nil {
 		return nil, err
 	}
-	all := &page.RunDetails{Run: c.local(&d.Run)}
+	all := &page.RunDetails{Run: c.localize(&d.Run)}
 	printer := &planPrinter{zone: c.zone}
 	for _, facts := range [][]string{
 		d.timing(printer), found(&d.Run, d.Unknown, len(d.Searches) > 0), undone(&d.Run, d.Queued),

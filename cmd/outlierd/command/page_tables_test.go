@@ -411,25 +411,25 @@ func TestQuestionsOfThePage(t *testing.T) {
 	config := &job.Config{Data: t.TempDir()}
 	tables := pagedata.New(w.file, time.FixedZone("", 2*60*60))
 	temporary := func() (*temporary, error) { return newTemporary(config) }
-	for _, q := range questions(&job.Config{}) {
-		got, err := tables.First(t.Context(), query.Process{Command: answerer}, q.SQL)
+	for _, q := range listQuestions(&job.Config{}) {
+		got, err := tables.First(t.Context(), query.Process{Command: newAnswerer}, q.SQL)
 		if err != nil || len(got.Columns) == 0 {
 			t.Errorf("%s: %v", q.Name, err)
 		}
 	}
 	var all []string
-	for _, table := range catalog() {
+	for _, table := range listTables() {
 		columns := strings.Join(table.Columns, `", "`)
 		all = append(all, fmt.Sprintf(`(select count(*) from (select "%s" from %s))`, columns, table.Name))
 	}
-	if _, err := tables.First(t.Context(), query.Process{Command: answerer}, "select "+strings.Join(all, ", ")); err != nil {
+	if _, err := tables.First(t.Context(), query.Process{Command: newAnswerer}, "select "+strings.Join(all, ", ")); err != nil {
 		t.Errorf("the tables of the catalog: %v", err)
 	}
 	w.query("select 1", func([]any) {}) // opens the database
-	if _, err := w.db.Exec(t.Context(), strings.ReplaceAll(elsewhere(tables.Path, "select count(*) from new_this_week")[0].Lines, "outlierd", "elsewhere")); err != nil {
+	if _, err := w.db.Exec(t.Context(), strings.ReplaceAll(makeSnippets(tables.Path, "select count(*) from new_this_week")[0].Lines, "outlierd", "elsewhere")); err != nil {
 		t.Errorf("the lines for DuckDB: %v", err)
 	}
-	got, err := tables.First(t.Context(), query.Process{Command: answerer},
+	got, err := tables.First(t.Context(), query.Process{Command: newAnswerer},
 		"select timestamptz '2026-11-23 23:30:00+00' as at, 1.5::decimal(9, 2) as n, 'x' as s")
 	if err != nil || *got.Rows[0][0] != "2026-11-24 01:30:00" {
 		t.Fatalf("got %+v, %v, want the time in the zone: 2026-11-24 01:30:00", got, err)
@@ -438,7 +438,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 	if diff := cmp.Diff(want, got.Columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	if _, err := tables.First(t.Context(), query.Process{Command: answerer}, "select nosuch"); err == nil || !strings.Contains(err.Error(), "nosuch") {
+	if _, err := tables.First(t.Context(), query.Process{Command: newAnswerer}, "select nosuch"); err == nil || !strings.Contains(err.Error(), "nosuch") {
 		t.Errorf("a column that does not exist: got %v, want an error with its name", err)
 	}
 
@@ -469,7 +469,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 		t.Errorf("left on the disk of the data: %v, %v", left, err)
 	}
 	for _, tables := range []*pagedata.Tables{pagedata.New("", time.UTC), pagedata.New(w.file+".away", time.UTC)} {
-		_, asked := tables.First(t.Context(), query.Process{Command: answerer}, "select 1")
+		_, asked := tables.First(t.Context(), query.Process{Command: newAnswerer}, "select 1")
 		_, got := downloadResult(t.Context(), tables, temporary, "select 1", "csv")
 		if !errors.Is(asked, page.ErrNothingPublished) || !errors.Is(got, page.ErrNothingPublished) {
 			t.Errorf("without a file: got %v and %v, want %v", asked, got, page.ErrNothingPublished)
@@ -496,7 +496,7 @@ func TestErasedVideoIsGone(t *testing.T) {
 			t.Errorf("its pictures: %v, %v", images, err)
 		}
 		p.opened(func(prog *program) error {
-			err := marking{prog.Engine}.mark(p.Context(), page.Marking{IDs: []string{video}, Star: new(true)})
+			err := marking{prog.Engine}.editMarks(p.Context(), page.Marking{IDs: []string{video}, Star: new(true)})
 			if refused, is := errors.AsType[*page.RefusedError](err); !is || !strings.Contains(refused.Why, "was erased") {
 				t.Errorf("a star for it: %v, want a refusal that says why", err)
 			}

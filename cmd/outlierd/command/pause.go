@@ -151,7 +151,7 @@ func (o *options) sayPaused(p *program, todo []jobRun) error {
 		return err
 	}
 	for i := range todo {
-		if pause := pauses[todo[i].Spec.Name]; pause != nil && !todo[i].scheduled() {
+		if pause := pauses[todo[i].Spec.Name]; pause != nil && !todo[i].isScheduled() {
 			fmt.Fprintf(o.world.out, "%s: its schedule is %s; this run is by hand\n", pause.Job,
 				pauseText(pause, p.Engine.Config.Timezone))
 		}

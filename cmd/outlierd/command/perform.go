@@ -31,15 +31,15 @@ type jobRun struct {
 	byID        bool // Old was named by its id, and its record says the rest
 }
 
-// forecasts returns a reader of forecasts for the run.
-func (j *jobRun) forecasts(p *program) *forecast.Reader {
+// newForecasts returns a reader of forecasts for the run.
+func (j *jobRun) newForecasts(p *program) *forecast.Reader {
 	r := p.forecasts()
 	r.Facts.Afresh, r.Facts.UseReserve = j.Afresh, j.UseReserve
 	return r
 }
 
-// scheduled reports whether a schedule requests the run, not a user.
-func (j *jobRun) scheduled() bool {
+// isScheduled reports whether a schedule requests the run, not a user.
+func (j *jobRun) isScheduled() bool {
 	return !j.Due.IsZero() || j.Trigger == engine.CatchUp
 }
 
@@ -83,7 +83,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 		for len(todo) > 0 {
 			next := todo[0]
 			if next.whole || next.interrupted {
-				first, err := unfold(p, next)
+				first, err := unfoldRun(p, next)
 				if err != nil {
 					return worst(append(errs, err))
 				}
@@ -105,7 +105,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 			case err != nil:
 				errs = append(errs, err)
 			}
-			followers, err := following(p, next, row)
+			followers, err := listFollowers(p, next, row)
 			if err != nil {
 				return worst(append(errs, err))
 			}
@@ -156,10 +156,10 @@ func (o *options) typed(command string) string {
 	return term.Plain(line + command)
 }
 
-// following returns the runs of jobs that come after a run. After a scheduled run they are due even if
+// listFollowers returns the runs of jobs that come after a run. After a scheduled run they are due even if
 // the rest of that run fails. After a run by hand they follow if it succeeded or was partial; they are
 // due at its start, so that each is made only once for it.
-func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error) {
+func listFollowers(p *program, done jobRun, row *runs.Run) (next []jobRun, err error) {
 	switch {
 	case !done.after || row == nil:
 		return nil, nil
@@ -171,7 +171,7 @@ func following(p *program, done jobRun, row *runs.Run) (next []jobRun, err error
 		due = slices.DeleteFunc(due, func(a *engine.DueRun) bool {
 			return a.Spec.After != row.Job || !a.Due.Equal(row.Due)
 		})
-		return performing(due), nil
+		return toJobRuns(due), nil
 	case !row.Status.EndedWell():
 		return nil, nil
 	}
@@ -217,7 +217,7 @@ func affectsAllJobs(err error) bool {
 // runJob performs one run with its progress shown, within what --max-credits leaves, and returns its record; nil if
 // it never started.
 func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
-	if j.Rest == nil && j.Old == nil && !j.Afresh && !j.scheduled() {
+	if j.Rest == nil && j.Old == nil && !j.Afresh && !j.isScheduled() {
 		var err error
 		if j.Old, err = p.Engine.Facts().Continues(j.Spec); err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, 
 	if err != nil {
 		return nil, err
 	}
-	row, failed := o.perform(ctx, p, &j)
+	row, failed := o.performRun(ctx, p, &j)
 	if row != nil {
 		held, err := heldBy(p, row)
 		if err != nil {
@@ -238,21 +238,21 @@ func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, 
 	return row, failed
 }
 
-// perform performs a run, or has the daemon do it, and reports it.
-func (o *options) perform(ctx context.Context, p *program, j *jobRun) (*runs.Run, error) {
+// performRun performs a run, or has the daemon do it, and reports it.
+func (o *options) performRun(ctx context.Context, p *program, j *jobRun) (*runs.Run, error) {
 	if j.Rest != nil {
-		fmt.Fprintln(o.world.out, beforeRest(j.forecasts(p), j.Spec, j.Rest))
+		fmt.Fprintln(o.world.out, beforeRest(j.newForecasts(p), j.Spec, j.Rest))
 	} else {
 		if err := o.listDisplaced(p, j); err != nil {
 			return nil, err
 		}
-		fmt.Fprintln(o.world.out, beforehand(ctx, j.forecasts(p), j.Spec, j.Old))
+		fmt.Fprintln(o.world.out, beforehand(ctx, j.newForecasts(p), j.Spec, j.Old))
 	}
 	run := p.Engine.Perform
 	if p.daemon != nil {
-		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return o.order(ctx, p, j) }
+		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return o.orderRun(ctx, p, j) }
 	}
-	stop := o.watch(p)
+	stop := o.watchProgress(p)
 	row, failed := run(ctx, &j.Order)
 	stop()
 	if row != nil {
@@ -306,18 +306,18 @@ func byHand(specs []job.Spec) []jobRun {
 	return all
 }
 
-// performing returns the runs to perform for those that are due.
-func performing(due []*engine.DueRun) (todo []jobRun) {
+// toJobRuns returns the runs to perform for those that are due.
+func toJobRuns(due []*engine.DueRun) (todo []jobRun) {
 	for _, a := range due {
 		todo = append(todo, jobRun{Order: engine.Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due}, whole: true, after: true})
 	}
 	return todo
 }
 
-// unfold returns the runs needed to perform a due time or a job by hand, beginning with unfinished runs
+// unfoldRun returns the runs needed to perform a due time or a job by hand, beginning with unfinished runs
 // of the job. By hand, the job's own unfinished run is what is performed. It returns none for a due time
 // that has had its run meanwhile, and for a run of the last process of which nothing is left.
-func unfold(p *program, j jobRun) (todo []jobRun, err error) {
+func unfoldRun(p *program, j jobRun) (todo []jobRun, err error) {
 	unfinished, err := p.Engine.Facts().Unfinished(j.Spec, j.Due)
 	if err != nil {
 		return nil, err
@@ -338,7 +338,7 @@ func unfold(p *program, j jobRun) (todo []jobRun, err error) {
 	j.whole = false
 	for i := range unfinished {
 		old := &unfinished[i].Run
-		if unfinished[i].Continues() && (j.scheduled() || old.Overridden != j.Spec.Overridden) {
+		if unfinished[i].Continues() && (j.isScheduled() || old.Overridden != j.Spec.Overridden) {
 			first := j
 			first.Old, first.after = old, !old.Due.IsZero()
 			todo = append(todo, first)
@@ -359,14 +359,14 @@ func (o *options) listDisplaced(p *program, j *jobRun) error {
 			fmt.Fprintf(o.world.out, "%s: %s stays unfinished: %s:\n  %s\n", old.Job, nameOfRun(p, old),
 				u.Why, o.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
 		case old.Status != runs.Failed:
-			fmt.Fprintln(o.world.out, superseded(p, &u))
+			fmt.Fprintln(o.world.out, describeSuperseded(p, &u))
 		}
 	}
 	return err
 }
 
-// superseded returns the message that a new run closes an unfinished one.
-func superseded(p *program, u *facts.Unfinished) string {
+// describeSuperseded returns the message that a new run closes an unfinished one.
+func describeSuperseded(p *program, u *facts.Unfinished) string {
 	return fmt.Sprintf("%s: %s is superseded by a new run: %s", u.Run.Job, nameOfRun(p, &u.Run), u.Closes())
 }
 

@@ -40,7 +40,7 @@ func playCommand(o *options) *cobra.Command {
 				time.Sleep(time.Until(end.Add(-length)))
 				ctx, stop := context.WithDeadline(t.Context(), end)
 				defer stop()
-				w := world{in: o.world.in, out: io.Discard, err: o.world.err, env: o.world.env, network: network}
+				w := world{in: o.world.in, out: io.Discard, err: o.world.err, env: o.world.env, network: newTransport}
 				if code := run(ctx, []string{"--config", o.config, "--log-format", "json", "up"}, w); code != exitDone {
 					t.Fail()
 				}
@@ -62,10 +62,10 @@ type playedRun struct {
 	Credits int       `json:"credits"`
 }
 
-// play runs the schedule of the job file for some time that ends at a time, with a data folder, and calls ended after
+// playSchedule runs the schedule of the job file for some time that ends at a time, with a data folder, and calls ended after
 // each run.
-func (o *options) play(ctx context.Context, data string, length time.Duration, end time.Time, ended func(playedRun)) error {
-	c := exec.CommandContext(ctx, itself())
+func (o *options) playSchedule(ctx context.Context, data string, length time.Duration, end time.Time, ended func(playedRun)) error {
+	c := exec.CommandContext(ctx, programPath())
 	c.Args = []string{"outlierd", playVerb, length.String(), end.Format(time.RFC3339), "--config", o.config}
 	c.Env = append(os.Environ(), "OUTLIERD_DATA="+data)
 	var problems bytes.Buffer

@@ -36,9 +36,9 @@ func (o *options) redraws() bool {
 	return kind != "dumb"
 }
 
-// watch shows the progress of a program's run until the returned function is called: one
+// watchProgress shows the progress of a program's run until the returned function is called: one
 // block redrawn in place at a terminal, a log line every 30 s elsewhere.
-func (o *options) watch(p *program) (stop func()) {
+func (o *options) watchProgress(p *program) (stop func()) {
 	log := p.Engine.Log
 	every, show := logLine, func(p engine.Progress) { log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
@@ -57,7 +57,7 @@ func (o *options) watch(p *program) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				p, err := p.progress()
+				p, err := p.readProgress()
 				if err != nil {
 					unknown.Do(func() { log.Warn("progress unknown", "err", err) })
 				} else if p.Run != "" {
@@ -78,7 +78,7 @@ func progressAttrs(p engine.Progress) []any {
 	}
 	attrs := []any{"job", p.Job, "run", p.Run, "pages", pages, "hits", hits, "new", fresh, "calls", p.Done,
 		"queued", p.Queued,
-		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", left(p, time.Now()).Round(time.Second).String()}
+		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", timeLeft(p, time.Now()).Round(time.Second).String()}
 	if !p.Until.IsZero() {
 		attrs = append(attrs, "waits_until", p.Until)
 	}
@@ -93,25 +93,25 @@ func (o *options) screen() (columns, rows int) { return term.Size(o.world.out) }
 // searches than fit, it shows those around the current one and counts the others.
 func progressLines(p engine.Progress, now time.Time, room int) []string {
 	name := term.Pad(term.Clip(shown(p.Job), 40), 40)
-	lines := []string{fmt.Sprintf("%s %s · ETA %s", name, term.Clock(now.Sub(p.Started)), eta(p, now))}
+	lines := []string{fmt.Sprintf("%s %s · ETA %s", name, term.Clock(now.Sub(p.Started)), formatETA(p, now))}
 	rest := spendLines(p, now)
 	room = max(1, room-len(lines)-len(rest))
 	if len(p.Searches) > room {
 		room = max(1, room-1) // one line for the number of the others
 	}
-	first, last := around(p.Searches, room)
+	first, last := pickAround(p.Searches, room)
 	for _, s := range p.Searches[first:last] {
 		lines = append(lines, searchLine(s, p.Pages))
 	}
 	if more := len(p.Searches) - (last - first); more > 0 {
-		done := len(p.Searches) - open(p.Searches)
+		done := len(p.Searches) - countOpen(p.Searches)
 		lines = append(lines, fmt.Sprintf("  and %d more · %d of %d done", more, done, len(p.Searches)))
 	}
 	return append(lines, rest...)
 }
 
-// open counts the unfinished searches.
-func open(all []runs.Step) (n int) {
+// countOpen counts the unfinished searches.
+func countOpen(all []runs.Step) (n int) {
 	for i := range all {
 		if isOpen(all[i]) {
 			n++
@@ -120,20 +120,20 @@ func open(all []runs.Step) (n int) {
 	return n
 }
 
-// eta returns a lower bound of the remaining time while searches are open: calls about their hits are
+// formatETA returns a lower bound of the remaining time while searches are open: calls about their hits are
 // added later.
-func eta(p engine.Progress, now time.Time) string {
+func formatETA(p engine.Progress, now time.Time) string {
 	switch {
 	case !slices.ContainsFunc(p.Searches, isOpen) && p.Until.IsZero():
-		return term.Clock(left(p, now))
+		return term.Clock(timeLeft(p, now))
 	case p.Pages == job.AllPages:
 		return "?"
 	}
-	return "≥ " + term.Clock(left(p, now))
+	return "≥ " + term.Clock(timeLeft(p, now))
 }
 
-// left returns how long the known calls take. It is at least the time until the next call or poll.
-func left(p engine.Progress, now time.Time) time.Duration {
+// timeLeft returns how long the known calls take. It is at least the time until the next call or poll.
+func timeLeft(p engine.Progress, now time.Time) time.Duration {
 	d := p.Left
 	if d > 0 {
 		d = max(d, p.Pace.Reset.Sub(now))
@@ -146,8 +146,8 @@ func left(p engine.Progress, now time.Time) time.Duration {
 
 func isOpen(s runs.Step) bool { return s.Stop == "" }
 
-// around returns the range of searches to show, which includes the first open one.
-func around(all []runs.Step, room int) (first, last int) {
+// pickAround returns the range of searches to show, which includes the first open one.
+func pickAround(all []runs.Step, room int) (first, last int) {
 	at := slices.IndexFunc(all, isOpen)
 	if at < 0 {
 		at = len(all)
@@ -192,7 +192,7 @@ func spendLines(p engine.Progress, now time.Time) []string {
 		name := term.Pad("enrich", nameWidth)
 		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", name, term.Bar(p.Done, total), p.Done, total))
 	}
-	if done := calls(p); done != "" {
+	if done := formatCalls(p); done != "" {
 		lines = append(lines, "  done     "+done)
 	}
 	credits := fmt.Sprintf("  credits  %d spent", p.Spend.Charged)
@@ -219,8 +219,8 @@ func paceText(p engine.Progress, now time.Time) string {
 	return text
 }
 
-// calls lists the data calls done, by endpoint, in a fixed order.
-func calls(p engine.Progress) string {
+// formatCalls lists the data calls done, by endpoint, in a fixed order.
+func formatCalls(p engine.Progress) string {
 	var parts []string
 	for _, call := range []struct {
 		op   outlier.Operation

@@ -20,7 +20,7 @@ sink has not published it, an unfinished run may need it, or a job may reuse it.
 'outlierd up' prunes by itself, in small steps. Use this command if a timer calls 'outlierd
 run'. --compact rewrites the file, which needs as much free space. Stop a running daemon first.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.prune(c.Context(), compact) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.pruneJournal(c.Context(), compact) },
 	}
 	c.Flags().BoolVar(&compact, "compact", false, "rewrite the state file without its free space")
 	return c
@@ -34,7 +34,7 @@ type prunedNow struct {
 	Free    int64 `json:"free"`    // of these, unused
 }
 
-func (o *options) prune(ctx context.Context, compact bool) error {
+func (o *options) pruneJournal(ctx context.Context, compact bool) error {
 	config, err := o.loadToRead()
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 			related.list("title", titles)
 			related.list("related_channel_id", channels)
 			related.set("thumbnail_video_id", thumbnail)
-			show := o.similar("outliers", "video_id", fewOutliers, limit)
+			show := o.findSimilar("outliers", "video_id", fewOutliers, limit)
 			for _, way := range by {
 				if way == "channel" {
 					show = similarChannels(limit)
@@ -51,7 +51,7 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 			return o.askOnce(c.Context(), job.VerbRelated, related, &pages, &enrich, show)
 		},
 	}
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	pages.add(c, "hits", filtersOfVideos, "")
 	pages.addAgain(c)
 	enrich.add(c, kindsOfVideos)
@@ -64,11 +64,11 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 	return c
 }
 
-// similar returns the query for the hits of a run in the service's order, with their ranks.
-func (o *options) similar(table, key, few string, limit int) func(showing) (string, error) {
+// findSimilar returns the query for the hits of a run in the service's order, with their ranks.
+func (o *options) findSimilar(table, key, few string, limit int) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		from, err := ranked(s, table, key)
-		return fmt.Sprintf("select place as rank, %s from %s order by place%s", o.columns(few), from, limited(limit)), err
+		return fmt.Sprintf("select place as rank, %s from %s order by place%s", o.columns(few), from, formatLimit(limit)), err
 	}
 }
 
@@ -78,7 +78,7 @@ func similarChannels(limit int) func(showing) (string, error) {
 		from, err := ranked(s, "outliers", "video_id")
 		return `select min(place) as rank, any_value(t.channel_title) as channel_title, t.channel_id,
 	count(*) as hits, max(t.z_score) as best_z_score, max(t.channel_subscribers) as subscribers
-from ` + from + " group by t.channel_id order by 1, t.channel_id" + limited(limit), err
+from ` + from + " group by t.channel_id order by 1, t.channel_id" + formatLimit(limit), err
 	}
 }
 
@@ -93,8 +93,8 @@ func ranked(s showing, table, key string) (string, error) {
 	return query.Placed(table, key, ids, places), err
 }
 
-// limited returns the end of a query for at most so many rows, or all if it is 0.
-func limited(rows int) string {
+// formatLimit returns the end of a query for at most so many rows, or all if it is 0.
+func formatLimit(rows int) string {
 	if rows == 0 {
 		return ""
 	}

@@ -201,7 +201,7 @@ func (p *person) lacks(kind string, texts ...string) {
 		from := database.TableName(t)
 		if kind == job.SinkParquet {
 			files := filepath.Join(p.place(kind), t.FileName(), "**", "*.parquet")
-			if missing(filepath.Join(p.place(kind), t.FileName())) {
+			if isMissing(filepath.Join(p.place(kind), t.FileName())) {
 				continue
 			}
 			from = "read_parquet(" + database.Text(files) + ", union_by_name = true)"

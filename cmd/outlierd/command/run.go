@@ -69,7 +69,7 @@ error.`,
 	flags.BoolVar(&f.due, "due", false,
 		"run due jobs, those after them, and unfinished runs; for an external scheduler such as a CronJob")
 	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the reserve of the budget")
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	flags.BoolVar(&f.withAfter, "with-after", false,
 		"also run the jobs that come after it, if it ends ok or partial")
 	flags.IntVar(&f.pages, "pages", 0, "buy at most this many pages of each search")
@@ -116,7 +116,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	if f.cancel != "" {
 		return o.cancelRun(c.Context(), f.cancel)
 	}
-	change, err := f.overrides(c)
+	change, err := f.readOverrides(c)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		return err
 	}
 	return o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
-		todo, err := f.todo(c.Context(), p, names, change)
+		todo, err := f.listRuns(c.Context(), p, names, change)
 		for i := range todo {
 			todo[i].UseReserve = f.reserve
 		}
@@ -139,13 +139,13 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 	})
 }
 
-// todo returns the runs to perform.
-func (f *runFlags) todo(ctx context.Context, p *program, names []string, change *job.Overrides) ([]jobRun, error) {
+// listRuns returns the runs to perform.
+func (f *runFlags) listRuns(ctx context.Context, p *program, names []string, change *job.Overrides) ([]jobRun, error) {
 	switch {
 	case f.rest != "":
 		return restOf(ctx, p, names, f.rest)
 	case f.resume != "":
-		return continued(ctx, p, f.resume)
+		return continueRun(ctx, p, f.resume)
 	case f.due && p.daemon != nil:
 		return nil, nil // the daemon runs what is due
 	case f.due:
@@ -161,11 +161,11 @@ func (f *runFlags) todo(ctx context.Context, p *program, names []string, change 
 	for i := range todo {
 		todo[i].after = f.withAfter
 	}
-	return todo, changed(todo, change)
+	return todo, applyOverrides(todo, change)
 }
 
-// overrides returns the overrides on the command line, or nil.
-func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
+// readOverrides returns the overrides on the command line, or nil.
+func (f *runFlags) readOverrides(c *cobra.Command) (*job.Overrides, error) {
 	any := false
 	for _, name := range overridingFlags {
 		any = any || c.Flags().Changed(name)
@@ -201,8 +201,8 @@ func (f *runFlags) overrides(c *cobra.Command) (*job.Overrides, error) {
 	return change, nil
 }
 
-// changed applies overrides to the runs.
-func changed(todo []jobRun, change *job.Overrides) error {
+// applyOverrides applies overrides to the runs.
+func applyOverrides(todo []jobRun, change *job.Overrides) error {
 	if change == nil {
 		return nil
 	}
@@ -257,16 +257,16 @@ func dueNow(p *program, now time.Time) ([]jobRun, error) {
 		p.Engine.Log.Debug("job paused",
 			append(a.Attrs(p.Engine.Config.Timezone), "paused", pauseText(a.Paused, p.Engine.Config.Timezone))...)
 	}
-	todo, err := interrupted(p, due)
+	todo, err := listInterrupted(p, due)
 	if err != nil {
 		return nil, err
 	}
-	return append(todo, performing(due)...), nil
+	return append(todo, toJobRuns(due)...), nil
 }
 
-// interrupted returns the unfinished runs that are resumed at once, of jobs without a due time: a due time
+// listInterrupted returns the unfinished runs that are resumed at once, of jobs without a due time: a due time
 // would continue them itself.
-func interrupted(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
+func listInterrupted(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
 		isDue := func(a *engine.DueRun) bool { return a.Spec.Name == spec.Name }
@@ -324,8 +324,8 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 	return []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Rest: rest}}}, nil
 }
 
-// continued returns the run that continues an unfinished one.
-func continued(ctx context.Context, p *program, id string) ([]jobRun, error) {
+// continueRun returns the run that continues an unfinished one.
+func continueRun(ctx context.Context, p *program, id string) ([]jobRun, error) {
 	row, err := runNamed(p, strings.ToLower(id))
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ for that one and reads it. With --again it starts another.`,
 			})
 		},
 	}
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	f.add(c, "results", filtersOfVideos, orderOfVideos)
 	flags := c.Flags()
 	flags.Lookup("pages").DefValue, f.pages = "5", 5
@@ -150,7 +150,7 @@ order select the results of the pages.`,
 			})
 		},
 	}
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	f.add(c, "results", filtersOfVideos, orderOfVideos)
 	f.addAgain(c)
 	return c

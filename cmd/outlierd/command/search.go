@@ -27,7 +27,7 @@ page that was bought within the last six hours comes from the journal and costs 
 			return o.askOnce(c.Context(), job.VerbSearch, search, &pages, &enrich, show)
 		},
 	}
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	pages.add(c, "hits", filtersOfVideos, orderOfVideos)
 	pages.addAgain(c)
 	enrich.add(c, kindsOfVideos)

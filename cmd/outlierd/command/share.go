@@ -61,7 +61,7 @@ proxy. With daemon.thumbnails: off the file has no pictures.`,
 			if err := s.place(); err != nil {
 				return err
 			}
-			return o.share(c.Context(), s, strings.Join(args, ""))
+			return o.writeShare(c.Context(), s, strings.Join(args, ""))
 		},
 	}
 	flags := c.Flags()
@@ -73,7 +73,7 @@ proxy. With daemon.thumbnails: off the file has no pictures.`,
 	return c
 }
 
-func (o *options) share(ctx context.Context, s sharing, view string) error {
+func (o *options) writeShare(ctx context.Context, s sharing, view string) error {
 	path := published(s.config)
 	if path == "" {
 		return noFile(s.config)

@@ -42,7 +42,7 @@ It reports what it charged and refunded:
 				Seed: seed, Key: key, Limit: quota.Requests, Window: quota.Window, Freeze: freeze, PagingItems: items,
 				CachePeriod: max(cached, 1), // 0 would mean the default
 			})
-			return o.serve(c.Context(), listen, service)
+			return o.serveSimulator(c.Context(), listen, service)
 		},
 	}
 	flags := c.Flags()
@@ -57,8 +57,8 @@ It reports what it charged and refunded:
 	return c
 }
 
-// serve answers until ctx ends.
-func (o *options) serve(ctx context.Context, address string, handler http.Handler) error {
+// serveSimulator answers until ctx ends.
+func (o *options) serveSimulator(ctx context.Context, address string, handler http.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)

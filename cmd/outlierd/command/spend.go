@@ -33,7 +33,7 @@ type spending struct {
 	spent outlier.Credits // and held, by the runs so far
 }
 
-func (s *spending) add(c *cobra.Command) {
+func (s *spending) addFlags(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&s.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
 	flags.BoolVar(&s.dryRun, "dry-run", false, "print price, requests and what is stored already; send nothing")
@@ -69,7 +69,7 @@ func (o *options) spend(ctx context.Context, config *job.Config, which func(*pro
 			return o.printPrices(ctx, p, withFollowers(config, todo))
 		}
 		if !o.spending.yes {
-			if err := approve(ctx, p.forecasts(), todo, o.spending.most, o.asker()); err != nil {
+			if err := approveRuns(ctx, p.forecasts(), todo, o.spending.most, o.asker()); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) er
 }
 
 func (o *options) pricesOf(ctx context.Context, p *program, j *jobRun) ([]any, error) {
-	r := j.forecasts(p)
+	r := j.newForecasts(p)
 	var err error
 	if j.Rest == nil {
 		if j.Old, err = r.Facts.Continues(j.Spec); err != nil {
@@ -177,8 +177,8 @@ func confirmOver(config *job.Config) (limit *outlier.Credits, why string) {
 // errDeclined ends a command whose question was not answered with yes.
 var errDeclined = errors.New("not confirmed; nothing was started")
 
-// consent asks the user to confirm. Without a terminal, where who is nil, it refuses.
-func consent(who *term.Asker, warning, question string) error {
+// askConsent asks the user to confirm. Without a terminal, where who is nil, it refuses.
+func askConsent(who *term.Asker, warning, question string) error {
 	if who == nil {
 		return usageError{errors.New(warning + "; not a terminal: pass --yes to confirm")}
 	}
@@ -189,10 +189,10 @@ func consent(who *term.Asker, warning, question string) error {
 	return err
 }
 
-// approve asks once, before the first run starts, if a run by hand may cost more than budget.confirm_over. The
+// approveRuns asks once, before the first run starts, if a run by hand may cost more than budget.confirm_over. The
 // price of a run is its cap, and at most the given number of credits if that is not 0. Without a terminal, where
 // who is nil, runs that need confirmation are refused.
-func approve(ctx context.Context, r *forecast.Reader, todo []jobRun, most int64, who *term.Asker) error {
+func approveRuns(ctx context.Context, r *forecast.Reader, todo []jobRun, most int64, who *term.Asker) error {
 	limit, why := confirmOver(r.Facts.Config)
 	if limit == nil || 0 < most && most <= int64(*limit) {
 		return nil
@@ -201,12 +201,12 @@ func approve(ctx context.Context, r *forecast.Reader, todo []jobRun, most int64,
 	if err != nil || len(dear) == 0 {
 		return err
 	}
-	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", subjects(dear), term.Count(*limit, "credit"),
+	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", nameSubjects(dear), term.Count(*limit, "credit"),
 		why, strings.Join(dear, ", "))
-	return consent(who, warning, "Run it?")
+	return askConsent(who, warning, "Run it?")
 }
 
-func subjects(dear []string) string {
+func nameSubjects(dear []string) string {
 	if len(dear) == 1 {
 		return "this run"
 	}
@@ -217,7 +217,7 @@ func subjects(dear []string) string {
 func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 	limit, cap outlier.Credits) (dear []string, err error) {
 	for _, next := range todo {
-		if next.scheduled() {
+		if next.isScheduled() {
 			continue
 		}
 		read := *r.Facts
@@ -249,7 +249,7 @@ func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credi
 func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
 	for _, next := range todo {
 		all = append(all, next)
-		if !next.after || next.scheduled() {
+		if !next.after || next.isScheduled() {
 			continue
 		}
 		for i := range config.Jobs {

@@ -55,7 +55,7 @@ func (o *options) showStatus(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if folder := stateFolder(p.Engine.Config); !missing(folder) { // otherwise the state is temporary
+	if folder := stateFolder(p.Engine.Config); !isMissing(folder) { // otherwise the state is temporary
 		if s.Disk, err = diskOf(p.Engine.Store.DB); err != nil {
 			return err
 		}

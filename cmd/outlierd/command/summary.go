@@ -66,7 +66,7 @@ func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, fail
 	if end.distinct, err = p.Engine.Store.Runs.Distinct(row.ID); err != nil {
 		return err
 	}
-	progress, err := p.progress()
+	progress, err := p.readProgress()
 	if err != nil {
 		return err
 	}

@@ -69,9 +69,9 @@ func warnOfRoot(log *slog.Logger, folder string) {
 	}
 }
 
-// trusting returns an error if the service's certificate cannot be verified because the system has no
+// checkTrust returns an error if the service's certificate cannot be verified because the system has no
 // CA certificates. Otherwise every call would fail with an error about the certificate.
-func trusting(service job.Service) error {
+func checkTrust(service job.Service) error {
 	if service.CAFile != "" || !strings.HasPrefix(service.URL, "https:") {
 		return nil
 	}

@@ -36,7 +36,7 @@ within the last six hours comes from the journal and costs nothing.`,
 	}
 	c.Flags().StringArrayVar(&params, "param", nil, "a parameter to send, as name=value; repeatable")
 	c.Flags().BoolVar(&again, "again", false, "buy the answer even if it was bought within the last six hours")
-	o.spending.add(c)
+	o.spending.addFlags(c)
 	return c
 }
 

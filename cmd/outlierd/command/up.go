@@ -34,7 +34,7 @@ An edit of the job file takes effect within about a minute, or at once on SIGHUP
 and the log says why. service.url, timezone, data, sinks and budget.renews need a restart.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			err := o.up(c.Context())
+			err := o.runDaemon(c.Context())
 			if _, unstarted := errors.AsType[startError](err); unstarted && c.Context().Err() != nil {
 				return nil // stopped before it began
 			}
@@ -48,8 +48,8 @@ type startError struct{ error }
 
 func (e startError) Unwrap() error { return e.error }
 
-// up runs the daemon until ctx ends.
-func (o *options) up(ctx context.Context) (err error) {
+// runDaemon runs the daemon until ctx ends.
+func (o *options) runDaemon(ctx context.Context) (err error) {
 	var hangups <-chan os.Signal
 	if o.world.hangups != nil {
 		hangups = o.world.hangups() // also of a terminal that is closed
@@ -69,12 +69,12 @@ func (o *options) up(ctx context.Context) (err error) {
 	}
 	go buffered.Run(direct)
 	defer buffered.Close()
-	p, err := o.open(ctx, config, toServe, log)
+	p, err := o.openProgram(ctx, config, toServe, log)
 	if err != nil {
 		return startError{err}
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	web, err := o.listen(ctx, p)
+	web, err := o.serveHTTP(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (o *options) up(ctx context.Context) (err error) {
 	})
 }
 
-// listen serves HTTP at daemon.listen; it returns nil without one.
-func (o *options) listen(ctx context.Context, p *program) (*daemon.Web, error) {
+// serveHTTP serves HTTP at daemon.listen; it returns nil without one.
+func (o *options) serveHTTP(ctx context.Context, p *program) (*daemon.Web, error) {
 	d, log := p.Engine.Config.Daemon, p.Engine.Log
 	if d.Listen == "" {
 		return nil, nil
@@ -121,7 +121,7 @@ func (o *options) listen(ctx context.Context, p *program) (*daemon.Web, error) {
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	web := &daemon.Web{Daemon: d, Site: o.site(ctx, p), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
+	web := &daemon.Web{Daemon: d, Site: o.newSite(ctx, p), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
 		_, file := job.Load(o.config, o.world.env)
 		_, state := p.Engine.Store.Instance()
 		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), p.metrics.Sinks())
@@ -136,7 +136,7 @@ func (o *options) listen(ctx context.Context, p *program) (*daemon.Web, error) {
 // applyEdit makes a daemon use an edited job file.
 func (p *program) applyEdit(ctx context.Context, config *job.Config) error {
 	return p.Engine.Reload(ctx, config, func(ctx context.Context, underWay func(string) bool) error {
-		if err := p.settle(ctx, underWay); err != nil {
+		if err := p.settleState(ctx, underWay); err != nil {
 			return err
 		}
 		p.watcher = notify.NewWatcher(config, p.Engine.Log)

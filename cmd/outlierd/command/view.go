@@ -140,20 +140,20 @@ func (o *options) viewState(config *job.Config, tables *pagedata.Tables, into *p
 		return reading(o, config, func(l *looking) (*pagedata.Marked, error) { return pagedata.MarksIn(l.p.Engine.Store.DB)() })
 	}
 	into.Now = func(ctx context.Context) (*page.Now, error) {
-		now, err := reading(o, config, func(l *looking) (*page.Now, error) { return l.now(ctx) })
+		now, err := reading(o, config, func(l *looking) (*page.Now, error) { return l.readNow(ctx) })
 		if err == nil {
 			now.Problems = append([]page.Problem{notRunning}, now.Problems...)
 		}
 		return now, err
 	}
 	into.Money = func(ctx context.Context) (*page.Money, error) {
-		return reading(o, config, func(l *looking) (*page.Money, error) { return l.money(ctx, tables) })
+		return reading(o, config, func(l *looking) (*page.Money, error) { return l.readMoney(ctx, tables) })
 	}
 	into.Runs = func(ctx context.Context, f page.RunFilter) (*page.Runs, error) {
-		return reading(o, config, func(l *looking) (*page.Runs, error) { return l.recorded.runs(ctx, f) })
+		return reading(o, config, func(l *looking) (*page.Runs, error) { return l.recorded.listRuns(ctx, f) })
 	}
 	into.Run = func(ctx context.Context, id string) (*page.RunDetails, error) {
-		return reading(o, config, func(l *looking) (*page.RunDetails, error) { return l.recorded.run(ctx, id) })
+		return reading(o, config, func(l *looking) (*page.RunDetails, error) { return l.recorded.readRun(ctx, id) })
 	}
 }
 

@@ -71,7 +71,7 @@ func (o *options) with(ctx context.Context, config *job.Config, m mode, work fun
 	if err != nil {
 		return err
 	}
-	p, err := o.open(ctx, config, m, log)
+	p, err := o.openProgram(ctx, config, m, log)
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (o *options) with(ctx context.Context, config *job.Config, m mode, work fun
 	return work(p)
 }
 
-// open opens the program in a mode.
-func (o *options) open(ctx context.Context, config *job.Config, m mode, log *slog.Logger) (p *program, err error) {
+// openProgram opens the program in a mode.
+func (o *options) openProgram(ctx context.Context, config *job.Config, m mode, log *slog.Logger) (p *program, err error) {
 	defer func() {
 		if err != nil {
 			p, err = nil, errors.Join(err, p.Close())
@@ -107,7 +107,7 @@ func (o *options) open(ctx context.Context, config *job.Config, m mode, log *slo
 			return p, err
 		}
 		var failed error
-		if daemon, failed = o.starting(ctx, config, held); daemon == nil {
+		if daemon, failed = o.awaitDaemon(ctx, config, held); daemon == nil {
 			return p, errors.Join(err, failed)
 		}
 	}
@@ -119,11 +119,11 @@ func (o *options) open(ctx context.Context, config *job.Config, m mode, log *slo
 // which nothing else may be changed. A daemon listens from then on.
 func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error) {
 	config, folder := p.Engine.Config, stateFolder(p.Engine.Config)
-	lost := missing(folder)
+	lost := isMissing(folder)
 	if lost && m == toRepair {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
 	}
-	o.act(m == toServe)
+	o.prepareToAct(m == toServe)
 	if p.memory, err = o.duckdbMemory(); err != nil {
 		return err
 	}
@@ -134,16 +134,16 @@ func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error)
 	}
 	if m == toServe {
 		p.Engine.IDs = seeds(config)
-		p.serve(ctx, o.world.listen)
+		p.serveCommands(ctx, o.world.listen)
 	}
 	p.addLine(o)
 	if lost {
-		if err := p.ahead(ctx); err != nil {
-			return errors.Join(err, p.discard(err, folder))
+		if err := p.checkAhead(ctx); err != nil {
+			return errors.Join(err, p.discardState(err, folder))
 		}
 	}
 	if m == toBuy || m == toServe {
-		return p.openClient(o, folder, func() (outlier.Key, error) { return o.rekey(config.Service.URL) })
+		return p.openClient(o, folder, func() (outlier.Key, error) { return o.readKey(config.Service.URL) })
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error)
 // openRecords opens the records for reading, with what forecasts need.
 func (p *program) openRecords(ctx context.Context) error {
 	folder := stateFolder(p.Engine.Config)
-	if err := unreadable(p.peek(ctx, folder), folder); err != nil {
+	if err := explainUnreadable(p.openReading(ctx, folder), folder); err != nil {
 		return err
 	}
 	if err := warnUnfinishedErasure(p.Engine.Store, p.Engine.Log); err != nil {
@@ -160,24 +160,24 @@ func (p *program) openRecords(ctx context.Context) error {
 	return p.openPace(folder)
 }
 
-// act prepares the process for storing answers, or for decoding all of them again; see [world].
-func (o *options) act(daemon bool) {
+// prepareToAct prepares the process for storing answers, or for decoding all of them again; see [world].
+func (o *options) prepareToAct(daemon bool) {
 	if o.world.acts != nil {
 		o.world.acts(daemon)
 	}
 }
 
-// missing reports whether there is nothing at a path.
-func missing(path string) bool {
+// isMissing reports whether there is nothing at a path.
+func isMissing(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// ahead returns an error for the first copy that shows answers which the journal does not have.
+// checkAhead returns an error for the first copy that shows answers which the journal does not have.
 // [program.openAlone] then removes a state folder that it has just created beside such a copy: it would look
 // as if nothing had been spent. A copy that does not answer is not an error here; the engine reads it
 // later.
-func (p *program) ahead(ctx context.Context) error {
+func (p *program) checkAhead(ctx context.Context) error {
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
 		return err
@@ -190,19 +190,19 @@ func (p *program) ahead(ctx context.Context) error {
 	return nil
 }
 
-// discard removes a state folder that is behind a sink, if it has no answers. If it has any, another
+// discardState removes a state folder that is behind a sink, if it has no answers. If it has any, another
 // process has created it meanwhile.
-func (p *program) discard(cause error, folder string) error {
+func (p *program) discardState(cause error, folder string) error {
 	if ahead, ok := errors.AsType[*load.AheadError](cause); !ok || ahead.End > 0 {
 		return nil
 	}
 	return errors.Join(p.Close(), os.RemoveAll(folder))
 }
 
-// rekey reads the key again from the job file, unless the file now names another address: the key of
+// readKey reads the key again from the job file, unless the file now names another address: the key of
 // one service must never be sent to another. An address has no password ([outlier.CheckURL]), so the
 // error may contain both addresses.
-func (o *options) rekey(address string) (outlier.Key, error) {
+func (o *options) readKey(address string) (outlier.Key, error) {
 	config, err := job.LoadForOnce(o.config, o.world.env)
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		err = errors.New(mistakes[0].String()) // short enough for a log line; the first one often causes the others
@@ -245,7 +245,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	p.tracer.Start(p.Engine.Store)
 	p.closers = append(p.closers, p.Engine.Store.Close, p.tracer.Close)
-	return p.settle(ctx, func(string) bool { return false })
+	return p.settleState(ctx, func(string) bool { return false })
 }
 
 // warnUnfinishedErasure logs that the tables may still have what a stopped 'outlierd forget' was to erase.
@@ -270,9 +270,9 @@ func (o *options) warnErased(ctx context.Context, config *job.Config) error {
 	return errors.Join(err, seen.Close())
 }
 
-// settle brings the state in line with the file: it applies renames of jobs, and removes calls that no
+// settleState brings the state in line with the file: it applies renames of jobs, and removes calls that no
 // job needs from the queue, unless a run of their job is in progress.
-func (p *program) settle(ctx context.Context, underWay func(name string) bool) error {
+func (p *program) settleState(ctx context.Context, underWay func(name string) bool) error {
 	for i := range p.Engine.Config.Jobs {
 		if spec := &p.Engine.Config.Jobs[i]; spec.Was != "" {
 			if err := p.Engine.Store.Rename(spec.Was, spec.Name); err != nil {
@@ -281,7 +281,7 @@ func (p *program) settle(ctx context.Context, underWay func(name string) bool) e
 		}
 	}
 	dropped, err := p.Engine.Store.Queue.DropUnwanted(func(name string, op outlier.Operation) bool {
-		return isOnce(name) || underWay(name) || wants(p.Engine.Config.Job(name), op)
+		return isOnce(name) || underWay(name) || wantsCalls(p.Engine.Config.Job(name), op)
 	})
 	if dropped > 0 {
 		p.Engine.Log.Info("unwanted calls cancelled", "calls", dropped)
@@ -289,8 +289,8 @@ func (p *program) settle(ctx context.Context, underWay func(name string) bool) e
 	return err
 }
 
-// wants reports whether a job makes data calls of operation op.
-func wants(spec *job.Spec, op outlier.Operation) bool {
+// wantsCalls reports whether a job makes data calls of operation op.
+func wantsCalls(spec *job.Spec, op outlier.Operation) bool {
 	return spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch),
 		func(e job.Enrich) bool { return e.Op == op })
 }
@@ -304,8 +304,8 @@ func published(config *job.Config) string {
 	return sinkPath(config, config.Sinks[i])
 }
 
-// unreadable adds the remedy for commands that only look; see [writable].
-func unreadable(err error, folder string) error {
+// explainUnreadable adds the remedy for commands that only look; see [writable].
+func explainUnreadable(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -476,7 +476,7 @@ func (p *program) openClient(o *options, folder string, rekey func() (outlier.Ke
 	if p.Engine.Config.Service.Simulated() {
 		return nil
 	}
-	if err := trusting(p.Engine.Config.Service); err != nil {
+	if err := checkTrust(p.Engine.Config.Service); err != nil {
 		return err
 	}
 	p.Engine.Rekey = rekey
@@ -498,14 +498,14 @@ func (p *program) openPace(folder string) error {
 	p.Engine.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter,
 		UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
 	if service.Simulated() {
-		return p.simulate()
+		return p.useSimulator()
 	}
 	return nil
 }
 
-// simulate uses the simulator as the service. It has the configured limit, because a faster clock would
+// useSimulator uses the simulator as the service. It has the configured limit, because a faster clock would
 // make every reset wrong.
-func (p *program) simulate() (err error) {
+func (p *program) useSimulator() (err error) {
 	limit := p.Engine.Config.Service.Limit
 	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests,
 		Window: limit.Window, Arrays: p.Engine.Config.Service.Arrays})
@@ -555,9 +555,9 @@ func formatAttrs(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 	}
 }
 
-// peek opens the state for reading. A state of an earlier version is upgraded first, unless another
+// openReading opens the state for reading. A state of an earlier version is upgraded first, unless another
 // process holds it.
-func (p *program) peek(ctx context.Context, folder string) error {
+func (p *program) openReading(ctx context.Context, folder string) error {
 	seen, err := state.Peek(ctx, folder, stateOptions(p.Engine.Config))
 	if older, is := errors.AsType[*store.OlderError](err); is {
 		store, failed := state.Open(ctx, folder, stateOptions(p.Engine.Config))

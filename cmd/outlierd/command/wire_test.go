@@ -24,7 +24,7 @@ import (
 // opened runs work with the program for the job file.
 func (p *person) opened(work func(*program) error) {
 	p.Helper()
-	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: network}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
+	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: newTransport}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
 	o.block = term.NewBlock(p.Output(), o.screen)
 	config, err := o.load()
 	if err == nil {
@@ -180,14 +180,14 @@ func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
 		folder := filepath.Join(p.dir, "data", "state")
 		for end, kept := range map[int64]bool{0: false, 3: true} {
 			p.opened(func(prog *program) error {
-				return prog.discard(&load.AheadError{Sink: "duckdb", Mark: 7, End: end}, folder)
+				return prog.discardState(&load.AheadError{Sink: "duckdb", Mark: 7, End: end}, folder)
 			})
-			if missing(folder) == kept {
+			if isMissing(folder) == kept {
 				t.Errorf("a state with %d answers is there: %v, want %v", end, !kept, kept)
 			}
 		}
-		p.opened(func(prog *program) error { return prog.discard(context.Canceled, folder) })
-		if missing(folder) {
+		p.opened(func(prog *program) error { return prog.discardState(context.Canceled, folder) })
+		if isMissing(folder) {
 			t.Error("a state went because a command was stopped")
 		}
 	})
@@ -234,7 +234,7 @@ func TestKeyReadAgainLeavesTheTimeZone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := o.rekey("https://one.example"); err != nil || o.zone.String() != "Asia/Tokyo" {
+		if _, err := o.readKey("https://one.example"); err != nil || o.zone.String() != "Asia/Tokyo" {
 			t.Errorf("the time zone is %s (%v) once the key was read from a file with %s", o.zone, err, zone)
 		}
 	}
