@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
 				return usageError{err}
 			}
 			which := func(p *program) ([]jobRun, error) {
-				if err := o.printChannelsPrice(c.Context(), p, list); err != nil || !o.spending.dryRun {
+				if err := printChannelsPrice(c.Context(), o.world.err, p, list); err != nil || !o.spending.dryRun {
 					return nil, err
 				}
 				return nil, idle("")
@@ -60,14 +61,14 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
 }
 
 // printChannelsPrice prints what it costs at most to find the ids of the channels in a list.
-func (o *options) printChannelsPrice(ctx context.Context, p *program, list *job.ChannelList) error {
+func printChannelsPrice(ctx context.Context, w io.Writer, p *program, list *job.ChannelList) error {
 	known, err := job.IdentifyChannels(list.Names, p.idsOf(ctx))
 	if err != nil {
 		return err
 	}
 	unknown, handles := unidentified(known)
 	price := p.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "") * outlier.Credits(len(unknown))
-	fmt.Fprintf(o.world.err, "%s: %d known, %d to look up as videos for free, %d to search for; at most %s\n",
+	fmt.Fprintf(w, "%s: %d known, %d to look up as videos for free, %d to search for; at most %s\n",
 		term.Count(len(known), "channel"), len(known)-len(unknown), len(unknown)-handles, handles,
 		term.Count(price, "credit"))
 	return nil

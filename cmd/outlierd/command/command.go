@@ -80,8 +80,8 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	root.Version = version()
 	root.SetVersionTemplate("outlierd {{.Version}}\n")
 	addCommands(root, o)
-	o.addCompletion(root)
-	o.noteStart(root)
+	addCompletion(root, o.completeJob)
+	noteStart(root, &o.started)
 	return root
 }
 

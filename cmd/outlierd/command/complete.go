@@ -12,9 +12,9 @@ import (
 
 // addCompletion adds shell completion to all commands: names of jobs wherever Use has JOB, and the values of
 // flags.
-func (o *options) addCompletion(c *cobra.Command) {
+func addCompletion(c *cobra.Command, jobs cobra.CompletionFunc) {
 	if strings.Contains(c.Use, "JOB") {
-		c.ValidArgsFunction = o.completeJob
+		c.ValidArgsFunction = jobs
 	}
 	by := []string{"semantic", "lexical"}
 	if c.Name() == "related" {
@@ -36,7 +36,7 @@ func (o *options) addCompletion(c *cobra.Command) {
 		}
 	}
 	for _, sub := range c.Commands() {
-		o.addCompletion(sub)
+		addCompletion(sub, jobs)
 	}
 }
 

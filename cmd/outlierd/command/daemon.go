@@ -47,7 +47,7 @@ const (
 )
 
 // awaitDaemon waits until the daemon that has just locked the state folder listens, and returns it, or nil.
-func (o *options) awaitDaemon(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
+func awaitDaemon(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
 	for {
 		c, err := served(ctx, config)
 		if c != nil || err != nil || !held.IsDaemon() ||

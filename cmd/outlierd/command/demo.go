@@ -111,7 +111,7 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 	}
 	defer os.RemoveAll(temporary)
 	played := filepath.Join(temporary, "data")
-	err = o.playSchedule(ctx, played, demoLength, began, func(run playedRun) {
+	err = playSchedule(ctx, o.config, played, demoLength, began, func(run playedRun) {
 		count, credits = count+1, credits+run.Credits
 		if term.Is(o.world.out) {
 			o.block.Draw(func(int) []string {

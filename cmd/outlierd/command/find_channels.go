@@ -34,7 +34,7 @@ first, and print them. Several queries are one request over all of them.`,
 			find.set("seed", seed)
 			show := o.hits("found_channels", "channel_id", fewChannels)
 			if len(related) > 0 {
-				show = o.findSimilar("found_channels", "channel_id", fewChannels, 0)
+				show = listRanked("found_channels", "channel_id", o.columns(fewChannels), 0)
 			}
 			return o.askOnce(c.Context(), job.VerbFindChannels, find, &pages, &enrich, show)
 		},

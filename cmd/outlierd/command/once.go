@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -111,7 +112,7 @@ func (o *options) once(ctx context.Context, r request) error {
 			next, err := r.sayNext(s)
 			return &stoppedError{errors.Join(failed, err), next}
 		}
-		if err := errors.Join(o.printResult(ctx, r, s), o.sayPausedBudget(r, s)); err != nil {
+		if err := errors.Join(o.printResult(ctx, r, s), sayPausedBudget(o.world.err, r, s)); err != nil {
 			return worst([]error{failed, err})
 		}
 		return failed
@@ -131,13 +132,13 @@ func (r *request) sayNext(s showing) (how string, err error) {
 }
 
 // sayPausedBudget prints how to continue after a cap has stopped the request; the summary has already named the cap.
-func (o *options) sayPausedBudget(r request, s showing) error {
+func sayPausedBudget(w io.Writer, r request, s showing) error {
 	if s.row.Status != runs.PausedBudget {
 		return nil
 	}
 	next, err := r.sayNext(s)
 	if err == nil {
-		fmt.Fprintf(o.world.err, "%s when the budget allows\n", next)
+		fmt.Fprintf(w, "%s when the budget allows\n", next)
 	}
 	return err
 }

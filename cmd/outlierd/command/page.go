@@ -37,14 +37,14 @@ const (
 )
 
 // newSite returns the page of a daemon; nil with `daemon.ui: off`.
-func (o *options) newSite(ctx context.Context, p *program) *page.Site {
+func newSite(ctx context.Context, p *program, zone *time.Location) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
-	tables := pagedata.New(published(p.Engine.Config), o.zone)
+	tables := pagedata.New(published(p.Engine.Config), zone)
 	temporary := func() (*temporary, error) { return newTemporary(p.inUse.Load()) }
 	tables.Cycle, tables.Marks = p.Engine.Facts().CycleBounds, pagedata.MarksIn(p.Engine.Store.DB)
-	look := &looking{o: o, p: p, folder: stateFolder(p.Engine.Config), recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone},
+	look := &looking{p: p, folder: stateFolder(p.Engine.Config), recorded: runsOnRecord{store: p.Engine.Store, zone: zone},
 		since: time.Now()}
 	sources := tablesSources(tables, func() *job.Config { return p.inUse.Load() }, temporary)
 	sources.Now, sources.Runs, sources.Run = look.readNow, look.recorded.listRuns, look.recorded.readRun
@@ -75,7 +75,6 @@ func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary
 
 // looking reads what a page shows of the state of the daemon.
 type looking struct {
-	o        *options
 	p        *program
 	folder   string // of the state; an edit of the job file cannot change it
 	recorded runsOnRecord
@@ -140,7 +139,7 @@ func (l *looking) readNow(ctx context.Context) (*page.Now, error) {
 	var unconfirmed []runs.Scan
 	var due map[string][]time.Time
 	var known slow
-	p, zone := l.p, l.o.zone
+	p, zone := l.p, l.recorded.zone
 	free, err := p.Engine.Store.DB.Free()
 	if err != nil {
 		return nil, err
@@ -375,9 +374,9 @@ func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page
 		if err != nil {
 			return err
 		}
-		m.Now = budget.At.In(l.o.zone)
+		m.Now = budget.At.In(l.recorded.zone)
 		from, _ = known.CycleBounds()
-		from = from.In(l.o.zone)
+		from = from.In(l.recorded.zone)
 		for i := range budget.Caps {
 			switch c := &budget.Caps[i]; c.Scope {
 			case ledger.ScopeMonth:
@@ -396,7 +395,7 @@ func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page
 		f, err := seen.forecasts().Forecast(ctx)
 		if err == nil {
 			m.Schedule = int64(f.Cycle.Wanted)
-			m.Next = nextRuns(f, &planPrinter{zone: l.o.zone, near: true})
+			m.Next = nextRuns(f, &planPrinter{zone: l.recorded.zone, near: true})
 		}
 		return err
 	})

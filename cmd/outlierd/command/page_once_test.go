@@ -118,7 +118,7 @@ func TestNowAndMoneyLookAhead(t *testing.T) {
 			var now *page.Now
 			var money *page.Money
 			p.opened(func(prog *program) (err error) {
-				l := &looking{o: &options{zone: time.UTC}, p: prog, recorded: runsOnRecord{store: prog.Engine.Store, zone: time.UTC}}
+				l := &looking{p: prog, recorded: runsOnRecord{store: prog.Engine.Store, zone: time.UTC}}
 				if now, err = l.readNow(p.Context()); err == nil {
 					money, err = l.readMoney(p.Context(), pagedata.New("", time.UTC))
 				}

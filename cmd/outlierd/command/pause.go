@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -145,14 +146,14 @@ func pauseText(p *runs.Pause, zone *time.Location) string {
 }
 
 // sayPaused mentions the paused schedules of jobs that are run by hand.
-func (o *options) sayPaused(p *program, todo []jobRun) error {
+func sayPaused(w io.Writer, p *program, todo []jobRun) error {
 	pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
 	if err != nil {
 		return err
 	}
 	for i := range todo {
 		if pause := pauses[todo[i].Spec.Name]; pause != nil && !todo[i].isScheduled() {
-			fmt.Fprintf(o.world.out, "%s: its schedule is %s; this run is by hand\n", pause.Job,
+			fmt.Fprintf(w, "%s: its schedule is %s; this run is by hand\n", pause.Job,
 				pauseText(pause, p.Engine.Config.Timezone))
 		}
 	}

@@ -90,7 +90,7 @@ func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*p
 				todo = append(first, todo[1:]...)
 				continue
 			}
-			if o.spending.most > 0 && o.creditsLeft() == 0 {
+			if o.spending.most > 0 && o.spending.creditsLeft() == 0 {
 				fmt.Fprintf(o.world.err, "--max-credits %d is reached\n", o.spending.most)
 				return o.goOn(worst(append(errs, statusError{runs.PausedBudget})), nil, todo)
 			}
@@ -223,7 +223,7 @@ func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, 
 			return nil, err
 		}
 	}
-	before, err := o.keepWithin(p, &j)
+	before, err := o.spending.keepWithin(p, &j)
 	if err != nil {
 		return nil, err
 	}

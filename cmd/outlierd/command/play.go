@@ -64,9 +64,9 @@ type playedRun struct {
 
 // playSchedule runs the schedule of the job file for some time that ends at a time, with a data folder, and calls ended after
 // each run.
-func (o *options) playSchedule(ctx context.Context, data string, length time.Duration, end time.Time, ended func(playedRun)) error {
+func playSchedule(ctx context.Context, file, data string, length time.Duration, end time.Time, ended func(playedRun)) error {
 	c := exec.CommandContext(ctx, programPath())
-	c.Args = []string{"outlierd", playVerb, length.String(), end.Format(time.RFC3339), "--config", o.config}
+	c.Args = []string{"outlierd", playVerb, length.String(), end.Format(time.RFC3339), "--config", file}
 	c.Env = append(os.Environ(), "OUTLIERD_DATA="+data)
 	var problems bytes.Buffer
 	log, err := c.StderrPipe()

@@ -40,7 +40,7 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 			related.list("title", titles)
 			related.list("related_channel_id", channels)
 			related.set("thumbnail_video_id", thumbnail)
-			show := o.findSimilar("outliers", "video_id", fewOutliers, limit)
+			show := listRanked("outliers", "video_id", o.columns(fewOutliers), limit)
 			for _, way := range by {
 				if way == "channel" {
 					show = similarChannels(limit)
@@ -64,11 +64,11 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 	return c
 }
 
-// findSimilar returns the query for the hits of a run in the service's order, with their ranks.
-func (o *options) findSimilar(table, key, few string, limit int) func(showing) (string, error) {
+// listRanked returns the query for the hits of a run in the service's order, with their ranks.
+func listRanked(table, key, columns string, limit int) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		from, err := ranked(s, table, key)
-		return fmt.Sprintf("select place as rank, %s from %s order by place%s", o.columns(few), from, formatLimit(limit)), err
+		return fmt.Sprintf("select place as rank, %s from %s order by place%s", columns, from, formatLimit(limit)), err
 	}
 }
 

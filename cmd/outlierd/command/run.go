@@ -133,7 +133,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 			err = idle("") // cron would mail a line
 		}
 		if err == nil {
-			err = o.sayPaused(p, todo)
+			err = sayPaused(o.world.out, p, todo)
 		}
 		return todo, err
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -90,14 +91,18 @@ func (o *options) writeShare(ctx context.Context, s sharing, view string) error 
 		o.viewState(s.config, tables, &page.Sources{})
 	}
 	shared := page.Shared{Title: s.title, At: published.ModTime().In(o.zone)}
-	total, err := o.selectShared(ctx, s, view, tables, &shared)
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	total, err := selectShared(ctx, s, view, tables, &shared)
 	if err != nil {
 		return explained(path, err)
 	}
 	if len(shared.Cards) == 0 {
 		return errors.New("nothing is selected, so no file was written")
 	}
-	if shared.Pictures, err = o.sharedPictures(ctx, s.config, tables, shared.Cards); err != nil {
+	if shared.Pictures, err = sharedPictures(ctx, log, o.world.err, s.config, tables, shared.Cards); err != nil {
 		return err
 	}
 	bytes, err := s.create(func(w io.Writer) error { return shared.WriteHTML(w) })
@@ -113,7 +118,7 @@ func (o *options) writeShare(ctx context.Context, s sharing, view string) error 
 }
 
 // selectShared finds the videos, and returns how many there are without --top.
-func (o *options) selectShared(ctx context.Context, s sharing, view string, tables *pagedata.Tables, into *page.Shared) (int64, error) {
+func selectShared(ctx context.Context, s sharing, view string, tables *pagedata.Tables, into *page.Shared) (int64, error) {
 	if s.sql != "" {
 		ids, err := seeds(s.config)(ctx, s.sql, "video_id")
 		if err != nil {
@@ -171,13 +176,9 @@ func addressOf(view string, tables *pagedata.Tables) (name, address string, err 
 }
 
 // sharedPictures returns the pictures of videos. Those that cannot be fetched are missing, which is said.
-func (o *options) sharedPictures(
-	ctx context.Context, config *job.Config, tables *pagedata.Tables, cards []page.Card,
+func sharedPictures(
+	ctx context.Context, log *slog.Logger, w io.Writer, config *job.Config, tables *pagedata.Tables, cards []page.Card,
 ) (map[string]page.Picture, error) {
-	log, err := o.logger()
-	if err != nil {
-		return nil, err
-	}
 	here := *config
 	if here.Daemon.Thumbnails == job.ThumbnailsDirect { // there is no browser to fetch them
 		here.Daemon.Thumbnails = job.ThumbnailsProxy
@@ -208,7 +209,7 @@ func (o *options) sharedPictures(
 	}
 	all.Wait()
 	if failed != nil && ctx.Err() == nil {
-		fmt.Fprintf(o.world.err, "some pictures are missing: %s\n", term.Plain(failed.Error()))
+		fmt.Fprintf(w, "some pictures are missing: %s\n", term.Plain(failed.Error()))
 	}
 	return pictures, context.Cause(ctx)
 }

@@ -79,7 +79,7 @@ func (o *options) spend(ctx context.Context, config *job.Config, which func(*pro
 
 // keepWithin sets the cap of a run that is about to start, or to continue, to what --max-credits leaves. It returns
 // what the run holds already.
-func (o *options) keepWithin(p *program, j *jobRun) (before outlier.Credits, err error) {
+func (s *spending) keepWithin(p *program, j *jobRun) (before outlier.Credits, err error) {
 	old := j.Old
 	if j.Rest != nil {
 		old = j.Rest.Run
@@ -87,17 +87,17 @@ func (o *options) keepWithin(p *program, j *jobRun) (before outlier.Credits, err
 	if old != nil {
 		before, err = heldBy(p, old)
 	}
-	if o.spending.most > 0 {
+	if s.most > 0 {
 		spec := *j.Spec
-		spec.Budget.MaxCredits = new(before + o.creditsLeft())
+		spec.Budget.MaxCredits = new(before + s.creditsLeft())
 		j.Spec = &spec
 	}
 	return before, err
 }
 
 // creditsLeft returns what --max-credits leaves for further runs.
-func (o *options) creditsLeft() outlier.Credits {
-	return max(0, outlier.Credits(o.spending.most)-o.spending.spent)
+func (s *spending) creditsLeft() outlier.Credits {
+	return max(0, outlier.Credits(s.most)-s.spent)
 }
 
 // heldBy returns what counts for a run's cap.
@@ -127,7 +127,7 @@ func (o *options) pricesOf(ctx context.Context, p *program, j *jobRun) ([]any, e
 			return nil, err
 		}
 	}
-	if _, err := o.keepWithin(p, j); err != nil {
+	if _, err := o.spending.keepWithin(p, j); err != nil {
 		return nil, err
 	}
 	spec := j.Spec

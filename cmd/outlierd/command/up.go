@@ -121,7 +121,7 @@ func (o *options) serveHTTP(ctx context.Context, p *program) (*daemon.Web, error
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	web := &daemon.Web{Daemon: d, Site: o.newSite(ctx, p), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
+	web := &daemon.Web{Daemon: d, Site: newSite(ctx, p, o.zone), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
 		_, file := job.Load(o.config, o.world.env)
 		_, state := p.Engine.Store.Instance()
 		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), p.metrics.Sinks())

@@ -12,15 +12,15 @@ import (
 )
 
 // noteStart notes when a command starts: what ends one before that is an invalid command line.
-func (o *options) noteStart(c *cobra.Command) {
+func noteStart(c *cobra.Command, started *bool) {
 	if start := c.RunE; start != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
-			o.started = true
+			*started = true
 			return start(c, args)
 		}
 	}
 	for _, sub := range c.Commands() {
-		o.noteStart(sub)
+		noteStart(sub, started)
 	}
 }
 

@@ -107,7 +107,7 @@ func (o *options) openProgram(ctx context.Context, config *job.Config, m mode, l
 			return p, err
 		}
 		var failed error
-		if daemon, failed = o.awaitDaemon(ctx, config, held); daemon == nil {
+		if daemon, failed = awaitDaemon(ctx, config, held); daemon == nil {
 			return p, errors.Join(err, failed)
 		}
 	}
@@ -143,7 +143,7 @@ func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error)
 		}
 	}
 	if m == toBuy || m == toServe {
-		return p.openClient(o, folder, func() (outlier.Key, error) { return o.readKey(config.Service.URL) })
+		return p.openClient(o, folder, func() (outlier.Key, error) { return readKey(o.config, o.world.env, config.Service.URL) })
 	}
 	return nil
 }
@@ -202,8 +202,8 @@ func (p *program) discardState(cause error, folder string) error {
 // readKey reads the key again from the job file, unless the file now names another address: the key of
 // one service must never be sent to another. An address has no password ([outlier.CheckURL]), so the
 // error may contain both addresses.
-func (o *options) readKey(address string) (outlier.Key, error) {
-	config, err := job.LoadForOnce(o.config, o.world.env)
+func readKey(file string, env func(string) (string, bool), address string) (outlier.Key, error) {
+	config, err := job.LoadForOnce(file, env)
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		err = errors.New(mistakes[0].String()) // short enough for a log line; the first one often causes the others
 	}
@@ -214,7 +214,7 @@ func (o *options) readKey(address string) (outlier.Key, error) {
 		return outlier.Key{}, fmt.Errorf("%s: service.url is now %s, and this process uses %s; "+
 			"address and key belong together, so neither is changed. Restart outlierd to use the new ones, "+
 			"with another data folder: this one belongs to %s",
-			o.config, config.Service.URL, address, address)
+			file, config.Service.URL, address, address)
 	}
 	return config.Service.Key, nil
 }
