@@ -17,7 +17,7 @@ import (
 
 // # One-off requests from the page
 //
-// They are the requests of the commands related, search and transcript, and `run --rest`: with their
+// They are the requests of the commands related and transcript, and `run --rest`: with their
 // prices, caps and reuse of stored pages.
 
 // lookAlikes has the parameters by which a video's look-alikes are searched, and what they resemble.
@@ -50,12 +50,6 @@ func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err er
 			body.list(asked.By, []string{of})
 		}
 		r = request{verb: job.VerbRelated, job: wishes{string(job.VerbRelated): body}}
-	case page.SearchOnce:
-		if asked.Query == "" {
-			return "", nil, errors.New("enter what to search for")
-		}
-		title = fmt.Sprintf("Search once for %q", term.Clip(asked.Query, 100))
-		r = request{verb: job.VerbSearch, job: wishes{string(job.VerbSearch): wishes{"query": []string{asked.Query}}}}
 	default:
 		id, err := outlier.ParseVideoID(asked.Video)
 		if err != nil {

@@ -55,12 +55,11 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 				{page.Action{Verb: page.LookAlikes, By: "title", Title: "the <b>best</b> ${moka} pot"}, "Search: at most 2 credits", ""},
 				{page.Action{Verb: page.Transcript, Video: video}, "Fetch it: free", ""},
 				{page.Action{Verb: page.BuyRest, Run: run}, "Buy it: at most 22 credits", ""},
-				{page.Action{Verb: page.SearchOnce, Query: "latte art"}, "", "at most 2 credits, and the budget of this cycle leaves 0"},
+				{page.Action{Verb: page.LookAlikes, By: "title", Title: "latte art"}, "", "at most 2 credits, and the budget of this cycle leaves 0"},
 				{page.Action{Verb: page.BuyRest, Run: run}, "", "left nothing to buy"},
 				{page.Action{Verb: page.BuyRest, Run: "no-run"}, "", "not found"},
 				{page.Action{Verb: page.LookAlikes, By: "colour", Video: video}, "", "look-alikes by"},
 				{page.Action{Verb: page.LookAlikes, By: "video_id", Video: "no id"}, "", "neither a video id"},
-				{page.Action{Verb: page.SearchOnce}, "", "enter what to search for"},
 			} {
 				offer, err := a.offerAction(ctx, c.asked)
 				if c.button == "" {

@@ -13,7 +13,7 @@ import (
 type Marking struct {
 	IDs        []string
 	Star, Hide *bool
-	Tag, Untag []string
+	Tag        []string
 	Set        bool // Tag has all tags: others are removed
 	Note       *string
 }
