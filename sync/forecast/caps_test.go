@@ -6,8 +6,8 @@ import (
 	"outlierd/outlier"
 )
 
-// TestForecastAppliesCapsOfDaysAndJobs: credits that a cap will refuse are not projected.
-func TestForecastAppliesCapsOfDaysAndJobs(t *testing.T) {
+// TestForecastAppliesDayAndJobCaps: credits that a cap will refuse are not projected.
+func TestForecastAppliesDayAndJobCaps(t *testing.T) {
 	for name, test := range map[string]struct {
 		caps, job string
 		want      outlier.Credits // of a January that begins now
@@ -35,8 +35,8 @@ jobs:
 	}
 }
 
-// TestPacedCreditsLastToTheEndOfTheCycle: without pacing, the first runs spend all of them.
-func TestPacedCreditsLastToTheEndOfTheCycle(t *testing.T) {
+// TestPacedCreditsLastWholeCycle: without pacing, the first runs spend all of them.
+func TestPacedCreditsLastWholeCycle(t *testing.T) {
 	for pace, early := range map[string]bool{"": true, ", pace: even": false} {
 		bare(t, `
 version: 1

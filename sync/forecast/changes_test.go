@@ -80,8 +80,8 @@ func TestChangesSinceTheLastRun(t *testing.T) {
 	}
 }
 
-// TestChangesIncludeThePriceOfStartingFromTheBeginning of a new search, and of one whose cursor was reset.
-func TestChangesIncludeThePriceOfStartingFromTheBeginning(t *testing.T) {
+// TestChangesIncludePriceOfStartingOver: that of a new search, and of one whose cursor was reset.
+func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -105,8 +105,8 @@ func TestChangesIncludeThePriceOfStartingFromTheBeginning(t *testing.T) {
 	})
 }
 
-// TestNoChangeAfterARunOfOneSearch: the other searches keep their cursors, and are not new.
-func TestNoChangeAfterARunOfOneSearch(t *testing.T) {
+// TestSingleSearchRunChangesNothing: the other searches keep their cursors, and are not new.
+func TestSingleSearchRunChangesNothing(t *testing.T) {
 	bare(t, strings.Replace(changingFile, "WINDOW", "since last success", 1), func(w *workshop) {
 		w.mustRun(runs.OK)
 		time.Sleep(day)
@@ -125,7 +125,7 @@ func TestNoChangeAfterARunOfOneSearch(t *testing.T) {
 	})
 }
 
-func TestChangesOfTheFiltersOfAScan(t *testing.T) {
+func TestScanFilterChangesAreListed(t *testing.T) {
 	file := strings.Replace(scanFile, "pages: 3", `pages: 3, where: {z_score: 2.., published_at: last 9d}`, 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)

@@ -58,8 +58,8 @@ jobs:
 	}
 }
 
-// TestRaisedCapAppliesToAnUnfinishedRun, up to what the run can use of it.
-func TestRaisedCapAppliesToAnUnfinishedRun(t *testing.T) {
+// TestRaisedCapAppliesToUnfinishedRun, up to what the run can use of it.
+func TestRaisedCapAppliesToUnfinishedRun(t *testing.T) {
 	file := strings.NewReplacer("per_run: 60", "per_run: 2", "pages: all", "pages: 3").Replace(pagesFile)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.PausedBudget)
@@ -86,8 +86,8 @@ func TestRaisedCapAppliesToAnUnfinishedRun(t *testing.T) {
 	})
 }
 
-// TestReadingAScanMayWasteAPage, like any search whose second page shows what `from` counts.
-func TestReadingAScanMayWasteAPage(t *testing.T) {
+// TestReadingScanMayWastePage, like any search whose second page shows what `from` counts.
+func TestReadingScanMayWastePage(t *testing.T) {
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 90", 1)
 	bare(t, file, func(w *workshop) {
 		o := anHour
@@ -133,9 +133,9 @@ func TestFreshAnswersAreNotPlanned(t *testing.T) {
 	})
 }
 
-// TestSQLWithoutRowsIsPlannedWithOneRow, or with the rows of earlier runs, in plans of later runs. The plan of
+// TestEmptyResultIsPlannedAsRow, or with the rows of earlier runs, in plans of later runs. The plan of
 // a run that starts now has what the SQL finds now.
-func TestSQLWithoutRowsIsPlannedWithOneRow(t *testing.T) {
+func TestEmptyResultIsPlannedAsRow(t *testing.T) {
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}
@@ -227,7 +227,7 @@ jobs:
 	})
 }
 
-func TestWorstCaseOfACycleAppliesTheCapOfADay(t *testing.T) {
+func TestCycleWorstCaseAppliesDayCap(t *testing.T) {
 	bare(t, `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}
@@ -248,8 +248,8 @@ jobs:
 	})
 }
 
-// TestWorstCaseOfACycleCountsDaysOfTheCalendar: the days left, also if one of them has 23 or 25 hours.
-func TestWorstCaseOfACycleCountsDaysOfTheCalendar(t *testing.T) {
+// TestCycleWorstCaseCountsCalendarDays: the days left, also if one of them has 23 or 25 hours.
+func TestCycleWorstCaseCountsCalendarDays(t *testing.T) {
 	for begin, days := range map[string]outlier.Credits{
 		"2000-03-25T23:30:00+01:00": 7, // to 31 March, with the 23 hours of the 26th
 		"2000-10-10T00:30:00+02:00": 22,

@@ -43,8 +43,8 @@ func TestEstimateUsesComparableRuns(t *testing.T) {
 	})
 }
 
-// TestEstimateOfAJobWhosePagesAreAlwaysInTheJournal: its runs buy nothing, and no other runs are known.
-func TestEstimateOfAJobWhosePagesAreAlwaysInTheJournal(t *testing.T) {
+// TestEstimateOfAlwaysReusedPages: its runs buy nothing, and no other runs are known.
+func TestEstimateOfAlwaysReusedPages(t *testing.T) {
 	bare(t, expectedFile, func(w *workshop) {
 		w.performed(job.Overrides{}, "one")
 		w.use(strings.Replace(expectedFile, "  one:", "  two:", 1))

@@ -52,7 +52,7 @@ jobs:
 	})
 }
 
-func TestQueueShowsHowOftenACallFailed(t *testing.T) {
+func TestQueueCountsFailedAttempts(t *testing.T) {
 	now := time.Now()
 	for attempts, want := range map[int]string{1: "failed once: 502", 2: "failed 2 times, the last time: 502"} {
 		call := queue.Waiting{Task: queue.Task{Attempts: attempts, Tries: outlier.Tries{NotBefore: now.Add(time.Hour)}}, Reason: "502"}

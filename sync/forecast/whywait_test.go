@@ -11,8 +11,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestQueueShowsWhyItsFirstRowWaits, also if no call is queued yet because pages come first.
-func TestQueueShowsWhyItsFirstRowWaits(t *testing.T) {
+// TestQueueExplainsFirstRow, also if no call is queued yet because pages come first.
+func TestQueueExplainsFirstRow(t *testing.T) {
 	const scanFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -102,8 +102,8 @@ func refusing(status int, message string) http.RoundTripper {
 	})
 }
 
-// TestQueueNamesAllJobsOfACall, and lists for each job all calls that it wants.
-func TestQueueNamesAllJobsOfACall(t *testing.T) {
+// TestQueueNamesAllJobs, and lists for each job all calls that it wants.
+func TestQueueNamesAllJobs(t *testing.T) {
 	bare(t, sharedFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()

@@ -229,7 +229,7 @@ func TestTheManualHasEveryMetric(t *testing.T) {
 	}
 }
 
-func TestCallsCountOnceTheirOutcomeIsOnRecord(t *testing.T) {
+func TestCallsCountOnceRecorded(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
 	p := statetest.Capped(1000)
@@ -258,8 +258,8 @@ func TestCallsCountOnceTheirOutcomeIsOnRecord(t *testing.T) {
 	}
 }
 
-// TestCallsOfManyScrapesCountAllTheSame: more than are read at once.
-func TestCallsOfManyScrapesCountAllTheSame(t *testing.T) {
+// TestCallsCountOverManyScrapes: more than are read at once.
+func TestCallsCountOverManyScrapes(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
 	for range chunk + 1 {
@@ -306,7 +306,7 @@ func TestLabelsAreBoundedByTheFile(t *testing.T) {
 	)
 }
 
-func TestASinkThatFailsIsSaidSo(t *testing.T) {
+func TestFailingSinkIsShown(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
 	m.fake.err = errors.New("locked")
@@ -378,8 +378,8 @@ func TestBlocksAreCountedWhileTheyStand(t *testing.T) {
 	m.has(`outlierd_calls_blocked{reason="key"} 1`, `outlierd_calls_blocked{reason="credits"} 0`)
 }
 
-// TestNextRunIsThatOfTheSchedule: it has jitter, and while the job is paused there is none.
-func TestNextRunIsThatOfTheSchedule(t *testing.T) {
+// TestNextRunFollowsSchedule: it has jitter, and while the job is paused there is none.
+func TestNextRunFollowsSchedule(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
 	late := m.config.Job("late")
@@ -408,7 +408,7 @@ func TestNextRunIsThatOfTheSchedule(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsRefusedIsToldOf(t *testing.T) {
+func TestRefusedFileIsShown(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
 	m.has(`outlierd_config_last_reload_successful 1`)

@@ -141,7 +141,7 @@ func TestNumbersArriveAsTheyWere(t *testing.T) {
 }
 
 // A result with more rows than may wait is logged once, and not for each event that it displaces.
-func TestAlertWithTooManyRowsIsLoggedOnce(t *testing.T) {
+func TestOversizedAlertIsLoggedOnce(t *testing.T) {
 	testenv.RacesLittle(t)
 	w := newWorld(t, rivalAlert)
 	var rows []string

@@ -194,8 +194,8 @@ func TestFailedEventsAreRetriedAfterRestarts(t *testing.T) {
 
 // A target that is down for a day gets all events in order when it is back. Its outage costs few
 // attempts and two log lines, and delays no other target.
-// TestOutageOfATargetForADay is about one kind of failure, at random; the others last for four hours.
-func TestOutageOfATargetForADay(t *testing.T) {
+// TestTargetIsAwayForDay is about one kind of failure, at random; the others last for four hours.
+func TestTargetIsAwayForDay(t *testing.T) {
 	whole, kind := rand.IntN(3), 0
 	for name, down := range map[string]handler{
 		"500": func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusInternalServerError) },
@@ -332,7 +332,7 @@ func TestFailuresAreLoggedOnceAnHour(t *testing.T) {
 
 // The clock was more than a year ahead, and is right when the next process begins: an event that was
 // tried and one that was not arrive at once, and one that no target accepts is dropped after 7 days.
-func TestEventsOfAClockThatWasAheadArrive(t *testing.T) {
+func TestEventsFromFutureArrive(t *testing.T) {
 	dir := t.TempDir()
 	down := handler(func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusBadGateway) })
 	synctest.Test(t, func(t *testing.T) {
@@ -375,7 +375,7 @@ func TestEventsOfAClockThatWasAheadArrive(t *testing.T) {
 }
 
 // A daemon that starts with a clock nine days ahead drops no event: it arrives once the clock is right.
-func TestClockThatIsAheadDropsNoEvent(t *testing.T) {
+func TestClockAheadDropsNoEvent(t *testing.T) {
 	dir := t.TempDir()
 	down := handler(func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusBadGateway) })
 	synctest.Test(t, func(t *testing.T) {
@@ -467,7 +467,7 @@ func TestBackoffGrowsToSixHours(t *testing.T) {
 }
 
 // A target that fails on the content of one event, and does not refuse it, gets the others.
-func TestTargetThatFailsOnOneEventGetsTheOthers(t *testing.T) {
+func TestFailingEventDelaysNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		var got []string

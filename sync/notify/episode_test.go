@@ -10,7 +10,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-func TestEventsAtTheEndOfARun(t *testing.T) {
+func TestEventsAtEndOfRun(t *testing.T) {
 	for _, c := range []struct {
 		open   Kind
 		status runs.Status
@@ -77,7 +77,7 @@ func TestOneEventPerEpisode(t *testing.T) {
 	})
 }
 
-func TestOneEventPerInstanceOfACondition(t *testing.T) {
+func TestOneEventPerInstance(t *testing.T) {
 	type check struct {
 		holds    bool
 		instance string

@@ -162,7 +162,7 @@ func TestMailArrivesEncrypted(t *testing.T) {
 }
 
 // A server whose certificate has another name gets neither password nor mail.
-func TestMailIsNotSentToAnUntrustedServer(t *testing.T) {
+func TestUntrustedServerGetsNoMail(t *testing.T) {
 	var m mailbox
 	address := m.serve(t, certified.TLS.Certificates...)
 	address = strings.Replace(address, "127.0.0.1", "localhost", 1) // which the certificate does not name
@@ -172,7 +172,7 @@ func TestMailIsNotSentToAnUntrustedServer(t *testing.T) {
 	}
 }
 
-func TestMailIsNotSentWithoutRequiredEncryption(t *testing.T) {
+func TestMailNeedsRequiredEncryption(t *testing.T) {
 	var m mailbox
 	address := m.serve(t)
 	err := sender().Send(t.Context(), targetOf(t, `{mail: {server: "`+address+`", user: me, password: "${SECRET}", from: o@example.org, to: a@example.org}}`), breakout())
@@ -192,7 +192,7 @@ func TestMailErrorsShowNoPassword(t *testing.T) {
 }
 
 // What answers at the address may be no mail server, and never end its first line.
-func TestMailServerThatNeverEndsALineIsGivenUp(t *testing.T) {
+func TestEndlessMailLineIsGivenUp(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestMailServerThatNeverEndsALineIsGivenUp(t *testing.T) {
 }
 
 // The mail was accepted, and would be sent once more after any error.
-func TestMailIsSentThoughTheServerHangsUpAfterIt(t *testing.T) {
+func TestMailSurvivesEarlyHangup(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

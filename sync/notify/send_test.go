@@ -82,7 +82,7 @@ func breakout() Event {
 	}
 }
 
-func TestWebhookGetsTheEventAsJSON(t *testing.T) {
+func TestWebhookGetsEventInJson(t *testing.T) {
 	address, got := receiver(t, http.StatusOK)
 	target := targetOf(t, `{webhook: "`+address+`/hook/${SECRET}", headers: {Authorization: "Bearer ${SECRET}"}}`)
 	if err := sender().Send(t.Context(), target, breakout()); err != nil {
@@ -138,7 +138,7 @@ func TestHostileTextsAreOnlyData(t *testing.T) {
 	}
 }
 
-func TestNtfyTitleIsOneLineOfAHeader(t *testing.T) {
+func TestNtfyTitleIsOneLine(t *testing.T) {
 	address, got := receiver(t, http.StatusOK)
 	e := breakout()
 	e.Rows = e.Rows[:1]
@@ -224,7 +224,7 @@ func TestHealthchecksIsPingedForRuns(t *testing.T) {
 	}
 }
 
-func TestCommandReadsTheEventFromStandardInput(t *testing.T) {
+func TestCommandReadsEventFromInput(t *testing.T) {
 	t.Setenv("OUTLIERD_KEY", "KEY-0815")
 	dir := t.TempDir()
 	s := sender()
@@ -275,7 +275,7 @@ func TestCommandReadsTheEventFromStandardInput(t *testing.T) {
 	}
 }
 
-func TestTemplatesAreCheckedBeforeTheyAreUsed(t *testing.T) {
+func TestTemplatesAreCheckedBeforeUse(t *testing.T) {
 	const notJSON = "the body is not JSON: write values as {{json .Title}}, or declare another type: headers: {Content-Type: text/plain}"
 	for _, c := range []struct{ declared, body, want string }{
 		{"", `{"text": {{json .Title}}, "n": {{.Counts.credits}}, "ids": [{{range .Rows}}{{json .Values.view_count}},{{end}}0]}`, ""},

@@ -141,8 +141,8 @@ func TestSupersededRunHasNoSecondEvent(t *testing.T) {
 	})
 }
 
-// TestEachDifferenceOfAnswersHasAnEvent, but not those that were known before, and not hundreds at once.
-func TestEachDifferenceOfAnswersHasAnEvent(t *testing.T) {
+// TestEachDifferenceHasOneEvent, but not those that were known before, and not hundreds at once.
+func TestEachDifferenceHasOneEvent(t *testing.T) {
 	w := newWorld(t, "")
 	check := func(want int, paths ...string) {
 		t.Helper()
@@ -179,7 +179,7 @@ func TestEachDifferenceOfAnswersHasAnEvent(t *testing.T) {
 	w.close()
 }
 
-func TestOneEventPerEpisodeOfAWholeFile(t *testing.T) {
+func TestOneEventPerFileEpisode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "budget: {per_month: 100}\n")
 		w.config.Jobs[0].Notify = nil

@@ -179,9 +179,9 @@ func TestNewsAreWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestWhatIsForgottenIsPublishedByAllRows: also to a reader with a version that the state has
+// TestForgottenChangesPublishAllRows: also to a reader with a version that the state has
 // not yet reached, as after an older copy was put back.
-func TestWhatIsForgottenIsPublishedByAllRows(t *testing.T) {
+func TestForgottenChangesPublishAllRows(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	history(t, s)

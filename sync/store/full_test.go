@@ -114,7 +114,7 @@ func TestAnswerWaitsForSpace(t *testing.T) {
 // A disk that is really full behaves unlike a limit: the statements succeed and the
 // commit fails. The other process of this test lives in a name space of its own,
 // where it may mount a disk of 4 MiB; where that is forbidden, the test is skipped.
-func TestAnswerWaitsForSpaceOnADisk(t *testing.T) {
+func TestAnswerWaitsForDiskSpace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c",
@@ -133,7 +133,7 @@ func TestOnSmallDisk(t *testing.T) {
 	t.Parallel()
 	disk := os.Getenv("STATE_SMALL_DISK")
 	if disk == "" {
-		t.Skip("part of TestAnswerWaitsForSpaceOnADisk")
+		t.Skip("part of TestAnswerWaitsForDiskSpace")
 	}
 	waits := make(chan struct{}, 1)
 	o := statetest.Options()
@@ -193,8 +193,8 @@ func takeAllSpace(path string) error {
 	return file.Close()
 }
 
-// TestFileSystemWithoutNumbersIsNotFull: /proc says of all its numbers that they are 0, as some remote file systems do.
-func TestFileSystemWithoutNumbersIsNotFull(t *testing.T) {
+// TestUnmeasuredFileSystemIsNotFull: /proc says of all its numbers that they are 0, as some remote file systems do.
+func TestUnmeasuredFileSystemIsNotFull(t *testing.T) {
 	room, err := store.FreeSpace("/proc")
 	files, wrong := store.FreeFiles("/proc")
 	if err != nil || wrong != nil || room != store.Unknown || files != store.Unknown {

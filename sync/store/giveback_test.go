@@ -54,7 +54,7 @@ func sizeOf(t *testing.T, s *state.Store) int64 {
 	return room.Bytes
 }
 
-func TestRoomOfPrunedAnswersGoesBackToTheDisk(t *testing.T) {
+func TestPrunedRoomReturnsToDisk(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	bulky(t, s, 200)
@@ -113,8 +113,8 @@ func TestGivingBackIsKilled(t *testing.T) {
 	}
 }
 
-// TestPruningMakesRoomOnAFullDisk: it needs none itself, and the answer in hand finds a place.
-func TestPruningMakesRoomOnAFullDisk(t *testing.T) {
+// TestPruningMakesRoomOnDisk: it needs none itself, and the answer in hand finds a place.
+func TestPruningMakesRoomOnDisk(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	bulky(t, s, 50)

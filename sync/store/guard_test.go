@@ -62,9 +62,9 @@ func TestNothingInTheFolderLeadsElsewhere(t *testing.T) {
 	}
 }
 
-// TestOwnLinkToTheFolderIsFollowed, since it may lead to another disk; that of another user
+// TestOwnFolderLinkIsFollowed, since it may lead to another disk; that of another user
 // is not, and what it leads to is left as it is.
-func TestOwnLinkToTheFolderIsFollowed(t *testing.T) {
+func TestOwnFolderLinkIsFollowed(t *testing.T) {
 	t.Parallel()
 	there, link := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	if err := os.Chmod(there, 0o755); err != nil {

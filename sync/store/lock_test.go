@@ -71,8 +71,8 @@ func TestDeletedLockEndsPurchases(t *testing.T) {
 	wantMoved("after a second process")
 }
 
-// TestHolderIsNamedThoughItHasJustTakenTheLock, and has not yet written who it is.
-func TestHolderIsNamedThoughItHasJustTakenTheLock(t *testing.T) {
+// TestNewHolderIsNamed although it has not yet written who it is.
+func TestNewHolderIsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir, opened := t.TempDir(), make(chan *store.Store)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMigrationsLeadToTheLatestVersionOrNowhere(t *testing.T) {
+func TestMigrationIsWholeOrNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	db, err := stdsql.Open("sqlite", path)
 	if err != nil {

@@ -116,7 +116,7 @@ func TestFailedTransactionLeavesNoTrace(t *testing.T) {
 	}
 }
 
-func TestAnswerIsKeptEvenIfItCannotBeUsed(t *testing.T) {
+func TestUnusableAnswerIsKept(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	step := statetest.BeginRun(t, s, "run-1")

@@ -60,8 +60,8 @@ func told(variables map[string]string) (*Tracer, *bytes.Buffer) {
 	}), &log
 }
 
-// TestTraceOfARunHasItsSearchesAndRequests in more than one batch, also if it is sent again.
-func TestTraceOfARunHasItsSearchesAndRequests(t *testing.T) {
+// TestTraceHasSearchesAndRequests in more than one batch, also if it is sent again.
+func TestTraceHasSearchesAndRequests(t *testing.T) {
 	var spans []*otlp.Span
 	var service string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,8 +131,8 @@ func TestTraceOfARunHasItsSearchesAndRequests(t *testing.T) {
 	}
 }
 
-// TestACollectorThatIsAwayIsLoggedOnce, and holds nothing up.
-func TestACollectorThatIsAwayIsLoggedOnce(t *testing.T) {
+// TestMissingCollectorIsLoggedOnce, and holds nothing up.
+func TestMissingCollectorIsLoggedOnce(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL)
@@ -147,8 +147,8 @@ func TestACollectorThatIsAwayIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestACollectorThatRedirectsLeaksNoToken to where it redirects.
-func TestACollectorThatRedirectsLeaksNoToken(t *testing.T) {
+// TestRedirectingCollectorLeaksNoToken to where it redirects.
+func TestRedirectingCollectorLeaksNoToken(t *testing.T) {
 	reached := make(chan http.Header, 10)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached <- r.Header }))
 	defer other.Close()
@@ -170,7 +170,7 @@ func TestACollectorThatRedirectsLeaksNoToken(t *testing.T) {
 	}
 }
 
-func TestTracesAreOffUnlessACollectorIsNamed(t *testing.T) {
+func TestTracesNeedNamedCollector(t *testing.T) {
 	t.Parallel()
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	for _, off := range []map[string]string{
