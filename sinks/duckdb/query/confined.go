@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -60,7 +59,7 @@ func (b *binder) bind(ctx context.Context, sql string) (fields []Field, err erro
 		rows, err = b.db.Query(limited, "DESCRIBE "+sql)
 	}
 	if err != nil {
-		return nil, errors.Join(reason(ctx, limited, err, timeLimit, maxMemory), b.close())
+		return nil, errors.Join(reason(ctx, limited, err, maxMemory), b.close())
 	}
 	for _, row := range rows {
 		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
@@ -105,8 +104,7 @@ func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: %w", s.Path, ErrNotRegular)
 	}
-	limit := cmp.Or(s.Timeout, timeLimit)
-	limited, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	values, err := s.query(limited, sql, database.DefaultMemory)
 	most := room(maxMemory)
@@ -114,16 +112,16 @@ func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 		values, err = s.query(limited, sql, most)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, limit, most))
+		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, most))
 	}
 	return values, nil
 }
 
 // reason returns the error for the limit that SQL exceeded, or DuckDB's own message.
-func reason(ctx, limited context.Context, err error, limit time.Duration, memory int64) error {
+func reason(ctx, limited context.Context, err error, memory int64) error {
 	switch {
 	case ctx.Err() == nil && limited.Err() != nil:
-		return timeoutError(limit)
+		return timeoutError(timeLimit)
 	case database.OutOfMemory(err):
 		return fmt.Errorf("the SQL needs more memory than %s: make it read fewer rows, or produce smaller values",
 			database.Megabytes(memory))
@@ -176,8 +174,8 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 		if row[0] == nil {
 			return nil
 		}
-		if limit := cmp.Or(s.Limit, maxValues); len(values) == limit {
-			return fmt.Errorf("the SQL returns more than %d values: add a LIMIT to it", limit)
+		if len(values) == maxValues {
+			return fmt.Errorf("the SQL returns more than %d values: add a LIMIT to it", maxValues)
 		}
 		values = append(values, row[0].(string))
 		return nil

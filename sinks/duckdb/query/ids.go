@@ -13,16 +13,15 @@ import (
 
 // IDs are the options of a query by which user SQL finds ids or other values in the published file.
 type IDs struct {
-	Path    string        // the published file; if it does not exist, there are no values
-	Column  string        // the column to return, see [Column]; "" means the first
-	Now     time.Time     // the value of now() and current_date; zero means the real clock, in UTC
-	Timeout time.Duration // 0 means 30 s
-	Limit   int           // more values than this are an error; 0 means 100,000
+	Path   string    // the published file; if it does not exist, there are no values
+	Column string    // the column to return, see [Column]; "" means the first
+	Now    time.Time // the value of now() and current_date; zero means the real clock, in UTC
 }
 
-const (
+// The limits of user SQL. Tests lower them.
+var (
 	timeLimit = 30 * time.Second
-	maxValues = 100_000
+	maxValues = 100_000 // more are an error
 )
 
 // timeoutError returns the error for SQL that exceeded its time limit.

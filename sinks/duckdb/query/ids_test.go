@@ -232,7 +232,8 @@ func TestIDsAreLosslessTexts(t *testing.T) {
 
 func TestIDsWithoutATextAreRefused(t *testing.T) {
 	s := publishEmpty(t)
-	s.Limit = 10
+	maxValues = 10
+	defer func() { maxValues = 100_000 }()
 	for sql, want := range map[string]string{
 		"select ['a', 'b'] as ids":                   "column ids contains lists: select unnest(ids)",
 		"select 1.5::double as id":                   "select id::VARCHAR",
@@ -324,7 +325,8 @@ func TestNowKeepsItsTypes(t *testing.T) {
 
 func TestEndlessSQLIsStopped(t *testing.T) {
 	s := publishEmpty(t)
-	s.Timeout = 100 * time.Millisecond
+	timeLimit = 100 * time.Millisecond
+	defer func() { timeLimit = 30 * time.Second }()
 	const endless = "select i from range(1000000000000000) r(i) where i < 0"
 	wantError(t, "took longer than 100ms: make it read fewer rows", func() error { _, err := s.Query(t.Context(), endless); return err })
 	ctx, cancel := context.WithCancel(t.Context())

@@ -61,7 +61,7 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 		return nil, errors.New("the SQL may read only the published tables")
 	}
 	if err != nil {
-		return nil, reason(ctx, limited, err, timeLimit, room(exportMemory))
+		return nil, reason(ctx, limited, err, room(exportMemory))
 	}
 	return got, nil
 }
