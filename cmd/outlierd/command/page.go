@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ func newSite(ctx context.Context, p *program, zone *time.Location) *page.Site {
 		since: time.Now()}
 	sources := tablesSources(tables, func() *job.Config { return p.inUse.Load() }, temporary)
 	sources.Now, sources.Runs, sources.Run = look.readNow, look.recorded.listRuns, look.recorded.readRun
+	sources.Niche = look.nicheOf(tables)
 	sources.Money = func(ctx context.Context) (*page.Money, error) { return look.readMoney(ctx, tables) }
 	addThumbnails(&sources, newThumbnails(p.Engine.Config, tables, p.Engine.Log))
 	if p.Engine.Config.Daemon.UI == job.UIFull {
@@ -395,6 +397,7 @@ func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page
 		f, err := seen.forecasts().Forecast(ctx)
 		if err == nil {
 			m.Schedule = int64(f.Cycle.Wanted)
+			m.Auto = autoTopics(f)
 			m.Next = nextRuns(f, &planPrinter{zone: l.recorded.zone, near: true})
 		}
 		return err
@@ -406,6 +409,42 @@ func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page
 		err = nil // the state knows what was spent
 	}
 	return m, err
+}
+
+// nicheOf returns the function that returns a niche, with what `schedule: auto` decides next about it.
+func (l *looking) nicheOf(tables *pagedata.Tables) func(context.Context, string) (*page.Niche, error) {
+	return func(ctx context.Context, topic string) (*page.Niche, error) {
+		n, err := tables.Niche(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		return n, l.p.read(func(seen *program) error {
+			spec := seen.Engine.Config.Job(n.Job)
+			if spec == nil || !spec.Auto {
+				return nil
+			}
+			f, err := seen.forecasts().Forecast(ctx, n.Job)
+			if err == nil {
+				n.Auto = slices.DeleteFunc(autoTopics(f), func(t page.AutoTopic) bool { return t.Topic != n.Topic })
+			}
+			return err
+		})
+	}
+}
+
+// autoTopics returns what `schedule: auto` decides next, topic by topic.
+func autoTopics(f *forecast.Forecast) (all []page.AutoTopic) {
+	for i := range f.Jobs {
+		a := f.Jobs[i].Auto
+		if a == nil {
+			continue
+		}
+		for k, pages := range a.Expected() {
+			c := &a.Choices[k]
+			all = append(all, page.AutoTopic{Topic: shown(c.Name), Job: shown(c.Job), Rate: c.Rate, Expected: c.Expected, Next: c.Next(pages)})
+		}
+	}
+	return all
 }
 
 // nextRuns returns what the next run of each job costs, and all of them until the cycle ends.

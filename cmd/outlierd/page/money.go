@@ -18,11 +18,19 @@ type Money struct {
 	Lost     int64  // credits of calls without an answer, which count as spent
 	Schedule int64  // what the scheduled runs will need until the cycle ends
 	Next     []NextRun
+	Auto     []AutoTopic // of jobs with `schedule: auto`, in the order in which they are bought
 	Days     []Spending
 	Yields   []Yield
 	Rests    []Rest
 	Entries  []Entry // unusual entries of the ledger
 	SQL      string  // of the yields
+}
+
+// AutoTopic is what `schedule: auto` decides next about a topic.
+type AutoTopic struct {
+	Topic, Job     string
+	Rate, Expected float64 // new hits a day, and on its next page
+	Next           string  // what it gets, or when
 }
 
 // Cycle is the billing cycle, with the credits left over time.

@@ -59,6 +59,7 @@ func sample(t *testing.T) *Site {
 		cycle.Left = append(cycle.Left, Point{ago(19 - i), int64(385 - 15*i)})
 	}
 	money := &Money{Now: now, Cycle: cycle, Spent: 300, Today: 15, Day: n(80), Schedule: 60,
+		Auto:   []AutoTopic{{"latte art", "niches", 2.24, 4, "in 3 d"}},
 		Next:   []NextRun{{Job: "coffee", Due: "Mon 06:30", Most: 16, Expected: 12, Runs: 4}, {Job: "tea", Due: "by hand", Most: 4, Expected: 4}},
 		Yields: []Yield{{Topic: "home espresso", Job: "coffee", Credits: 32, New: 46, IDs: 50, Shared: 9, Shares: []float64{.9, .5, .4}}, {Topic: "pour over", Job: "coffee", Credits: 24, New: 13, IDs: 50, Shared: 30, Shares: []float64{.9, .3, .2}}},
 		Rests:  []Rest{{Topic: "home espresso", Job: "coffee", Run: "01a", Seen: 346, Total: 466, Pages: n(3)}}}
