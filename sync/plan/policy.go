@@ -117,37 +117,50 @@ func (m *Market) Decide(now time.Time, zone *time.Location) *Auto {
 	rates := known.rates()
 	options, price := chooseOptions(topics, rates, float64(funds.Left)/float64(a.Days))
 	a.Price = price
-	worth := map[string]float64{}
 	for i, t := range topics {
-		b := known.topics[i]
-		c := Choice{Job: t.Job, Search: t.Search, Name: t.Name, Rate: rates[i], Wait: -1, Depth: b.depth,
-			Every: options[i].every, AtLeast: t.AtLeast, Cost: options[i].cost, Since: known.windowOf(b, rates[i], options[i].pages, now, zone)}
-		wait := 60.0
-		switch c.Due = DueNew; {
-		case b.last.IsZero():
-		default:
-			c.Wait, c.Due = days(now.Sub(b.last)), ""
-			wait = min(c.Wait, wait)
-			if c.Wait >= float64(t.AtLeast)-0.5 {
-				c.Due = DuePromise
-			} else if c.Wait >= float64(c.Every)-0.5 {
-				c.Due = DueEvery
-			}
-		}
-		reach := min(reachDays, arrivals().ageOf(outlier.MaxSize/c.Rate))
-		c.Expected = c.Rate * (arrivals().mass(reach) - arrivals().mass(min(reach-wait, b.depth)))
-		c.Expected = math.Round(c.Expected*1e6) / 1e6 // full pages are equal, and come in the order of the topics
-		c.Pages = c.expectPages(cmp.Or(b.density, c.Rate), now, price)
-		worth[t.Job+"\x00"+t.Search] = c.Expected * fade(wait/2, freshDays)
+		c := Choice{Job: t.Job, Search: t.Search, Name: t.Name, AtLeast: t.AtLeast, Rate: rates[i],
+			Every: options[i].every, Cost: options[i].cost}
+		c.Since = known.windowOf(known.topics[i], rates[i], options[i].pages, now, zone)
+		c.judge(known.topics[i], now)
+		c.Pages = c.expectPages(cmp.Or(known.topics[i].density, c.Rate), now, price)
 		a.Choices = append(a.Choices, c)
 	}
 	rank := map[string]int{DueNew: 0, DuePromise: 0, DueEvery: 1, "": 2}
 	slices.SortStableFunc(a.Choices, func(x, y Choice) int {
-		return cmp.Or(rank[x.Due]-rank[y.Due],
-			cmp.Compare(worth[y.Job+"\x00"+y.Search], worth[x.Job+"\x00"+x.Search]))
+		return cmp.Or(rank[x.Due]-rank[y.Due], cmp.Compare(y.worth(), x.worth()))
 	})
 	return a
 }
+
+// judge sets whether a topic is due, and what its first page is expected to bring.
+func (c *Choice) judge(b belief, now time.Time) {
+	c.Wait, c.Depth, c.Due = -1, b.depth, DueNew
+	if !b.last.IsZero() {
+		switch c.Wait = days(now.Sub(b.last)); {
+		case c.Wait >= float64(c.AtLeast)-0.5:
+			c.Due = DuePromise
+		case c.Wait >= float64(c.Every)-0.5:
+			c.Due = DueEvery
+		default:
+			c.Due = ""
+		}
+	}
+	reach := min(reachDays, arrivals().ageOf(outlier.MaxSize/c.Rate))
+	c.Expected = c.Rate * (arrivals().mass(reach) - arrivals().mass(min(reach-c.waited(), c.Depth)))
+	c.Expected = math.Round(c.Expected*1e6) / 1e6 // full pages are equal, and come in the order of the topics
+}
+
+// waited returns the days since the last search, and a long time if there was none.
+func (c *Choice) waited() float64 {
+	const long = 60
+	if c.Wait < 0 {
+		return long
+	}
+	return min(c.Wait, long)
+}
+
+// worth returns the expected new hits weighted by freshness: they have waited for half of the time.
+func (c *Choice) worth() float64 { return c.Expected * fade(c.waited()/2, freshDays) }
 
 // Buys returns the maximum number of pages of the choice at place i, given the pages that earlier choices have
 // taken; 0 if the day has none left for it.
