@@ -23,7 +23,8 @@ func Markdown() string {
 		t.describe(&b)
 	}
 	b.WriteString("\n## Operations tables\n\nSchema `ops` in DuckDB; in Parquet folders `ops_runs` and so on. " +
-		"Rows are numbered by `id`.\n")
+		"Each also has these columns:\n")
+	describeColumns(&b, opsColumns())
 	for _, t := range OpsTables() {
 		t.describe(&b)
 	}
@@ -49,12 +50,15 @@ func (t *Table) describe(b *strings.Builder) {
 	if current := t.current(); current != nil {
 		columns = t.beyond(b, current)
 	}
+	columns, _ = splitColumns(columns, opsColumns())
 	columns, shared := splitColumns(columns, sharedColumns())
 	if len(columns) > 0 {
 		describeColumns(b, columns)
 	}
-	if len(shared) > 0 {
-		fmt.Fprintf(b, "\nAnd %s: see [columns of many tables](#columns-of-many-tables).\n", nameColumns(shared))
+	if len(shared) == len(sharedColumns()) {
+		b.WriteString("\nAnd all [columns of many tables](#columns-of-many-tables).\n")
+	} else if len(shared) > 0 {
+		fmt.Fprintf(b, "\nAnd %s of the [columns of many tables](#columns-of-many-tables).\n", nameColumns(shared))
 	}
 }
 
@@ -69,6 +73,15 @@ func sharedColumns() []Column {
 	return slices.Concat(extra, lineage, []Column{firstResponse}, seen)
 }
 
+// opsColumns returns the columns that all operations tables have.
+func opsColumns() []Column {
+	common := OpsTables()[0].All()
+	for _, t := range OpsTables() {
+		_, common = splitColumns(common, t.All())
+	}
+	return common
+}
+
 // current returns the current table of a history, or nil.
 func (t *Table) current() *Table {
 	for _, current := range Tables() {
@@ -81,13 +94,8 @@ func (t *Table) current() *Table {
 
 // beyond says that a history has the columns of its current table, and returns those that it has besides.
 func (t *Table) beyond(b *strings.Builder, current *Table) []Column {
-	_, common := splitColumns(t.All(), current.All())
-	missing, _ := splitColumns(current.All(), common)
-	more, _ := splitColumns(t.All(), common)
+	more, _ := splitColumns(t.All(), current.All())
 	fmt.Fprintf(b, "\nIt has the columns of [%s](#%[1]s)", current.Name)
-	if len(missing) > 0 {
-		fmt.Fprintf(b, " without %s", nameColumns(missing))
-	}
 	b.WriteString(map[bool]string{true: ".\n", false: ", and these:\n"}[len(more) == 0])
 	return more
 }
@@ -114,6 +122,13 @@ func nameColumns(columns []Column) string {
 }
 
 func describeColumns(b *strings.Builder, columns []Column) {
+	if !slices.ContainsFunc(columns, func(c Column) bool { return c.Path != "" }) {
+		b.WriteString("\n| Column | Type | |\n|---|---|---|\n")
+		for _, c := range columns {
+			fmt.Fprintf(b, "| %s | %s | %s |\n", c.Name, c.SQLType(), c.Comment)
+		}
+		return
+	}
 	b.WriteString("\n| Column | Type | Path | |\n|---|---|---|---|\n")
 	for _, c := range columns {
 		path := ""

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outlierd/internal/testenv"
+	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -66,9 +67,16 @@ func TestViewsPageIsUpToDate(t *testing.T) {
 }
 
 var (
-	viewSection = regexp.MustCompile(`(?ms)^## (\S+)\n.*?\n\| Column \| \|\n\|---\|---\|\n((?:\|[^\n]*\n)*)`)
+	viewSection = regexp.MustCompile(`(?ms)^## (\S+)\n.*?\n\| Column \| \|\n\|---\|---\|\n((?:\|[^\n]*\n)*(?:\nAlso [^\n]*\n)?)`)
 	sqlExample  = regexp.MustCompile("(?ms)^```sql\n(.*?)^```\n\n```\n(.*?)^```\n")
 )
+
+// isTableColumn reports whether a table has a column with this name and meaning, so that docs/tables.md explains it.
+func isTableColumn(name, comment string) bool {
+	return slices.ContainsFunc(slices.Concat(schema.Tables(), schema.OpsTables()), func(t *schema.Table) bool {
+		return slices.ContainsFunc(t.All(), func(c schema.Column) bool { return c.Name == name && c.Comment == comment })
+	})
+}
 
 // viewsPage returns the page with the current output of its examples and the current columns of the views.
 func (p *person) viewsPage(page string) string {
@@ -92,8 +100,16 @@ func (p *person) viewsPage(page string) string {
 		}
 		shown++
 		var columns strings.Builder
+		var ofTables []string
 		for _, c := range views[i].Columns {
+			if isTableColumn(c.Name, c.Comment) {
+				ofTables = append(ofTables, "`"+c.Name+"`")
+				continue
+			}
 			fmt.Fprintf(&columns, "| %s | %s |\n", c.Name, c.Comment)
+		}
+		if len(ofTables) > 0 {
+			fmt.Fprintf(&columns, "\nAlso %s, as in the [tables](tables.md).\n", strings.Join(ofTables, ", "))
 		}
 		return strings.TrimSuffix(section, match[2]) + columns.String()
 	})
