@@ -17,7 +17,7 @@ const (
 )
 
 // core is the limiter without lock, file and clock: every method takes the time. [Limiter] runs it in production, and
-// the table of docs/pace.md runs it in virtual time.
+// the table of testdata/limiters.md runs it in virtual time.
 type core struct {
 	quota Quota   // as configured
 	share float64 // of the quota that is ours; 0 = all of it

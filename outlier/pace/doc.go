@@ -14,5 +14,5 @@
 //     whatever its reason, or when other clients keep using the key, and adapts until refusals are rare.
 //
 // The state is written to a file before a request may be sent (file.go). docs/design/pace.md explains what is learned, and
-// docs/pace.md measures it.
+// testdata/limiters.md has the measurements.
 package pace

@@ -15,12 +15,12 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write the table of docs/pace.md")
+	update = flag.Bool("update", false, "write the table of testdata/limiters.md")
 	seeds  = flag.Int("seeds", 0, "number of seeds to simulate; 0 for a random sample")
 	begin  = flag.Int("first", 0, "first seed")
 )
 
-const page = "../../docs/pace.md"
+const page = "testdata/limiters.md"
 
 var (
 	tenIn2Minutes = Quota{10, 2 * time.Minute}
@@ -290,7 +290,7 @@ func (r row) head() string {
 
 func cellOf(got result) string { return fmt.Sprintf(" %.1f %%, %d |", 100*got.use, got.refused) }
 
-// TestTable checks the targets of the table in docs/pace.md. With -update it writes the table, including the
+// TestTable checks the targets of the table in testdata/limiters.md. With -update it writes the table, including the
 // columns of the other limiters.
 func TestTable(t *testing.T) {
 	if testing.Short() {

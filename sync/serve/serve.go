@@ -6,8 +6,21 @@
 // changes such as setting a cursor ([Change]). The daemon's engine performs both between two of its
 // own calls.
 //
-// docs/daemon.md describes the interface. Its version is part of every path; a command that finds
-// another version reports it and does nothing.
+// Its [Version] is part of every path, as in /v1/runs. A command that finds another version reports both and does nothing.
+//
+//   - GET /v1 answers with [About].
+//   - POST /v1/login answers with [Ticket].
+//   - POST /v1/runs takes an [Order], the job in it with the hash of what the command has read. The answer starts when the run
+//     is recorded, or joins the one in progress. It has an [Event] a line: first run and joined, then progress up to twice a
+//     second, at the end how the run ended. Closing the connection does not stop the run.
+//   - POST /v1/runs/{id}/cancel stops a run between two calls.
+//   - POST with a [Change] at its path answers with the result of the change.
+//
+// An error is {"error": Failure}. The kinds of [Failure] decide the exit code of the command: service:KIND of
+// [outlier.Error], and the names in the table kinds. A bad_request has status 400, other_jobs 409, stopped 503.
+//
+// A request may have at most 1 MiB and must arrive within 10 seconds. The daemon answers 64 requests at a time (then 503) and
+// 50 a second (then 429), apart from GET /v1, which probes send. Of connections that wait for a request it keeps the latest 64.
 package serve
 
 import (

@@ -178,7 +178,7 @@ func adviseOnOrder(r *forecast.Reader, spec *job.Spec, warn func(text, hint stri
 		}
 	}
 	warn(text, fmt.Sprintf("write sort: published_at desc, with a threshold in where, and enrich: {sort: %s} for what is "+
-		"fetched; docs/yield.md has figures", order))
+		"fetched; docs/yield.md says why", order))
 	return nil
 }
 

@@ -5,9 +5,11 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,6 +36,27 @@ func TestNamesInContributingAndDesignExist(t *testing.T) {
 	}
 	table, _, _ = strings.Cut(table, "\n## ")
 	tree.check(t, page, table)
+}
+
+// TestTroubleshootingHasRealMessages: what docs/troubleshooting.md calls a message is in the source; … stands for a value.
+func TestTroubleshootingHasRealMessages(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "..")
+	messages := slices.Collect(maps.Keys(readTree(t, root).literals))
+	rows := regexp.MustCompile("(?m)^\\| (`.*?) \\| ").FindAllStringSubmatch(readText(t, filepath.Join(root, "docs", "troubleshooting.md")), -1)
+	if len(rows) < 20 {
+		t.Fatalf("docs/troubleshooting.md has %d rows with a message, want more", len(rows))
+	}
+	for _, row := range rows {
+		for _, message := range codeSpan.FindAllStringSubmatch(row[1], -1) {
+			parts := strings.Split(strings.ToLower(message[1]), "…")
+			if !slices.ContainsFunc(messages, func(m string) bool {
+				return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(m, part) })
+			}) {
+				t.Errorf("docs/troubleshooting.md has the message `%s`, which nothing prints", message[1])
+			}
+		}
+	}
 }
 
 // sourceTree has the names that the Go files of the repository declare.
