@@ -33,7 +33,8 @@
 //   - sync/trace: traces of runs for OpenTelemetry.
 //   - sync/serve: commands beside a daemon.
 //   - cmd/outlierd/term: the format of results, for people and for programs.
-//   - cmd/outlierd/page: the pages for browsers.
+//   - cmd/outlierd/page: the pages for browsers; thumbnails and pagedata bring what they show.
+//   - cmd/outlierd/daemon: what up does beside the schedule.
 //   - cmd/outlierd/command: the commands, and the wiring.
 package main
 

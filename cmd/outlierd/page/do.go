@@ -145,16 +145,14 @@ func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) {
 
 // refuseAction explains why an action was not offered or not performed.
 func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, err error) {
-	refused, is := errors.AsType[*RefusedError](err)
+	_, refused := errors.AsType[*RefusedError](err)
 	switch {
-	case is:
-		s.serveSentence(w, r, http.StatusConflict, refused.Why)
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
 		w.Header().Set("Retry-After", "30")
 		s.serveSentence(w, r, http.StatusServiceUnavailable,
 			"outlierd up is busy with a call. Check the page Now before you try again: "+
 				"the action may still be carried out.")
-	case r.Method == http.MethodGet, errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled): // nothing was done
+	case refused, r.Method == http.MethodGet, errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled): // nothing was done
 		s.serveRefusal(w, r, a.Verb, err)
 	default:
 		s.log.Error("action failed", "action", a.Verb, "job", a.Job, "err", err)

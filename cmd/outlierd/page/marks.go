@@ -2,7 +2,6 @@ package page
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,12 +47,7 @@ func (s *Site) serveMark(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
-	err := s.from.Mark(ctx, m)
-	if refused, is := errors.AsType[*RefusedError](err); is {
-		s.serveSentence(w, r, http.StatusConflict, refused.Why)
-		return
-	}
-	if err != nil {
+	if err := s.from.Mark(ctx, m); err != nil {
 		s.serveRefusal(w, r, "marks", err)
 		return
 	}
@@ -146,12 +140,7 @@ func (s *Site) saveView(w http.ResponseWriter, r *http.Request) {
 		s.serveSentence(w, r, http.StatusBadRequest, "Nothing was saved: a view needs a name and the address of a list.")
 		return
 	}
-	err := s.from.Views.Save(r.Context(), form.Get("old"), name, address)
-	if refused, is := errors.AsType[*RefusedError](err); is {
-		s.serveSentence(w, r, http.StatusConflict, refused.Why)
-		return
-	}
-	if err != nil {
+	if err := s.from.Views.Save(r.Context(), form.Get("old"), name, address); err != nil {
 		s.serveRefusal(w, r, "views", err)
 		return
 	}

@@ -275,7 +275,10 @@ func askInTurn(ctx context.Context, turn chan struct{}, question func(context.Co
 // serveRefusal explains why there is nothing to show. Unexpected errors are logged, and the user sees only a
 // reference to the log.
 func (s *Site) serveRefusal(w http.ResponseWriter, r *http.Request, page string, err error) {
+	refused, isRefused := errors.AsType[*RefusedError](err)
 	switch {
+	case isRefused:
+		s.serveSentence(w, r, http.StatusConflict, refused.Why)
 	case r.Context().Err() != nil: // the client has disconnected
 	case errors.Is(err, ErrUnknown):
 		s.serveSentence(w, r, http.StatusNotFound, err.Error()+".")
