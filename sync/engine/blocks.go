@@ -44,14 +44,7 @@ func (w *worker) blocked(r *outlier.Request) error {
 // blockOf returns a block of the key, or nil. If there is one, it reads the key again, and a new key has
 // its own blocks.
 func (w *worker) blockOf(which ledger.BlockKind) (*ledger.Block, error) {
-	key := w.engine.Client.Key.Fingerprint()
-	if which == ledger.BlockKey && w.engine.unrefused == key {
-		return nil, nil
-	}
-	block, err := w.engine.Store.Ledger.Block(which, key)
-	if which == ledger.BlockKey && block == nil && err == nil {
-		w.engine.unrefused = key
-	}
+	block, err := w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
 	if err != nil || block == nil || !w.engine.rekeyed() {
 		return block, err
 	}
@@ -86,7 +79,6 @@ func (e *Engine) rekeyed() bool {
 // noteBlock records a block after a refusal, and removes blocks after a paid call has succeeded.
 func (w *worker) noteBlock(r *outlier.Request, err error) error {
 	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Ledger.ServiceTime()
-	w.engine.unrefused = ""
 	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
 		switch kind := judge(err).kind; {
 		case kind == outlier.NoCredits:

@@ -75,7 +75,7 @@ var early = map[string]string{
 }
 
 // Endings returns how the searches of a run ended, in their order. The run must have ended; searches
-// that are still open count as cut.
+// that are still open count as cut. Of steps whose pages have not shown what `from` counts, it says what is believed.
 func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if row.Plan == nil {
 		return nil, nil // it failed before it had a plan
@@ -84,12 +84,7 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.endings(row, *row.Plan, steps)
-}
-
-// endings is [Engine.Endings] for a run's plan and steps. For steps whose pages have not shown what
-// `from` counts, it sets what is believed.
-func (e *Engine) endings(row *runs.Run, stored plan.Stored, steps []runs.Step) ([]Ending, error) {
+	stored := *row.Plan
 	own := job.JobBudget{}
 	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget

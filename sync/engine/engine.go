@@ -39,9 +39,8 @@ type Engine struct {
 
 	key atomic.Pointer[outlier.Key] // see [Engine.KeyInUse]
 
-	unread    string        // last logged reason why the key could not be read again
-	unrefused string        // fingerprint of the key, if no refusal of it is recorded; "" if unknown
-	believed  journal.Limit // the limiter's last recorded belief, without what changes with every call
+	unread   string        // last logged reason why the key could not be read again
+	believed journal.Limit // the limiter's last recorded belief, without what changes with every call
 
 	beat atomic.Pointer[time.Time] // see [Engine.Beat]
 

@@ -491,14 +491,7 @@ func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) 
 	if r.nextDue {
 		return true, r.endForNext(ctx)
 	}
-	next, err := w.engine.Store.Queue.NextTask(time.Now(), queue.Filter{Job: r.row.Job})
-	if err != nil {
-		return false, err
-	}
-	if ended, err := w.endDone(ctx, []*run{r}, next); ended || err != nil {
-		return ended, err
-	}
-	worked, err = w.callNext(ctx, next, r)
+	worked, err = w.fetchNext(ctx, queue.Filter{Job: r.row.Job}, []*run{r}, r)
 	if judge(err).passes() {
 		w.detach(ctx, r, err)
 		return true, nil

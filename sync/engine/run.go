@@ -37,7 +37,6 @@ type run struct {
 	stuck         map[int64]bool        // open steps that cannot continue for now, by id
 	searchErr     error                 // errors of single searches, which did not end the run
 	missingBefore int64                 // entities that were found missing before this process resumed the run
-	deadline      time.Time             // when the run ends at the latest; zero for no limit
 	fresh         map[time.Duration]int // data calls skipped because the data is fresh, by maximum age
 	progress      Progress
 
@@ -84,9 +83,6 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 		if runs.Final(steps[i].Stop) && steps[i].Unread == 0 {
 			r.fail(fmt.Errorf("%s: %s", steps[i].Title(), steps[i].Stop))
 		}
-	}
-	if stored.StopAfter > 0 {
-		r.deadline = row.Started.Add(stored.StopAfter) // also after a restart
 	}
 	r.progress = Progress{
 		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: stored.MostPages(), PerRun: o.Spec.Budget.PerRun,
@@ -140,8 +136,11 @@ func (r *run) endForNext(ctx context.Context) error {
 // exhausted reports whether the run has used up its time or its requests.
 func (r *run) exhausted() bool { return r.timeUp() || r.checkRequests() != nil }
 
-// timeUp reports whether the run's time is up.
-func (r *run) timeUp() bool { return !r.deadline.IsZero() && !time.Now().Before(r.deadline) }
+// timeUp reports whether the run's time is up, which counts from its beginning, also after a restart.
+func (r *run) timeUp() bool {
+	most := r.plan.StopAfter
+	return most > 0 && time.Since(r.row.Started) >= most
+}
 
 // RequestsError ends a run that has made as many requests as its job allows.
 type RequestsError struct{ Max int }

@@ -188,14 +188,20 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if held != nil {
 		return false, held
 	}
-	next, err := w.engine.Store.Queue.NextTask(time.Now(), w.filter)
+	return w.fetchNext(ctx, w.filter, w.runs, nil)
+}
+
+// fetchNext ends the runs that have nothing left to do, or makes the next data call that a filter selects: for an
+// urgent run, or for all.
+func (w *worker) fetchNext(ctx context.Context, of queue.Filter, all []*run, urgent *run) (worked bool, err error) {
+	next, err := w.engine.Store.Queue.NextTask(time.Now(), of)
 	if err != nil {
 		return false, err
 	}
-	if ended, err := w.endDone(ctx, w.runs, next); ended || err != nil {
+	if ended, err := w.endDone(ctx, all, next); ended || err != nil {
 		return ended, err
 	}
-	return w.callNext(ctx, next, nil)
+	return w.callNext(ctx, next, urgent)
 }
 
 // searchFor performs one step for the searches of a run. It reports false if there is nothing to do for them now.
