@@ -46,7 +46,7 @@ func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
 		return
 	}
 	spec.AtLeast = defaultAtLeast
-	if d := readDuration(atLeast); d > 0 {
+	if d := parseText(atLeast, parseDuration); d > 0 {
 		if spec.AtLeast = d; d%day != 0 || d > maxAtLeast {
 			atLeast.Refuse("must be whole days, at most 30d, got %s", atLeast.Shown())
 		}

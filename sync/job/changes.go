@@ -136,12 +136,11 @@ func (c *Config) withoutPlaces() (bare Config) {
 // secret.
 func (b *builder) wordSettings() map[string]string {
 	all := map[string]string{}
-	for _, name := range []string{"timezone", "data", "budget", "sinks_down_after", "retention", "daemon", "service"} {
-		if n := b.root.Get(name); n != nil {
-			b.addWords(all, name, n)
+	for k := range taggedFields(reflect.ValueOf(b.cfg).Elem(), schema(), b.root) {
+		if isMapping := k.field.Kind() == reflect.Struct; k.node != nil && !isMapping && !k.key.Secret {
+			b.addWords(all, k.name, k.node)
 		}
 	}
-	maps.DeleteFunc(all, func(name, _ string) bool { return name == "service.key" || name == "daemon.token" })
 	return all
 }
 

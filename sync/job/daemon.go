@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"outlierd/sync/yamltree"
@@ -13,14 +12,14 @@ import (
 
 // Daemon has the settings of what `outlierd up` serves while it runs.
 type Daemon struct {
-	Listen string // HOST:PORT of the page, health and metrics; "" for none
-	Token  Secret // required of requests; empty for none
-	Reload string // ReloadAuto or ReloadSignal
-	UI     string // UIFull, UIView or UIOff
+	Listen string `key:"listen"` // HOST:PORT of the page, health and metrics; "" for none
+	Token  Secret `key:"token"`  // required of requests; empty for none
+	Reload string `key:"reload"` // ReloadAuto or ReloadSignal
+	UI     string `key:"ui"`     // UIFull, UIView or UIOff
 
-	Thumbnails      string   // ThumbnailsProxy, ThumbnailsDirect or ThumbnailsOff
-	ThumbnailsCache int64    // maximum size of the cache of the daemon, in bytes
-	ThumbnailsProxy *url.URL // through which it fetches them; nil for none
+	Thumbnails      string   `key:"thumbnails"`       // ThumbnailsProxy, ThumbnailsDirect or ThumbnailsOff
+	ThumbnailsCache int64    `key:"thumbnails_cache"` // maximum size of the cache of the daemon, in bytes
+	ThumbnailsProxy *url.URL `key:"thumbnails_proxy"` // through which it fetches them; nil for none
 }
 
 // The values of daemon.ui: whether `up` serves a page for browsers.
@@ -36,9 +35,6 @@ const (
 	ThumbnailsDirect = "direct" // each browser, from the platform
 	ThumbnailsOff    = "off"    // nobody
 )
-
-// defaultThumbnailsCache has room for about 20,000 pictures.
-const defaultThumbnailsCache = 256e6
 
 // The values of daemon.reload: when `up` reads the job file again.
 const (
@@ -69,8 +65,9 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 	for _, key := range []string{"data", "daemon"} {
 		yamltree.Variables{Env: env, Dir: dir}.Expand(b.root.Get(key), false)
 	}
-	b.readData(b.root.Get("data"))
-	b.readDaemon(b.root.Get("daemon"))
+	readKeys(b.cfg, schema(), b.root)
+	b.placeData(b.root.Get("data"))
+	b.readToken(b.root.Get("daemon"))
 	return b.cfg.Data, b.cfg.Daemon
 }
 
@@ -90,53 +87,18 @@ func cutSections(src string, keys ...string) string {
 	return b.String()
 }
 
-func (b *builder) readDaemon(n *yamltree.Node) {
-	d := &b.cfg.Daemon
-	d.Reload = n.Get("reload").TextOr(ReloadAuto)
-	d.UI = n.Get("ui").TextOr(UIFull)
-	d.Token = b.readToken(n.Get("token"))
-	d.Thumbnails = n.Get("thumbnails").TextOr(ThumbnailsProxy)
-	b.readThumbnails(n)
-	listen := n.Get("listen")
-	if !listen.Has(yamltree.Text) || listen.Text == "" {
-		return
-	}
-	_, number, err := net.SplitHostPort(listen.Text)
-	if port, _ := strconv.Atoi(number); err != nil || port < 1 || port > 65535 {
-		listen.Refuse("must be HOST:PORT with a port from 1 to 65535, such as 127.0.0.1:7411, got %s", listen.Shown())
-		return
-	}
-	d.Listen = listen.Text
-	if token := n.Get("token"); d.Token.Reveal() == "" && !d.Private() && (token == nil || !token.Wrong) {
+// readToken reads the token, which an address needs that other machines can reach.
+func (b *builder) readToken(n *yamltree.Node) {
+	d, listen, token := &b.cfg.Daemon, n.Get("listen"), n.Get("token")
+	d.Token = readTokenText(token)
+	if d.Token.Reveal() == "" && !d.Private() && (token == nil || !token.Wrong) {
 		listen.RefuseWithHint(`use 127.0.0.1, or add token: "${OUTLIERD_TOKEN}"`,
 			"other machines can reach %s, which needs daemon.token", listen.Shown())
 	}
 }
 
-// readThumbnails reads how the daemon fetches and keeps pictures.
-func (b *builder) readThumbnails(n *yamltree.Node) {
-	d := &b.cfg.Daemon
-	d.ThumbnailsCache = defaultThumbnailsCache
-	if size := n.Get("thumbnails_cache"); size.Has(yamltree.Text) {
-		bytes, err := parseSize(size.Text)
-		if err != nil {
-			size.RefuseQuoting(err.Error())
-		}
-		d.ThumbnailsCache = bytes
-	}
-	if proxy := n.Get("thumbnails_proxy"); proxy.Has(yamltree.Text) && proxy.Text != "" {
-		u, err := url.Parse(proxy.Text)
-		if err != nil || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) || u.Hostname() == "" ||
-			u.User != nil || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
-			proxy.Refuse("must be the address of a proxy without a password, such as http://proxy.example:3128")
-			return
-		}
-		d.ThumbnailsProxy = u
-	}
-}
-
-// readToken reads a token, which is as secret as the key. A short one could be guessed.
-func (b *builder) readToken(n *yamltree.Node) Secret {
+// readTokenText reads a token, which is as secret as the key. A short one could be guessed.
+func readTokenText(n *yamltree.Node) Secret {
 	const hint = `take it from a variable or a file: "${OUTLIERD_TOKEN}" or "${file:/run/secrets/outlierd_token}"`
 	switch {
 	case !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number):

@@ -3,7 +3,6 @@ package job
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"outlierd/outlier"
@@ -37,14 +36,9 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 		case spec.Verb == VerbFindChannels && !ofChannels(op):
 			e.Key.Refuse("not supported for channels: use channel_videos or channel_shorts")
 		default:
-			count := func(key string) int {
-				n, _ := strconv.Atoi(e.Value.Get(key).TextOr("0")) // range checked by the schema
-				return n
-			}
-			spec.Enrich = append(spec.Enrich, Enrich{
-				Op: op, Top: count("top"), TopPerItem: count("top_per_item"),
-				RefreshAfter: readDuration(e.Value.Get("refresh_after")), Value: count("value"),
-			})
+			fetch := Enrich{Op: op}
+			readKeys(&fetch, schema().Definition("fetch"), e.Value)
+			spec.Enrich = append(spec.Enrich, fetch)
 			if each := e.Value.Get("top_per_item"); each != nil &&
 				len(spec.Loops) == 0 && job.Get("enrich") == n {
 				each.Warn("write top", "has the effect of top, as the job has no for_each")

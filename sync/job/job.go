@@ -6,8 +6,9 @@
 //
 //  1. Package yamltree parses the file into a tree with positions, and expands ${VAR} and ${file:…}. A
 //     ${name} that may belong to a job's for_each stays a template.
-//  2. The JSON Schema checks the shape: keys, types, words (shape.go, jobs.schema.json).
-//  3. Go checks the meaning: settings (settings.go, notify.go, daemon.go), jobs (jobs.go), what
+//  2. The JSON Schema, which is the table of all keys, checks the shape: keys, types, words (shape.go).
+//  3. The same table decodes values into the fields that are tagged with their keys (keys.go).
+//  4. Go checks the meaning: settings (settings.go, notify.go, daemon.go), jobs (jobs.go), what
 //     they request (verbs.go, ask.go, where.go, lists.go) and fetch for their hits (enrich.go), what that
 //     costs (money.go), and what is allowed but probably a mistake (warnings.go). The limits of
 //     parameters are the service's, and are in package outlier.
@@ -38,17 +39,17 @@ const (
 
 // Config is a jobs.yaml without mistakes.
 type Config struct {
-	Path     string // of the file, as given
-	Dir      string // absolute path of its folder, to which relative paths refer
-	Service  Service
-	Timezone *time.Location // of schedules, dates, days and billing cycles
-	Data     string         // absolute path of the data folder
-	Budget   Budget
-	Sinks    []Sink
+	Path     string         // of the file, as given
+	Dir      string         // absolute path of its folder, to which relative paths refer
+	Service  Service        `key:"service"`
+	Timezone *time.Location `key:"timezone"` // of schedules, dates, days and billing cycles
+	Data     string         `key:"data"`     // absolute path of the data folder
+	Budget   Budget         `key:"budget"`
+	Sinks    []Sink         `key:"sinks"`
 
-	SinksDownAfter time.Duration // nothing is bought once no sink has worked for this long
+	SinksDownAfter time.Duration `key:"sinks_down_after"` // nothing is bought once no sink has worked for this long
 
-	Retention Retention // of the journal
+	Retention Retention `key:"retention.journal"` // of the journal
 
 	Targets []Target // of notifications, in the order of the file
 	Alerts  []Alert  // in the order of the file
@@ -56,9 +57,9 @@ type Config struct {
 
 	Questions []Question // in the order of the file
 
-	Daemon Daemon
+	Daemon Daemon `key:"daemon"`
 
-	CommentAuthors string // what is stored of them: AuthorsKeep, AuthorsHash or AuthorsDrop
+	CommentAuthors string `key:"privacy.comment_authors"` // what is stored of them: AuthorsKeep, AuthorsHash or AuthorsDrop
 
 	Jobs     []Spec             // in the order of the file
 	Warnings []yamltree.Mistake // what is allowed but probably a mistake, in the order of the file
@@ -91,16 +92,16 @@ func (c *Config) Job(name string) *Spec {
 
 // Service has the service's address, key, limits and prices.
 type Service struct {
-	URL       string      // without a trailing slash; "sim://" is the built-in simulator
-	Key       outlier.Key // empty for the simulator
-	Limit     pace.Quota  // until the service's answers show another one
-	Paging    string      // PagingAuto, PagingPage or PagingOffset
-	Arrays    outlier.Arrays
-	Prices    outlier.Prices // only those that the file sets
-	Share     float64        // share of the limit to use, in (0, 1]
-	MaxWait   time.Duration  // maximum wait for the rate limit; 0 for the limiter's default
-	AllowHTTP bool           // allows a key over plain HTTP to another machine
-	CAFile    string         // absolute path of a private CA's certificates; "" for the system's
+	URL       string         `key:"url"`    // without a trailing slash; "sim://" is the built-in simulator
+	Key       outlier.Key    `key:"key"`    // empty for the simulator
+	Limit     pace.Quota     `key:"limit"`  // until the service's answers show another one
+	Paging    string         `key:"paging"` // PagingAuto, PagingPage or PagingOffset
+	Arrays    outlier.Arrays `key:"arrays"`
+	Prices    outlier.Prices `key:"prices"`     // only those that the file sets
+	Share     float64        `key:"share"`      // share of the limit to use, in (0, 1]
+	MaxWait   time.Duration  `key:"max_wait"`   // maximum wait for the rate limit; 0 for the limiter's default
+	AllowHTTP bool           `key:"allow_http"` // allows a key over plain HTTP to another machine
+	CAFile    string         `key:"ca_file"`    // absolute path of a private CA's certificates; "" for the system's
 }
 
 // Simulated reports whether the service is the built-in simulator, which costs nothing and needs no key.
@@ -111,14 +112,14 @@ const Simulator = "sim://"
 
 // Budget has the caps of all jobs together. A nil amount is no cap.
 type Budget struct {
-	PerMonth *outlier.Credits // per billing cycle; nil only for the simulator
-	PerDay   *outlier.Credits
-	Reserve  *outlier.Credits // part of PerMonth that only `run --use-reserve` may spend
-	Renews   int              // day of the month on which a cycle begins, 1 to 31
-	Pace     string           // PaceEven, or "" for first come, first served
-	ByHand   *outlier.Credits // of PerMonth for one-off requests, which no job buys
+	PerMonth *outlier.Credits `key:"per_month"` // per billing cycle; nil only for the simulator
+	PerDay   *outlier.Credits `key:"per_day"`
+	Reserve  *outlier.Credits `key:"reserve"` // part of PerMonth that only `run --use-reserve` may spend
+	Renews   int              `key:"renews"`  // day of the month on which a cycle begins, 1 to 31
+	Pace     string           `key:"pace"`    // PaceEven, or "" for first come, first served
+	ByHand   *outlier.Credits `key:"by_hand"` // of PerMonth for one-off requests, which no job buys
 
-	ConfirmOver *outlier.Credits // ask before a run that may cost more
+	ConfirmOver *outlier.Credits `key:"confirm_over"` // ask before a run that may cost more
 }
 
 // PaceEven is the budget.pace that spreads what is left over the rest of the cycle.
@@ -138,9 +139,9 @@ type Sink struct {
 
 // Lake is the location of Iceberg tables.
 type Lake struct {
-	Catalog   string // absolute path of a SQLite file, or an address, which may contain a password
-	Warehouse string // an absolute path, s3://bucket/prefix, or a REST catalog's name; "" for its default
-	Namespace string
+	Catalog   string `key:"catalog"`   // absolute path of a SQLite file, or an address, which may contain a password
+	Warehouse string `key:"warehouse"` // an absolute path, s3://bucket/prefix, or a REST catalog's name; "" for its default
+	Namespace string `key:"namespace"`
 }
 
 // Place returns an identifier of the lake without user and password. It differs between lakes.

@@ -1,14 +1,12 @@
 package job
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,19 +36,12 @@ func (b *builder) readJobs(n *yamltree.Node) {
 func (b *builder) readJob(name, n *yamltree.Node) Spec {
 	spec := Spec{
 		Name: name.Text, Line: name.Line, Column: name.Column, zone: b.cfg.Timezone,
-		Was:      n.Get("was").TextOr(""),
-		About:    n.Get("about").TextOr(""),
 		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
-		Every:    readDuration(n.Get("every")),
-		CatchUp:  CatchUp(b.valueOrDefault(n, "catch_up").TextOr(string(CatchUpLatest))),
-		After:    n.Get("after").TextOr(""),
 	}
-	spec.Schedule, spec.times = b.readSchedule(n)
-	spec.Jitter = b.readJitter(n, &spec)
-	spec.ReuseFor = cmp.Or(readDuration(b.valueOrDefault(n, "reuse_for")), defaultReuse)
-	spec.StopAfter = readDuration(b.valueOrDefault(n, "stop_after"))
+	readKeys(&spec, oneOff(), b.withDefaults(n))
+	spec.times = b.readSchedule(n)
+	spec.Jitter = b.readJitter(n)
 	spec.Notify = b.readNotified(b.valueOrDefault(n, "notify"))
-	b.readLimits(&spec, b.valueOrDefault(n, "budget"))
 	if verb := b.readVerb(&spec, n); verb != nil {
 		b.readAsks(&spec, n, verb)
 		b.readAuto(&spec, n, verb)
@@ -62,9 +53,6 @@ func (b *builder) readJob(name, n *yamltree.Node) Spec {
 	return spec
 }
 
-// defaultReuse is the default of reuse_for.
-const defaultReuse = 6 * time.Hour
-
 // valueOrDefault returns the value of a key that `defaults` may have too. The job's own value replaces the default
 // as a whole.
 func (b *builder) valueOrDefault(job *yamltree.Node, key string) *yamltree.Node {
@@ -74,14 +62,23 @@ func (b *builder) valueOrDefault(job *yamltree.Node, key string) *yamltree.Node 
 	return b.defaults.Get(key)
 }
 
-func (b *builder) readLimits(spec *Spec, n *yamltree.Node) {
-	spec.Budget.PerRun = readCredits(n.Get("per_run"))
-	spec.Budget.PerMonth = readCredits(n.Get("per_month"))
-	spec.Budget.MaxRequests, _ = strconv.Atoi(n.Get("max_requests").TextOr("0")) // range checked by the schema
+// withDefaults returns a job with the values of `defaults` for the keys that it does not have.
+func (b *builder) withDefaults(job *yamltree.Node) *yamltree.Node {
+	if !b.defaults.Has(yamltree.Mapping) {
+		return job
+	}
+	all := *job
+	all.Entries = slices.Clip(all.Entries)
+	for _, e := range b.defaults.Entries {
+		if job.Get(e.Key.Text) == nil {
+			all.Entries = append(all.Entries, e)
+		}
+	}
+	return &all
 }
 
-func (b *builder) readSchedule(job *yamltree.Node) (string, times) {
-	n := job.Get("schedule")
+// readSchedule reads when a job is due, which at most one key may say.
+func (b *builder) readSchedule(job *yamltree.Node) times {
 	var first *yamltree.Node
 	for _, e := range job.Entries {
 		switch {
@@ -93,24 +90,18 @@ func (b *builder) readSchedule(job *yamltree.Node) (string, times) {
 			first = e.Key
 		}
 	}
-	if !n.Has(yamltree.Text) {
-		return "", times{}
-	}
-	text := n.Text
-	if daily, ok := autoCron(text); ok {
-		text = daily
-	}
-	due, err := parseCron(text)
-	if err != nil {
-		n.RefuseQuoting(err.Error())
-	}
-	return n.Text, due
+	return parseText(job.Get("schedule"), func(text string) (times, error) {
+		if daily, ok := autoCron(text); ok {
+			text = daily
+		}
+		return parseCron(text)
+	})
 }
 
 // readJitter returns the jitter of a job with a schedule. A default does not apply to other jobs.
-func (b *builder) readJitter(job *yamltree.Node, spec *Spec) time.Duration {
+func (b *builder) readJitter(job *yamltree.Node) time.Duration {
 	if job.Get("schedule") != nil || job.Get("every") != nil {
-		return readDuration(b.valueOrDefault(job, "jitter"))
+		return parseText(b.valueOrDefault(job, "jitter"), parseDuration)
 	}
 	if n := job.Get("jitter"); n != nil && !n.Wrong {
 		n.Key.RefuseWithHint("add one of them, or remove jitter",

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -132,20 +131,17 @@ func (b *builder) buildConfig() {
 		b.allowMissing(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
 	}
 	checkShape(b.root, schema())
-	b.readTimezone(b.root.Get("timezone"))
+	readKeys(b.cfg, schema(), b.root)
 	b.readService(b.root.Get("service"))
-	b.readData(b.root.Get("data"))
-	b.readBudget(b.root.Get("budget"))
+	b.placeData(b.root.Get("data"))
+	b.checkBudget(b.root.Get("budget"))
 	b.readSinks(b.root.Get("sinks"))
-	b.cfg.SinksDownAfter = cmp.Or(readDuration(b.root.Get("sinks_down_after")), sinksDownAfter)
-	b.readRetention(b.root.Get("retention"))
 	b.readFilters(b.root.Get("filters"))
 	b.readTargets(b.root.Get("notify"))
 	b.readAlerts(b.root.Get("alerts"))
 	b.readReports(b.root.Get("reports"))
 	b.readQuestions(b.root.Get("questions"))
-	b.cfg.CommentAuthors = b.root.Get("privacy").Get("comment_authors").TextOr(AuthorsKeep)
-	b.readDaemon(b.root.Get("daemon"))
+	b.readToken(b.root.Get("daemon"))
 	b.readJobs(b.root.Get("jobs"))
 	b.cfg.worded = b.wordSettings()
 	b.refuseUncapped(b.root.Get("budget"))

@@ -61,12 +61,12 @@ type Target struct {
 	As      string            // of a webhook: AsJSON and so on
 	Headers map[string]Secret // of a webhook
 	Body    string            // of a webhook: a text/template; "" for the format's own body
-	Command []string          // program and arguments
+	Command []string          `key:"command"` // program and arguments
 	Mail    Mail
 
 	HeaderSecrets []Secret // what of the values of Headers no message may show
 
-	Events []string // events to send; empty for the default
+	Events []string `key:"events"` // events to send; empty for the default
 
 	BodyLine, BodyColumn int // position of Body in the file
 }
@@ -75,9 +75,9 @@ type Target struct {
 type Mail struct {
 	Host     string
 	Port     int
-	User     string // "" to send without a login
+	User     string `key:"user"` // "" to send without a login
 	Password Secret
-	TLS      string // MailStartTLS, MailTLS or MailPlain
+	TLS      string `key:"tls"` // MailStartTLS, MailTLS or MailPlain
 	From     string
 	To       []string
 }
@@ -92,9 +92,9 @@ const (
 // Alert is one entry of `alerts`: SQL whose new rows are sent to targets.
 type Alert struct {
 	Name   string
-	About  string   // description for people; "" if there is none
-	Key    []string // columns that identify a row
-	SQL    string
+	About  string   `key:"about"` // description for people; "" if there is none
+	Key    []string `key:"key"`   // columns that identify a row
+	SQL    string   `key:"sql"`
 	Notify []string // names of targets
 
 	Line, Column int // position of SQL in the file
@@ -123,6 +123,7 @@ func (b *builder) readTargets(n *yamltree.Node) {
 // readTarget reads one target. The schema has checked its keys and their types.
 func (b *builder) readTarget(name, n *yamltree.Node) {
 	t := Target{Name: name.Text}
+	readKeys(&t, schema().Definition("receiver"), n)
 	for _, kind := range targetKinds {
 		switch key := n.Get(kind); {
 		case key == nil:
@@ -140,10 +141,6 @@ func (b *builder) readTarget(name, n *yamltree.Node) {
 		return
 	case TargetWebhook, TargetHealthchecks:
 		b.targetURL(&t, n.Get(t.Kind))
-	case TargetCommand:
-		for _, word := range n.Get(TargetCommand).Members() {
-			t.Command = append(t.Command, word.TextOr(""))
-		}
 	case TargetMail:
 		b.readMail(&t.Mail, n.Get(TargetMail))
 	}
@@ -152,7 +149,6 @@ func (b *builder) readTarget(name, n *yamltree.Node) {
 		if t.Kind == TargetHealthchecks {
 			event.Refuse("cannot be combined with healthchecks, which gets the start and the end of each run")
 		}
-		t.Events = append(t.Events, event.TextOr(""))
 	}
 	b.cfg.Targets = append(b.cfg.Targets, t)
 }
@@ -260,21 +256,21 @@ func (b *builder) readMail(m *Mail, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
+	readKeys(m, schema().Definition("mail"), n)
 	if server := n.Get("server"); server.Has(yamltree.Text) {
 		var err error
 		if m.Host, m.Port, err = mailServer(server.Text); err != nil {
 			server.RefuseQuoting(err.Error())
 		}
 	}
-	m.TLS = n.Get("tls").TextOr(MailStartTLS)
 	if from := n.Get("from"); from.Has(yamltree.Text) {
 		m.From = parseMailbox(from)
 	}
 	for _, to := range n.Get("to").Members() {
 		m.To = append(m.To, parseMailbox(to))
 	}
-	user, password := n.Get("user"), n.Get("password")
-	switch m.User = user.TextOr(""); {
+	password := n.Get("password")
+	switch {
 	case m.User != "" && password == nil:
 		n.Missing("password", `add password: "${SMTP_PASSWORD}"`)
 	case m.User == "" && password != nil:
@@ -322,13 +318,14 @@ func (b *builder) readAlerts(n *yamltree.Node) {
 		if !e.Value.Has(yamltree.Mapping) {
 			continue
 		}
-		a := Alert{Name: e.Key.Text, About: e.Value.Get("about").TextOr(""), SQL: e.Value.Get("sql").TextOr("")}
+		a := Alert{Name: e.Key.Text}
+		readKeys(&a, schema().Definition("alert"), e.Value)
 		if sql := e.Value.Get("sql"); sql != nil {
 			a.Line, a.Column = sql.Line, sql.Column
 			b.needsTables(sql)
 		}
-		for _, column := range e.Value.Get("key").Members() {
-			a.Key = append(a.Key, strings.ToLower(column.TextOr("")))
+		for i, column := range a.Key {
+			a.Key[i] = strings.ToLower(column)
 		}
 		told := e.Value.Get("notify")
 		if told == nil {

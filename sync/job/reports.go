@@ -11,11 +11,11 @@ import (
 // Report is one entry of `reports`: the result of SQL that is sent to targets on a schedule.
 type Report struct {
 	Name   string
-	About  string   // description for people; "" if there is none
+	About  string   `key:"about"` // description for people; "" if there is none
 	SQL    string   // for a view of the tables, all of its rows
 	View   string   // name or address of one that people saved on the page, in place of SQL
 	To     []string // names of targets
-	Attach string   // format of the file that mails have with all rows; "" for none
+	Attach string   `key:"attach"` // format of the file that mails have with all rows; "" for none
 
 	due times
 
@@ -50,13 +50,8 @@ func (b *builder) readReports(n *yamltree.Node) {
 
 // readReport reads one report. The schema has checked its keys and their types.
 func (b *builder) readReport(name, n *yamltree.Node) {
-	r := Report{Name: name.Text, About: n.Get("about").TextOr(""), Attach: n.Get("attach").TextOr("")}
-	if schedule := n.Get("schedule"); schedule.Has(yamltree.Text) {
-		var err error
-		if r.due, err = parseCron(schedule.Text); err != nil {
-			schedule.RefuseQuoting(err.Error())
-		}
-	}
+	r := Report{Name: name.Text, due: parseText(n.Get("schedule"), parseCron)}
+	readKeys(&r, schema().Definition("report"), n)
 	what, view := n.Get("sql"), n.Get("view")
 	switch {
 	case what != nil && view != nil:

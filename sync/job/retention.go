@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"outlierd/sync/yamltree"
 )
 
 // Retention says which answers of the journal keep their bodies. The zero value keeps all.
@@ -45,19 +43,6 @@ func (c *Config) Least() time.Duration {
 		least = max(least, c.Jobs[i].ReuseFor)
 	}
 	return least
-}
-
-func (b *builder) readRetention(n *yamltree.Node) {
-	n = n.Get("journal")
-	if !n.Has(yamltree.Text) {
-		return
-	}
-	r, err := parseRetention(n.Text)
-	if err != nil {
-		n.RefuseQuoting(err.Error())
-		return
-	}
-	b.cfg.Retention = r
 }
 
 // sizes are the units of sizes, in bytes.

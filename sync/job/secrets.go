@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"outlierd/internal/lazyregexp"
 )
@@ -12,12 +13,16 @@ import (
 // quoted or within braces, and whatever follows it. In the section `alerts`, where `key` names columns, it
 // is alertLine.
 var (
-	keyLine   = secretLine("key|webhook|healthchecks|password|headers|token")
-	alertLine = secretLine("webhook|healthchecks|password|headers|token")
+	keyLine   = sync.OnceValue(func() *regexp.Regexp { return matchLines(schema().SecretKeys()) })
+	alertLine = sync.OnceValue(func() *regexp.Regexp {
+		alert := schema().Definition("alert")
+		return matchLines(slices.DeleteFunc(schema().SecretKeys(), func(key string) bool { return hasKey(alert, key) }))
+	})
 )
 
-func secretLine(names string) func() *regexp.Regexp {
-	return lazyregexp.New(`^(.*?\b(?:` + names + `)["']?\s*:)(.*)$`)
+// matchLines returns an expression that matches lines with one of the keys, up to its colon and after it.
+func matchLines(keys []string) *regexp.Regexp {
+	return regexp.MustCompile(`^(.*?\b(?:` + strings.Join(keys, "|") + `)["']?\s*:)(.*)$`)
 }
 
 // section matches the first line of a section of the file, and its name. `service`, which has the key, may be

@@ -17,45 +17,15 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-func (b *builder) readTimezone(n *yamltree.Node) {
-	b.cfg.Timezone = time.UTC
-	name := n.TextOr("UTC")
-	zone, err := time.LoadLocation(name)
-	if err != nil || name == "" || name == "Local" {
-		n.RefuseWithHint("use a name such as Europe/Berlin", "unknown time zone %s", n.Shown())
-		return
-	}
-	b.cfg.Timezone = zone
-}
-
 func (b *builder) readService(n *yamltree.Node) {
 	s := &b.cfg.Service
-	s.AllowHTTP = strings.EqualFold(n.Get("allow_http").TextOr(""), "true")
-	s.Paging = n.Get("paging").TextOr(PagingAuto)
-	s.Arrays = outlier.Arrays(n.Get("arrays").TextOr(string(outlier.ArraysRepeat)))
-	if file := n.Get("ca_file").TextOr(""); file != "" {
-		s.CAFile = b.absolutePath(n.Get("ca_file"), file)
+	if s.CAFile != "" {
+		s.CAFile = b.absolutePath(n.Get("ca_file"), s.CAFile)
 	}
 	b.readURL(n.Get("url"))
 	b.readKey(n)
-	b.readLimit(n.Get("limit"))
-	b.readShare(n.Get("share"))
-	s.MaxWait = readDuration(n.Get("max_wait"))
+	b.checkLimit(n.Get("limit"))
 	b.readPrices(n.Get("prices"))
-}
-
-// readShare reads service.share, the part of the limit to use.
-func (b *builder) readShare(n *yamltree.Node) {
-	b.cfg.Service.Share = 1
-	if !n.Has(yamltree.Whole, yamltree.Number) {
-		return
-	}
-	x, err := parseNumber(n.Text)
-	if err != nil || x <= 0 || x > 1 {
-		n.Refuse("must be a share above 0 and at most 1, such as 0.5, got %s", n.Shown())
-		return
-	}
-	b.cfg.Service.Share = x
 }
 
 // readPrices reads the prices that differ from the documented ones. The schema has checked their names.
@@ -81,6 +51,7 @@ func (b *builder) allowMissing(n *yamltree.Node, why string) {
 }
 
 func (b *builder) readURL(n *yamltree.Node) {
+	b.cfg.Service.URL = ""
 	if !n.Has(yamltree.Text) {
 		return
 	}
@@ -128,24 +99,18 @@ func (b *builder) readKey(service *yamltree.Node) {
 	}
 }
 
-func (b *builder) readLimit(n *yamltree.Node) {
-	b.cfg.Service.Limit = documentedLimit
-	if b.cfg.Service.Simulated() {
-		b.cfg.Service.Limit = simulatedLimit
-	}
-	if !n.Has(yamltree.Text) {
-		return
-	}
-	q, err := pace.ParseQuota(n.Text)
-	if err != nil {
-		n.Refuse("must be a limit such as 10/min, 30/10s or 100/h, got %s", n.Shown())
-		return
-	}
-	b.cfg.Service.Limit = q
-	if b.isPaid() && q.Time(1) < documentedLimit.Time(1) {
+// checkLimit warns of a limit above the service's, or sets the default.
+func (b *builder) checkLimit(n *yamltree.Node) {
+	limit := &b.cfg.Service.Limit
+	switch {
+	case *limit == pace.Quota{} && b.cfg.Service.Simulated():
+		*limit = simulatedLimit
+	case *limit == pace.Quota{}:
+		*limit = documentedLimit
+	case b.isPaid() && limit.Time(1) < documentedLimit.Time(1):
 		n.Warn(fmt.Sprintf("write %s, or leave limit out", documentedLimit),
 			"%s is more than the service's limit of %s: it refuses calls until outlierd has learned its limit",
-			q, documentedLimit)
+			*limit, documentedLimit)
 	}
 }
 
@@ -155,8 +120,9 @@ var (
 	simulatedLimit  = pace.Quota{Requests: 600, Window: time.Minute}
 )
 
-func (b *builder) readData(n *yamltree.Node) {
-	folder := n.TextOr("data")
+// placeData finds the data folder.
+func (b *builder) placeData(n *yamltree.Node) {
+	folder := b.cfg.Data
 	if override, _ := b.env("OUTLIERD_DATA"); override != "" {
 		folder = override
 	}
@@ -177,19 +143,10 @@ func (b *builder) readData(n *yamltree.Node) {
 	}
 }
 
-func (b *builder) readBudget(n *yamltree.Node) {
+// checkBudget refuses caps that contradict each other.
+func (b *builder) checkBudget(n *yamltree.Node) {
 	caps := &b.cfg.Budget
-	caps.PerMonth = readCredits(n.Get("per_month"))
-	caps.PerDay = readCredits(n.Get("per_day"))
-	caps.Reserve = readCredits(n.Get("reserve"))
-	caps.ConfirmOver = readCredits(n.Get("confirm_over"))
-	caps.ByHand = readCredits(n.Get("by_hand"))
 	atMost(n.Get("by_hand"), caps.PerMonth, "per_month")
-	caps.Pace = n.Get("pace").TextOr("")
-	caps.Renews = 1
-	if day, found := strings.CutPrefix(n.Get("renews").TextOr(""), "on day "); found {
-		caps.Renews, _ = strconv.Atoi(day) // 1 to 31, checked by the schema
-	}
 	reserve := n.Get("reserve")
 	switch {
 	case caps.Reserve != nil && n.Get("per_month") == nil && !b.isPaid():
@@ -322,8 +279,8 @@ func (b *builder) readLake(n *yamltree.Node) {
 		n.Key.Warn("build it with -tags iceberg", "this program was built without Iceberg: the sink is disabled")
 	}
 	catalog, warehouse := n.Get("catalog"), n.Get("warehouse")
-	lake := &Lake{Catalog: catalog.TextOr(""), Warehouse: warehouse.TextOr(""),
-		Namespace: n.Get("namespace").TextOr("outlierd")}
+	lake := &Lake{}
+	readKeys(lake, schema().Definition("lake"), n)
 	kind, rest, isAddress := strings.Cut(lake.Catalog, "://")
 	u, unread := url.Parse(lake.Catalog)
 	isREST := isAddress && (kind == "http" || kind == "https")
@@ -362,9 +319,6 @@ func (b *builder) readLake(n *yamltree.Node) {
 func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, folder+string(filepath.Separator))
 }
-
-// sinksDownAfter is the default of sinks_down_after.
-const sinksDownAfter = 30 * time.Minute
 
 // A path that begins with ~ is refused, because only shells replace it by a home folder: the program would
 // make a folder of that name.
@@ -410,16 +364,4 @@ func readCredits(n *yamltree.Node) *outlier.Credits {
 		return nil // range checked by the schema
 	}
 	return new(outlier.Credits(v))
-}
-
-// readDuration returns the duration in n, or 0 if it has none.
-func readDuration(n *yamltree.Node) time.Duration {
-	if !n.Has(yamltree.Text) {
-		return 0
-	}
-	d, err := ParseDuration(n.Text)
-	if err != nil {
-		n.RefuseQuoting(err.Error())
-	}
-	return time.Duration(d)
 }

@@ -35,8 +35,8 @@ var schema = sync.OnceValue(func() *yamltree.Schema { return yamltree.MustParseS
 func oneOff() *yamltree.Schema { return schema().Definition("job") }
 
 // adviseOnValue says how to write a number where a range is expected.
-func adviseOnValue(n *yamltree.Node, wants string) string {
-	if strings.HasPrefix(wants, "a range") {
+func adviseOnValue(n *yamltree.Node, s *yamltree.Schema) string {
+	if s.Form() == "range" {
 		return asRange(n)
 	}
 	return ""
@@ -49,7 +49,7 @@ func adviseOnKey(n *yamltree.Node, key string, s *yamltree.Schema) string {
 	}
 	known := s.Keys()
 	advice := n.Get(key).Key.DidYouMean(key, known)
-	if advice == "" && strings.HasPrefix(s.Title, "a mapping of filters") {
+	if advice == "" && s.Form() == "filters" {
 		advice = "filters are " + strings.Join(known, ", ")
 	}
 	return advice
@@ -72,9 +72,9 @@ func adviseNested(n *yamltree.Node, key string, s *yamltree.Schema) string {
 		}
 	}
 	switch {
-	case hasKey(s, string(VerbSearch)) && hasKey(s, "stop_after"):
+	case s == oneOff():
 		return adviseVerb(n, key)
-	case hasKey(s, "top_per_item") && key == "where":
+	case s == schema().Definition("fetch") && key == "where":
 		return "it belongs directly under enrich, for all that is fetched"
 	case hasKey(s, "stop_when"), hasKey(s, "read"), hasKey(s, "fetch") && key != "enrich":
 		if hasKey(oneOff(), key) {

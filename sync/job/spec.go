@@ -13,30 +13,30 @@ import (
 // the state: see [Spec.Resolve].
 type Spec struct {
 	Name     string
-	Was      string // its name before it was renamed; it inherits watermarks, caps and queue
-	About    string // description for people; "" if there is none
+	Was      string `key:"was"`   // its name before it was renamed; it inherits watermarks, caps and queue
+	About    string `key:"about"` // description for people; "" if there is none
 	Disabled bool   // it is never due, and no other job starts it
 
-	Schedule string        // cron, five fields or a shorthand such as @daily; "" for none
-	Every    time.Duration // 0 for none; never together with Schedule
+	Schedule string        `key:"schedule"`    // cron, five fields or a shorthand such as @daily; "" for none
+	Every    time.Duration `key:"every"`       // 0 for none; never together with Schedule
 	Auto     bool          `json:",omitempty"` // what a run buys is decided each day; see package plan
 	AtLeast  time.Duration `json:"-"`          // with Auto: within which each topic is searched
-	CatchUp  CatchUp
+	CatchUp  CatchUp       `key:"catch_up"`
 	Jitter   time.Duration `json:",omitempty"` // maximum delay of a run after its due time; see [Spec.Begins]
-	After    string        // the job whose published pages start this one; "" for none
+	After    string        `key:"after"`       // the job whose published pages start this one; "" for none
 
 	Verb       Verb
 	Loops      []Loop        // for_each, in the order of the file
 	Pages      int           // maximum, of a search or a scan's results; AllPages; 0 if the verb has none
 	NewBelow   float64       // a page with a smaller share of new ids is the last one; 0 for no such limit
-	ReuseFor   time.Duration // a younger answer to an identical paid request is reused; 0 for never
+	ReuseFor   time.Duration `key:"reuse_for"` // a younger answer to an identical paid request is reused; 0 for never
 	SeedsFresh time.Duration // the same seeds are not bought again before; 0 for no limit, or without seeds
 	Scan       *Scan         // of a scan
 	Fetch      []Enrich      // of channels and videos, in the order of the file
 	Enrich     []Enrich      // what to fetch for the hits, in the order of the file
 	EnrichSort Sort          // which hits are best, if Enrich takes only the top
-	Budget     JobBudget
-	StopAfter  time.Duration // ends the run, but not its queue; 0 for no limit
+	Budget     JobBudget     `key:"budget"`
+	StopAfter  time.Duration `key:"stop_after"` // ends the run, but not its queue; 0 for no limit
 	Notify     []string      // names of the file's notify
 
 	Line, Column int // where the job stands in the file
@@ -108,9 +108,9 @@ type Source struct {
 
 // Scan has the settings of a scan apart from what it searches for.
 type Scan struct {
-	Mode             string        // fast or standard, which determines the price
+	Mode             string        `key:"mode"` // fast or standard, which determines the price
 	PollMin, PollMax time.Duration // pause between two polls, at first and at most
-	Deadline         time.Duration // how long to wait for the scan
+	Deadline         time.Duration `key:"deadline"` // how long to wait for the scan
 }
 
 // Pages returns how many pages of a scan's results are wanted, at most the given number: the mode limits
@@ -132,8 +132,9 @@ func (s Scan) Price(prices outlier.Prices, most int) (start, reading outlier.Cre
 
 // JobBudget has the caps of one job. A nil amount is no cap.
 type JobBudget struct {
-	PerRun, PerMonth *outlier.Credits
-	MaxRequests      int // per run, including free ones; 0 for no cap
+	PerRun      *outlier.Credits `key:"per_run"`
+	PerMonth    *outlier.Credits `key:"per_month"`
+	MaxRequests int              `key:"max_requests"` // per run, including free ones; 0 for no cap
 
 	// MaxCredits is a cap that a person sets for one run, beside PerRun.
 	MaxCredits *outlier.Credits `json:"-"`
@@ -143,10 +144,10 @@ type JobBudget struct {
 // videos.
 type Enrich struct {
 	Op           outlier.Operation
-	Top          int           // number of best hits; 0 for all
-	RefreshAfter time.Duration // maximum age of an answer; 0 for the operation's default
-	Value        int           // priority of the call; 0 for the operation's default
-	TopPerItem   int           `json:",omitempty"` // number of best hits per search, before Top; 0 for all
+	Top          int           `key:"top"`                            // number of best hits; 0 for all
+	RefreshAfter time.Duration `key:"refresh_after"`                  // maximum age of an answer; 0 for the operation's default
+	Value        int           `key:"value"`                          // priority of the call; 0 for the operation's default
+	TopPerItem   int           `key:"top_per_item" json:",omitempty"` // number of best hits per search, before Top; 0 for all
 }
 
 // Sort is an order of hits by one of the values that the service sorts by (interface, GET

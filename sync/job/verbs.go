@@ -107,7 +107,7 @@ func (a *asker) readSearch(spec *Spec, n *yamltree.Node) {
 
 func (a *asker) readRelated(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpRelated)
-	spec.SeedsFresh = cmp.Or(readDuration(n.Get("refresh_after")), defaultSeeds)
+	spec.SeedsFresh = cmp.Or(parseText(n.Get("refresh_after"), parseDuration), defaultSeeds)
 	// The service would answer a related search without a seed with arbitrary results, and charge for
 	// them.
 	given := func(name string) bool { return n.Get(snakeCase(name)) != nil }
@@ -163,22 +163,15 @@ func (a *asker) readPaging(spec *Spec, n *yamltree.Node, otherwise int) {
 	case pages.Has(yamltree.Text):
 		spec.Pages = AllPages
 	}
-	below := n.Get("stop_when").Get("new_below")
-	if !below.Has(yamltree.Text) {
-		return
-	}
-	share, err := parsePercent(below.Text)
-	if err != nil {
-		below.RefuseQuoting(err.Error())
-	}
-	spec.NewBelow = share
+	spec.NewBelow = parseText(n.Get("stop_when").Get("new_below"), parsePercent)
 }
 
 // readScan reads what to scan for, how to wait for the scan, and how to read it.
 func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 	a.ask = a.b.newTemplate(outlier.OpStartScan)
-	mode := n.Get("mode").TextOr(outlier.ModeFast)
-	a.ask.Params = url.Values{"findBy": {outlier.FindByQuery}, "mode": {mode}}
+	spec.Scan = &Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}
+	readKeys(spec.Scan, oneOff().Get("scan"), n)
+	a.ask.Params = url.Values{"findBy": {outlier.FindByQuery}, "mode": {spec.Scan.Mode}}
 	query, channels := n.Get("query"), n.Get("channel_id")
 	switch {
 	case query != nil && channels != nil:
@@ -194,22 +187,10 @@ func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 			a.ask.Params["query"] = texts
 		}
 	}
-	spec.Scan = &Scan{Mode: mode, PollMin: time.Minute, PollMax: 10 * time.Minute}
-	spec.Scan.Deadline = cmp.Or(readDuration(n.Get("deadline")), defaultDeadline)
-	a.readPoll(spec.Scan, n.Get("poll"))
+	if poll := parseText(n.Get("poll"), parsePoll); poll.To != nil {
+		spec.Scan.PollMin, spec.Scan.PollMax = time.Duration(*poll.From), time.Duration(*poll.To)
+	}
 	a.readReading(spec, n.Get("read"))
-}
-
-func (a *asker) readPoll(scan *Scan, n *yamltree.Node) {
-	if !n.Has(yamltree.Text) {
-		return
-	}
-	first, most, err := parsePoll(n.Text)
-	if err != nil {
-		n.RefuseQuoting(err.Error())
-		return
-	}
-	scan.PollMin, scan.PollMax = first, most
 }
 
 // readReading reads the search of a scan's results. It may use the names of the scan's for_each.
@@ -238,7 +219,7 @@ func (a *asker) readData(spec *Spec, n *yamltree.Node, ops ...outlier.Operation)
 	if id := n.Get("id"); id != nil {
 		a.ask.Params[ids] = a.readTexts(ids, id)
 	}
-	fresh := readDuration(n.Get("refresh_after"))
+	fresh := parseText(n.Get("refresh_after"), parseDuration)
 	if fetch := n.Get("fetch").Members(); len(fetch) > 0 {
 		ops = nil
 		for _, f := range fetch {
@@ -269,10 +250,8 @@ func (a *asker) readTrending(spec *Spec, n *yamltree.Node) {
 	}
 }
 
-// Defaults of how long seeds count as bought, how many pages of a scan are read, and how long a scan
-// is waited for.
+// Defaults of how long seeds count as bought, and how many pages of a scan are read.
 const (
-	defaultSeeds    = 7 * day
-	defaultReading  = 5
-	defaultDeadline = 24 * time.Hour
+	defaultSeeds   = 7 * day
+	defaultReading = 5
 )

@@ -167,13 +167,10 @@ func parsePercent(text string) (float64, error) {
 }
 
 // parsePoll parses "1m..10m": the pause between two polls of a scan, at first and at most.
-func parsePoll(text string) (first, most time.Duration, err error) {
+func parsePoll(text string) (span[Duration], error) {
 	r, err := parseRange(text, ParseDuration, ParseDuration)
-	switch {
-	case err != nil:
-		return 0, 0, err
-	case r.From == nil || r.To == nil || *r.From > *r.To:
-		return 0, 0, fmt.Errorf("%q is not a range of durations such as 1m..10m", text)
+	if err == nil && (r.From == nil || r.To == nil || *r.From > *r.To) {
+		return span[Duration]{}, fmt.Errorf("%q is not a range of durations such as 1m..10m", text)
 	}
-	return time.Duration(*r.From), time.Duration(*r.To), nil
+	return r, err
 }

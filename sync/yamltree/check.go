@@ -3,14 +3,13 @@ package yamltree
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
 // Advice returns hints that do not follow from the schema alone. Each function returns "" if it has none.
 type Advice struct {
 	Unknown func(n *Node, key string, s *Schema) string // for a key that n, which s describes, must not have
-	Value   func(n *Node, wants string) string          // for a value of the wrong form
+	Value   func(n *Node, s *Schema) string             // for a value of the wrong form
 }
 
 // Check checks a tree against the schema. It marks invalid values as wrong, so that later steps do not report
@@ -122,14 +121,14 @@ func (c checker) checkList(n *Node, s *Schema) {
 
 // hintFor returns what to do about a value of the wrong type or form. A value that it suggests is valid.
 func (c checker) hintFor(n *Node, s *Schema) string {
-	wantsWhole := strings.HasPrefix(s.Title, "a number") || strings.HasPrefix(s.Title, "1")
+	wantsWhole := s.allows(Whole) && !s.allows(Number)
 	switch {
 	case wantsWhole && n.Kind == Number:
 		return "write a whole number in digits"
 	case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole && !n.FromOutside() && s.exceededBound(n) == "":
 		return "write it without quotes: " + n.Text
 	}
-	return c.advice.Value(n, s.Title)
+	return c.advice.Value(n, s)
 }
 
 func (n *Node) mustBe(wants, hint string) {

@@ -21,9 +21,15 @@ import (
 // It has only keywords with which one mistake causes one error: no oneOf and no anyOf, but lists of types,
 // and keywords that apply to one type each. Titles are part of messages: the title of a value completes the
 // sentence "must be …". A key whose schema is `not: {}` belongs to a later version.
+//
+// Three keywords are not of JSON Schema, or mean nothing to [Schema.Check]: x-form, x-change and writeOnly.
 type Schema struct {
-	Title string
+	Title   string
+	Default string // of a scalar, as text; "" for none
+	Change  string // what a change of the value means, in words of the caller
+	Secret  bool   // the value must not be shown
 
+	form        string
 	ref         string // of a part that is elsewhere; "" once the schema is parsed
 	definitions map[string]*Schema
 	example     jx.Raw // the first
@@ -78,6 +84,20 @@ func (s *Schema) readKeyword(d *jx.Decoder, keyword string) (err error) {
 		err = d.Skip()
 	case "title":
 		s.Title, err = d.Str()
+	case "x-form":
+		s.form, err = d.Str()
+	case "x-change":
+		s.Change, err = d.Str()
+	case "writeOnly":
+		s.Secret, err = d.Bool()
+	case "default":
+		if d.Next() == jx.String {
+			s.Default, err = d.Str()
+			break
+		}
+		var raw jx.Raw
+		raw, err = d.Raw()
+		s.Default = raw.String()
 	case "examples":
 		err = d.Arr(func(d *jx.Decoder) error {
 			raw, err := d.RawAppend(nil)
@@ -240,6 +260,31 @@ func (s *Schema) Get(key string) *Schema {
 		return nil
 	}
 	return s.properties[key]
+}
+
+// Form returns the name that the caller gives to a form of values, or "". It works on nil.
+func (s *Schema) Form() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.form == "" && len(s.allOf) > 0:
+		return s.allOf[0].Form()
+	}
+	return s.form
+}
+
+// SecretKeys returns the keys whose values must not be shown, of all mappings that s describes.
+func (s *Schema) SecretKeys() (keys []string) {
+	if s == nil {
+		return nil
+	}
+	for key, part := range s.properties {
+		if part.Secret {
+			keys = append(keys, key)
+		}
+		keys = append(keys, part.SecretKeys()...)
+	}
+	return append(keys, s.others.SecretKeys()...)
 }
 
 // Keys returns the keys that a mapping may have, sorted. It omits keys of later versions and those that

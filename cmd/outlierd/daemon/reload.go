@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -183,7 +182,7 @@ func WhyRefused(err error) string {
 // logChanges logs the changed settings. The engine logs changed jobs.
 func (r *reloader) logChanges(config *job.Config) {
 	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
-	if names := listDiffering(startSettings, r.used, config); len(names) > 0 {
+	if names := config.Changed(r.used, job.ChangeAtRestart); len(names) > 0 {
 		r.log.Warn("changed settings take effect at a restart", "settings", strings.Join(names, ", "))
 	}
 	for _, w := range config.Warnings {
@@ -193,50 +192,9 @@ func (r *reloader) logChanges(config *job.Config) {
 	}
 }
 
-// A setting of the file that a process cannot change while it runs.
-type setting struct {
-	name  string
-	value func(*job.Config) any
-}
-
-// fixedSettings determine what the process has opened, whose credits it spends, and its periods. A file
-// that changes one of them is refused as a whole, because half of it would match neither file.
-var fixedSettings = []setting{
-	{"service.url", func(c *job.Config) any { return c.Service.URL }},
-	{"timezone", func(c *job.Config) any { return c.Timezone.String() }},
-	{"data", func(c *job.Config) any { return c.Data }},
-	{"sinks", func(c *job.Config) any { return c.Sinks }},
-	{"budget.renews", func(c *job.Config) any { return c.Budget.Renews }},
-}
-
-// startSettings are read at the start. The rest of an edited file is used without them.
-var startSettings = []setting{
-	{"service.limit", func(c *job.Config) any { return c.Service.Limit }},
-	{"service.share", func(c *job.Config) any { return c.Service.Share }},
-	{"service.max_wait", func(c *job.Config) any { return c.Service.MaxWait }},
-	{"service.arrays", func(c *job.Config) any { return c.Service.Arrays }},
-	{"service.ca_file", func(c *job.Config) any { return c.Service.CAFile }},
-	{"privacy.comment_authors", func(c *job.Config) any { return c.CommentAuthors }},
-	{"daemon.listen", func(c *job.Config) any { return c.Daemon.Listen }},
-	{"daemon.ui", func(c *job.Config) any { return c.Daemon.UI }},
-	{"daemon.thumbnails", func(c *job.Config) any { return c.Daemon.Thumbnails }},
-	{"daemon.thumbnails_cache", func(c *job.Config) any { return c.Daemon.ThumbnailsCache }},
-	{"daemon.thumbnails_proxy", func(c *job.Config) any { return c.Daemon.ThumbnailsProxy }},
-	{"daemon.token", func(c *job.Config) any { return c.Daemon.Token.Reveal() }},
-}
-
-func listDiffering(settings []setting, a, b *job.Config) (names []string) {
-	for _, s := range settings {
-		if !reflect.DeepEqual(s.value(a), s.value(b)) {
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
 // checkFixed refuses a file that needs a restart.
 func checkFixed(used, config *job.Config) error {
-	if names := listDiffering(fixedSettings, used, config); len(names) > 0 {
+	if names := config.Changed(used, job.ChangeRefused); len(names) > 0 {
 		return fmt.Errorf("%s changed, which needs a restart of outlierd; change it back to use the rest of the file",
 			strings.Join(names, " and "))
 	}
