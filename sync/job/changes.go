@@ -92,44 +92,28 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 // "budget.per_day 100 → 200". For settings that may contain a secret it returns only the name.
 func (c *Config) SettingsSince(earlier *Config) string {
 	said := listDifferences(&Known{Settings: earlier.worded}, &Known{Settings: c.worded})
-	was, now := earlier.withoutPlaces(), c.withoutPlaces()
-	for _, section := range []struct {
-		name     string
-		was, now any
-	}{
-		{"notify", was.Targets, now.Targets},
-		{"alerts", was.Alerts, now.Alerts},
-		{"reports", was.Reports, now.Reports},
-		{"questions", was.Questions, now.Questions},
-	} {
-		if reflect.DeepEqual(section.was, section.now) {
+	for _, section := range sections {
+		if earlier.sections[section] == c.sections[section] {
 			continue
 		}
 		if said != "" {
 			said += "; "
 		}
-		said += section.name + " changed"
+		said += section + " changed"
 	}
 	return said
 }
 
-// withoutPlaces returns targets, alerts, reports and questions without their positions in the file.
-func (c *Config) withoutPlaces() (bare Config) {
-	bare.Targets, bare.Alerts = slices.Clone(c.Targets), slices.Clone(c.Alerts)
-	bare.Reports, bare.Questions = slices.Clone(c.Reports), slices.Clone(c.Questions)
-	for i := range bare.Targets {
-		bare.Targets[i].BodyLine, bare.Targets[i].BodyColumn = 0, 0
+// sections are the sections of the file besides jobs that may contain secrets, so that changes name only the section.
+var sections = []string{"notify", "alerts", "reports", "questions"}
+
+// hashSections returns a hash of each section, whose values are expanded.
+func (b *builder) hashSections() map[string]string {
+	hashes := map[string]string{}
+	for _, section := range sections {
+		hashes[section] = hashNode(b.root.Get(section))
 	}
-	for i := range bare.Alerts {
-		bare.Alerts[i].Line, bare.Alerts[i].Column = 0, 0
-	}
-	for i := range bare.Reports {
-		bare.Reports[i].Line, bare.Reports[i].Column = 0, 0
-	}
-	for i := range bare.Questions {
-		bare.Questions[i].Line, bare.Questions[i].Column = 0, 0
-	}
-	return bare
+	return hashes
 }
 
 // wordSettings returns the settings besides jobs in the words of the file, without those that may contain a

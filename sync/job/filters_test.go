@@ -15,8 +15,8 @@ import (
 	"outlierd/outlier"
 )
 
-// The table of filters is package outlier's. From it -update writes what the JSON Schema and the manual say of them,
-// and the copy of the schema in the root.
+// The table of filters is package outlier's, and the table of all other keys is the JSON Schema. From them -update
+// writes what the schema says of filters, its copy in the root, and the tables of the manual.
 
 func TestSchemaHasTheFiltersOfTheTable(t *testing.T) {
 	search, channels := filtersOf(outlier.OpSearch), filtersOf(outlier.OpFindChannels)
@@ -28,23 +28,27 @@ func TestSchemaHasTheFiltersOfTheTable(t *testing.T) {
 	writtenAs(t, "../../jobs.schema.json", text)
 }
 
-func TestManualHasTheFiltersOfTheTable(t *testing.T) {
+func TestManualHasTheTablesOfKeys(t *testing.T) {
 	const page = "../../docs/jobs.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, table := range map[string]string{
+	tables := map[string]string{
 		"filters":          filterTable(filtersOf(outlier.OpSearch)),
 		"channel filters":  filterTable(filtersOf(outlier.OpFindChannels)),
 		"filters of hits":  keyList(outlier.HitParams(outlier.OpSearch)),
 		"filters of finds": keyList(outlier.HitParams(outlier.OpFindChannels)),
-	} {
+	}
+	for _, definition := range []string{"service", "budget", "jobBudget", "privacy", "daemon", "receiver", "mail", "alert", "report"} {
+		tables["keys of "+definition] = keyTable(t, definition)
+	}
+	for name, table := range tables {
 		place := regexp.MustCompile(`(?s)(<!-- ` + name + ` -->).*?(<!-- / -->)`)
 		if !place.Match(text) {
 			t.Fatalf("docs/jobs.md has no place for the table %q", name)
 		}
-		text = place.ReplaceAll(text, []byte("${1}"+table+"${2}"))
+		text = place.ReplaceAll(text, []byte("${1}"+strings.ReplaceAll(table, "$", "$$")+"${2}"))
 	}
 	writtenAs(t, page, text)
 }
@@ -202,6 +206,44 @@ func filterTable(filters []outlier.Param) string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", snakeCase(f.Name), form, f.Doc)
 	}
 	return b.String()
+}
+
+// keyTable describes the keys of a definition of the schema, in its order.
+func keyTable(t *testing.T, definition string) string {
+	t.Helper()
+	section := regexp.MustCompile(`(?s)\n    "` + definition + `": \{.*?\n    \}`).
+		Find(Schema()[bytes.Index(Schema(), []byte("\"definitions\"")):])
+	var b strings.Builder
+	b.WriteString("\n| Key | |\n|---|---|\n")
+	for _, m := range regexp.MustCompile(`\n        "(\w+)": \{`).FindAllSubmatch(section, -1) {
+		key := describedKey(t, properties(t, definition)[string(m[1])])
+		doc, _ := key["description"].(string)
+		if value, given := key["default"]; given {
+			doc = strings.Replace(doc, fmt.Sprintf("Default: %v", value), fmt.Sprintf("Default: `%v`", value), 1)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", m[1], inMarkdown(doc))
+	}
+	return b.String()
+}
+
+// describedKey returns a property, or what it refers to.
+func describedKey(t *testing.T, property any) map[string]any {
+	t.Helper()
+	key, _ := property.(map[string]any)
+	if ref, ok := key["$ref"].(string); ok {
+		return schemaPart(t, strings.TrimPrefix(ref, "#/definitions/"))
+	}
+	return key
+}
+
+// inMarkdown marks names of keys and variables in a description that are not marked.
+func inMarkdown(doc string) string {
+	parts := strings.Split(doc, "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = regexp.MustCompile(`\b[a-z]+(?:_[a-z]+)+\b|\{\{.*?\}\}|\$\{.*?\}|query\S*=\S*[^,. ]|sim://`).
+			ReplaceAllString(parts[i], "`$0`")
+	}
+	return strings.Join(parts, "`")
 }
 
 func keyList(filters []outlier.Param) string {

@@ -68,9 +68,10 @@ type Config struct {
 	Fingerprint string
 
 	// The input, so that [Config.Once] can read it again.
-	src    []byte
-	worded map[string]string // the settings besides jobs, in the words of the file
-	env    func(string) (string, bool)
+	src      []byte
+	worded   map[string]string // the settings besides jobs, in the words of the file
+	sections map[string]string // hashes of the sections that may contain secrets
+	env      func(string) (string, bool)
 }
 
 // The values of privacy.comment_authors: what is stored of the authors of comments.

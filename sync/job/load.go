@@ -124,7 +124,7 @@ func (b *builder) buildConfig() {
 		return
 	}
 	b.expandVariables()
-	b.cfg.Fingerprint = b.hashFile()
+	b.cfg.Fingerprint = hashData([]string{string(b.cfg.src), hashNode(b.root)})
 	if !b.needs.service {
 		b.allowMissing(b.root.Get("service").Get("url"), "no job can run without the address")
 		b.allowMissing(b.root.Get("service").Get("key"), "no job can run without the key")
@@ -143,7 +143,7 @@ func (b *builder) buildConfig() {
 	b.readQuestions(b.root.Get("questions"))
 	b.readToken(b.root.Get("daemon"))
 	b.readJobs(b.root.Get("jobs"))
-	b.cfg.worded = b.wordSettings()
+	b.cfg.worded, b.cfg.sections = b.wordSettings(), b.hashSections()
 	b.refuseUncapped(b.root.Get("budget"))
 	b.refuseUnexpanded()
 	b.refuseShortAuto()
@@ -154,18 +154,19 @@ func (b *builder) buildConfig() {
 	b.warnBudget()
 }
 
-// hashFile returns a hash of the file's text and of all values after expansion.
-func (b *builder) hashFile() string {
+// hashNode returns a hash of a value with all that is in it, after expansion.
+func hashNode(n *yamltree.Node) string {
 	sum := sha256.New()
-	sum.Write(b.cfg.src) // a hash returns no error
 	var add func(n *yamltree.Node)
 	add = func(n *yamltree.Node) {
-		fmt.Fprintf(sum, "%q %q\n", n.Text, n.Pattern)
+		fmt.Fprintf(sum, "%q %q %q\n", n.Keys(), n.Text, n.Pattern) // a hash returns no error
 		for child := range n.Children() {
 			add(child)
 		}
 	}
-	add(b.root)
+	if n != nil {
+		add(n)
+	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
