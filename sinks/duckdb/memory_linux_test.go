@@ -20,7 +20,7 @@ import (
 var warehouses = flag.String("warehouses", "", "sizes in MB of further DuckDB files that are built from nothing, as 500,2000")
 
 // TestFillingStaysWithinMemory fills a warehouse from scratch and publishes it, in a process of its own, and
-// compares its peak memory with the numbers in docs/querying.md.
+// compares its peak memory with limits that leave room in the containers of docs/querying.md.
 func TestFillingStaysWithinMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds, and is about a program without the race detector, which takes memory of its own")
