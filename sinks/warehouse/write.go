@@ -182,11 +182,14 @@ func keepStanding(t *schema.Table, version int64) string {
 		AND "placing" IN (SELECT id FROM %s)`, database.Text(t.Name), version, database.TableName(t))
 }
 
-// tidy checkpoints the file if its log is long, and gives back the memory that was used.
+// tidy gives back the memory that was used, and then checkpoints the file if its log is long.
 func (w *Warehouse) tidy(ctx context.Context) error {
 	return w.run(ctx, func(db *database.DB) error {
+		if err := db.Release(ctx); err != nil {
+			return err
+		}
 		if log, err := os.Stat(w.options.Path + ".wal"); err != nil || log.Size() < w.longLog() {
-			return db.Release(ctx)
+			return nil
 		}
 		return errors.Join(db.Checkpoint(ctx), w.Close())
 	})
