@@ -173,7 +173,7 @@ func TestOrderTakesTheNextSlot(t *testing.T) {
 	what := func(w *workshop, e *Engine) string {
 		row := w.last(e, "long")
 		steps, err := e.Store.Runs.Steps(row.ID)
-		if err != nil || row.Waited < time.Minute {
+		if err != nil || row.Waited.Duration < time.Minute {
 			w.Fatal(row.Waited, err)
 		}
 		all := []any{row.Status, row.Pages, row.Hits, row.Credits, row.Requests, row.Missing, row.Failures, row.Rows}

@@ -264,7 +264,7 @@ func (e *Engine) tally(row *runs.Run) ([]runs.Step, error) {
 		return nil, err
 	}
 	row.Requests, row.Credits, row.Refunded = spend.Requests, spend.Charged+spend.Unknown, spend.Refunded
-	row.Waited = spend.Waited
+	row.Waited.Duration = spend.Waited
 	row.Pages, row.Hits, row.NewHits = 0, 0, 0
 	for _, s := range steps {
 		row.Pages += int64(s.Pages)

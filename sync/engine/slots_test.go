@@ -83,7 +83,7 @@ func TestRunReportsItsWaitForThePace(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		row := w.mustRun(runs.OK)
 		took := row.Ended.Sub(row.Started)
-		if took < time.Minute || row.Waited < took*9/10 || row.Waited > took {
+		if took < time.Minute || row.Waited.Duration < took*9/10 || row.Waited.Duration > took {
 			t.Errorf("the run took %s, and its calls waited %s", took, row.Waited)
 		}
 	})

@@ -31,7 +31,7 @@ func TestWaitsAreCountedByTheirReason(t *testing.T) {
 					if all[c.reason] == 0 || all[waitPace] < time.Minute || name == "well" && all[waitLimit]+all[waitRetry] > 0 {
 						t.Errorf("waited %v", all)
 					}
-					if sum := all[waitPace] + all[waitLimit]; (sum - row.Waited).Abs() > time.Minute {
+					if sum := all[waitPace] + all[waitLimit]; (sum - row.Waited.Duration).Abs() > time.Minute {
 						t.Errorf("the run waited for %s on record, and %v were counted", row.Waited, all)
 					}
 				})

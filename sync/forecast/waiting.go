@@ -16,14 +16,14 @@ import (
 
 // Waiting is a search, a scan or a data call that waits to be done.
 type Waiting struct {
-	Job    string   // that wants it; the first requester if there are several
-	Others []string // other jobs that want it
-	Op     outlier.Operation
-	Entity string    // what a data call is about, or what a search looks for
-	Value  *float64  // of a data call, higher first; nil for searches and scans, which come before
-	Since  time.Time // when it was queued, or its run started
-	Why    string    // why it waits
-	At     time.Time // estimated time if a process works on it from now on; zero if unknown
+	Job    string            `json:"job"`              // that wants it; the first requester if there are several
+	Others []string          `json:"others,omitempty"` // other jobs that want it
+	Op     outlier.Operation `json:"operation"`
+	Entity string            `json:"entity"`           // what a data call is about, or what a search looks for
+	Value  *float64          `json:"value"`            // of a data call, higher first; nil for searches and scans, which come before
+	Since  time.Time         `json:"since"`            // when it was queued, or its run started
+	Why    string            `json:"why"`              // why it waits
+	At     time.Time         `json:"done_at,omitzero"` // estimated time if a process works on it from now on; zero if unknown
 }
 
 // Queue yields what waits, for all jobs or one, in the order in which it will be done: the open searches and

@@ -11,11 +11,13 @@ import (
 // Drift is a difference between answers and the interface: an unknown field, or a field of another
 // type.
 type Drift struct {
-	Op            outlier.Operation
-	Path, Problem string
-	Count         int64 // occurrences
-	First, Last   time.Time
-	Example       string
+	Op      outlier.Operation `json:"operation"`
+	Path    string            `json:"path"`
+	Problem string            `json:"problem"`
+	Count   int64             `json:"count"` // occurrences
+	First   time.Time         `json:"first_seen_at"`
+	Last    time.Time         `json:"last_seen_at"`
+	Example string            `json:"example"`
 }
 
 // driftMark has the journal id up to which drift has been counted.

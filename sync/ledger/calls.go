@@ -21,7 +21,7 @@ type Call struct {
 	Outcome    outlier.Outcome   `json:"outcome,omitempty"` // "" while the call is in progress
 	SentAt     time.Time         `json:"sent_at,omitzero"`  // zero if provably unsent
 	AnsweredAt time.Time         `json:"answered_at,omitzero"`
-	Waited     time.Duration     `json:"-"`                     // for the rate limit
+	Waited     store.Seconds     `json:"waited_s"`              // for the rate limit
 	Status     int               `json:"http_status,omitempty"` // 0 if no status line arrived
 	Error      string            `json:"error,omitempty"`
 	Response   int64             `json:"response_id,omitempty"` // journal id of the answer; 0 if there is none
@@ -39,7 +39,7 @@ func (r *callRow) columns() store.Columns {
 	return store.Columns{
 		"id": &r.ID, "run": &r.Run, "job": &r.Job, "step": &r.Step, "op": &r.Op, "entity": &r.Entity, "params": &r.params,
 		"attempt": &r.Attempt, "price": &r.Price, "iif(state IN ('reserved', 'sending'), '', state)": &r.Outcome,
-		"sent_at": store.Time(&r.SentAt), "settled_at": store.Time(&r.AnsweredAt), "waited": store.Duration(&r.Waited),
+		"sent_at": store.Time(&r.SentAt), "settled_at": store.Time(&r.AnsweredAt), "waited": store.Duration(&r.Waited.Duration),
 		"http_status": &r.Status, "error": &r.Error, "response": store.Optional(&r.Response),
 	}
 }

@@ -99,14 +99,14 @@ type OpTotal struct {
 	Failed   int               `json:"failed"`   // with proof that they were not charged
 	Unknown  int               `json:"unknown"`  // whose answer was lost
 	Credits  outlier.Credits   `json:"credits"`  // including those of Unknown
-	Waited   time.Duration     `json:"-"`        // for the rate limit
+	Waited   store.Seconds     `json:"waited_s"` // for the rate limit
 }
 
 // ByOperation returns the totals of a run's calls, operations with the most requests first.
 func (l *Ledger) ByOperation(run string) ([]OpTotal, error) {
 	return store.Read(l.db, "add up the calls of run "+run, func(tx *store.Tx) ([]OpTotal, error) {
 		return store.List(tx, func(t *OpTotal) []any {
-			return []any{&t.Op, &t.Requests, &t.Answered, &t.Failed, &t.Unknown, &t.Credits, store.Duration(&t.Waited)}
+			return []any{&t.Op, &t.Requests, &t.Answered, &t.Failed, &t.Unknown, &t.Credits, store.Duration(&t.Waited.Duration)}
 		}, `SELECT op, count(*) FILTER (WHERE sent_at <> 0) AS requests,
 			count(*) FILTER (WHERE state = 'charged' OR http_status = 404),
 			count(*) FILTER (WHERE state = 'refunded' AND http_status <> 404 AND (price > 0 OR sent_at <> 0)),

@@ -38,23 +38,24 @@ func New(db *store.Store, l *ledger.Ledger) *Queue { return &Queue{db: db, ledge
 
 // Task is a data call to be made: one per endpoint and entity, for all jobs that want it.
 type Task struct {
-	Op       outlier.Operation
-	Entity   string
-	Run, Job string        // the first requester; lineage of the answer
-	Value    float64       // tasks with a higher value come first
-	MaxAge   time.Duration // a younger answer makes the call unnecessary
+	Op     outlier.Operation `json:"operation"`
+	Entity string            `json:"entity"`
+	Run    string            `json:"-"` // of Job; lineage of the answer
+	Job    string            `json:"job"`
+	Value  float64           `json:"value"` // tasks with a higher value come first
+	MaxAge time.Duration     `json:"-"`     // a younger answer makes the call unnecessary
 
 	// Mark is the current number of the requested items, for kinds that change only in number: an
 	// answer of any age is fresh if the number was the same then. It is nil if the number is
 	// unknown or does not apply.
-	Mark *int64
+	Mark *int64 `json:"-"`
 
 	// Once is set for a one-off request: an entity that was found missing is requested again after MaxAge.
-	Once bool
+	Once bool `json:"-"`
 
-	Others []string // other jobs that want it; set for queued tasks
+	Others []string `json:"others,omitempty"` // other jobs that want it; set for queued tasks
 
-	Attempts      int // how often it has failed
+	Attempts      int `json:"failed_attempts"` // how often it has failed
 	outlier.Tries     // of the present call; or NotBefore alone: when to try again after it has failed
 }
 
@@ -66,11 +67,11 @@ func (t Task) Wanting() []string { return append([]string{t.Job}, t.Others...) }
 // Waiting is a queued task.
 type Waiting struct {
 	Task
-	Since  time.Time // when it joined
-	Failed time.Time // when it last failed; zero if never
-	Reason string    // of that failure
+	Since  time.Time `json:"since"`              // when it joined
+	Failed time.Time `json:"failed_at,omitzero"` // when it last failed; zero if never
+	Reason string    `json:"reason,omitempty"`   // of that failure
 
-	Before int // tasks that come before it; set by [Queue.List]
+	Before int `json:"-"` // tasks that come before it; set by [Queue.List]
 }
 
 func (w *Waiting) columns() store.Columns {

@@ -97,7 +97,7 @@ func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(calls) != 1 || calls[0].Op != outlier.OpDetails || calls[0].Waited != 6*time.Second || calls[0].Status != 404 || calls[0].Price != 0 {
+	if len(calls) != 1 || calls[0].Op != outlier.OpDetails || calls[0].Waited.Duration != 6*time.Second || calls[0].Status != 404 || calls[0].Price != 0 {
 		t.Errorf("calls %+v", calls)
 	}
 	asked := queue.Task{Op: outlier.OpTranscript, Entity: tape, Job: "ideas"}

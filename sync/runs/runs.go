@@ -94,7 +94,7 @@ type Run struct {
 	Failures int64            `json:"failures"`
 	Credits  outlier.Credits  `json:"credits"` // including those of unknown outcome
 	Refunded outlier.Credits  `json:"refunded"`
-	Waited   time.Duration    `json:"-"`
+	Waited   store.Seconds    `json:"waited_s"`
 	Rows     map[string]int64 `json:"rows,omitempty"` // per table
 	Error    string           `json:"error,omitempty"`
 }
@@ -138,7 +138,7 @@ func (r *Run) progress() store.Columns {
 	return store.Columns{
 		"status": &r.Status, "ended": store.Time(&r.Ended), "pages": &r.Pages, "hits": &r.Hits, "new_hits": &r.NewHits,
 		"requests": &r.Requests, "missing": &r.Missing, "failures": &r.Failures, "credits": &r.Credits,
-		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited), "row_counts": store.JSON(&r.Rows), "error": &r.Error,
+		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited.Duration), "row_counts": store.JSON(&r.Rows), "error": &r.Error,
 	}
 }
 

@@ -52,7 +52,7 @@ func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
 
 	run.Ended, run.Status, run.Error = now.Add(time.Minute), runs.Partial, "one call failed"
 	run.Pages, run.Hits, run.NewHits, run.Requests, run.Missing, run.Failures = 1, 2, 3, 4, 5, 6
-	run.Credits, run.Refunded, run.Waited, run.Rows = 7, 8, 90*time.Millisecond, map[string]int64{"videos": 10}
+	run.Credits, run.Refunded, run.Waited.Duration, run.Rows = 7, 8, 90*time.Millisecond, map[string]int64{"videos": 10}
 	if err := s.Finish(run); err != nil {
 		t.Fatal(err)
 	}

@@ -30,22 +30,27 @@ const (
 
 // Scan is the intent to start one scan and what became of it.
 type Scan struct {
-	Intent   int64
-	Run, Job string
-	Due      time.Time // of the run; zero for a manual one
-	Step     int64
-	FindBy   string
-	Mode     string
-	Queries  []string // or channel ids, as submitted
-	Price    outlier.Credits
-	Again    bool // bought on purpose although the same scan is live; not stored
+	Intent  int64           `json:"intent"`
+	Run     string          `json:"run_id"`
+	Job     string          `json:"job"`
+	Due     time.Time       `json:"-"` // of the run; zero for a manual one
+	Step    int64           `json:"-"`
+	FindBy  string          `json:"find_by"`
+	Mode    string          `json:"mode"`
+	Queries []string        `json:"queries"` // or channel ids, as submitted
+	Price   outlier.Credits `json:"credits"`
+	Again   bool            `json:"-"` // bought on purpose although the same scan is live; not stored
 
-	State  ScanState
-	ScanID string // the service's id; "" while unknown
-	Status string // as given by the service
+	State  ScanState `json:"state"`
+	ScanID string    `json:"scan_id,omitempty"` // the service's id; "" while unknown
+	Status string    `json:"status,omitempty"`  // as given by the service
 
-	Intended, Created, Polled, NextPoll, Deadline time.Time
-	Polls                                         int
+	Intended time.Time `json:"intended_at"`
+	Created  time.Time `json:"created_at,omitzero"`
+	Polled   time.Time `json:"seen_at,omitzero"`
+	NextPoll time.Time `json:"next_poll,omitzero"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Polls    int       `json:"polls"`
 }
 
 // HowToSettle says how to resolve a scan whose start was not confirmed.

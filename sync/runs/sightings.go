@@ -27,12 +27,12 @@ type Sighting struct {
 	Window  string        `json:"window,omitempty"`
 	Scan    string        `json:"scan_id,omitempty"` // id of the scan whose results these are
 	Channel string        `json:"-"`                 // of the video
-	Page    int           `json:"page"`              // 0-based
+	Page    int           `json:"page"`              // of 40 hits, from 0
 	Rank    int           `json:"rank"`              // 1-based, over the whole result
 	Hits    int           `json:"hits"`              // of the page, without those that the search had returned before
 	First   bool          `json:"first"`             // the run was the first to see it
 
-	Calls []ledger.Call `json:"-"` // the attempts for the page; none if it was taken from the journal
+	Calls []ledger.Call `json:"calls"` // the attempts for the page; none if it was taken from the journal
 }
 
 func (s *Sighting) columns() store.Columns {

@@ -15,10 +15,11 @@ import (
 // operation, queries or seeds, and the for_each value: if one of them changes, the search starts from
 // the beginning; if another filter changes, it does not.
 type Watermark struct {
-	Job, Key string
-	At       time.Time // service time at which page one of the last successful search was requested
-	Run      string    // of that search; "" if the watermark was set by hand
-	Set      time.Time // when it was recorded
+	Job string    `json:"job"`
+	Key string    `json:"key"`
+	At  time.Time `json:"at"`               // service time at which page one of the last successful search was requested
+	Run string    `json:"set_by,omitempty"` // the run of that search; "" if the watermark was set by hand
+	Set time.Time `json:"set_at"`           // when it was recorded
 }
 
 func (w *Watermark) columns() store.Columns {

@@ -44,6 +44,11 @@ func Optional(id *int64) Column {
 	}, func(n int64) { *id = n }}
 }
 
+// Seconds is a duration that is a number of seconds in JSON.
+type Seconds struct{ time.Duration }
+
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(s.Seconds()) }
+
 // JSON returns a variable as a column with its JSON.
 func JSON(v any) Column { return jsonColumn{v} }
 

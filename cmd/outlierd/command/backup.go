@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
 	"outlierd/sinks/bucket"
 	"outlierd/sync/backup"
@@ -45,9 +46,6 @@ The job file is not copied, because it may contain a key.`,
 }
 
 func (o *options) backup(ctx context.Context, to string, check bool) error {
-	if err := o.tableOrJSON(); err != nil {
-		return err
-	}
 	if check {
 		place, err := o.backupPlace(to, "")
 		if err != nil {
@@ -159,9 +157,6 @@ func (o *options) unknownSpent(ctx context.Context, from string) error {
 }
 
 func (o *options) restore(ctx context.Context, from string, spent outlier.Credits) error {
-	if err := o.tableOrJSON(); err != nil {
-		return err
-	}
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
@@ -187,5 +182,5 @@ func (o *options) restore(ctx context.Context, from string, spent outlier.Credit
 	warnOfRoot(log, config.Data)
 	return o.done(m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
 		"What 'outlierd forget' erased after that backup was restored too: erase it again.\n",
-		relative(folder), m.At.Format(time.RFC3339), m.Answers, spent)
+		report.Path(folder), m.At.Format(time.RFC3339), m.Answers, spent)
 }

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"outlierd/cmd/outlierd/term"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
@@ -44,9 +41,6 @@ job of a one-off request is called once:search and the like; -o json calls all o
 }
 
 func (o *options) showBudget(ctx context.Context) error {
-	if err := o.tableOrJSON(); err != nil {
-		return err
-	}
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
@@ -56,17 +50,8 @@ func (o *options) showBudget(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return o.printBudget(b)
+		return o.done(b, "%s", report.Budget(b, o.look()))
 	})
-}
-
-// printBudget prints a budget.
-func (o *options) printBudget(b *forecast.Budget) error {
-	if o.forPrograms() {
-		return o.whole(b)
-	}
-	_, err := fmt.Fprint(o.world.out, budgetText(b, o.look()))
-	return err
 }
 
 // budgetOf returns the budget, including what was spent by one-off requests and by jobs that the file
@@ -82,7 +67,7 @@ func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
 	}
 	cycle := b.Caps[0].Period // the first one is that of the cycle
 	for _, name := range names {
-		if p.Engine.Config.Job(name) != nil || isOnce(name) {
+		if p.Engine.Config.Job(name) != nil || report.IsOnce(name) {
 			continue
 		}
 		c := forecast.CapBalance{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(name, cycle), Job: name}
@@ -97,193 +82,52 @@ func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
 	return b, nil
 }
 
-// budgetText returns the budget for people.
-func budgetText(b *forecast.Budget, l term.Options) string {
-	p := &planPrinter{zone: l.Zone}
-	shown := shownAmounts(b)
-	columns := []string{"credits"}
-	for _, at := range shown {
-		columns = append(columns, amountColumns[at])
-	}
-	t := term.NewTable(p, l, columns)
-	for i := range b.Caps {
-		amounts := amountsOf(&b.Caps[i])
-		row := []any{term.Clip(over(&b.Caps[i]), 24)}
-		for _, at := range shown {
-			row = append(row, amount(amounts[at]))
-		}
-		_ = t.Row(row) // writing to a string does not fail
-	}
-	for i := range shown {
-		t.AlignRight(i + 1)
-	}
-	_ = t.End()
-	p.notes(b)
-	return p.String()
-}
-
-// shownAmounts returns the indices of the columns to show: the fixed ones, and those that have values.
-func shownAmounts(b *forecast.Budget) (shown []int) {
-	for at, column := range amountColumns {
-		show := slices.Contains([]string{"cap", "held", "left", "spent"}, column)
-		for i := range b.Caps {
-			n := amountsOf(&b.Caps[i])[at]
-			show = show || n != nil && *n != 0
-		}
-		if show {
-			shown = append(shown, at)
-		}
-	}
-	return shown
-}
-
-var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
-
-// amountsOf returns the values of amountColumns; nil for a value that does not apply.
-func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
-	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans,
-		&c.Adjusted, &c.Refunded}
-}
-
-// over returns the scope of a cap, for people.
-func over(c *forecast.CapBalance) string {
-	switch {
-	case isOnce(c.Job):
-		return "by hand"
-	case c.Job != "":
-		return "job " + c.Job
-	case c.Scope == ledger.ScopeDay:
-		return "day " + c.Period
-	}
-	return "cycle from " + c.Period
-}
-
-// amount formats credits, or a dash if they do not apply.
-func amount(n *outlier.Credits) string {
-	if n == nil {
-		return "–"
-	}
-	return strconv.FormatInt(int64(*n), 10)
-}
-
-// notes prints what does not fit into the table.
-func (p *planPrinter) notes(b *forecast.Budget) {
-	p.line("")
-	if b.Cycle.Reserve > 0 {
-		p.line("%s of the cycle are reserved for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
-	}
-	for i := range b.Caps {
-		if c := &b.Caps[i]; c.Explained > 0 {
-			p.line("%s: %d of the %d unknown credits were followed by an answer to the same request; "+
-				"they count nevertheless", over(c), c.Explained, c.Unknown)
-		}
-	}
-	for _, a := range b.Adjustments {
-		p.line("adjusted on %s by %+d: %s", p.day(a.At), a.Credits, term.Clip(a.Why, 70))
-	}
-	p.line("%s", p.needs(&b.Cycle))
-	if !b.Cycle.LastsTo.IsZero() {
-		p.line("! lasts until %s", p.day(b.Cycle.LastsTo))
-	}
-	for _, r := range b.Refusals {
-		p.line("! %s", p.refusal(r))
-	}
-}
-
-func (p *planPrinter) refusal(r ledger.Block) string {
-	if r.Kind == ledger.BlockKey {
-		return fmt.Sprintf("the service has refused the key since %s (%s):\n"+
-			"  calls stop until the key changes or someone runs a job", p.at(r.Since), term.Plain(r.Reason))
-	}
-	if r.Kind == ledger.BlockClock {
-		return fmt.Sprintf("paid calls are blocked since %s:\n  %s", p.at(r.Since), term.Plain(r.Reason))
-	}
-	return fmt.Sprintf("the account has had no credits left since %s (%s):\n"+
-		"  paid calls are tried again after %s, or after 'outlierd budget resume'",
-		p.at(r.Since), term.Plain(r.Reason), p.at(r.Until))
-}
-
 func budgetAdjustCommand(o *options) *cobra.Command {
+	var spent, bought int64
 	var why string
 	c := &cobra.Command{
-		Use:   "adjust ±N --why TEXT",
+		Use:   "adjust --spent N | --bought N",
 		Short: "Record credits spent or bought outside outlierd",
-		Long: `Record credits that outlierd cannot see: +N were spent elsewhere in the current billing cycle,
-such as on the service's site; -N were bought in addition. No cap limits the amount, and the
-credits left in the cycle change by it. The row is kept with its reason. To undo it,
-adjust by the opposite amount.
+		Long: `Record credits that outlierd cannot see: --spent elsewhere in the current billing cycle, such
+as on the service's site, or --bought in addition. No cap limits the amount, and the credits
+left in the cycle change by it. The row is kept with its reason. To undo it, record the
+opposite.
 
 It works while 'outlierd up' is running.`,
-		Example: `  outlierd budget adjust +12 --why "searched by hand on the site"
-  outlierd budget adjust -100 --why "top-up of 21 November"`,
-		DisableFlagParsing: true, // until -100 has been distinguished from a flag
-		Args:               cobra.ArbitraryArgs,
+		Example: `  outlierd budget adjust --spent 12 --why "searched by hand on the site"
+  outlierd budget adjust --bought 100 --why "top-up of 21 November"`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			name, credits := "spent", spent
+			if c.Flags().Changed("bought") {
+				name, credits = "bought", -bought
+			}
+			if err := job.CheckCredits(max(spent, bought)); err != nil {
+				return usageError{fmt.Errorf("--%s %w", name, err)}
+			}
+			if why = strings.TrimSpace(why); why == "" {
+				return usageError{errors.New(`give the reason, as in --why "top-up of 21 November"`)}
+			}
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			err = o.with(c.Context(), config, toChange, func(p *program) error {
+				_, err := change(c.Context(), p, serve.Adjust{Credits: outlier.Credits(credits), Why: why})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return o.showBudget(c.Context())
+		},
 	}
+	c.Flags().Int64Var(&spent, "spent", 0, "`N` credits were spent elsewhere")
+	c.Flags().Int64Var(&bought, "bought", 0, "`N` credits were bought in addition")
 	c.Flags().StringVar(&why, "why", "", "the reason; required")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		c.DisableFlagParsing = false
-		if err := c.ParseFlags(amountLast(args)); err != nil {
-			return usageError{err}
-		}
-		if err := errors.Join(o.prepare(), o.tableOrJSON()); err != nil {
-			return err // before anything is recorded
-		}
-		if help, err := c.Flags().GetBool("help"); help || err != nil {
-			return c.Help()
-		}
-		if err := cobra.ExactArgs(1)(c, c.Flags().Args()); err != nil {
-			return usageError{err}
-		}
-		return o.adjust(c.Context(), c.Flags().Arg(0), strings.TrimSpace(why))
-	}
+	c.MarkFlagsOneRequired("spent", "bought")
+	c.MarkFlagsMutuallyExclusive("spent", "bought")
 	return c
-}
-
-// amountLast moves a negative amount to where it is not parsed as a flag.
-func amountLast(args []string) []string {
-	at := slices.IndexFunc(args, func(arg string) bool {
-		_, err := signed(arg)
-		return err == nil && arg[0] == '-'
-	})
-	if at < 0 || slices.Contains(args[:at], "--") || at > 0 && args[at-1] == "--why" {
-		return args
-	}
-	return append(slices.Delete(slices.Clone(args), at, at+1), "--", args[at])
-}
-
-func (o *options) adjust(ctx context.Context, amount, why string) error {
-	credits, err := signed(amount)
-	if err == nil && why == "" {
-		err = errors.New(`give the reason, as in --why "top-up of 21 November"`)
-	}
-	if err != nil {
-		return usageError{err}
-	}
-	config, err := o.loadToRead()
-	if err != nil {
-		return err
-	}
-	err = o.with(ctx, config, toChange, func(p *program) error {
-		_, err := change(ctx, p, serve.Adjust{Credits: credits, Why: why})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return o.showBudget(ctx)
-}
-
-// signed parses an amount with a sign: + for credits spent, - for credits bought.
-func signed(text string) (outlier.Credits, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) || err == nil && n == 0 || text[0] != '+' && text[0] != '-' {
-		return 0, fmt.Errorf("%q: want +N for credits that were spent elsewhere, "+
-			"or -N for credits that were bought", text)
-	}
-	if err := job.CheckCredits(max(n, -n)); err != nil {
-		return 0, fmt.Errorf("%s: the amount %w", text, err)
-	}
-	return outlier.Credits(n), nil
 }
 
 func budgetResumeCommand(o *options) *cobra.Command {
@@ -316,19 +160,13 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		return err
 	}
 	if len(lifted) == 0 {
-		return o.done(map[string]any{"lifted": []serve.Block{}}, "no calls are blocked; the caps of %s apply\n",
-			config.Path)
+		return o.done(serve.Lifted{Blocks: []serve.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
 	}
-	said := ""
+	said, style := "", report.Style{Zone: config.Timezone}
 	for _, block := range lifted {
-		said += fmt.Sprintf("lifted: %s\n", blockText(block, config.Timezone))
+		said += "lifted: " + report.Block(block, style) + "\n"
 	}
-	return o.done(map[string]any{"lifted": lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
-}
-
-// blockText describes why calls are blocked, and since when.
-func blockText(b serve.Block, zone *time.Location) string {
-	return fmt.Sprintf("%s (since %s)", term.Plain(b.Reason), b.Since.In(zone).Format("2006-01-02 15:04 MST"))
+	return o.done(serve.Lifted{Blocks: lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }
 
 // lift lifts the blocks of calls. A daemon continues at once; another process that has locked the state

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"outlierd/cmd/outlierd/term"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/schema"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
@@ -55,18 +55,8 @@ reported damage. After a kill it checks only the latest writes.`,
 	return c
 }
 
-// checked is the output of check for programs.
-type checked struct {
-	state.Checked
-	Sinks   []check.Result  `json:"sinks"`
-	Buckets []bucket.Report `json:"buckets,omitempty"`
-}
-
 // check verifies the state and the sinks and prints what was checked.
 func (o *options) check(ctx context.Context, readData bool) error {
-	if err := o.tableOrJSON(); err != nil {
-		return err
-	}
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
@@ -77,7 +67,7 @@ func (o *options) check(ctx context.Context, readData bool) error {
 	if err := o.warnErased(ctx, config); err != nil {
 		return err
 	}
-	var found checked
+	var found report.Checked
 	if found.Checked, err = checkState(ctx, config); err != nil {
 		return err
 	}
@@ -86,7 +76,7 @@ func (o *options) check(ctx context.Context, readData bool) error {
 	}
 	var away error // the results of the sinks do not depend on it
 	found.Buckets, away = o.checkBuckets(ctx, config, readData)
-	if err := o.printChecked(found); err != nil {
+	if err := o.done(found, "%s", report.Check(&found, o.look())); err != nil {
 		return err
 	}
 	return errors.Join(sinksError(found.Sinks), bucketsError(found.Buckets), away)
@@ -130,27 +120,6 @@ func (o *options) checkBuckets(ctx context.Context, config *job.Config,
 	return all, nil
 }
 
-// bucketLines returns the lines about a bucket.
-func bucketLines(r bucket.Report) (lines []string) {
-	for _, problem := range r.Problems {
-		lines = append(lines, r.Address+": "+problem)
-	}
-	if len(lines) > 0 {
-		return lines
-	}
-	if r.Copied == "" {
-		return []string{r.Address + ": nothing was copied yet; the next publication does it"}
-	}
-	said := fmt.Sprintf("%s: holds answers up to %d in %s", r.Address, r.Answers, term.Count(r.Objects, "object"))
-	if r.ReadData {
-		said += "; all have the checksums of the manifest"
-	}
-	if r.Behind {
-		said += "; the folder has more since, which the next publication copies"
-	}
-	return []string{said}
-}
-
 // bucketsError returns an error that names the buckets with problems, or nil.
 func bucketsError(all []bucket.Report) error {
 	for _, r := range all {
@@ -160,94 +129,6 @@ func bucketsError(all []bucket.Report) error {
 		}
 	}
 	return nil
-}
-
-// printChecked prints the results, and the answers by operation.
-func (o *options) printChecked(c checked) error {
-	err := o.done(c, "state: no damage: %d answers, %d periods of the ledger\n", c.Answers, c.Periods)
-	if err != nil || o.forPrograms() {
-		return err
-	}
-	if c.Pruned > 0 {
-		_, err := fmt.Fprintf(o.world.out,
-			"journal: pruned up to answer %d: of these only the headers were checked\n", c.Pruned)
-		if err != nil {
-			return err
-		}
-	}
-	var lines []string
-	for _, r := range c.Sinks {
-		lines = append(lines, sinkLines(r)...)
-	}
-	for _, r := range c.Buckets {
-		lines = append(lines, bucketLines(r)...)
-	}
-	for _, line := range lines {
-		if _, err := fmt.Fprintln(o.world.out, line); err != nil {
-			return err
-		}
-	}
-	var rows [][]any
-	for _, part := range c.Journal {
-		rows = append(rows, []any{string(part.Op), part.Answers, part.Bytes, part.First, part.Last})
-	}
-	return o.rows([]string{"operation", "answers", "bytes", "first_at", "last_at"}, rows)
-}
-
-// sinkLines returns the lines about a sink: its problems, or what was verified.
-func sinkLines(r check.Result) []string {
-	var lines []string
-	for _, problem := range r.Problems {
-		lines = append(lines, r.Sink+": "+relative(r.Path)+": "+problem)
-	}
-	for _, file := range r.Foreign {
-		lines = append(lines, fmt.Sprintf("%s: %s: %s is not a file of this sink, and readers of *.parquet find its rows",
-			r.Sink, relative(r.Path), file))
-	}
-	if len(r.Problems) > 0 {
-		return lines
-	}
-	rows := int64(0)
-	for _, n := range r.Rows {
-		rows += n
-	}
-	said := fmt.Sprintf("%s: %s holds answers up to %d, %s in %s; current tables agree with their histories",
-		r.Sink, relative(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
-	switch {
-	case r.ReadData && r.Pruned > 0:
-		said += fmt.Sprintf("; all rows of answers after %d match the journal", r.Pruned)
-	case r.ReadData:
-		said += "; all rows match the journal"
-	}
-	lines = append(lines, said)
-	switch {
-	case r.Same == r.Path:
-		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the "+
-			"journal, because it is pruned", r.Sink, r.Pruned))
-	case r.Same != "":
-		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)",
-			r.Sink, r.Pruned, relative(r.Same)))
-	}
-	if r.Behind > 0 {
-		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them",
-			r.Sink, term.Count(r.Behind, "answer")))
-	}
-	if r.ReadData {
-		lines = append(lines, r.Sink+": "+operationsLine(r.Operations))
-	}
-	return lines
-}
-
-// operationsLine returns the line about the tables ops.*.
-func operationsLine(o check.Operations) string {
-	if !o.Known {
-		return "ops.* was not compared, because the state has no record of changes since it was published"
-	}
-	said := fmt.Sprintf("ops.* has %s, which match the state", term.Count(o.Rows, "row"))
-	if o.Later > 0 {
-		said += "; other rows have changed since, and the next publication writes them"
-	}
-	return said
 }
 
 // sinksError returns an error that names the sinks with problems, and what to do, or nil.
@@ -397,7 +278,7 @@ func openWarehouse(ctx context.Context, seen *state.Store, w warehouse.Options,
 		}
 		same, err := sameBytes(ctx, w.Path, t.Path)
 		if err != nil {
-			return nil, "", fmt.Errorf("compare %s with %s: %w", relative(w.Path), relative(t.Path), err)
+			return nil, "", fmt.Errorf("compare %s with %s: %w", report.Path(w.Path), report.Path(t.Path), err)
 		}
 		if same {
 			return nil, w.Path, nil
@@ -500,7 +381,7 @@ func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink
 }
 
 func openFile(ctx context.Context, name, path string) check.Tables {
-	t := check.Tables{Name: name, Path: path, Source: compare.Source{Name: relative(path), File: path}}
+	t := check.Tables{Name: name, Path: path, Source: compare.Source{Name: report.Path(path), File: path}}
 	_, err := os.Stat(path)
 	if err == nil {
 		err = database.CheckFile(path, "it is damaged, or another program's")
@@ -532,7 +413,7 @@ func openFolder(ctx context.Context, path, keep string, verify bool) check.Table
 		return withProblem(t, err)
 	}
 	t.Has, t.Problems, t.Foreign = folder.Marks, folder.Problems, folder.Foreign
-	t.Source = compare.Source{Name: relative(path), Parquet: folder.Paths}
+	t.Source = compare.Source{Name: report.Path(path), Parquet: folder.Paths}
 	if verify {
 		damaged, err := folder.Verify(ctx)
 		t = withProblem(t, err)

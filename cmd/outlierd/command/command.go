@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 )
@@ -27,7 +28,7 @@ type options struct {
 	printed   *countingWriter // standard output if it is for a program; else nil
 	block     *term.Block     // progress of a run at a terminal
 	ended     string          // why the run of a one-off command ended
-	outcomes  []outcome       // of the runs that have ended
+	outcomes  []*report.Run   // of the runs that have ended
 }
 
 // defaultConfig is the job file of commands without --config.

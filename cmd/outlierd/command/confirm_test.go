@@ -143,23 +143,6 @@ func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
 	}
 }
 
-func TestNegativeAmountsAreNotFlags(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"-100 --why x":       "--why x -- -100",
-		"--why x -100":       "--why x -- -100",
-		"+5 --why x":         "+5 --why x",
-		"--why -5 +3":        "--why -5 +3",
-		"-o json -7 --why x": "-o json --why x -- -7",
-		"-- -100 --why":      "-- -100 --why",
-		"--help":             "--help",
-	} {
-		if got := strings.Join(amountLast(strings.Fields(args)), " "); got != want {
-			t.Errorf("%s: got %s, want %s", args, got, want)
-		}
-	}
-}
-
 // withoutState calls work with a reader of forecasts for an empty state.
 func withoutState(ctx context.Context, config *job.Config, work func(*forecast.Reader) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}

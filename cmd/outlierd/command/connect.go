@@ -33,9 +33,6 @@ pyiceberg. All of them only read.`,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: tools,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := o.tableOrJSON(); err != nil {
-				return err
-			}
 			config, err := o.loadToRead()
 			if err != nil {
 				return err

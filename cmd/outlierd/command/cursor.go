@@ -12,6 +12,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
+	"outlierd/sync/runs"
 	"outlierd/sync/serve"
 	"outlierd/sync/state"
 )
@@ -44,14 +45,12 @@ func (o *options) showCursors(p *program, name string) error {
 	if err != nil {
 		return err
 	}
-	var rows [][]any
-	for _, m := range marks {
-		rows = append(rows, []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)})
-	}
-	if len(rows) == 0 && name != "" && p.Engine.Config.Job(name) == nil {
+	if len(marks) == 0 && name != "" && p.Engine.Config.Job(name) == nil {
 		return noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
 	}
-	return o.rows([]string{"job", "key", "at", "set_by", "set_at"}, rows)
+	return printList(o, each(marks), []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
+		return []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)}
+	})
 }
 
 func cursorSetCommand(o *options) *cobra.Command {
@@ -84,15 +83,16 @@ have no cursor yet get one.`,
 				if key != "" {
 					keys = []string{key}
 				}
-				if _, err := change(c.Context(), p, serve.SetCursors{Job: args[0], Keys: keys, At: at}); err != nil {
+				set := serve.SetCursors{Job: args[0], Keys: keys, At: at}
+				if _, err := change(c.Context(), p, set); err != nil {
 					return err
 				}
-				return o.done(map[string]any{"job": args[0], "at": at, "keys": keys},
+				return o.done(set,
 					"%s of %s set to %s\n", term.Count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
 			})
 		},
 	}
-	c.Flags().StringVar(&key, "key", "", "set only the cursor with this key, as 'cursor show -o csv' lists it")
+	c.Flags().StringVar(&key, "key", "", "set only the cursor with this key, as 'cursor show --wide' lists it")
 	return c
 }
 
@@ -107,7 +107,7 @@ window, and buys fresh seeds again.`,
 				if err != nil {
 					return err
 				}
-				return o.done(map[string]any{"job": args[0], "forgotten": deleted},
+				return o.done(deleted,
 					"%s of %s deleted; its next run searches like its first one\n",
 					term.Count(deleted, "cursor"), args[0])
 			})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
@@ -114,7 +115,7 @@ func (o *options) orderRun(ctx context.Context, p *program, j *jobRun) (row *run
 	defer func() { err = errors.Join(err, w.Close()) }()
 	p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
 	if w.Joined {
-		fmt.Fprintf(o.world.out, "%s: watching run %s, which is under way\n", shown(j.Spec.Name), w.Run)
+		fmt.Fprintf(o.world.out, "%s: watching run %s, which is under way\n", job.Shown(j.Spec.Name), w.Run)
 	}
 	ended, err := w.Follow(func(now engine.Progress) { p.seen.Store(&now) })
 	if failed := p.openReading(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {
@@ -146,7 +147,7 @@ func (o *options) errDetached(ctx context.Context, p *program, err error, j *job
 			"To watch or start it, repeat the command"}
 	}
 	next := "To stop it:\n  " + o.typed("run --cancel "+run) + "\n"
-	if isOnce(j.Spec.Name) {
+	if report.IsOnce(j.Spec.Name) {
 		next += "To see its rows when it has ended, repeat the command"
 	} else {
 		next += "To watch it:\n  " + o.typed("run --continue "+run)
@@ -163,7 +164,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 	daemon, err := served(ctx, config)
 	if err == nil && daemon == nil {
 		err = fmt.Errorf("no 'outlierd up' is using %s; stop a run of 'outlierd run' with ^C in its terminal",
-			relative(stateFolder(config)))
+			report.Path(stateFolder(config)))
 	}
 	if err != nil {
 		return err
@@ -180,7 +181,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 		return err
 	}
 	return o.done(map[string]any{"run": run.ID, "job": run.Job},
-		"run %s of %s is stopped; what was paid for is stored\n", run.ID, shown(run.Job))
+		"run %s of %s is stopped; what was paid for is stored\n", run.ID, job.Shown(run.Job))
 }
 
 // runUnderWay returns the run in progress of a job, or of a run id.
@@ -190,7 +191,7 @@ func runUnderWay(p *program, what string) (*runs.Run, error) {
 		return nil, err
 	}
 	if run == nil {
-		if err := known(p.Engine.Config, p.Engine.Store, what); err != nil {
+		if err := refuseUnknown(p.Engine.Config, p.Engine.Store, what); err != nil {
 			return nil, err
 		}
 		all, err := p.Engine.Store.Runs.Unfinished(what)
@@ -204,7 +205,7 @@ func runUnderWay(p *program, what string) (*runs.Run, error) {
 		run = &all[at]
 	}
 	if !isUnderWay(run) {
-		return nil, usageError{fmt.Errorf("run %s of %s is not under way: it is %s", run.ID, shown(run.Job),
+		return nil, usageError{fmt.Errorf("run %s of %s is not under way: it is %s", run.ID, job.Shown(run.Job),
 			run.Status)}
 	}
 	return run, nil

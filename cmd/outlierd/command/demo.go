@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
@@ -138,7 +139,7 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 	fmt.Fprintf(o.world.out, "%s in %s: %s, %d of them new this week; %s of the simulator spent\n", term.Count(count, "run"),
 		term.Duration(time.Since(began)), term.Count(outliers, "outlier"), week, term.Count(credits, "credit"))
 	for _, s := range config.Sinks {
-		fmt.Fprintf(o.world.out, "  %s\n", relative(sinkPath(config, s)))
+		fmt.Fprintf(o.world.out, "  %s\n", report.Path(sinkPath(config, s)))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/job"
@@ -71,9 +72,6 @@ func (c *checkup) add(check, status, remedy, found string, args ...any) {
 }
 
 func (o *options) doctor(ctx context.Context, send bool) error {
-	if err := o.tableOrJSON(); err != nil {
-		return err
-	}
 	c := &checkup{options: o, redact: func(text string) string { return text }}
 	if c.file() {
 		c.redact = c.config.Service.Key.Redact
@@ -199,9 +197,9 @@ func (c *checkup) folders() {
 		case err != nil:
 			c.fail(name, "mount a disk there that can be written to", "%v", err)
 		case there != folder:
-			c.ok(name, "%s will be created in %s, which can be written to and locked", relative(folder), there)
+			c.ok(name, "%s will be created in %s, which can be written to and locked", report.Path(folder), there)
 		default:
-			c.ok(name, "%s can be written to and locked", relative(folder))
+			c.ok(name, "%s can be written to and locked", report.Path(folder))
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outlierd/cmd/outlierd/daemon"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/bucket"
@@ -118,9 +119,9 @@ func warehouseDisk(config *job.Config) (bytes uint64, takes string) {
 	path := filepath.Join(stateFolder(config), warehouse.Name)
 	info, err := os.Stat(path)
 	if err != nil {
-		return 0, fmt.Sprintf("%s will take about %d kB for each call, whatever the sinks are", relative(path), callBytes/1000)
+		return 0, fmt.Sprintf("%s will take about %d kB for each call, whatever the sinks are", report.Path(path), callBytes/1000)
 	}
-	return uint64(info.Size()), fmt.Sprintf("%s takes %d MiB, whatever the sinks are", relative(path), info.Size()>>20)
+	return uint64(info.Size()), fmt.Sprintf("%s takes %d MiB, whatever the sinks are", report.Path(path), info.Size()>>20)
 }
 
 // state checks whether the state can be read, and whether it blocks calls.
@@ -134,7 +135,7 @@ func (c *checkup) state(ctx context.Context) {
 	switch tables := published(c.config); {
 	case errors.Is(err, fs.ErrNotExist) && tables != "" && !isMissing(tables):
 		c.fail("state", "restore the newest copy of the folder",
-			"%s is missing, though %s has what earlier runs published", relative(folder), relative(tables))
+			"%s is missing, though %s has what earlier runs published", report.Path(folder), report.Path(tables))
 		return
 	case errors.Is(err, fs.ErrNotExist):
 		c.ok("state", "not created yet; the first run creates it")
@@ -367,7 +368,7 @@ func (c *checkup) sinks(ctx context.Context) {
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			c.ok(name, "%s does not exist yet; the first run creates it", relative(path))
+			c.ok(name, "%s does not exist yet; the first run creates it", report.Path(path))
 			continue
 		case err == nil && s.Kind == job.SinkDuckDB:
 			_, err = seeds(c.config)(ctx, "select count(*)::text as n from outliers", "")
@@ -381,10 +382,10 @@ func (c *checkup) sinks(ctx context.Context) {
 			if unix.Access(path, unix.R_OK) != nil || errors.Is(err, fs.ErrPermission) {
 				remedy = accessRemedy(err, path)
 			}
-			c.fail(name, remedy, "%s: %v", relative(path), err)
+			c.fail(name, remedy, "%s: %v", report.Path(path), err)
 			continue
 		}
-		c.ok(name, "%s can be used; it was published last at %s", relative(path), c.at(info.ModTime()))
+		c.ok(name, "%s can be used; it was published last at %s", report.Path(path), c.at(info.ModTime()))
 		c.bucket(ctx, s, path)
 	}
 }

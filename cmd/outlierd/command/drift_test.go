@@ -28,14 +28,14 @@ func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	contains(t, stderr, "the service's answers have changed", `"field":"hits[].id","problem":"missing"`)
-	contains(t, p.must("schema", "drift", "-o", "csv"), "search,hits[].id,missing,1,")
+	contains(t, p.must("schema", "drift", "-o", "ndjson"), `"path":"hits[].id","problem":"missing","count":1,`)
 	if got := p.ask("select count(*) from outliers"); got != "39" {
 		t.Errorf("%s hits are stored, want the 39 that have an id", got)
 	}
 	if _, stderr, _ := p.do(p.Context(), "search", "moka pot"); strings.Contains(stderr, "have changed") {
 		t.Errorf("the change is reported again: %s", stderr)
 	}
-	contains(t, p.must("schema", "drift", "-o", "csv"), "search,hits[].id,missing,2,")
+	contains(t, p.must("schema", "drift", "-o", "ndjson"), `"path":"hits[].id","problem":"missing","count":2,`)
 }
 
 // TestThresholdOfAForeignScanIsNotDrift: the service states it as an object or as a number. For a scan

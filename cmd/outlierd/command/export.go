@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/internal/durable"
 	"outlierd/sinks/duckdb/query"
@@ -180,7 +181,7 @@ func (o *options) export(ctx context.Context, e export) error {
 		return err
 	}
 	return o.done(map[string]any{"file": e.to, "format": e.format, "rows": rows, "bytes": bytes},
-		"wrote %s (%s, %s)\n", relative(e.to), term.Count(rows, "row"), size(bytes))
+		"wrote %s (%s, %s)\n", report.Path(e.to), term.Count(rows, "row"), report.Size(bytes))
 }
 
 // create writes the file. Without --force it keeps one that was created meanwhile.
@@ -210,14 +211,6 @@ func (e *export) create(write func(io.Writer) error) (bytes int64, err error) {
 		return 0, fmt.Errorf("write %s: %w", e.to, err)
 	}
 	return bytes, nil
-}
-
-// size formats bytes for people.
-func size(bytes int64) string {
-	if bytes < 1e6 {
-		return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
-	}
-	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
 }
 
 // exportTo writes a result to a stream and counts its rows.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/outlier"
@@ -139,9 +140,6 @@ func (t forgottenThings) remark() string {
 }
 
 func (o *options) forget(ctx context.Context, f forgetFlags) error {
-	if err := o.tableOrJSON(); err != nil {
-		return err
-	}
 	ids, err := f.ids()
 	if err != nil {
 		return err
@@ -215,10 +213,10 @@ func refuseUnlisted(config *job.Config) error {
 		case slices.Contains(own, below):
 			return nil
 		case entry.IsDir() && parquet.IsFolder(path):
-			found = append(found, filepath.Join(relative(config.Data), below))
+			found = append(found, filepath.Join(report.Path(config.Data), below))
 			return fs.SkipDir
 		case entry.Type().IsRegular() && database.CheckFile(path, "") == nil:
-			found = append(found, filepath.Join(relative(config.Data), below))
+			found = append(found, filepath.Join(report.Path(config.Data), below))
 		}
 		return nil
 	})
@@ -228,20 +226,20 @@ func refuseUnlisted(config *job.Config) error {
 		}
 		foreign, wrong := parquet.Foreign(sinkPath(config, s), slices.Concat(schema.Tables(), schema.OpsTables()))
 		for _, name := range foreign {
-			found = append(found, filepath.Join(relative(sinkPath(config, s)), name))
+			found = append(found, filepath.Join(report.Path(sinkPath(config, s)), name))
 		}
 		err = errors.Join(err, wrong)
 	}
 	damaged, failed := filepath.Glob(filepath.Join(stateFolder(config), "answer-*.damaged"))
 	if err = errors.Join(err, failed); err == nil && len(damaged) > 0 {
 		return fmt.Errorf("%s cannot be read and may hold the same data: "+
-			"remove it or move it out of the data folder; nothing was erased", relative(damaged[0]))
+			"remove it or move it out of the data folder; nothing was erased", report.Path(damaged[0]))
 	}
 	if err != nil || len(found) == 0 {
 		return err
 	}
 	return fmt.Errorf("no sink of %s writes %s, which may hold the same data: name it under `sinks` again, "+
-		"or remove it or move it out of the data folder; nothing was erased", relative(config.Path),
+		"or remove it or move it out of the data folder; nothing was erased", report.Path(config.Path),
 		strings.Join(found, " and "))
 }
 
@@ -339,7 +337,7 @@ func withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) (_ []f
 	}
 	reader := compare.Open(temporaryFolder(p.Engine.Config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	videos, err := reader.VideosOf(ctx, compare.Source{Name: relative(older.file), File: older.file}, channels)
+	videos, err := reader.VideosOf(ctx, compare.Source{Name: report.Path(older.file), File: older.file}, channels)
 	for _, video := range videos {
 		if id := (forgotten.ID{Kind: forgotten.Video, ID: video}); !slices.Contains(ids, id) {
 			ids = append(ids, id)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 	"outlierd/sync/serve"
@@ -56,7 +57,7 @@ func (o *options) alive(ctx context.Context) (where string, err error) {
 			return d.Listen, err
 		}
 	}
-	where = relative(serve.Socket(folder))
+	where = report.Path(serve.Socket(folder))
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	_, err = serve.Dial(ctx, folder)

@@ -88,7 +88,7 @@ func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (stri
 		}
 		v := d.show()
 		return query.RowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs),
-			o.missing(ctx, s.program.Engine.Config, work.IDs, d.fetch)
+			o.reportMissing(ctx, s.program.Engine.Config, work.IDs, d.fetch)
 	}
 }
 
@@ -139,8 +139,8 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 	}
 }
 
-// missing reports which of the ids the service does not have.
-func (o *options) missing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
+// reportMissing says which of the ids the service does not have.
+func (o *options) reportMissing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
 	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
 		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
 			fmt.Fprintf(o.world.err, "the service has no %s of %s (checked %s); it is asked again after 30 days, "+

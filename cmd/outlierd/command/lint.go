@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
@@ -154,7 +155,7 @@ func adviseOnRuns(ctx context.Context, config *job.Config) error {
 			return err
 		}
 		if limited != nil {
-			warn(limitedText(limited), limitedHint(limited))
+			warn(report.Limited(limited), report.LimitedHint(limited))
 		}
 	}
 	return nil

@@ -102,11 +102,8 @@ func (o *options) listMarks(p *program, of []string) error {
 	if err != nil {
 		return err
 	}
-	var rows [][]any
-	for _, m := range all {
-		if len(of) == 0 || slices.Contains(of, m.Video) {
-			rows = append(rows, []any{m.Video, m.Starred, m.Hidden, strings.Join(m.Tags, ", "), m.Note, when(m.Marked)})
-		}
-	}
-	return o.rows([]string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, rows)
+	all = slices.DeleteFunc(all, func(m marks.Mark) bool { return len(of) > 0 && !slices.Contains(of, m.Video) })
+	return printList(o, each(all), []string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, func(m marks.Mark) []any {
+		return []any{m.Video, m.Starred, m.Hidden, strings.Join(m.Tags, ", "), m.Note, when(m.Marked)}
+	})
 }

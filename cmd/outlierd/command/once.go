@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
@@ -25,12 +26,6 @@ import (
 // same ledger, journal and tables as all runs. They differ in two ways: they never continue an earlier
 // run, which was about something else, and their rows are printed. Standard output is for the rows, and
 // messages about the run go to standard error.
-
-// isOnce reports whether a name is that of a one-off job.
-func isOnce(name string) bool { return strings.HasPrefix(name, job.OnceMark) }
-
-// shown is the name of a job for people.
-var shown = job.Shown
 
 // wishes is the mapping of a job. Its values are literal: no variables are expanded.
 type wishes map[string]any
@@ -211,7 +206,7 @@ func (o *options) findChannels(ctx context.Context, p *program, unknown []string
 
 // printResult prints the result of a request. A refused run has no result, not even an empty one.
 func (o *options) printResult(ctx context.Context, r request, s showing) error {
-	if endedEmpty(s.row) {
+	if report.EndedEmpty(s.row) {
 		return nil
 	}
 	query, err := r.show(s)

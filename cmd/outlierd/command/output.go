@@ -27,7 +27,7 @@ func (o *options) forPrograms() bool { return o.output == "json" || o.output == 
 
 // prepare checks the global flags before a command starts.
 func (o *options) prepare() error {
-	if err := o.anyOutput(); err != nil {
+	if err := o.checkOutput(); err != nil {
 		return err
 	}
 	if _, err := o.logger(); err != nil {
@@ -134,10 +134,27 @@ func (o *options) whole(v any) error {
 	return err
 }
 
-// list prints values as JSON while they are read: as a list, or with ndjson one a line.
-func (o *options) list(all iter.Seq2[any, error]) error {
+// printList prints values while they are read: as JSON for programs, else as a table with a row for each.
+func printList[T any](o *options, all iter.Seq2[T, error], columns []string, row func(T) []any) error {
+	if o.forPrograms() {
+		return printJSON(o.world.out, o.output, all)
+	}
+	t := term.NewTable(o.world.out, o.look(), columns)
+	for v, err := range all {
+		if err != nil {
+			return err
+		}
+		if err := t.Row(row(v)); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+// printJSON prints values as JSON: as a list, or with ndjson one a line.
+func printJSON[T any](w io.Writer, format string, all iter.Seq2[T, error]) error {
 	begin, between, end := "[\n", ",\n", "\n]\n"
-	if o.output == "ndjson" {
+	if format == "ndjson" {
 		begin, between, end = "", "\n", "\n"
 	}
 	printed, next := false, begin
@@ -149,7 +166,7 @@ func (o *options) list(all iter.Seq2[any, error]) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(o.world.out, "%s%s", next, text); err != nil {
+		if _, err := fmt.Fprintf(w, "%s%s", next, text); err != nil {
 			return err
 		}
 		printed, next = true, between
@@ -160,25 +177,48 @@ func (o *options) list(all iter.Seq2[any, error]) error {
 	case !printed:
 		end = "[]\n"
 	}
-	_, err := io.WriteString(o.world.out, end)
+	_, err := io.WriteString(w, end)
 	return err
 }
 
-// tableOrJSON refuses other outputs, for commands that print no list of rows.
-func (o *options) tableOrJSON() error {
-	if o.output != "table" && !o.forPrograms() {
-		return usageError{fmt.Errorf("--output %s: want table, json or ndjson", o.output)}
+// first yields the first values; all of them for a limit of 0.
+func first[T any](all iter.Seq2[T, error], limit int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		n := 0
+		for v, err := range all {
+			if n++; limit > 0 && n > limit || !yield(v, err) {
+				return
+			}
+		}
 	}
-	return nil
 }
 
-// anyOutput refuses an unknown output format before anything is done.
-func (o *options) anyOutput() error {
-	if slices.Contains(term.Formats, o.output) {
+// each yields the values of a list that was read.
+func each[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// rowCommands are the commands that print the rows of a query, in any format. All others print one value or a list of
+// values, as text or as JSON.
+var rowCommands = []string{"sql", "search", "related", "find-channels", "trending-formats", "start", "read", "channel", "video",
+	"comments", "transcript"}
+
+// checkOutput refuses an output format that the command does not have, before anything is done.
+func (o *options) checkOutput() error {
+	formats := []string{"table", "json", "ndjson"}
+	if slices.Contains(rowCommands, o.command.Name()) {
+		formats = term.Formats
+	}
+	if slices.Contains(formats, o.output) {
 		return nil
 	}
-	meant := didYouMean(o.output, term.Formats)
-	return usageError{fmt.Errorf("--output %s: want %s%s", o.output, term.OneOf(term.Formats), meant)}
+	return usageError{fmt.Errorf("--output %s: want %s%s", o.output, term.OneOf(formats), didYouMean(o.output, formats))}
 }
 
 // printer returns a printer to standard output in the chosen format.
@@ -188,29 +228,7 @@ func (o *options) printer(columns []string) (term.Printer, error) {
 
 func (o *options) look() term.Options {
 	screen, _ := o.screen()
-	return term.Options{Screen: cmp.Or(screen, term.DefaultScreen), Wide: o.wide, Zone: o.zone}
-}
-
-// rows prints a result that does not come from a query.
-func (o *options) rows(columns []string, rows [][]any) error {
-	p, err := o.printer(columns)
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if err := p.Row(row); err != nil {
-			return err
-		}
-	}
-	return p.Close()
-}
-
-// when returns a time as a value of a result: NULL if it is zero.
-func when(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t
+	return term.Options{Screen: screen, Wide: o.wide, Zone: o.zone}
 }
 
 // second rounds a time for people to the second.
@@ -221,16 +239,15 @@ func second(v any) any {
 	return v
 }
 
-// listed returns a list of texts as a value of a result.
-func listed(texts []string) any {
-	all := []any{}
-	for _, text := range texts {
-		all = append(all, text)
+// when returns a time as a value of a row: NULL if it is zero.
+func when(t time.Time) any {
+	if t.IsZero() {
+		return nil
 	}
-	return all
+	return t
 }
 
-// filled returns a text as a value of a result: NULL if it is empty.
+// filled returns a text as a value of a row: NULL if it is empty.
 func filled(text string) any {
 	if text == "" {
 		return nil

@@ -16,6 +16,7 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier/pace"
 	"outlierd/sinks/duckdb/query"
@@ -127,9 +128,9 @@ func dataText(p *program) (string, error) {
 		return "", err
 	}
 	all, recent, err := p.Engine.Store.Journal.Arrived(time.Now().AddDate(0, 0, -7))
-	text := "data folder " + size(bytes)
+	text := "data folder " + report.Size(bytes)
 	if recent < all {
-		text += fmt.Sprintf(", ≈ +%s a week", size(int64(float64(bytes)*float64(recent)/float64(all))))
+		text += fmt.Sprintf(", ≈ +%s a week", report.Size(int64(float64(bytes)*float64(recent)/float64(all))))
 	}
 	return text, err
 }
@@ -169,9 +170,9 @@ func (l *looking) readNow(ctx context.Context) (*page.Now, error) {
 		s.Process = &forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: l.since}
 		askProcess(ctx, l.folder, s.Process)
 	}
-	printer := &planPrinter{zone: zone, near: true}
-	now := nowOf(s, printer, p.Engine.Config)
-	now.Stats = append(makeStats(s, printer, p.Engine.Pace.Status(), cycle),
+	style := report.Style{Zone: zone, Near: true}
+	now := nowOf(s, style, p.Engine.Config)
+	now.Stats = append(makeStats(s, style, p.Engine.Pace.Status(), cycle),
 		page.Stat{Name: "Disk", Value: fmt.Sprintf("%d GB", free>>30), Unit: "free", More: known.data})
 	for i := range now.Jobs {
 		j := &now.Jobs[i]
@@ -195,7 +196,7 @@ func (l *looking) readNow(ctx context.Context) (*page.Now, error) {
 	recent, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostNotifications)
 	for _, t := range recent {
 		now.Notifications = append(now.Notifications, page.Notification{
-			At: printer.short(t.Time, s.At), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
+			At: style.Short(t.Time, s.At), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
 		})
 	}
 	return now, err
@@ -235,31 +236,31 @@ func listPrices(ctx context.Context, p *program) map[string]string {
 }
 
 // nowOf returns the status for the page, in the words of `status`.
-func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
-	n := &page.Now{At: p.at(s.At), Time: s.At.In(p.zone), Process: p.process(s.Process), Blocked: len(s.Refused) > 0}
-	for _, text := range notable(s) {
+func nowOf(s *forecast.Status, in report.Style, config *job.Config) *page.Now {
+	n := &page.Now{At: in.At(s.At), Time: s.At.In(in.Zone), Process: report.Process(s.Process, in), Blocked: len(s.Refused) > 0}
+	for _, text := range report.Problems(s) {
 		n.Problems = append(n.Problems, page.Problem{Text: text, Bad: s.Disk != nil})
 	}
 	for _, r := range s.Refused {
-		n.Problems = append(n.Problems, page.Problem{Title: "Calls are blocked.", Text: strings.TrimSpace(p.refusal(r)), Bad: true})
+		n.Problems = append(n.Problems, page.Problem{Title: "Calls are blocked.", Text: strings.TrimSpace(report.Refusal(r, in)), Bad: true})
 	}
 	for i := range s.Sinks {
 		if sink := &s.Sinks[i]; sink.Error != "" || sink.Lost {
-			n.Problems = append(n.Problems, page.Problem{Title: sink.Sink + " is not published.", Text: p.sinkLine(sink, s.At)})
+			n.Problems = append(n.Problems, page.Problem{Title: sink.Sink + " is not published.", Text: report.Sink(sink, s.At, in)})
 		}
 	}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		row := page.Job{Name: shown(j.Job), Due: p.nextDue(j, s.At), Why: j.Why, Status: "never", Schedule: scheduleText(config, j.Job)}
+		row := page.Job{Name: job.Shown(j.Job), Due: report.NextDue(j, s.At, in), Why: j.Why, Status: "never", Schedule: scheduleText(config, j.Job)}
 		if j.Doing == forecast.JobRunning {
-			row.Working, n.Running = j.Run, shown(j.Job)
+			row.Working, n.Running = j.Run, job.Shown(j.Job)
 		}
-		row.Doing = strings.TrimPrefix(now(j), "–")
+		row.Doing = report.Doing(j)
 		row.Paused = j.Paused != nil && j.Paused.Job == j.Job
 		row.Scheduled = !j.Disabled && (!j.Due.IsZero() || j.After != "")
 		if last := j.Last; last != nil {
 			row.Run, row.Status = last.ID, last.Status
-			row.Last = strings.TrimPrefix(p.lastRun(j, s.At), string(last.Status)+", ")
+			row.Last = strings.TrimPrefix(report.LastRun(j, s.At, in), string(last.Status)+", ")
 			if last.Status == runs.Failed || last.Status == runs.PausedQuota {
 				title := row.Name + " failed."
 				if j.Streak != nil && j.Streak.Runs > 1 {
@@ -267,7 +268,7 @@ func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 				}
 				text := strings.TrimSuffix(last.Error, ".") + "; " + describeSpent(int64(last.Credits)) + "."
 				if !j.Due.IsZero() {
-					text += " It is tried again at " + p.short(j.Due, s.At) + "."
+					text += " It is tried again at " + in.Short(j.Due, s.At) + "."
 				}
 				n.Problems = append(n.Problems, page.Problem{Title: title, Text: text, Bad: true, Run: last.ID, Job: row.Name})
 			}
@@ -275,9 +276,9 @@ func nowOf(s *forecast.Status, p *planPrinter, config *job.Config) *page.Now {
 		n.Jobs = append(n.Jobs, row)
 	}
 	if !s.Newest.IsZero() {
-		n.Newest = p.short(s.Newest, s.At)
+		n.Newest = in.Short(s.Newest, s.At)
 		if old := s.At.Sub(s.Newest); old > tooOld(config, s.At) {
-			n.Old = fmt.Sprintf("The newest data is of %s, %s ago.", p.at(s.Newest), formatDays(old))
+			n.Old = fmt.Sprintf("The newest data is of %s, %s ago.", in.At(s.Newest), formatDays(old))
 		}
 	}
 	return n
@@ -342,7 +343,7 @@ func scheduleWords(cron string) string {
 }
 
 // makeStats returns the numbers of the status, without the disk.
-func makeStats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *page.Cycle) []page.Stat {
+func makeStats(s *forecast.Status, in report.Style, window pace.Status, cycle *page.Cycle) []page.Stat {
 	credits := page.Stat{Name: "Credits of the cycle", Value: page.Thousands(int64(s.Budget[0].Held)), Unit: "held, no cap"}
 	if cycle != nil {
 		left := cycle.Rest()
@@ -351,17 +352,17 @@ func makeStats(s *forecast.Status, p *planPrinter, window pace.Status, cycle *pa
 			More:  "even spending from " + cycle.From.Format("2 Jan") + " to " + cycle.To.Format("2 Jan") + " would leave " + page.Thousands(cycle.Even())}
 	}
 	used := int64(window.Limit - window.Remaining)
-	requests := page.Stat{Name: "Requests", Value: page.Thousands(used), Unit: "of " + p.paceLine(s), Meter: &page.Meter{Used: used, Of: int64(window.Limit)}}
+	requests := page.Stat{Name: "Requests", Value: page.Thousands(used), Unit: "of " + report.Pace(s, in), Meter: &page.Meter{Used: used, Of: int64(window.Limit)}}
 	if window.Foreign > 0 {
 		requests.More = fmt.Sprintf("%d by others with your key", window.Foreign)
 	}
-	queue := page.Stat{Name: "Queue", Value: page.Thousands(int64(s.Queue.Calls + s.Queue.Pages)), Unit: "calls", More: p.queueLine(s)}
+	queue := page.Stat{Name: "Queue", Value: page.Thousands(int64(s.Queue.Calls + s.Queue.Pages)), Unit: "calls", More: report.Queued(s, in)}
 	newest := page.Stat{Name: "Newest data", Value: "–"}
 	if !s.Newest.IsZero() {
-		newest.Value, newest.Unit = p.short(s.Newest, s.At), term.Duration(max(0, s.At.Sub(s.Newest)))+" ago"
+		newest.Value, newest.Unit = in.Short(s.Newest, s.At), term.Duration(max(0, s.At.Sub(s.Newest)))+" ago"
 	}
 	for i := range s.Sinks {
-		newest.More = strings.TrimPrefix(newest.More+" · "+p.sinkLine(&s.Sinks[i], s.At), " · ")
+		newest.More = strings.TrimPrefix(newest.More+" · "+report.Sink(&s.Sinks[i], s.At, in), " · ")
 	}
 	return []page.Stat{credits, requests, queue, newest}
 }
@@ -398,7 +399,7 @@ func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page
 		if err == nil {
 			m.Schedule = int64(f.Cycle.Wanted)
 			m.Auto = autoTopics(f)
-			m.Next = nextRuns(f, &planPrinter{zone: l.recorded.zone, near: true})
+			m.Next = nextRuns(f, report.Style{Zone: l.recorded.zone, Near: true})
 		}
 		return err
 	})
@@ -441,17 +442,17 @@ func autoTopics(f *forecast.Forecast) (all []page.AutoTopic) {
 		}
 		for k, pages := range a.Expected() {
 			c := &a.Choices[k]
-			all = append(all, page.AutoTopic{Topic: shown(c.Name), Job: shown(c.Job), Rate: c.Rate, Expected: c.Expected, Next: c.Next(pages)})
+			all = append(all, page.AutoTopic{Topic: job.Shown(c.Name), Job: job.Shown(c.Job), Rate: c.Rate, Expected: c.Expected, Next: c.Next(pages)})
 		}
 	}
 	return all
 }
 
 // nextRuns returns what the next run of each job costs, and all of them until the cycle ends.
-func nextRuns(f *forecast.Forecast, p *planPrinter) (all []page.NextRun) {
+func nextRuns(f *forecast.Forecast, in report.Style) (all []page.NextRun) {
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
-		next := page.NextRun{Job: shown(j.Job), Due: "by hand", Most: int64(j.Worst.Credits), Expected: int64(j.Expected.Credits),
+		next := page.NextRun{Job: job.Shown(j.Job), Due: "by hand", Most: int64(j.Worst.Credits), Expected: int64(j.Expected.Credits),
 			Runs: int64(j.Runs), Why: j.Problem}
 		switch {
 		case j.Disabled:
@@ -459,9 +460,9 @@ func nextRuns(f *forecast.Forecast, p *planPrinter) (all []page.NextRun) {
 		case j.Paused != nil:
 			next.Due = "paused"
 		case j.After != "":
-			next.Due = "after " + shown(j.After)
+			next.Due = "after " + job.Shown(j.After)
 		case len(j.Due) > 0:
-			next.Due = p.short(j.Due[0], f.At)
+			next.Due = in.Short(j.Due[0], f.At)
 		}
 		all = append(all, next)
 	}

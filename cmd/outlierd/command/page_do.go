@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
@@ -116,7 +117,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 	if err != nil {
 		return nil, nil, err
 	}
-	offer := &page.Offer{Title: "Run " + shown(spec.Name), Button: "Run it", Seen: spec.Version()}
+	offer := &page.Offer{Title: "Run " + job.Shown(spec.Name), Button: "Run it", Seen: spec.Version()}
 	if old == nil {
 		all, err := known.Unfinished(spec, time.Time{})
 		if err != nil {
@@ -134,7 +135,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())
 	if err == nil && pauses[spec.Name] != nil {
 		offer.Says = append(offer.Says, "Its schedule is "+
-			pauseText(pauses[spec.Name], a.p.Engine.Config.Timezone)+"; this run is by hand.")
+			report.Paused(pauses[spec.Name], a.p.Engine.Config.Timezone)+"; this run is by hand.")
 	}
 	return offer, startRun(engine.Order{Trigger: engine.Manual, Spec: spec, Old: old}), err
 }
@@ -155,7 +156,7 @@ func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer,
 	if err != nil {
 		return nil, nil, err
 	}
-	title := "Stop run " + run.ID[:min(shortID, len(run.ID))] + " of " + shown(run.Job)
+	title := "Stop run " + report.ShortID(run.ID) + " of " + job.Shown(run.Job)
 	return &page.Offer{Title: title, Button: "Stop it", Says: []string{
 			"The run stops after its current call. Everything that was paid for is stored; " +
 				"a later run of the job continues with the rest.",
@@ -168,7 +169,7 @@ func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, 
 	if err := canPause(a.p.Engine.Config, asked.Job); err != nil {
 		return nil, nil, err
 	}
-	return &page.Offer{Title: "Pause " + shown(asked.Job), Button: "Pause it", Says: []string{
+	return &page.Offer{Title: "Pause " + job.Shown(asked.Job), Button: "Pause it", Says: []string{
 			"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. " +
 				"A run in progress is finished.",
 		}}, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
@@ -182,7 +183,7 @@ func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, 
 			}
 			pause := runs.Pause{Job: asked.Job, Since: now, Until: end, Why: asked.Why}
 			_, err = serve.PauseJobs{Pauses: []runs.Pause{pause}}.Do(ctx, a.p.Engine)
-			return &page.Done{Message: shown(asked.Job) + " is " + pauseText(&pause, zone) + ".", To: "/now"}, err
+			return &page.Done{Message: job.Shown(asked.Job) + " is " + report.Paused(&pause, zone) + ".", To: "/now"}, err
 		}), nil
 }
 
@@ -193,10 +194,10 @@ func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offe
 	}
 	pause := pauses[asked.Job]
 	if pause == nil {
-		return nil, nil, fmt.Errorf("%s is not paused", shown(asked.Job))
+		return nil, nil, fmt.Errorf("%s is not paused", job.Shown(asked.Job))
 	}
-	offer := &page.Offer{Title: "Resume " + shown(asked.Job), Button: "Resume it", Says: []string{
-		"It is " + pauseText(pause, a.p.Engine.Config.Timezone) + ".",
+	offer := &page.Offer{Title: "Resume " + job.Shown(asked.Job), Button: "Resume it", Says: []string{
+		"It is " + report.Paused(pause, a.p.Engine.Config.Timezone) + ".",
 	}}
 	if spec := a.p.Engine.Config.Job(asked.Job); spec != nil {
 		missed := map[job.CatchUp]string{
@@ -209,7 +210,7 @@ func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offe
 	}
 	return offer, inTurn(func(a actions, ctx context.Context) (*page.Done, error) {
 		_, err := serve.ResumeJobs{Jobs: []string{asked.Job}}.Do(ctx, a.p.Engine)
-		return &page.Done{Message: shown(asked.Job) + " is resumed.", To: "/now"}, err
+		return &page.Done{Message: job.Shown(asked.Job) + " is resumed.", To: "/now"}, err
 	}), nil
 }
 
@@ -223,7 +224,7 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, doing, er
 	}
 	offer := &page.Offer{Title: "Resume calls", Button: "Resume them"}
 	for _, b := range serve.Blocks(blocks) {
-		offer.Says = append(offer.Says, blockText(b, a.p.Engine.Config.Timezone))
+		offer.Says = append(offer.Says, report.Block(b, report.Style{Zone: a.p.Engine.Config.Timezone}))
 	}
 	offer.Says = append(offer.Says, "This costs nothing. Waiting calls are then made, "+
 		"within the caps of the job file; if the service refuses the next one, calls are blocked again.")
@@ -241,7 +242,7 @@ func unconfirmedText(s *runs.Scan, zone *time.Location) string {
 	}
 	return fmt.Sprintf("The service did not confirm the start of a scan of %s on %s (%s mode, %s: %s); "+
 		"its %s count as spent. Look for it on the service's site, then use 'outlierd scan adopt' or 'outlierd scan resolve'.",
-		shown(s.Job), s.Intended.In(zone).Format("2006-01-02 15:04 MST"), s.Mode, about,
+		job.Shown(s.Job), s.Intended.In(zone).Format("2006-01-02 15:04 MST"), s.Mode, about,
 		term.Clip(strings.Join(s.Queries, ", "), 100), term.Count(s.Price, "credit"))
 }
 

@@ -140,7 +140,7 @@ func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, d
 	}
 	order := engine.Order{Trigger: engine.Manual, Spec: engine.RestSpec(e.Config, row)}
 	if order.Spec == nil {
-		return nil, nil, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", shown(row.Job))
+		return nil, nil, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", job.Shown(row.Job))
 	}
 	if order.Rest, err = e.Rest(order.Spec, row); err != nil {
 		return nil, nil, err
@@ -149,7 +149,7 @@ func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, d
 		return nil, nil, errors.New("the searches of this run left nothing to buy")
 	}
 	price := order.Rest.Cost.Credits
-	offer := &page.Offer{Title: "Buy the rest of the searches of " + shown(order.Spec.Name),
+	offer := &page.Offer{Title: "Buy the rest of the searches of " + job.Shown(order.Spec.Name),
 		Button: "Buy it: at most " + term.Count(price, "credit"), Seen: seenOnce(order.Spec, price)}
 	for line := range strings.Lines(beforeRest(a.p.forecasts(), order.Spec, order.Rest)) {
 		offer.Says = append(offer.Says, strings.TrimSpace(line))

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
@@ -79,26 +79,11 @@ func (c runsOnRecord) readRun(_ context.Context, id string) (*page.RunDetails, e
 	if err != nil {
 		return nil, err
 	}
-	d, err := detailsOf(c.store, row)
+	d, err := runOf(c.store, row)
 	if err != nil {
 		return nil, err
 	}
-	all := &page.RunDetails{Run: c.localize(&d.Run)}
-	printer := &planPrinter{zone: c.zone}
-	for _, facts := range [][]string{
-		d.timing(printer), found(&d.Run, d.Unknown, len(d.Searches) > 0), undone(&d.Run, d.Queued),
-		tableCounts(d.Rows, nil),
-	} {
-		if len(facts) > 0 {
-			all.Summary = append(all.Summary, strings.Join(facts, " · "))
-		}
-	}
-	if d.RestOf != "" {
-		all.Summary = append(all.Summary, "the rest of run "+d.RestOf)
-	}
-	if why := d.why(); why != "" {
-		all.Summary = append(all.Summary, why)
-	}
+	all := &page.RunDetails{Run: c.localize(&d.Run), Summary: d.Sentences(report.Style{Zone: c.zone})}
 	for i := range d.Searches {
 		all.Searches = append(all.Searches, d.Searches[i].Step)
 	}

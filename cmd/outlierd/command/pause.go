@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"outlierd/cmd/outlierd/term"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
@@ -57,7 +57,7 @@ pause.`,
 				if _, err := change(c.Context(), p, serve.PauseJobs{Pauses: pauses}); err != nil {
 					return err
 				}
-				return o.done(pauses, "%s %s\n", strings.Join(names, ", "), pauseText(&pauses[0], config.Timezone))
+				return o.done(pauses, "%s %s\n", strings.Join(names, ", "), report.Paused(&pauses[0], config.Timezone))
 			})
 		},
 	}
@@ -133,18 +133,6 @@ func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error
 	return at, nil
 }
 
-// pauseText reports that a schedule is paused, until when and why.
-func pauseText(p *runs.Pause, zone *time.Location) string {
-	said := "paused until resumed"
-	if !p.Until.IsZero() {
-		said = "paused until " + p.Until.In(zone).Format("2006-01-02 15:04 MST")
-	}
-	if p.Why != "" {
-		said += fmt.Sprintf(" (%s)", term.Plain(p.Why))
-	}
-	return said
-}
-
 // sayPaused mentions the paused schedules of jobs that are run by hand.
 func sayPaused(w io.Writer, p *program, todo []jobRun) error {
 	pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
@@ -154,7 +142,7 @@ func sayPaused(w io.Writer, p *program, todo []jobRun) error {
 	for i := range todo {
 		if pause := pauses[todo[i].Spec.Name]; pause != nil && !todo[i].isScheduled() {
 			fmt.Fprintf(w, "%s: its schedule is %s; this run is by hand\n", pause.Job,
-				pauseText(pause, p.Engine.Config.Timezone))
+				report.Paused(pause, p.Engine.Config.Timezone))
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -51,9 +52,6 @@ func (why idle) Error() string { return string(why) }
 // reporting performs runs and reports them: to people by summaries, and to programs by one value per run,
 // with the summaries on standard error.
 func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
-	if err := o.tableOrJSON(); err != nil && !o.spending.dryRun {
-		return err
-	}
 	if !o.forPrograms() || o.spending.dryRun {
 		return o.runJobs(ctx, config, which)
 	}
@@ -62,13 +60,7 @@ func (o *options) reporting(ctx context.Context, config *job.Config, which func(
 	if failed != nil && len(aside.outcomes) == 0 {
 		return failed // nothing ran
 	}
-	err := o.list(func(yield func(any, error) bool) {
-		for i := range aside.outcomes {
-			if !yield(&aside.outcomes[i], nil) {
-				return
-			}
-		}
-	})
+	err := printJSON(o.world.out, o.output, each(aside.outcomes))
 	if err != nil {
 		return worst([]error{failed, err})
 	}
@@ -134,7 +126,7 @@ func (o *options) goOn(cause error, row *runs.Run, left []jobRun) error {
 	}
 	var names []string
 	for i := range left {
-		if name := shown(left[i].Spec.Name); !slices.Contains(names, name) {
+		if name := job.Shown(left[i].Spec.Name); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -349,7 +341,7 @@ func unfoldRun(p *program, j jobRun) (todo []jobRun, err error) {
 
 // listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
 func (o *options) listDisplaced(p *program, j *jobRun) error {
-	if j.Old != nil || isOnce(j.Spec.Name) {
+	if j.Old != nil || report.IsOnce(j.Spec.Name) {
 		return nil
 	}
 	all, err := p.Engine.Facts().Unfinished(j.Spec, j.Due)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/facts"
@@ -53,7 +54,7 @@ func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *ru
 	if old == nil {
 		return planLine(ctx, r, spec)
 	}
-	line := fmt.Sprintf("%s: continuing the run of %s", shown(spec.Name),
+	line := fmt.Sprintf("%s: continuing the run of %s", job.Shown(spec.Name),
 		old.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"))
 	switch {
 	case old.Overridden:
@@ -74,7 +75,7 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	if err != nil {
 		return cannotRun(spec, err)
 	}
-	line := shown(spec.Name) + ": " + costText(r, cost)
+	line := job.Shown(spec.Name) + ": " + costText(r, cost)
 	if len(spec.SQL()) > 0 {
 		line += ", for what its SQL finds now"
 	}
@@ -86,7 +87,7 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 		return cannotRun(spec, err)
 	}
 	for _, scan := range joined {
-		line += fmt.Sprintf("\n  waits for the scan %s, and reads it", startedBy(scan.Job, scan.Intended.In(r.Facts.Config.Timezone)))
+		line += fmt.Sprintf("\n  waits for the scan %s, and reads it", report.StartedBy(scan.Job, scan.Intended.In(r.Facts.Config.Timezone)))
 	}
 	return line
 }
@@ -97,7 +98,7 @@ func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	if err != nil {
 		return cannotRun(spec, err)
 	}
-	line := shown(spec.Name) + ": " + costText(r, cost)
+	line := job.Shown(spec.Name) + ": " + costText(r, cost)
 	switch {
 	case assumed:
 		line += ", if its SQL finds one row; it finds none now"
@@ -109,10 +110,10 @@ func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 
 func cannotRun(spec *job.Spec, err error) string {
 	if unknown, ok := errors.AsType[*job.UnknownChannelsError](err); ok && len(unknown.Videos()) > 0 {
-		return fmt.Sprintf("%s: a run first asks for the channel of %s, which is free", shown(spec.Name),
+		return fmt.Sprintf("%s: a run first asks for the channel of %s, which is free", job.Shown(spec.Name),
 			strings.Join(unknown.Videos(), ", "))
 	}
-	return fmt.Sprintf("%s: cannot run now: %s", shown(spec.Name),
+	return fmt.Sprintf("%s: cannot run now: %s", job.Shown(spec.Name),
 		term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
 }
 

@@ -92,7 +92,7 @@ func (o *options) screen() (columns, rows int) { return term.Size(o.world.out) }
 // progressLines returns the text of the block: searches, data calls, credits and pace. If there are more
 // searches than fit, it shows those around the current one and counts the others.
 func progressLines(p engine.Progress, now time.Time, room int) []string {
-	name := term.Pad(term.Clip(shown(p.Job), 40), 40)
+	name := term.Pad(term.Clip(job.Shown(p.Job), 40), 40)
 	lines := []string{fmt.Sprintf("%s %s · ETA %s", name, term.Clock(now.Sub(p.Started)), formatETA(p, now))}
 	rest := spendLines(p, now)
 	room = max(1, room-len(lines)-len(rest))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 )
 
@@ -80,6 +81,6 @@ func (o *options) printPruned(p *program, now prunedNow) error {
 	}
 	now.Bytes, now.Free = room.Bytes, room.Free
 	text := fmt.Sprintf("%s pruned, up to answer %d; the state has %s, %s of it free\n",
-		term.Count(now.Answers, "answer"), now.UpTo, size(now.Bytes), size(now.Free))
+		term.Count(now.Answers, "answer"), now.UpTo, report.Size(now.Bytes), report.Size(now.Free))
 	return o.done(now, "%s", text)
 }

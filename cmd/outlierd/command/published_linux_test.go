@@ -50,7 +50,7 @@ func TestFolderWithoutStateIsRefused(t *testing.T) {
 			contains(p, p.refused(exitFailed, command...), "state is missing: restore it from a backup", `outlierd sql "from ops.runs"`)
 		}
 		contains(p, p.refused(exitFailed, "run"), "the state folder is lost or older than the sink")
-		contains(p, p.refused(exitFailed, "budget", "adjust", "+1", "--why", "test"), "the state folder is lost or older than the sink")
+		contains(p, p.refused(exitFailed, "budget", "adjust", "--spent", "1", "--why", "test"), "the state folder is lost or older than the sink")
 		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a refused run has created a state: %v", err)
 		}

@@ -20,13 +20,15 @@ import (
 	"outlierd/sync/state"
 )
 
+// maxQueue is the default of --limit.
+const maxQueue = 40
+
 func queueCommand(o *options) *cobra.Command {
-	var all bool
+	limit := maxQueue
 	c := &cobra.Command{
 		Use: "queue [JOB]", Short: "List queued calls with reason and estimated time",
 		Long: `List the queue of all jobs or of one, in the order of execution: the open searches and
-scans of unfinished runs, and the data calls. A table has the first 40 rows and the number
-of calls by job and operation; --all lists every row, and so do -o csv, json and ndjson.
+scans of unfinished runs, and the data calls. It lists the first 40; --limit 0 lists all.
 
   job      the jobs that need it, the first to request it before the others
   value    of a data call: higher values come first. It depends on the operation
@@ -45,92 +47,41 @@ It works while another instance is running.`,
 			}
 			name := strings.Join(args, "")
 			return o.with(c.Context(), config, toRead, func(p *program) error {
-				return o.showQueue(c.Context(), p, name, all)
+				if err := refuseUnknown(config, p.Engine.Store, name); err != nil {
+					return err
+				}
+				columns := []string{"job", "operation", "entity", "value", "done_at", "why", "since"}
+				err := printList(o, first(p.forecasts().Queue(name), limit), columns, waitingRow)
+				if err != nil || o.forPrograms() || limit == 0 {
+					return err
+				}
+				queued, err := p.Engine.Store.Queue.Queued(queue.Filter{Job: name})
+				if queued > limit {
+					fmt.Fprintf(o.world.out, "These are the first of %s, which take %s at the current pace. --limit 0 lists all.\n",
+						term.Count(queued, "queued call"), term.Duration(p.Engine.Pace.ETA(queued)))
+				}
+				return err
 			})
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "list every row of a table")
+	c.Flags().IntVar(&limit, "limit", limit, "list at most this many; 0 for all")
 	c.AddCommand(queueClearCommand(o))
 	return c
 }
 
-// firstScreen is the number of rows shown to people without --all.
-const firstScreen = 40
-
-// showQueue lists the queued calls of a job, or of all if the name is "". A table has only the first
-// ones, unless --all is given.
-func (o *options) showQueue(ctx context.Context, p *program, name string, all bool) error {
-	if err := known(p.Engine.Config, p.Engine.Store, name); err != nil {
-		return err
-	}
-	rows, err := o.printer([]string{"job", "operation", "entity", "value", "done_at", "why", "since"})
-	if err != nil {
-		return err
-	}
-	printed, more := 0, false
-	for w, err := range p.forecasts().Queue(name) {
-		if err != nil {
-			return err
-		}
-		if more = o.output == "table" && !all && printed == firstScreen; more {
-			break
-		}
-		printed++
-		if err := rows.Row(waitingRow(w, p.Engine.Config.Timezone)); err != nil {
-			return err
-		}
-	}
-	if err := rows.Close(); err != nil || !more {
-		return err
-	}
-	return o.queueTotals(p, name)
-}
-
-// waitingRow converts a queued call to a row.
-func waitingRow(w *forecast.Waiting, zone *time.Location) []any {
-	row := []any{strings.Join(jobs(w), ", "), string(w.Op), w.Entity, nil, nil, term.Plain(w.Why),
-		w.Since.In(zone)}
+// waitingRow returns the row of a queued call.
+func waitingRow(w *forecast.Waiting) []any {
+	var value any
 	if w.Value != nil {
-		row[3] = math.Round(*w.Value*100) / 100
+		value = math.Round(*w.Value*100) / 100
 	}
-	if !w.At.IsZero() {
-		row[4] = w.At.In(zone).Round(time.Second)
-	}
-	return row
+	return []any{strings.Join(nameJobs(w), ", "), string(w.Op), w.Entity, value, when(w.At.Round(time.Second)), term.Plain(w.Why), w.Since}
 }
 
-// queueTotals prints the number of queued calls if only the first were listed.
-func (o *options) queueTotals(p *program, name string) error {
-	counts, err := p.Engine.Store.Queue.Counts()
-	if err != nil {
-		return err
-	}
-	rows, err := term.NewPrinter("table", o.world.out, o.look(), []string{"job", "operation", "queued"})
-	if err != nil {
-		return err
-	}
-	queued, err := p.Engine.Store.Queue.Queued(queue.Filter{Job: name})
-	if err != nil {
-		return err
-	}
-	for _, c := range counts {
-		if name != "" && c.Job != name {
-			continue
-		}
-		if err := rows.Row([]any{c.Job, string(c.Op), int64(c.Calls)}); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(o.world.out, "\nThese are the first %d of %s, which take %s at the current pace. List all "+
-		"with --all.\n\n",
-		firstScreen, term.Count(queued, "queued call"), term.Duration(p.Engine.Pace.ETA(queued)))
-	return rows.Close()
-}
-
-// jobs returns the names of the jobs that need a call, the first to request it before the others.
-func jobs(w *forecast.Waiting) (names []string) {
+// nameJobs returns the names of the jobs that need a call, the first to request it before the others.
+func nameJobs(w *forecast.Waiting) (names []string) {
 	for _, name := range append([]string{w.Job}, w.Others...) {
-		names = append(names, shown(name))
+		names = append(names, job.Shown(name))
 	}
 	return names
 }
@@ -156,7 +107,7 @@ It works while another instance is running.`,
 // clearQueue closes its snapshot of the state before it clears: while a snapshot is open, the
 // write-ahead log cannot be checkpointed and would grow with everything that is cancelled.
 func (o *options) clearQueue(ctx context.Context, config *job.Config, name string) error {
-	err := o.with(ctx, config, toRead, func(p *program) error { return known(p.Engine.Config, p.Engine.Store, name) })
+	err := o.with(ctx, config, toRead, func(p *program) error { return refuseUnknown(p.Engine.Config, p.Engine.Store, name) })
 	if err != nil {
 		return err
 	}
@@ -164,7 +115,7 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
 	}
-	return o.done(map[string]any{"job": name, "dropped": done.Dropped, "kept": done.Kept}, "%s\n",
+	return o.done(done, "%s\n",
 		clearedText(name, done))
 }
 
@@ -191,7 +142,7 @@ func (o *options) cancelCalls(ctx context.Context, config *job.Config, name stri
 }
 
 // known refuses the name of a job that is neither in the file nor recorded.
-func known(config *job.Config, store *state.Store, name string) error {
+func refuseUnknown(config *job.Config, store *state.Store, name string) error {
 	if name == "" || config.Job(name) != nil {
 		return nil
 	}

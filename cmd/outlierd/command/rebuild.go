@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/time/rate"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
-	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/bucket"
-	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 func rebuildCommand(o *options) *cobra.Command {
@@ -48,12 +48,19 @@ So is a copy that cannot be made now, such as in a bucket that refuses: the exit
 
 // rebuilt is the output of rebuild for programs.
 type rebuilt struct {
-	Answers int64            `json:"answers"` // of the journal that the tables have
-	Seconds float64          `json:"seconds"`
-	Kept    int64            `json:"kept"` // the last answer whose rows were taken from From, because it is pruned; 0 if none were
-	From    string           `json:"from"`
-	Rows    map[string]int64 `json:"rows"`   // by table
-	Behind  []string         `json:"behind"` // why copies were not made again; the next run does it
+	Answers int64         `json:"answers"` // of the journal that the tables have
+	Seconds store.Seconds `json:"seconds"`
+	Kept    int64         `json:"kept"` // the last answer whose rows were taken from From, because it is pruned; 0 if none were
+	From    string        `json:"from"`
+	Behind  []string      `json:"behind"` // why copies were not made again; the next run does it
+}
+
+func (r *rebuilt) String() string {
+	text := fmt.Sprintf("tables rebuilt from %s in %s\n", term.Count(r.Answers, "answer"), term.Duration(r.Seconds.Duration))
+	if r.Kept > 0 {
+		text += fmt.Sprintf("the rows of answers 1 to %d were taken from %s, because the journal is pruned\n", r.Kept, r.From)
+	}
+	return text
 }
 
 func (o *options) rebuild(ctx context.Context, without bool) error {
@@ -73,7 +80,7 @@ func (o *options) rebuild(ctx context.Context, without bool) error {
 		if err != nil {
 			return fmt.Errorf("rebuild the tables: %w", err)
 		}
-		if err := o.printRebuilt(done); err != nil || len(done.Behind) == 0 {
+		if err := o.done(done, "%s", done); err != nil || len(done.Behind) == 0 {
 			return err
 		}
 		fmt.Fprintf(o.world.err, "outlierd: %s\n  the next run tries again\n", strings.Join(done.Behind, "\noutlierd: "))
@@ -159,14 +166,14 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 			return r, nil
 		}
 		if err == nil {
-			err = fmt.Errorf("%s holds answers up to %d", relative(path), has.Answers)
+			err = fmt.Errorf("%s holds answers up to %d", report.Path(path), has.Answers)
 		}
 		wrong = append(wrong, err)
 	}
 	return r, fmt.Errorf("the journal is pruned up to answer %d (`retention`), and the rows of answers 1 to %d cannot be "+
 		"read: %w; nothing is changed. Restore %s from a backup; "+
 		"'outlierd rebuild --without-pruned' rebuilds the tables without these rows", r.upTo, r.upTo, errors.Join(wrong...),
-		relative(w.Path))
+		report.Path(w.Path))
 }
 
 // rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again. Rows of pruned
@@ -224,52 +231,11 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 			done.Behind = append(done.Behind, term.Plain(fmt.Sprintf("publish sink %s: %v", c.Name(), err)))
 		}
 	}
-	done.Seconds = time.Since(began).Seconds()
+	done.Seconds.Duration = time.Since(began)
 	if from.file != "" {
-		done.Kept, done.From = from.upTo, relative(from.file)
+		done.Kept, done.From = from.upTo, report.Path(from.file)
 	}
-	done.Rows, err = rowsIn(ctx, p)
-	return done, err
-}
-
-// rowsIn counts the rows of the warehouse, by table.
-func rowsIn(ctx context.Context, p *program) (_ map[string]int64, err error) {
-	if err := p.Engine.Line.Warehouse.Close(); err != nil { // DuckDB opens a file once
-		return nil, err
-	}
-	config := p.Engine.Config
-	reader := compare.Open(temporaryFolder(config))
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	path := warehouseOptions(config, 0, nil).Path
-	rows := map[string]int64{}
-	for _, t := range schema.Tables() {
-		n, err := reader.Rows(ctx, compare.Source{Name: relative(path), File: path}, t)
-		if err != nil {
-			return nil, err
-		}
-		rows[t.Name] = n.Count
-	}
-	return rows, nil
-}
-
-// printRebuilt prints the result, with the rows of each table.
-func (o *options) printRebuilt(r *rebuilt) error {
-	took := term.Duration(time.Duration(r.Seconds * float64(time.Second)))
-	err := o.done(r, "tables rebuilt from %s in %s\n", term.Count(r.Answers, "answer"), took)
-	if err != nil || o.forPrograms() {
-		return err
-	}
-	if r.Kept > 0 {
-		if _, err := fmt.Fprintf(o.world.out, "the rows of answers 1 to %d were taken from %s, because the journal is pruned\n",
-			r.Kept, r.From); err != nil {
-			return err
-		}
-	}
-	var rows [][]any
-	for _, t := range schema.Tables() {
-		rows = append(rows, []any{t.Name, r.Rows[t.Name]})
-	}
-	return o.rows([]string{"table", "rows"}, rows)
+	return done, nil
 }
 
 // progress is a warehouse being filled that reports how far it is.

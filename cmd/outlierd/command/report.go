@@ -36,9 +36,6 @@ now: a mail as .html and .eml, the body of a webhook's request, and the attachme
 		Example: `  outlierd report preview monday --dir /tmp`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.tableOrJSON(); err != nil {
-				return err
-			}
 			config, err := o.loadToRead()
 			if err != nil {
 				return err

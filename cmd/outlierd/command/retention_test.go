@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/compare"
@@ -92,7 +93,7 @@ func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 			p.Fatal(err)
 		}
 		if d.Any() {
-			p.Errorf("%s: %s: %s\n%s", relative(have), t.Name, d, strings.Join(d.Examples, "\n"))
+			p.Errorf("%s: %s: %s\n%s", report.Path(have), t.Name, d, strings.Join(d.Examples, "\n"))
 		}
 		n, err := reader.Rows(ctx, b.Source, t)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
@@ -255,7 +256,7 @@ func dueNow(p *program, now time.Time) ([]jobRun, error) {
 			continue
 		}
 		p.Engine.Log.Debug("job paused",
-			append(a.Attrs(p.Engine.Config.Timezone), "paused", pauseText(a.Paused, p.Engine.Config.Timezone))...)
+			append(a.Attrs(p.Engine.Config.Timezone), "paused", report.Paused(a.Paused, p.Engine.Config.Timezone))...)
 	}
 	todo, err := listInterrupted(p, due)
 	if err != nil {
@@ -333,7 +334,7 @@ func continueRun(ctx context.Context, p *program, id string) ([]jobRun, error) {
 	switch {
 	case row.RestOf != "":
 		return restOf(ctx, p, nil, row.RestOf)
-	case isOnce(row.Job):
+	case report.IsOnce(row.Job):
 		return nil, usageError{fmt.Errorf("run %s is of a one-off request: repeat its command, and the pages that "+
 			"arrived come from the journal", row.ID)}
 	}
@@ -361,7 +362,7 @@ const agedAfter = 24 * time.Hour
 
 // beforeRest describes what the rest of a run costs at most.
 func beforeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
-	line := fmt.Sprintf("%s: the rest of the run of %s: %s", shown(spec.Name),
+	line := fmt.Sprintf("%s: the rest of the run of %s: %s", job.Shown(spec.Name),
 		rest.Of.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(r, rest.Cost))
 	if rest.Run != nil {
 		line += "\n  continuing run " + rest.Run.ID

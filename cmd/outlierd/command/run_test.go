@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
@@ -101,72 +97,6 @@ func TestSpelledDurations(t *testing.T) {
 	}
 }
 
-// ended is a run with everything that a summary can show.
-var ended = runs.Run{
-	ID: "01a1fe45", Job: "coffee", Status: runs.Partial, Started: noon, Ended: noon.Add(3 * time.Minute),
-	Pages: 3, Hits: 120, NewHits: 7, Requests: 41, Credits: 6, Refunded: 2, Missing: 1, Failures: 2,
-	Rows:  map[string]int64{"videos": 12, "videos_history": 12, "outliers": 120, "comments": 0},
-	Error: "transcript dQw4w9WgXcQ: HTTP 500: \x1b[2Joops",
-}
-
-func TestSummaryOfARun(t *testing.T) {
-	t.Parallel()
-	config := parsed(t, "10/min", "search: {query: [espresso]}")
-	var out bytes.Buffer
-	o := &options{world: world{out: &out}}
-	o.report(config, outcome{Run: ended, since: noon, Queued: 5, why: ended.Error})
-	want := `! coffee  partial in 3 min   run 01a1fe45
-  120 hits on 3 pages, 7 new · 41 requests · 6 credits spent · 2 refunded
-  1 call returned nothing · 2 calls failed · 5 calls left for the next run
-  rows outliers 120 · videos 12
-  transcript dQw4w9WgXcQ: HTTP 500: ` + "\ufffd" + `[2Joops
-  /data/outliers.duckdb
-  /data/parquet
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	out.Reset()
-	o.report(config, outcome{Run: ended, since: noon, Unknown: 4}) // of 6 credits
-	contains(t, out.String(), "2 credits spent · 4 unknown · 2 refunded")
-	row, err := json.Marshal(outcome{Run: ended, Unknown: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	contains(t, string(row), `"credits":6,`, `"refunded":2,`, `"unknown":4,`)
-	out.Reset()
-	o.report(config, outcome{Run: ended, since: noon.Add(170 * time.Second)})
-	contains(t, out.String(), "coffee  partial in 10 s ") // the run was continued
-	if strings.Contains(out.String(), "oops") {
-		t.Error("an error that is reported elsewhere is reported here, too")
-	}
-	out.Reset()
-	o.report(config, outcome{since: noon, Run: runs.Run{ID: "01a1fe46", Job: "coffee", Status: runs.OKEmpty, Started: noon, Ended: noon, Pages: 1, Hits: 1, Requests: 1, Credits: 1}})
-	want = `✓ coffee  ok_empty in 0 s   run 01a1fe46
-  1 hit on 1 page, 0 new · 1 request · 1 credit spent
-  /data/outliers.duckdb
-  /data/parquet
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestCountsOfTablesLeaveHistoriesOut(t *testing.T) {
-	t.Parallel()
-	got := tableCounts(map[string]int64{"videos": 3, "videos_history": 3, "comments": 0, "channels": 1}, nil)
-	if diff := cmp.Diff([]string{"rows channels 1", "videos 3"}, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	got = tableCounts(map[string]int64{"outliers": 40, "channels": 26}, map[string]int64{"outliers": 40, "channels": 13})
-	if diff := cmp.Diff([]string{"rows channels 26 (13 distinct)", "outliers 40"}, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if got := tableCounts(map[string]int64{"comments": 0}, nil); got != nil {
-		t.Errorf("no rows are printed as %q", got)
-	}
-}
-
 func TestFactsBreakWhereATerminalEnds(t *testing.T) {
 	t.Parallel()
 	facts := []string{"rows channels 2", "comments 294", "videos 3"}
@@ -205,18 +135,18 @@ jobs:
 		var rows []struct {
 			Job, Status string
 			Credits     int
-			Searches    []map[string]any
+			Endings     []map[string]any
 		}
 		if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 2 {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if saved := rows[0].Searches[0]["credits_saved"]; rows[0].Status != "ok_empty" || rows[0].Credits != 2 || saved != nil {
+		if saved := rows[0].Endings[0]["credits_saved"]; rows[0].Status != "ok_empty" || rows[0].Credits != 2 || saved != nil {
 			t.Errorf("the row of a search without hits is %+v", rows[0])
 		}
-		if left := rows[1].Searches[0]["credits_left"]; rows[1].Status != "paused_budget" || rows[1].Credits != 4 || left != 6.0 {
+		if left := rows[1].Endings[0]["credits_left"]; rows[1].Status != "paused_budget" || rows[1].Credits != 4 || left != 6.0 {
 			t.Errorf("the row of a run that was stopped by a cap is %+v", rows[1])
 		}
-		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, line, markdown, csv, json or ndjson")
+		contains(t, p.refused(exitUsage, "run", "--all", "-o", "xml"), "want table, json or ndjson")
 	})
 }
 
@@ -257,21 +187,6 @@ jobs:
 			t.Errorf("got\n%s\nwant at its end\n%s", out, want)
 		}
 	})
-}
-
-func TestSearchWithoutHitsSaysWhatToLoosen(t *testing.T) {
-	t.Parallel()
-	for want, e := range map[string]engine.Ending{
-		"tea: no hits; use other words":                                                                                {},
-		"tea: no hits with published 2026-11-01..; search further back":                                                {Window: "2026-11-01.."},
-		"tea: no hits with by lexical; write by: semantic, or use other words":                                         {Filters: []string{"by lexical"}},
-		"tea: no hits with language en · z_score 5.. · published 2026-11-01..; loosen z_score, or search further back": {Filters: []string{"language en", "z_score 5.."}, Window: "2026-11-01.."},
-	} {
-		e.Search, e.Pages = "tea", 1
-		if got := sentence(&e); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
 }
 
 // TestWhatIsAskedForByHandIsAskedForNow: neither the back-off of a failed call nor an unreadable page in the journal

@@ -40,13 +40,11 @@ func scanListCommand(o *options) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var rows [][]any
-				for _, s := range all {
-					rows = append(rows, []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status),
-						s.Job, s.Mode, listed(s.Queries), int64(s.Price), when(s.Intended), when(s.Polled)})
-				}
-				return o.rows([]string{"intent", "scan_id", "state", "status", "job", "mode", "queries",
-					"credits", "intended_at", "seen_at"}, rows)
+				columns := []string{"intent", "scan_id", "state", "status", "job", "mode", "queries", "credits", "intended_at", "seen_at"}
+				return printList(o, each(all), columns, func(s runs.Scan) []any {
+					return []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status), s.Job, s.Mode, strings.Join(s.Queries, ", "),
+						int64(s.Price), when(s.Intended), when(s.Polled)}
+				})
 			})
 		},
 	}
@@ -226,8 +224,7 @@ sent, name the start with --intent: then the time is not compared.`,
 				if err != nil {
 					return err
 				}
-				return o.done(map[string]any{"scan_id": scan.ScanID, "job": scan.Job, "intent": scan.Intent,
-					"state": scan.State},
+				return o.done(scan,
 					"scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent,
 					scan.State, next)
 			})
@@ -309,8 +306,7 @@ If the service has the scan, use 'scan adopt'.`,
 				if err != nil {
 					return err
 				}
-				return o.done(map[string]any{"intent": intent, "state": runs.ScanNotCreated,
-					"refunded": refunded}, "%s\n", resolvedText(intent, refunded))
+				return o.done(refunded, "%s\n", resolvedText(intent, refunded))
 			})
 		},
 	}

@@ -34,8 +34,8 @@ func TestScanStartWaitsAndReadsTheResults(t *testing.T) {
 		if got := p.ask("select sum(price) from ops.credits where outcome = 'spent'"); got != "54" {
 			t.Errorf("%s credits were spent, want 54", got)
 		}
-		listed := p.must("scan", "list", "-o", "csv")
-		contains(p, listed, "ended,Completed,once:scan,fast,\"[\"\"moka pot\"\"]\",50,")
+		contains(p, p.must("scan", "list", "-o", "ndjson"), `"job":"once:scan",`, `"mode":"fast","queries":["moka pot"],"credits":50,"state":"ended",`,
+			`"status":"Completed"`)
 		if got := p.ask("select count(*) from outliers_history where source = 'scan'"); got == "0" {
 			t.Error("no hit has the id of the scan")
 		}
@@ -144,8 +144,8 @@ func TestSameScanIsBoughtOnce(t *testing.T) {
 		ctx, stop := context.WithTimeout(p.Context(), 62*time.Minute)
 		defer stop()
 		p.do(ctx, "up")
-		_, id, _ := strings.Cut(p.must("scan", "list", "-o", "csv"), "\n1,")
-		id, _, _ = strings.Cut(id, ",")
+		_, id, _ := strings.Cut(p.must("scan", "list", "-o", "ndjson"), `"scan_id":"`)
+		id, _, _ = strings.Cut(id, `"`)
 		contains(p, p.must("plan", "other"), "1 page   2 credits", "joins scan "+id)
 		joined := "joined scan " + id + ", started by job sc on 2000-01-01 01:00 UTC; no credits spent on its start"
 		left, leave := context.WithTimeout(p.Context(), 5*time.Minute)
@@ -178,7 +178,7 @@ func TestUnconfirmedScanIsAdoptedOrResolved(t *testing.T) {
 		t.Fatalf("%d scans were started, want 1: %s", len(service.Lost()), again)
 	}
 	contains(t, p.must("scan", "list"), "unknown", "moka pot")
-	contains(t, p.must("scan", "list", "-o", "csv"), "\n1,,unknown,,once:scan,fast,")
+	contains(t, p.must("scan", "list", "-o", "ndjson"), `{"intent":1,`, `"job":"once:scan",`, `"state":"unknown",`)
 	contains(t, p.refused(exitFailed, "scan", "adopt", "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"), "7f9c24e8",
 		"if there is none, run 'outlierd scan resolve --not-created 1': ")
 	contains(t, p.must("scan", "adopt", service.Lost()[0]), "intent 1, running", "outlierd scan read "+service.Lost()[0])

@@ -1,13 +1,13 @@
 package command
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"outlierd/schema"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
 )
 
 func schemaCommand(o *options) *cobra.Command {
@@ -15,11 +15,7 @@ func schemaCommand(o *options) *cobra.Command {
 		&cobra.Command{
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				if o.output == "table" || o.output == "markdown" {
-					_, err := fmt.Fprint(o.world.out, schema.Markdown())
-					return err
-				}
-				return o.rows([]string{"table", "column", "type", "path", "comment"}, tableRows())
+				return o.done(listColumns(), "%s", schema.Markdown())
 			},
 		},
 		&cobra.Command{
@@ -49,24 +45,30 @@ extra of their rows.`,
 				if err != nil {
 					return err
 				}
-				var rows [][]any
-				for _, d := range all {
-					rows = append(rows, []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First),
-						when(d.Last), d.Example})
-				}
-				return o.rows([]string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at",
-					"example"}, rows)
+				columns := []string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}
+				return printList(o, each(all), columns, func(d journal.Drift) []any {
+					return []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example}
+				})
 			})
 		},
 	}
 }
 
-// tableRows returns a row for each column of each table.
-func tableRows() (rows [][]any) {
+// tableColumn is a column of a table.
+type tableColumn struct {
+	Table   string `json:"table"`
+	Column  string `json:"column"`
+	Type    string `json:"type"`
+	Path    string `json:"path,omitempty"` // in an answer
+	Comment string `json:"comment,omitempty"`
+}
+
+// listColumns returns the columns of all tables.
+func listColumns() (all []tableColumn) {
 	for _, t := range slices.Concat(schema.Tables(), schema.OpsTables()) {
 		for _, c := range t.All() {
-			rows = append(rows, []any{t.Name, c.Name, c.SQLType(), filled(c.Path), filled(c.Comment)})
+			all = append(all, tableColumn{t.Name, c.Name, c.SQLType(), c.Path, c.Comment})
 		}
 	}
-	return rows
+	return all
 }

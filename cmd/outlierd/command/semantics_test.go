@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
 	"outlierd/sync/forecast"
 )
@@ -19,7 +20,7 @@ func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 		Job:      "coffee",
 		Searches: []forecast.Search{{Op: outlier.OpSearch, Queries: []string{"moka pot", "latte art"}, Pages: 1, Credits: 2}},
 	}}}
-	for line := range strings.Lines(planText(f, time.UTC, true)) {
+	for line := range strings.Lines(report.Plan(f, time.UTC, true)) {
 		if strings.Contains(line, "moka pot") != strings.Contains(line, "latte art") {
 			t.Errorf("the queries of one request have lines of their own: %s", line)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/sync/job"
@@ -114,7 +115,7 @@ func (o *options) writeShare(ctx context.Context, s sharing, view string) error 
 		of = fmt.Sprintf(" of %d", total)
 	}
 	return o.done(map[string]any{"file": s.to, "videos": len(shared.Cards), "of": total, "pictures": len(shared.Pictures), "bytes": bytes},
-		"wrote %s (%s%s, %s, %s)\n", relative(s.to), term.Count(len(shared.Cards), "video"), of, term.Count(len(shared.Pictures), "picture"), size(bytes))
+		"wrote %s (%s%s, %s, %s)\n", report.Path(s.to), term.Count(len(shared.Cards), "video"), of, term.Count(len(shared.Pictures), "picture"), report.Size(bytes))
 }
 
 // selectShared finds the videos, and returns how many there are without --top.

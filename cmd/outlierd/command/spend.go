@@ -17,6 +17,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // # Spending by hand
@@ -106,34 +107,46 @@ func heldBy(p *program, run *runs.Run) (outlier.Credits, error) {
 	return spent.Charged + spent.Unknown + spent.Reserved + spent.Held, err
 }
 
-// printPrices prints what runs may cost, and what of it is stored already.
-func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) error {
-	var rows [][]any
-	for i := range todo {
-		row, err := o.pricesOf(ctx, p, &todo[i])
-		if err != nil {
-			return ofJob(shown(todo[i].Spec.Name), err)
-		}
-		rows = append(rows, row)
-	}
-	return o.rows([]string{"job", "credits", "if_lost", "requests", "seconds", "in_journal", "fresh"}, rows)
+// price is what a run may cost, and what of it is stored already.
+type price struct {
+	Job      string          `json:"job"`
+	Credits  outlier.Credits `json:"credits"`
+	Lost     outlier.Credits `json:"if_lost"`
+	Requests int             `json:"requests"`
+	Time     store.Seconds   `json:"seconds"`
+	Known    int             `json:"in_journal"` // pages
+	Fresh    int             `json:"fresh"`      // calls
 }
 
-func (o *options) pricesOf(ctx context.Context, p *program, j *jobRun) ([]any, error) {
+// printPrices prints what runs may cost.
+func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) error {
+	var all []price
+	for i := range todo {
+		one, err := o.priceRun(ctx, p, &todo[i])
+		if err != nil {
+			return ofJob(job.Shown(todo[i].Spec.Name), err)
+		}
+		all = append(all, one)
+	}
+	columns := []string{"job", "credits", "if_lost", "requests", "seconds", "in_journal", "fresh"}
+	return printList(o, each(all), columns, func(p price) []any {
+		return []any{p.Job, int64(p.Credits), int64(p.Lost), int64(p.Requests), p.Time.Seconds(), int64(p.Known), int64(p.Fresh)}
+	})
+}
+
+func (o *options) priceRun(ctx context.Context, p *program, j *jobRun) (one price, err error) {
 	r := j.newForecasts(p)
-	var err error
 	if j.Rest == nil {
 		if j.Old, err = r.Facts.Continues(j.Spec); err != nil {
-			return nil, err
+			return one, err
 		}
 	}
 	if _, err := o.spending.keepWithin(p, j); err != nil {
-		return nil, err
+		return one, err
 	}
 	spec := j.Spec
 	var next *plan.Plan
 	var cost plan.Cost
-	fresh, known := 0, 0
 	switch {
 	case j.Rest != nil:
 		cost = j.Rest.Cost
@@ -150,12 +163,13 @@ func (o *options) pricesOf(ctx context.Context, p *program, j *jobRun) ([]any, e
 		}
 	}
 	if err == nil && next != nil {
-		_, fresh = next.Freshness()
-		known, err = p.Engine.InJournal(next)
+		_, one.Fresh = next.Freshness()
+		one.Known, err = p.Engine.InJournal(next)
 	}
 	o.spending.spent += cost.Credits
-	return []any{shown(spec.Name), int64(cost.Credits), int64(cost.Lost), int64(cost.Requests),
-		r.Time(cost.Requests).Seconds(), int64(known), int64(fresh)}, err
+	one.Job, one.Credits, one.Lost, one.Requests = job.Shown(spec.Name), cost.Credits, cost.Lost, cost.Requests
+	one.Time.Duration = r.Time(cost.Requests)
+	return one, err
 }
 
 // leastConfirmed is the minimum of the default of budget.confirm_over, which is a tenth of the month.
@@ -230,7 +244,7 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 			return nil, context.Cause(ctx)
 		}
 		if err == nil && most > limit { // a run that cannot start reports the reason itself, and costs nothing
-			dear = append(dear, fmt.Sprintf("%s up to %d", shown(next.Spec.Name), most))
+			dear = append(dear, fmt.Sprintf("%s up to %d", job.Shown(next.Spec.Name), most))
 		}
 	}
 	return dear, nil

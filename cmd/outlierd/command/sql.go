@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
@@ -111,10 +112,10 @@ func explained(path string, err error) error {
 		errors.Is(err, query.ErrParameter):
 		return usageError{err}
 	case errors.Is(err, query.ErrNotPublished):
-		return fmt.Errorf("%s does not exist yet; 'outlierd run' creates it", relative(path))
+		return fmt.Errorf("%s does not exist yet; 'outlierd run' creates it", report.Path(path))
 	case errors.Is(err, query.ErrNotRegular):
 		return fmt.Errorf("%s is not a regular file; move it away, and 'outlierd run' creates a new one",
-			relative(path))
+			report.Path(path))
 	}
 	return err
 }

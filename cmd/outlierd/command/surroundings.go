@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/sync/job"
 	"outlierd/sync/store"
 )
@@ -65,7 +66,7 @@ func warnOfRoot(log *slog.Logger, folder string) {
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
 		log.Warn("running as root in the data folder of another user, who cannot use the files that are created now",
-			"owner", stat.Uid, "remedy", fmt.Sprintf("chown -R %d:%d %s", stat.Uid, stat.Gid, relative(folder)))
+			"owner", stat.Uid, "remedy", fmt.Sprintf("chown -R %d:%d %s", stat.Uid, stat.Gid, report.Path(folder)))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/daemon"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/metrics"
@@ -149,7 +150,7 @@ func (p *program) applyEdit(ctx context.Context, config *job.Config) error {
 func logAgenda(agenda []*engine.DueRun, zone *time.Location, log *slog.Logger) {
 	for _, due := range agenda {
 		if due.Paused != nil {
-			log.Info("job paused", append(due.Attrs(zone), "paused", pauseText(due.Paused, zone))...)
+			log.Info("job paused", append(due.Attrs(zone), "paused", report.Paused(due.Paused, zone))...)
 		} else {
 			log.Info("job scheduled", append(due.Attrs(zone), "trigger", due.Trigger)...)
 		}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -36,6 +37,8 @@ jobs:
 
 // TestViewsPageIsUpToDate: docs/views.md has a section for each view, with its columns and an example with its
 // output. -update writes both.
+var update = flag.Bool("update", false, "rewrite the golden files")
+
 func TestViewsPageIsUpToDate(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)

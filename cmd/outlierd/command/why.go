@@ -1,22 +1,20 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/facts"
-	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 )
@@ -35,10 +33,7 @@ while another instance is running.`,
   outlierd why https://youtu.be/dQw4w9WgXcQ -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.tableOrJSON(); err != nil {
-				return err
-			}
-			id, err := anyID(args[0])
+			id, err := parseAnyID(args[0])
 			if err != nil {
 				return usageError{err}
 			}
@@ -46,13 +41,22 @@ while another instance is running.`,
 			if err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, toRead, func(p *program) error { return o.why(c.Context(), p, id) })
+			return o.with(c.Context(), config, toRead, func(p *program) error {
+				why, err := originOf(c.Context(), p.Engine.Store, published(config), id)
+				if err != nil {
+					return err
+				}
+				if err := explainUnfinished(why, p.Engine.Facts()); err != nil {
+					return err
+				}
+				return o.done(why, "%s", report.Why(why, config.Timezone))
+			})
 		},
 	}
 }
 
-// anyID parses the id of a video or a channel.
-func anyID(text string) (string, error) {
+// parseAnyID parses the id of a video or a channel.
+func parseAnyID(text string) (string, error) {
 	id, err := outlier.ParseVideoID(text)
 	if err == nil {
 		return id, nil
@@ -63,71 +67,51 @@ func anyID(text string) (string, error) {
 	return "", err
 }
 
-// origin is everything recorded about why an id is in the tables.
-type origin struct {
-	ID        string        `json:"id"`
-	Title     string        `json:"title,omitempty"`         // from the published tables
-	Channel   string        `json:"channel_title,omitempty"` // of a video
-	Sightings []sighting    `json:"sightings"`
-	Calls     []attempt     `json:"calls"`   // calls about it or its channel
-	Waiting   []waitingCall `json:"waiting"` // queued calls
-	Waited    float64       `json:"waited_s"`
-}
-
-// sighting is one hit of a search, on a page counted from 1, with what the page cost.
-type sighting struct {
-	runs.Sighting
-	Op       outlier.Operation `json:"operation"`
-	Filters  string            `json:"filters,omitempty"` // in the words of the job file
-	Sort     string            `json:"sort,omitempty"`
-	Page     int               `json:"page"`
-	Credits  outlier.Credits   `json:"credits"`
-	Unknown  outlier.Credits   `json:"unknown,omitempty"`  // part of Credits, for lost answers
-	Fate     facts.Fate        `json:"run_fate,omitempty"` // of an unfinished run
-	FateWhy  string            `json:"run_fate_why,omitempty"`
-	Attempts []attempt         `json:"attempts"`       // none if the page came from the journal
-	Rule     string            `json:"rule,omitempty"` // of `schedule: auto` that bought it
-}
-
-// attempt is one attempt on the wire.
-type attempt struct {
-	ledger.Call
-	Outcome string  `json:"outcome"`
-	Waited  float64 `json:"waited_s"` // for the rate limit
-}
-
-type waitingCall struct {
-	Op        string    `json:"operation"`
-	Entity    string    `json:"entity"`
-	Job       string    `json:"job"`
-	Attempts  int       `json:"failed_attempts"`
-	NotBefore time.Time `json:"not_before,omitzero"`
-	Reason    string    `json:"reason,omitempty"`
-}
-
-func (o *options) why(ctx context.Context, p *program, id string) error {
-	why, err := originOf(p.Engine.Store, id)
+// originOf collects the records of an id, and for a video those of its channel. The titles come from the published file,
+// if there is one.
+func originOf(ctx context.Context, store *state.Store, path, id string) (*report.Origin, error) {
+	why := &report.Origin{ID: id, Sightings: []report.Sighting{}, Calls: []ledger.Call{}, Waiting: []queue.Waiting{}}
+	times, err := store.Runs.Sightings(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := why.explainUnfinished(p.Engine.Facts()); err != nil {
-		return err
+	ids := []string{id}
+	for _, seen := range times {
+		one := report.NewSighting(seen)
+		if one.Rule, err = ruleOf(store, &seen); err != nil {
+			return nil, err
+		}
+		why.Sightings = append(why.Sightings, one)
+		if seen.Channel != "" && !slices.Contains(ids, seen.Channel) {
+			ids = append(ids, seen.Channel)
+		}
 	}
-	if err := why.name(ctx, published(p.Engine.Config)); err != nil {
-		return err
+	for _, id := range ids {
+		calls, err := store.Ledger.CallsAbout(id)
+		if err != nil {
+			return nil, err
+		}
+		why.Calls = append(why.Calls, calls...)
 	}
+	slices.SortStableFunc(why.Calls, func(a, b ledger.Call) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
+	waiting, err := store.Queue.PendingFor(ids...)
+	if err != nil {
+		return nil, err
+	}
+	why.Waiting = append(why.Waiting, waiting...)
 	if len(why.Sightings)+len(why.Calls)+len(why.Waiting) == 0 {
-		return fmt.Errorf("%s is not in this data folder: no search found it, and no call requested it", id)
+		return nil, fmt.Errorf("%s is not in this data folder: no search found it, and no call requested it", id)
 	}
-	if o.forPrograms() {
-		return o.whole(why)
+	if isMissing(path) {
+		return why, nil // the records have everything else
 	}
-	_, err = fmt.Fprint(o.world.out, why.text(p.Engine.Config.Timezone))
-	return err
+	title, channel, err := query.TitleOf(ctx, path, id)
+	why.Title, why.Channel = term.Raw(title), term.Raw(channel)
+	return why, err
 }
 
 // explainUnfinished adds what becomes of the runs that have not ended, and why.
-func (w *origin) explainUnfinished(known *facts.Reader) error {
+func explainUnfinished(w *report.Origin, known *facts.Reader) error {
 	for i := range w.Sightings {
 		s := &w.Sightings[i]
 		spec := known.Config.Job(s.Job)
@@ -145,69 +129,6 @@ func (w *origin) explainUnfinished(known *facts.Reader) error {
 	return nil
 }
 
-// name adds the title from the published file, if there is one.
-func (w *origin) name(ctx context.Context, path string) error {
-	if _, err := os.Stat(path); err != nil {
-		return nil // the records have everything else
-	}
-	title, channel, err := query.TitleOf(ctx, path, w.ID)
-	w.Title, w.Channel = term.Raw(title), term.Raw(channel)
-	return err
-}
-
-// originOf collects the records of an id, and for a video those of its channel.
-func originOf(store *state.Store, id string) (*origin, error) {
-	why := &origin{ID: id, Sightings: []sighting{}, Calls: []attempt{}, Waiting: []waitingCall{}}
-	times, err := store.Runs.Sightings(id)
-	if err != nil {
-		return nil, err
-	}
-	ids := []string{id}
-	for i := range times {
-		b := sightingOf(&times[i])
-		if b.Rule, err = ruleOf(store, &times[i]); err != nil {
-			return nil, err
-		}
-		why.Sightings = append(why.Sightings, b)
-		if channel := times[i].Channel; channel != "" && !slices.Contains(ids, channel) {
-			ids = append(ids, channel)
-		}
-	}
-	for _, id := range ids {
-		calls, err := store.Ledger.CallsAbout(id)
-		if err != nil {
-			return nil, err
-		}
-		why.Calls = append(why.Calls, attemptsOf(calls)...)
-	}
-	slices.SortStableFunc(why.Calls, func(a, b attempt) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
-	for i := range why.Calls {
-		c := &why.Calls[i]
-		why.Waited += c.Waited
-	}
-	waiting, err := store.Queue.PendingFor(ids...)
-	for _, w := range waiting {
-		why.Waiting = append(why.Waiting, waitingCall{string(w.Op), w.Entity, w.Job, w.Attempts, w.NotBefore, w.Reason})
-	}
-	return why, err
-}
-
-func sightingOf(b *runs.Sighting) sighting {
-	page := sighting{Sighting: *b, Op: b.Query.Op(), Page: b.Page + 1, Attempts: attemptsOf(b.Calls)}
-	filters, sort := job.FiltersAndSort(b.Query)
-	page.Filters, page.Sort = strings.Join(filters, " · "), sort
-	for _, c := range b.Calls {
-		switch c.Outcome {
-		case outlier.Refunded:
-			continue
-		case outlier.Unknown:
-			page.Unknown += c.Price
-		}
-		page.Credits += c.Price
-	}
-	return page
-}
-
 // ruleOf returns why `schedule: auto` bought the search of a sighting; "" for other runs.
 func ruleOf(store *state.Store, b *runs.Sighting) (string, error) {
 	row, err := store.Runs.Get(b.Run)
@@ -221,141 +142,4 @@ func ruleOf(store *state.Store, b *runs.Sighting) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-func attemptsOf(calls []ledger.Call) []attempt {
-	all := []attempt{}
-	for _, c := range calls {
-		all = append(all, attempt{c, cmp.Or(string(c.Outcome), "under way"), c.Waited.Seconds()})
-	}
-	return all
-}
-
-// text formats it for people.
-func (w *origin) text(zone *time.Location) string {
-	p := &planPrinter{zone: zone}
-	p.line("%s", strings.TrimSpace(w.ID+"  "+titled(w.Title, w.Channel)))
-	for i := range w.Sightings {
-		printSighting(p, &w.Sightings[i], i == 0)
-	}
-	if len(w.Calls) > 0 {
-		p.line("\ncalls that followed; they waited %s for the rate limit",
-			term.Duration(time.Duration(w.Waited*float64(time.Second))))
-	}
-	for i := range w.Calls {
-		printAttempt(p, &w.Calls[i])
-	}
-	for _, c := range w.Waiting {
-		p.line("  %s", term.Clip(c.String(), 96))
-	}
-	return p.String()
-}
-
-// printSighting prints one hit of a search, with the attempts that say more than its price.
-func printSighting(p *planPrinter, b *sighting, first bool) {
-	note := ""
-	if first && b.First {
-		note = ", the first to find it"
-	}
-	p.line("\n%s  job %s%s", p.at(b.Started), b.Job, note)
-	step := runs.Step{Query: b.Query, Queries: b.Queries, Seeds: b.Seeds, Item: b.Item}
-	what := fmt.Sprintf("%s %q", b.Op, step.Name())
-	if b.Item != "" && !slices.Contains(b.Queries, b.Item) {
-		what += " for " + b.Item
-	}
-	if b.Scan != "" {
-		what += ", from scan " + b.Scan
-	}
-	p.line("  %s", term.Clip(strings.TrimSpace(what+"  "+b.Window), 96))
-	if how := narrowed(b); how != "" {
-		p.line("  %s", term.Clip(how, 96))
-	}
-	p.line("  page %d, rank %d; %s", b.Page, b.Rank, priceOf(b))
-	if b.Rule != "" {
-		p.line("  schedule: auto bought it: %s", b.Rule)
-	}
-	unfinished := ""
-	if b.Fate != "" {
-		unfinished = ", unfinished: " + b.FateWhy
-	}
-	p.line("  run %s (%s)%s", b.Run, b.Trigger, unfinished)
-	for i := range b.Attempts {
-		if a := &b.Attempts[i]; a.Outcome != string(outlier.Charged) || len(b.Attempts) > 1 || a.Waited >= 1 {
-			printAttempt(p, a)
-		}
-	}
-}
-
-// titled returns a title with the title of its channel, on one line.
-func titled(title, channel string) string {
-	if channel == "" {
-		return term.Clip(title, 80)
-	}
-	return term.Clip(title, 60) + " · " + term.Clip(channel, 24)
-}
-
-// narrowed returns what distinguishes a search from another one for the same words.
-func narrowed(b *sighting) string {
-	var parts []string
-	if b.Filters != "" {
-		parts = append(parts, "where "+b.Filters)
-	}
-	if b.Sort != "" {
-		parts = append(parts, "sort "+b.Sort)
-	}
-	return strings.Join(parts, " · ")
-}
-
-// priceOf returns the price of a page, for people.
-func priceOf(b *sighting) string {
-	if len(b.Attempts) == 0 {
-		return fmt.Sprintf("the page came from the journal, with %s, at no cost", term.Count(b.Hits, "hit"))
-	}
-	text := fmt.Sprintf("%s bought %s", term.Count(b.Credits, "credit"), term.Count(b.Hits, "hit"))
-	if b.Unknown > 0 {
-		text += fmt.Sprintf(", %d of them for answers that were lost", b.Unknown)
-	}
-	return text
-}
-
-// printAttempt prints one attempt on the wire.
-func printAttempt(p *planPrinter, c *attempt) {
-	words := []string{c.Outcome}
-	switch {
-	case c.Price > 0:
-		words = append(words, term.Count(c.Price, "credit"))
-	case c.Empty:
-		words = []string{"an empty answer", "free"}
-	case c.Outcome == string(outlier.Charged):
-		words = []string{"answered", "free"}
-	case c.Status == 404:
-		words = []string{"not found", "free"}
-	case c.Outcome == string(outlier.Refunded):
-		words = []string{"failed", "free"}
-	}
-	if c.Waited >= 1 {
-		words = append(words, "waited "+term.Duration(time.Duration(c.Waited*float64(time.Second))))
-	}
-	if c.Explained {
-		words = append(words, "a later attempt succeeded")
-	}
-	if c.Error != "" && c.Status != 404 {
-		words = append(words, term.Plain(c.Error))
-	}
-	at := c.SentAt
-	if at.IsZero() {
-		at = c.AnsweredAt
-	}
-	of := term.Pad(strings.TrimSpace(string(c.Op)+" "+c.Entity), 40)
-	line := fmt.Sprintf("%s  %s %s", at.In(p.zone).Format("2006-01-02 15:04"), of, strings.Join(words, " · "))
-	p.line("  %s", term.Clip(line, 98))
-}
-
-// String describes a queued call for people.
-func (w waitingCall) String() string {
-	text := fmt.Sprintf("still queued: %s %s, for job %s", w.Op, w.Entity, w.Job)
-	if w.Attempts > 0 {
-		text += fmt.Sprintf(", after %s that failed (%s)", term.Count(w.Attempts, "attempt"), w.Reason)
-	}
-	return text
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -281,7 +282,7 @@ func (p *program) settleState(ctx context.Context, underWay func(name string) bo
 		}
 	}
 	dropped, err := p.Engine.Store.Queue.DropUnwanted(func(name string, op outlier.Operation) bool {
-		return isOnce(name) || underWay(name) || wantsCalls(p.Engine.Config.Job(name), op)
+		return report.IsOnce(name) || underWay(name) || wantsCalls(p.Engine.Config.Job(name), op)
 	})
 	if dropped > 0 {
 		p.Engine.Log.Info("unwanted calls cancelled", "calls", dropped)

@@ -62,7 +62,7 @@ func TestStarsSurviveKills(t *testing.T) {
 			want = append(want, fmt.Sprintf("%c-video-%03d", browser, i))
 		}
 	}
-	listed := strings.Count(w.mustRun("mark", "-o", "csv"), ",true,false,")
+	listed := strings.Count(w.mustRun("mark", "-o", "ndjson"), `"starred":true,"hidden":false`)
 	if listed != len(want) {
 		t.Errorf("%d stars in the state, want %d", listed, len(want))
 	}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -571,18 +570,22 @@ type cursor struct{ at, set string }
 
 // cursors returns the cursors of a job, by the keys of its searches.
 func (p *play) cursors(ctx context.Context, name string) (map[string]cursor, bool) {
-	code, text := p.during(ctx, 20*time.Second, "cursor", "show", name, "-o", "csv")
+	code, text := p.during(ctx, 20*time.Second, "cursor", "show", name, "-o", "json")
 	if code != 0 {
 		return nil, false
 	}
-	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "job,key,at,set_by,set_at" {
+	var all []struct {
+		Key, At string
+		SetBy   string `json:"set_by"`
+		SetAt   string `json:"set_at"`
+	}
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		p.violation("cursor show %s printed %v: %s", name, err, text)
 		return nil, false
 	}
 	marks := map[string]cursor{}
-	for _, r := range rows[1:] {
-		marks[r[1]] = cursor{r[2], r[3] + " at " + r[4]}
+	for _, m := range all {
+		marks[m.Key] = cursor{m.At, m.SetBy + " at " + m.SetAt}
 	}
 	return marks, true
 }

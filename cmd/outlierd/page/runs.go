@@ -70,10 +70,10 @@ type callRow struct {
 }
 
 // asked is when the call was queued.
-func (c callRow) asked() time.Time { return cmp.Or(c.SentAt, c.AnsweredAt).Add(-c.Waited) }
+func (c callRow) asked() time.Time { return cmp.Or(c.SentAt, c.AnsweredAt).Add(-c.Waited.Duration) }
 
 // Paused and Took are the seconds that a call waited for the pace and for its answer.
-func (c callRow) Paused() string { return formatSeconds(c.Waited, !c.SentAt.IsZero()) }
+func (c callRow) Paused() string { return formatSeconds(c.Waited.Duration, !c.SentAt.IsZero()) }
 func (c callRow) Took() string {
 	return formatSeconds(c.AnsweredAt.Sub(c.SentAt), !c.SentAt.IsZero() && !c.AnsweredAt.IsZero())
 }

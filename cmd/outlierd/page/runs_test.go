@@ -11,6 +11,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 func TestRunsPage(t *testing.T) {
@@ -37,8 +38,8 @@ func TestRunPageShowsCalls(t *testing.T) {
 				{ID: 2, Queries: []string{"black tea"}, Total: -1, Left: -1},
 			},
 			Calls: []ledger.Call{
-				{Op: outlier.OpTranscript, Entity: "v1", SentAt: at.Add(9 * time.Second), Waited: 3 * time.Second, Outcome: outlier.Unknown},
-				{Op: outlier.OpSearch, Step: 1, SentAt: at.Add(4 * time.Second), Waited: 4 * time.Second, AnsweredAt: at.Add(6 * time.Second),
+				{Op: outlier.OpTranscript, Entity: "v1", SentAt: at.Add(9 * time.Second), Waited: store.Seconds{Duration: 3 * time.Second}, Outcome: outlier.Unknown},
+				{Op: outlier.OpSearch, Step: 1, SentAt: at.Add(4 * time.Second), Waited: store.Seconds{Duration: 4 * time.Second}, AnsweredAt: at.Add(6 * time.Second),
 					Price: 1, Outcome: outlier.Charged, Status: http.StatusOK},
 				{Op: outlier.OpTranscript, Entity: "v2", AnsweredAt: at.Add(10 * time.Second), Outcome: outlier.Refunded, Price: 1},
 			},

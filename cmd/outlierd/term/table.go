@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -20,7 +21,7 @@ const DefaultScreen = 80
 
 // Options control how results are shown to people.
 type Options struct {
-	Screen int            // columns of the terminal
+	Screen int            // columns of the terminal; 0 for another output
 	Wide   bool           // print every column and all text, however wide that is
 	Zone   *time.Location // of times
 }
@@ -48,6 +49,7 @@ const (
 
 // NewTable returns a table that is printed to w.
 func NewTable(w io.Writer, o Options, columns []string) *Table {
+	o.Screen = cmp.Or(o.Screen, DefaultScreen)
 	p := &Table{w: w, options: o, right: make([]bool, len(columns))}
 	for _, c := range columns {
 		p.columns = append(p.columns, Clip(c, widestCell)) // a pivot makes column names of data

@@ -1,7 +1,6 @@
-package command
+package report
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -50,25 +49,9 @@ func everyStatus() *forecast.Status {
 
 func TestStatusForPeople(t *testing.T) {
 	t.Parallel()
-	got, err := statusText(everyStatus(), term.Options{Screen: 120, Zone: time.UTC})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := Status(everyStatus(), term.Options{Screen: 120, Zone: time.UTC})
 	golden(t, "status.golden", got)
 	if strings.ContainsRune(got, '\x1b') {
 		t.Error("the status contains an escape sequence")
-	}
-}
-
-func TestLogLinesHaveTimesInTheZoneOfTheFile(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	zone := time.FixedZone("CET", 3600)
-	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: formatAttrs(zone)}))
-	log.Info("sink disabled", "retry_at", day(21, 9), "due", time.Time{}, "entity", "")
-	got := out.String()
-	if !strings.Contains(got, "time=20") || strings.Contains(got, "Z ") ||
-		!strings.HasSuffix(got, "retry_at=2026-11-21T10:00:00.000+01:00\n") {
-		t.Errorf("got %s, want all times in %s, and no empty values", got, zone)
 	}
 }

@@ -1,0 +1,125 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
+	"outlierd/sync/forecast"
+	"outlierd/sync/ledger"
+	"outlierd/sync/serve"
+)
+
+// Budget describes a budget.
+func Budget(b *forecast.Budget, look term.Options) string {
+	p := &lines{Style: Style{Zone: look.Zone}}
+	shown := shownAmounts(b)
+	columns := []string{"credits"}
+	for _, at := range shown {
+		columns = append(columns, amountColumns[at])
+	}
+	var rows [][]any
+	var right []int
+	for i := range shown {
+		right = append(right, i+1)
+	}
+	for i := range b.Caps {
+		amounts := amountsOf(&b.Caps[i])
+		row := []any{term.Clip(nameCap(&b.Caps[i]), 24)}
+		for _, at := range shown {
+			row = append(row, orDash(amounts[at]))
+		}
+		rows = append(rows, row)
+	}
+	p.addTable(look, columns, rows, right...)
+	p.addNotes(b)
+	return p.String()
+}
+
+// shownAmounts returns the indices of the columns to show: the fixed ones, and those that have values.
+func shownAmounts(b *forecast.Budget) (shown []int) {
+	for at, column := range amountColumns {
+		show := slices.Contains([]string{"cap", "held", "left", "spent"}, column)
+		for i := range b.Caps {
+			n := amountsOf(&b.Caps[i])[at]
+			show = show || n != nil && *n != 0
+		}
+		if show {
+			shown = append(shown, at)
+		}
+	}
+	return shown
+}
+
+var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
+
+// amountsOf returns the values of amountColumns; nil for a value that does not apply.
+func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
+	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans,
+		&c.Adjusted, &c.Refunded}
+}
+
+// nameCap returns the scope of a cap, for people.
+func nameCap(c *forecast.CapBalance) string {
+	switch {
+	case IsOnce(c.Job):
+		return "by hand"
+	case c.Job != "":
+		return "job " + c.Job
+	case c.Scope == ledger.ScopeDay:
+		return "day " + c.Period
+	}
+	return "cycle from " + c.Period
+}
+
+// orDash returns a number, or a dash if it does not apply.
+func orDash[N ~int | ~int64](n *N) any {
+	if n == nil {
+		return "–"
+	}
+	return int64(*n)
+}
+
+// addNotes adds what does not fit into the table.
+func (p *lines) addNotes(b *forecast.Budget) {
+	p.add("")
+	if b.Cycle.Reserve > 0 {
+		p.add("%s of the cycle are reserved for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
+	}
+	for i := range b.Caps {
+		if c := &b.Caps[i]; c.Explained > 0 {
+			p.add("%s: %d of the %d unknown credits were followed by an answer to the same request; "+
+				"they count nevertheless", nameCap(c), c.Explained, c.Unknown)
+		}
+	}
+	for _, a := range b.Adjustments {
+		p.add("adjusted on %s by %+d: %s", p.Day(a.At), a.Credits, term.Clip(a.Why, 70))
+	}
+	p.add("%s", p.needs(&b.Cycle))
+	if !b.Cycle.LastsTo.IsZero() {
+		p.add("! lasts until %s", p.Day(b.Cycle.LastsTo))
+	}
+	for _, r := range b.Refusals {
+		p.add("! %s", Refusal(r, p.Style))
+	}
+}
+
+// Block says why calls are blocked, and since when.
+func Block(b serve.Block, in Style) string {
+	return fmt.Sprintf("%s (since %s)", term.Plain(b.Reason), in.At(b.Since))
+}
+
+// Refusal says why and since when the service refuses calls.
+func Refusal(r ledger.Block, in Style) string {
+	if r.Kind == ledger.BlockKey {
+		return fmt.Sprintf("the service has refused the key since %s (%s):\n"+
+			"  calls stop until the key changes or someone runs a job", in.At(r.Since), term.Plain(r.Reason))
+	}
+	if r.Kind == ledger.BlockClock {
+		return fmt.Sprintf("paid calls are blocked since %s:\n  %s", in.At(r.Since), term.Plain(r.Reason))
+	}
+	return fmt.Sprintf("the account has had no credits left since %s (%s):\n"+
+		"  paid calls are tried again after %s, or after 'outlierd budget resume'",
+		in.At(r.Since), term.Plain(r.Reason), in.At(r.Until))
+}
