@@ -96,6 +96,12 @@ have no cursor yet get one.`,
 	return c
 }
 
+// cursorsReset is the output of cursor reset for programs.
+type cursorsReset struct {
+	Job     string `json:"job"`
+	Cursors int    `json:"cursors"` // that were deleted
+}
+
 func cursorResetCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "reset JOB", Short: "Delete the cursors of a job", Args: cobra.ExactArgs(1),
@@ -107,7 +113,7 @@ window, and buys fresh seeds again.`,
 				if err != nil {
 					return err
 				}
-				return o.done(deleted,
+				return o.done(cursorsReset{args[0], deleted},
 					"%s of %s deleted; its next run searches like its first one\n",
 					term.Count(deleted, "cursor"), args[0])
 			})

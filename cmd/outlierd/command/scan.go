@@ -282,6 +282,12 @@ func resolving(waiting []runs.Scan) string {
 	return strings.Join(commands, " or ")
 }
 
+// scanResolved is the output of scan resolve for programs.
+type scanResolved struct {
+	Intent   int64           `json:"intent"`
+	Refunded outlier.Credits `json:"refunded"`
+}
+
 func scanResolveCommand(o *options) *cobra.Command {
 	var intent int64
 	c := &cobra.Command{
@@ -306,7 +312,7 @@ If the service has the scan, use 'scan adopt'.`,
 				if err != nil {
 					return err
 				}
-				return o.done(refunded, "%s\n", resolvedText(intent, refunded))
+				return o.done(scanResolved{intent, refunded}, "%s\n", resolvedText(intent, refunded))
 			})
 		},
 	}
