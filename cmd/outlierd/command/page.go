@@ -44,6 +44,7 @@ func newSite(ctx context.Context, p *program, zone *time.Location) *page.Site {
 		return nil
 	}
 	tables := pagedata.New(published(p.Engine.Config), zone)
+	context.AfterFunc(ctx, tables.Close)
 	temporary := func() (*temporary, error) { return newTemporary(p.inUse.Load()) }
 	tables.Cycle, tables.Marks = p.Engine.Facts().CycleBounds, pagedata.MarksIn(p.Engine.Store.DB)
 	look := &looking{p: p, folder: stateFolder(p.Engine.Config), recorded: runsOnRecord{store: p.Engine.Store, zone: zone},

@@ -41,6 +41,9 @@ func New(path string, zone *time.Location) *Tables {
 	return &Tables{Path: path, Zone: zone, reader: query.NewReader(path, query.Setup, keepOpen)}
 }
 
+// Close closes the file.
+func (t *Tables) Close() { t.reader.Close() }
+
 // Limits of the page of one video or channel, and of a niche.
 const (
 	mostSightings = 500 // in a chart
