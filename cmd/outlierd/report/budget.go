@@ -82,26 +82,26 @@ func orDash[N ~int | ~int64](n *N) any {
 }
 
 // addNotes adds what does not fit into the table.
-func (p *lines) addNotes(b *forecast.Budget) {
-	p.add("")
+func (l *lines) addNotes(b *forecast.Budget) {
+	l.add("")
 	if b.Cycle.Reserve > 0 {
-		p.add("%s of the cycle are reserved for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
+		l.add("%s of the cycle are reserved for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
 	}
 	for i := range b.Caps {
 		if c := &b.Caps[i]; c.Explained > 0 {
-			p.add("%s: %d of the %d unknown credits were followed by an answer to the same request; "+
+			l.add("%s: %d of the %d unknown credits were followed by an answer to the same request; "+
 				"they count nevertheless", nameCap(c), c.Explained, c.Unknown)
 		}
 	}
 	for _, a := range b.Adjustments {
-		p.add("adjusted on %s by %+d: %s", p.Day(a.At), a.Credits, term.Clip(a.Why, 70))
+		l.add("adjusted on %s by %+d: %s", l.Day(a.At), a.Credits, term.Clip(a.Why, 70))
 	}
-	p.add("%s", p.needs(&b.Cycle))
+	l.add("%s", l.needs(&b.Cycle))
 	if !b.Cycle.LastsTo.IsZero() {
-		p.add("! lasts until %s", p.Day(b.Cycle.LastsTo))
+		l.add("! lasts until %s", l.Day(b.Cycle.LastsTo))
 	}
 	for _, r := range b.Refusals {
-		p.add("! %s", Refusal(r, p.Style))
+		l.add("! %s", Refusal(r, l.Style))
 	}
 }
 

@@ -34,10 +34,10 @@ func Plan(f *forecast.Forecast, zone *time.Location, whole bool) string {
 }
 
 // addJob adds the next run of a job.
-func (p *lines) addJob(f *forecast.Job) {
-	p.add("%s  %s", f.Job, p.dueTimes(f))
+func (l *lines) addJob(f *forecast.Job) {
+	l.add("%s  %s", f.Job, l.dueTimes(f))
 	for _, u := range f.Unfinished {
-		p.add("  %s", fateOf(&u, u.Run == f.Continues))
+		l.add("  %s", fateOf(&u, u.Run == f.Continues))
 	}
 	if f.Problem != "" {
 		for i, line := range strings.Split(f.Problem, "\n") { // a list has several mistakes
@@ -45,49 +45,49 @@ func (p *lines) addJob(f *forecast.Job) {
 			if i > 0 {
 				begin = "               "
 			}
-			p.add("%s %s", begin, term.Plain(line))
+			l.add("%s %s", begin, term.Plain(line))
 		}
-		p.add("")
+		l.add("")
 		return
 	}
 	if f.Assumed {
-		p.add("  its SQL finds nothing now; the cost is that of one row, or of what earlier runs found")
+		l.add("  its SQL finds nothing now; the cost is that of one row, or of what earlier runs found")
 	}
 	if len(f.Unknown) > 0 {
-		p.add("  ! %s", &job.UnknownChannelsError{Channels: f.Unknown})
+		l.add("  ! %s", &job.UnknownChannelsError{Channels: f.Unknown})
 	}
-	p.addCost("expected", f.Expected, basis(f))
-	p.addCost("at worst", f.Worst, ifLost(f.Worst))
+	l.addCost("expected", f.Expected, basis(f))
+	l.addCost("at worst", f.Worst, ifLost(f.Worst))
 	for _, line := range searchPlans(f.Searches) {
 		if f.Auto == nil { // else its topics say more
-			p.add("  %s", line)
+			l.add("  %s", line)
 		}
 	}
 	if len(f.Searches) == 0 && f.Calls+f.Fresh == 0 && f.Worst.Requests == 0 && f.Auto == nil {
-		p.add("  there is nothing to request now")
+		l.add("  there is nothing to request now")
 	}
 	if f.Calls+f.Fresh > 0 {
-		p.add("  %s to make, %s fresh", term.Count(f.Calls, "call"), countAre(f.Fresh))
+		l.add("  %s to make, %s fresh", term.Count(f.Calls, "call"), countAre(f.Fresh))
 	}
 	if len(f.Where) > 0 {
-		p.add("  fetches data only for hits with %s", strings.Join(f.Where, ", "))
+		l.add("  fetches data only for hits with %s", strings.Join(f.Where, ", "))
 	}
 	if f.Auto != nil {
-		p.addTopics(f)
+		l.addTopics(f)
 	}
 	if f.Share != nil {
-		p.add("  its share of the month is %s%s", term.Count(*f.Share, "credit"), nextTurn(f))
+		l.add("  its share of the month is %s%s", term.Count(*f.Share, "credit"), nextTurn(f))
 	}
 	for _, c := range f.Cuts {
-		p.add("  ! %s leaves %d of %s, and %d are needed", c.Cap, c.Leaves, term.Count(c.Max, "credit"), c.Wants)
+		l.add("  ! %s leaves %d of %s, and %d are needed", c.Cap, c.Leaves, term.Count(c.Max, "credit"), c.Wants)
 	}
 	if f.Limited != nil {
-		p.add("  ! %s; %s", Limited(f.Limited), LimitedHint(f.Limited))
+		l.add("  ! %s; %s", Limited(f.Limited), LimitedHint(f.Limited))
 	}
 	for _, change := range f.Changes {
-		p.add("  ~ %s", term.Clip(change, 160))
+		l.add("  ~ %s", term.Clip(change, 160))
 	}
-	p.add("")
+	l.add("")
 }
 
 // fateOf says what becomes of an unfinished run, and why. The plan is that of the one that continues first.
@@ -104,26 +104,26 @@ func fateOf(u *forecast.Unfinished, first bool) string {
 }
 
 // addTopics explains what `schedule: auto` decides, topic by topic.
-func (p *lines) addTopics(f *forecast.Job) {
+func (l *lines) addTopics(f *forecast.Job) {
 	a := f.Auto
 	pages := a.Expected()
 	for i := range f.Searches[:min(1, len(f.Searches))] {
 		for _, line := range termLines("each with ", &f.Searches[i]) {
-			p.add("%s", line)
+			l.add("%s", line)
 		}
 	}
-	why := strings.Split(a.Explain(func(i int) bool { return pages[i] > 0 }, p.Zone), "; ")
+	why := strings.Split(a.Explain(func(i int) bool { return pages[i] > 0 }, l.Zone), "; ")
 	for i := range why {
 		why[i] = term.Clip(why[i], 94)
 	}
-	p.WriteString(term.Wrap(why, 98))
-	p.add("  %s %8s %6s %9s  %s", term.Pad("topic", 36), "new/day", "last", "expected", "next")
+	l.WriteString(term.Wrap(why, 98))
+	l.add("  %s %8s %6s %9s  %s", term.Pad("topic", 36), "new/day", "last", "expected", "next")
 	for i := range a.Choices {
 		c, last := &a.Choices[i], "–"
 		if c.Wait >= 0 {
 			last = fmt.Sprintf("%.0f d", c.Wait)
 		}
-		p.add("  %s %8.1f %6s %9.1f  %s", term.Pad(term.Clip(c.Name, 36), 36), c.Rate, last, c.Expected, c.Next(pages[i]))
+		l.add("  %s %8.1f %6s %9.1f  %s", term.Pad(term.Clip(c.Name, 36), 36), c.Rate, last, c.Expected, c.Next(pages[i]))
 	}
 }
 
@@ -150,12 +150,12 @@ func LimitedHint(l *forecast.Limited) string {
 }
 
 // dueTimes describes when a job runs next, and how often in this cycle.
-func (p *lines) dueTimes(f *forecast.Job) string {
+func (l *lines) dueTimes(f *forecast.Job) string {
 	switch {
 	case f.Disabled:
 		return "disabled: runs by name only"
 	case f.Paused != nil && len(f.Due) == 0:
-		return fmt.Sprintf("%s · %s in this cycle", pausedBy(f.Job, f.Paused, p.Zone), term.Count(f.Runs, "run"))
+		return fmt.Sprintf("%s · %s in this cycle", pausedBy(f.Job, f.Paused, l.Zone), term.Count(f.Runs, "run"))
 	case f.After != "":
 		return fmt.Sprintf("after %s · %s in this cycle", f.After, term.Count(f.Runs, "run"))
 	case len(f.Due) == 0:
@@ -163,28 +163,28 @@ func (p *lines) dueTimes(f *forecast.Job) string {
 	}
 	var due []string
 	for i, t := range f.Due {
-		t = t.In(p.Zone)
+		t = t.In(l.Zone)
 		form := "Mon 01-02 15:04"
 		switch {
 		case i == 0:
 			form = "Mon 2006-01-02 15:04 MST"
-		case t.Year() != f.Due[i-1].In(p.Zone).Year():
+		case t.Year() != f.Due[i-1].In(l.Zone).Year():
 			form = "Mon 2006-01-02 15:04"
 		}
 		due = append(due, t.Format(form))
 	}
 	if !f.Begins.IsZero() {
-		due[0] += f.Begins.In(p.Zone).Format(" (begins 15:04:05)")
+		due[0] += f.Begins.In(l.Zone).Format(" (begins 15:04:05)")
 	}
 	paused := ""
 	if f.Paused != nil {
-		paused = Paused(f.Paused, p.Zone) + ", "
+		paused = Paused(f.Paused, l.Zone) + ", "
 	}
 	return paused + fmt.Sprintf("next %s · %s in this cycle", strings.Join(due, ", "), term.Count(f.Runs, "run"))
 }
 
-func (p *lines) addCost(name string, c forecast.Estimate, note string) {
-	p.add("%s", strings.TrimRight(fmt.Sprintf("  %-9s %12s %15s %10s   %s", name, term.Count(c.Credits, "credit"),
+func (l *lines) addCost(name string, c forecast.Estimate, note string) {
+	l.add("%s", strings.TrimRight(fmt.Sprintf("  %-9s %12s %15s %10s   %s", name, term.Count(c.Credits, "credit"),
 		term.Count(c.Requests, "request"), term.Duration(time.Duration(c.Minutes*float64(time.Minute))), note), " "))
 }
 
@@ -347,8 +347,8 @@ func searchCost(s *forecast.Search) string {
 }
 
 // addCycle adds the forecast of the billing cycle.
-func (p *lines) addCycle(c *forecast.Cycle, pace string) {
-	p.add("the cycle from %s to %s, at %s", p.Day(c.From), p.Day(c.To), pace)
+func (l *lines) addCycle(c *forecast.Cycle, pace string) {
+	l.add("the cycle from %s to %s, at %s", l.Day(c.From), l.Day(c.To), pace)
 	held := term.Count(c.Held, "credit") + " spent or held"
 	switch {
 	case c.Cap == nil:
@@ -358,23 +358,23 @@ func (p *lines) addCycle(c *forecast.Cycle, pace string) {
 	default:
 		held += fmt.Sprintf(" of %d", *c.Cap)
 	}
-	p.add("  %s", held)
-	p.add("  %s", p.needs(c))
+	l.add("  %s", held)
+	l.add("  %s", l.needs(c))
 	if c.Cap == nil || c.Held+c.Worst <= *c.Cap {
-		p.add("  at worst they need %s", term.Count(c.Worst, "credit"))
+		l.add("  at worst they need %s", term.Count(c.Worst, "credit"))
 	} else {
-		p.add("  ! at worst they need %s, and the budget leaves %d",
+		l.add("  ! at worst they need %s, and the budget leaves %d",
 			term.Count(c.Worst, "credit"), max(0, *c.Cap-c.Held))
 	}
 	if !c.LastsTo.IsZero() {
-		p.add("  ! lasts until %s", p.Day(c.LastsTo))
+		l.add("  ! lasts until %s", l.Day(c.LastsTo))
 	}
 }
 
 // needs says what scheduled runs are expected to spend in the rest of the cycle.
-func (p *lines) needs(c *forecast.Cycle) string {
+func (l *lines) needs(c *forecast.Cycle) string {
 	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"),
-		c.Projected, p.Day(c.To))
+		c.Projected, l.Day(c.To))
 }
 
 // describePaging says what `from` is assumed to count at an endpoint.
@@ -392,7 +392,7 @@ func describePaging(f forecast.Paging, zone *time.Location) string {
 }
 
 // addOrphans lists jobs that have records but are not in the file.
-func (p *lines) addOrphans(all []forecast.Orphan) {
+func (l *lines) addOrphans(all []forecast.Orphan) {
 	for _, o := range all {
 		var kept []string
 		if o.Watermarks > 0 {
@@ -404,9 +404,9 @@ func (p *lines) addOrphans(all []forecast.Orphan) {
 		if o.Unfinished != "" {
 			kept = append(kept, "the unfinished run "+o.Unfinished)
 		}
-		p.add("\n%s is not in the job file, but the state has:\n  %s", term.Plain(o.Job), strings.Join(kept, ", "))
+		l.add("\n%s is not in the job file, but the state has:\n  %s", term.Plain(o.Job), strings.Join(kept, ", "))
 	}
 	if len(all) > 0 {
-		p.add("\nTo keep this for a renamed job, set `was: OLD_NAME`; 'outlierd cursor reset JOB' deletes cursors.")
+		l.add("\nTo keep this for a renamed job, set `was: OLD_NAME`; 'outlierd cursor reset JOB' deletes cursors.")
 	}
 }
