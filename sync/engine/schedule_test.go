@@ -31,7 +31,7 @@ var firstSchedule = flag.Int("first-schedule", 0, "the seed of the first schedul
 type life struct {
 	*workshop
 	dice     *rand.Rand
-	received []string     // requests that the service has received
+	received []string     // requests that the service has received, and not refused for their number
 	fails    func() error // why a request fails; nil if it does not
 	left     int          // transactions that the process still begins
 	kill     func()       // ends the process
@@ -54,8 +54,10 @@ func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
 	if failed != nil && l.dice.IntN(2) == 0 {
 		return nil, failed
 	}
-	l.received = append(l.received, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
 	answer, err := l.service.Transport().RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusTooManyRequests { // else it is sent again without a kill
+		l.received = append(l.received, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+	}
 	if failed != nil {
 		return nil, failed // the service has processed the request, and the answer is lost
 	}
@@ -211,7 +213,7 @@ func (l *life) check() {
 			l.Fatal(err)
 		}
 		for _, d := range left {
-			if time.Since(d.At) > time.Hour {
+			if time.Since(d.At) > 2*time.Hour { // a scan of the run before it takes less
 				l.Errorf("%s, due at %s, has no run and waits: %q", d.Job, d.At, d.Waits)
 			}
 		}
