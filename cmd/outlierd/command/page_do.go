@@ -34,7 +34,8 @@ var acts = map[string]act{
 	page.RunJob: actions.offerRun, page.CancelRun: actions.offerCancel, page.PauseJob: actions.offerPause, page.ResumeJob: actions.offerResume,
 	page.Lift: actions.offerLift, page.Record: actions.offerRecord,
 
-	page.LookAlikes: actions.offerOnce, page.Transcript: actions.offerOnce, page.BuyRest: actions.offerRest,
+	page.LookAlikes: actions.offerOnce, page.SearchOnce: actions.offerOnce, page.Transcript: actions.offerOnce, page.BuyRest: actions.offerRest,
+	page.Follow: actions.offerFollow,
 }
 
 // inTurn runs an action between two calls of the schedule.

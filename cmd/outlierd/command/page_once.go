@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,11 +14,13 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
+	"outlierd/sync/marks"
+	"outlierd/sync/serve"
 )
 
 // # One-off requests from the page
 //
-// They are the requests of the commands related and transcript, and `run --rest`: with their
+// They are the requests of the commands related, search and transcript, and `run --rest`: with their
 // prices, caps and reuse of stored pages.
 
 // lookAlikes has the parameters by which a video's look-alikes are searched, and what they resemble.
@@ -50,6 +53,12 @@ func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err er
 			body.list(asked.By, []string{of})
 		}
 		r = request{verb: job.VerbRelated, job: wishes{string(job.VerbRelated): body}}
+	case page.SearchOnce:
+		if asked.Query == "" {
+			return "", nil, errors.New("enter what to search for")
+		}
+		title = fmt.Sprintf("Search once for %q", term.Clip(asked.Query, 100))
+		r = request{verb: job.VerbSearch, job: wishes{string(job.VerbSearch): wishes{"query": []string{asked.Query}}}}
 	default:
 		id, err := outlier.ParseVideoID(asked.Video)
 		if err != nil {
@@ -155,4 +164,50 @@ func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, d
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
 	return offer, startRun(order), a.sayLeft(offer, price)
+}
+
+// # Following a channel
+//
+// A followed channel is one of whose videos a person has tagged "follow". So following is data like other
+// marks: it is undone in the same place, is backed up and erased with them, and no file of the user is
+// rewritten. A channels job decides by its SQL what it costs.
+
+const (
+	followTag = "follow"
+	followSQL = "select channel_id from outliers join marks using (video_id) where list_contains(tags, 'follow')"
+)
+
+func (a actions) offerFollow(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
+	id, err := outlier.ParseVideoID(asked.Video)
+	if err != nil {
+		return nil, nil, err
+	}
+	offer := &page.Offer{Title: "Follow the channel of video " + id, Button: "Follow it: free", Says: []string{
+		"The video gets the tag \u201cfollow\u201d. To end it, remove the tag.",
+	}}
+	if jobs := a.jobsOfFollowed(); len(jobs) > 0 {
+		offer.Says = append(offer.Says, strings.Join(jobs, ", ")+" fetches the uploads of followed channels, "+
+			"from the next run on.")
+	} else {
+		offer.Says = append(offer.Says, "No job of the job file fetches the uploads of followed channels yet. This one does: "+
+			`follow: {every: 1d, channels: {id: {sql: "`+followSQL+`"}}}`)
+	}
+	return offer, func(a actions, ctx context.Context) (*page.Done, error) {
+		_, err := serve.EditMarks{Edit: marks.Edit{Videos: []string{id}, Tag: []string{followTag}}}.Do(ctx, a.p.Engine)
+		return &page.Done{To: "/videos/" + id}, err
+	}, nil
+}
+
+// jobsOfFollowed returns the channels jobs whose SQL reads the tag.
+func (a actions) jobsOfFollowed() (names []string) {
+	for i := range a.p.Engine.Config.Jobs {
+		spec := &a.p.Engine.Config.Jobs[i]
+		reads := slices.ContainsFunc(spec.SQL(), func(q job.Query) bool {
+			return strings.Contains(q.SQL, "marks") && strings.Contains(q.SQL, "'"+followTag+"'")
+		})
+		if spec.Verb == job.VerbChannels && reads {
+			names = append(names, job.Shown(spec.Name))
+		}
+	}
+	return names
 }

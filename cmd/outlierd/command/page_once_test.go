@@ -8,6 +8,8 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
+	"outlierd/sync/marks"
+	"outlierd/sync/store"
 )
 
 const onceJobs = `
@@ -55,11 +57,12 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 				{page.Action{Verb: page.LookAlikes, By: "title", Title: "the <b>best</b> ${moka} pot"}, "Search: at most 2 credits", ""},
 				{page.Action{Verb: page.Transcript, Video: video}, "Fetch it: free", ""},
 				{page.Action{Verb: page.BuyRest, Run: run}, "Buy it: at most 22 credits", ""},
-				{page.Action{Verb: page.LookAlikes, By: "title", Title: "latte art"}, "", "at most 2 credits, and the budget of this cycle leaves 0"},
+				{page.Action{Verb: page.SearchOnce, Query: "latte art"}, "", "at most 2 credits, and the budget of this cycle leaves 0"},
 				{page.Action{Verb: page.BuyRest, Run: run}, "", "left nothing to buy"},
 				{page.Action{Verb: page.BuyRest, Run: "no-run"}, "", "not found"},
 				{page.Action{Verb: page.LookAlikes, By: "colour", Video: video}, "", "look-alikes by"},
 				{page.Action{Verb: page.LookAlikes, By: "video_id", Video: "no id"}, "", "neither a video id"},
+				{page.Action{Verb: page.SearchOnce}, "", "enter what to search for"},
 			} {
 				offer, err := a.offerAction(ctx, c.asked)
 				if c.button == "" {
@@ -105,6 +108,44 @@ func (p *person) awaitEnd(a actions, id string) {
 			return
 		}
 		time.Sleep(time.Second) // of the bubble
+	}
+}
+
+// TestFollowedChannelsAreReadByJobs: the offer says which job reads them, or what to write.
+func TestFollowedChannelsAreReadByJobs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ job, says string }{
+		{"", "No job of the job file fetches the uploads of followed channels yet"},
+		{`
+  rivals: {channels: {id: {sql: "` + followSQL + `"}}}`, "rivals fetches the uploads of followed channels"},
+	} {
+		bubble(t, onceJobs+c.job, func(p *person) {
+			p.must("run", "coffee")
+			video := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 1"))[1]
+			p.serving(func(ctx context.Context, a actions) {
+				asked := page.Action{Verb: page.Follow, Video: video}
+				offer, err := a.offerAction(ctx, asked)
+				if err != nil || !strings.Contains(strings.Join(offer.Says, " "), c.says) {
+					t.Errorf("offered %+v, %v; want %q", offer, err, c.says)
+				}
+				if _, err := a.doAction(ctx, asked); err != nil {
+					t.Error(err)
+				}
+				_ = a.p.Engine.Store.DB.View(func(tx *store.Tx) error {
+					if all, err := marks.List(tx); err != nil || len(all) != 1 || all[0].Video != video || all[0].Tags[0] != followTag {
+						t.Errorf("marks %v, %v; want the tag of %s", all, err, video)
+					}
+					return nil
+				})
+			})
+			if c.job == "" {
+				return
+			}
+			p.must("run", "rivals")
+			if got := p.must("sql", "-o", "csv", "select count(*) from followed"); !strings.HasSuffix(strings.TrimSpace(got), "1") {
+				t.Errorf("followed channels: %q, want one", got)
+			}
+		})
 	}
 }
 

@@ -19,8 +19,10 @@ const (
 	Lift      = "lift" // lift the blocks of calls
 
 	LookAlikes = "look-alikes" // of a video, By its thumbnail, title or topic
+	SearchOnce = "search"
 	Transcript = "transcript"
 	BuyRest    = "rest"   // what the searches of a run left
+	Follow     = "follow" // the channel of a video
 	Record     = "record" // credits that were spent or bought elsewhere
 )
 
@@ -34,6 +36,7 @@ type Action struct {
 	Video   string // id
 	By      string // of look-alikes: thumbnail_video_id, title or video_id
 	Title   string // of the video, for look-alikes by title
+	Query   string // of a search
 	Credits int64  // spent elsewhere, or bought if negative
 	Seen    string // [Offer.Seen] of the confirmed offer
 }
@@ -62,7 +65,7 @@ func actionOf(verb string, form url.Values) (a Action, err error) {
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	a = Action{Verb: verb, Job: text("job"), Run: text("run"), Until: text("until"),
-		Why: text("why"), Video: text("video"), By: text("by"), Title: text("title"),
+		Why: text("why"), Video: text("video"), By: text("by"), Title: text("title"), Query: text("query"),
 		Seen: text("seen")}
 	if credits := text("credits"); credits != "" {
 		if a.Credits, err = strconv.ParseInt(credits, 10, 64); err != nil {

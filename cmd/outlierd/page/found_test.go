@@ -341,3 +341,16 @@ func TestAxesHaveRoundNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsCanBeSearchedForOnce: by somebody who may spend, and what they typed is data.
+func TestWordsCanBeSearchedForOnce(t *testing.T) {
+	s := siteOf(t, Sources{
+		Found: func(context.Context, Filter) (*Found, error) { return &Found{}, nil },
+		Offer: func(context.Context, Action) (*Offer, error) { return nil, nil },
+		Do:    func(context.Context, Action) (*Done, error) { return nil, nil },
+	})
+	const path, offered = "/found?q=%3Ctea%3E+%26+milk", `href="/do/search?query=%3ctea%3e%20%26%20milk"`
+	shows(t, answer(s, path), "!/do/search")
+	shows(t, answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, path, nil))), offered, "“<bdi>&lt;tea&gt; &amp; milk</bdi>”")
+	shows(t, answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/found", nil))), "!/do/search")
+}
