@@ -312,8 +312,7 @@ jobs:
 
 	w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
 	v.agree("/do/run?job=scanner", nil)
-	v.until("outlierd scan adopt")
-	is("an unconfirmed start", v.now(), "The service did not confirm the start of a scan of scanner", "50 credits")
+	is("an unconfirmed start", v.until("The service did not confirm the start of a scan of scanner"), "50 credits", "outlierd scan adopt")
 
 	w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
 	v.agree("/do/run?job=many", nil)
