@@ -95,7 +95,7 @@ var promises = []promise{
 	},
 	{
 		"**End of a run.** When its searches have ended and its own enrichment is done, or at `stop_after` (then `ok` with `queued: N`).",
-		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued", "cmd/outlierd/command TestSummaryOfARun"},
+		[]string{"sync/engine TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone", "sync/engine TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued", "cmd/outlierd/report TestSummaryOfARun"},
 	},
 	{"`stop_after` ends the run, not its queue: `up` goes on draining in idle slots;", []string{"sync/engine TestQueuedCallsOfARunAreMadeInIdleTime"}},
 	{"a later `run` takes the rest along.", []string{"sync/engine TestLaterRunMakesTheRemainingCalls"}},
@@ -128,14 +128,14 @@ var promises = []promise{
 	},
 	{"Changing one of those starts with `first`;", []string{"sync/engine TestOnlyAChangedQueryStartsFromTheBeginning"}},
 	{"changing another filter keeps it;", []string{"sync/engine TestOnlyAChangedQueryStartsFromTheBeginning"}},
-	{"`plan` prints which.", []string{"sync/forecast TestChangesSinceTheLastRun", "cmd/outlierd/command TestPlanForPeople"}},
+	{"`plan` prints which.", []string{"sync/forecast TestChangesSinceTheLastRun", "cmd/outlierd/report TestPlanForPeople"}},
 	{
 		"It moves whatever becomes of the enrichment, and never when a cap or an error ended the search;",
 		[]string{"sync/engine TestWatermarkMovesWithoutTheEnrichment", "sync/engine TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch"},
 	},
 	{
 		"what was left is reported (`120 of 480, 18 credits more`).",
-		[]string{"sync/engine TestEndingsShowSavedAndRemainingPages", "cmd/outlierd/command TestEndingsAreShownAsSentences"},
+		[]string{"sync/engine TestEndingsShowSavedAndRemainingPages", "cmd/outlierd/report TestEndingsAreShownAsSentences"},
 	},
 	{
 		"**`stop_when: {new_below: 10%}`.** The share of a page's distinct ids that `seen` did not hold before this run began;",
