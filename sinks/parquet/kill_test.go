@@ -3,6 +3,7 @@ package parquet
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -103,12 +104,14 @@ func (w *world) count(table *schema.Table) (n int64) {
 	return n
 }
 
+var everyStep = flag.Bool("every-step", false, "stop at each step, not at a sample")
+
 // TestKillsAtEveryStep stops a process before each change of the disk in turn, while a reader counts. The next
 // process must complete the copy.
 func TestKillsAtEveryStep(t *testing.T) {
-	stride := 1
-	if testing.Short() {
-		stride = 5
+	stride := 5
+	if *everyStep {
+		stride = 1
 	}
 	j := sinktest.Sample(16).Only(few...)
 	readings := int64(0)
