@@ -147,6 +147,9 @@ func (c *Choice) Explain(a *Auto) string {
 	case DueEvery:
 		return expected
 	}
+	if c.Expected >= a.Price {
+		expected = roundShort(c.Expected) + " new expected, and a page brings more later"
+	}
 	return fmt.Sprintf("%s; due in %d d", expected, c.DueIn())
 }
 
