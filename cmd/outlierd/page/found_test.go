@@ -351,6 +351,6 @@ func TestWordsCanBeSearchedForOnce(t *testing.T) {
 	})
 	const path, offered = "/found?q=%3Ctea%3E+%26+milk", `href="/do/search?query=%3ctea%3e%20%26%20milk"`
 	shows(t, answer(s, path), "!/do/search")
-	shows(t, answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, path, nil))), offered, "“<bdi>&lt;tea&gt; &amp; milk</bdi>”")
+	shows(t, answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, path, nil))), offered)
 	shows(t, answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/found", nil))), "!/do/search")
 }
