@@ -12,8 +12,8 @@ var accountName = lazyregexp.New(`^[a-z0-9]{3,24}$`)
 
 // AzureAccount returns the name of the storage account in the environment, or "".
 func AzureAccount(env func(string) (string, bool)) string {
-	name := first(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
-	for part := range strings.SplitSeq(first(env, "AZURE_STORAGE_CONNECTION_STRING"), ";") {
+	name := firstSet(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
+	for part := range strings.SplitSeq(firstSet(env, "AZURE_STORAGE_CONNECTION_STRING"), ";") {
 		if value, ok := strings.CutPrefix(part, "AccountName="); ok {
 			name = value
 		}

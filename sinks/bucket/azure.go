@@ -86,14 +86,14 @@ var (
 // a SAS token, or an identity, in this order.
 func openContainer(name string, env func(string) (string, bool), o policy.ClientOptions) (*container.Client, error) {
 	options := &container.ClientOptions{ClientOptions: o}
-	if text := first(env, "AZURE_STORAGE_CONNECTION_STRING"); text != "" {
+	if text := firstSet(env, "AZURE_STORAGE_CONNECTION_STRING"); text != "" {
 		found, err := container.NewClientFromConnectionString(text, name, options)
 		if err != nil {
 			return nil, errConnection
 		}
 		return found, nil
 	}
-	account := first(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
+	account := firstSet(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
 	if !accountName().MatchString(account) {
 		return nil, errNoAccount
 	}
@@ -102,14 +102,14 @@ func openContainer(name string, env func(string) (string, bool), o policy.Client
 		return nil, err
 	}
 	address := service + "/" + name
-	if key := first(env, "AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"); key != "" {
+	if key := firstSet(env, "AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"); key != "" {
 		keys, err := container.NewSharedKeyCredential(account, key)
 		if err != nil {
 			return nil, errKey
 		}
 		return container.NewClientWithSharedKeyCredential(address, keys, options)
 	}
-	if token := first(env, "AZURE_STORAGE_SAS_TOKEN"); token != "" {
+	if token := firstSet(env, "AZURE_STORAGE_SAS_TOKEN"); token != "" {
 		return container.NewClientWithNoCredential(address+"?"+strings.TrimPrefix(token, "?"), options)
 	}
 	found, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
@@ -121,7 +121,7 @@ func openContainer(name string, env func(string) (string, bool), o policy.Client
 
 // serviceOf returns the URL of the blob service of an account.
 func serviceOf(account string, env func(string) (string, bool)) (string, error) {
-	text := first(env, "AZURE_STORAGE_SERVICE_ENDPOINT")
+	text := firstSet(env, "AZURE_STORAGE_SERVICE_ENDPOINT")
 	if text == "" {
 		return "https://" + account + ".blob.core.windows.net", nil
 	}

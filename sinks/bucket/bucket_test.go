@@ -174,7 +174,7 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 	}
 	m, _ := found(t, server)
 	want := inBucket(folder)
-	if !same(m.Manifest, want) {
+	if !sameObjects(m.Manifest, want) {
 		t.Fatalf("the bucket has %v, want %v", slices.Sorted(maps.Keys(m.All())), slices.Sorted(maps.Keys(want.All())))
 	}
 	return m
@@ -401,11 +401,11 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	}
 	o := parquet.File{Name: "outliers/part-000000000001-0123456789abcdef.parquet", Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 	server.Loses = func(part int) bool { return part == 2 }
-	if err := s.upload(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "retried") {
+	if err := s.uploadFile(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "retried") {
 		t.Errorf("a part was lost: %v", err)
 	}
 	server.Loses = nil
-	if err := s.upload(t.Context(), path, o); err != nil {
+	if err := s.uploadFile(t.Context(), path, o); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(server.Objects()["a/b/"+o.Name], content) {
@@ -420,7 +420,7 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 		}
 		return ctx.Err() != nil && r.Method == http.MethodDelete
 	})
-	if err := s.upload(ctx, path, o); !errors.Is(err, context.Canceled) {
+	if err := s.uploadFile(ctx, path, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	server.SetFault(nil)
@@ -430,7 +430,7 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	if err := s.abortObjects(t.Context()); err != nil || server.Uploads() > 0 {
 		t.Errorf("%d uploads are left: %v", server.Uploads(), err)
 	}
-	if err := s.upload(t.Context(), path, o); err != nil || server.Blocks() > 0 {
+	if err := s.uploadFile(t.Context(), path, o); err != nil || server.Blocks() > 0 {
 		t.Errorf("%d blocks are left: %v", server.Blocks(), err)
 	}
 }
@@ -455,7 +455,7 @@ func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
 			t.Fatal(err)
 		}
 		made := parquet.File{Name: "outliers/part-000000000001-0123456789abcdef.parquet", Bytes: int64(size), SHA256: hex.EncodeToString(sum[:])}
-		if err := s.upload(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged in transit; it will be retried") {
+		if err := s.uploadFile(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged in transit; it will be retried") {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 		if len(server.Objects()) > 0 {
@@ -515,13 +515,13 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.upload(ctx, path, made); err != nil {
+		if err := s.uploadFile(ctx, path, made); err != nil {
 			t.Fatal(err)
 		}
 		if want[made.Name] = made.Bytes; size == 0 {
 			continue
 		}
-		if got, err := s.sum(ctx, made.Name); err != nil || got != made.SHA256 {
+		if got, err := s.sumObject(ctx, made.Name); err != nil || got != made.SHA256 {
 			t.Errorf("%d bytes came back with the checksum %s, want %s: %v", size, got, made.SHA256, err)
 		}
 	}

@@ -23,14 +23,14 @@ type Report struct {
 // Check checks that the bucket has all objects of its manifest, with the right sizes. With readData it
 // also downloads them and compares their checksums. It changes nothing.
 func (b *Bucket) Check(ctx context.Context, readData bool) (Report, error) {
-	r, err := b.check(ctx, readData)
+	r, err := b.checkObjects(ctx, readData)
 	if err != nil {
 		err = fmt.Errorf("check %s: %w", b.options.Address, err)
 	}
 	return r, err
 }
 
-func (b *Bucket) check(ctx context.Context, readData bool) (Report, error) {
+func (b *Bucket) checkObjects(ctx context.Context, readData bool) (Report, error) {
 	r := Report{Address: b.options.Address, ReadData: readData, Problems: []string{}}
 	found, err := b.readRemote(ctx)
 	if err != nil {
@@ -42,9 +42,9 @@ func (b *Bucket) check(ctx context.Context, readData bool) (Report, error) {
 	}
 	named := found.root.All()
 	r.Answers, r.Objects, r.Copied = found.root.Answers, len(named), found.root.Copied
-	r.Behind = !same(found.root.Manifest, inBucket(folder))
+	r.Behind = !sameObjects(found.root.Manifest, inBucket(folder))
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		problem, err := found.problem(ctx, named[name], readData)
+		problem, err := found.findProblem(ctx, named[name], readData)
 		if err != nil {
 			return r, err
 		}
@@ -55,8 +55,8 @@ func (b *Bucket) check(ctx context.Context, readData bool) (Report, error) {
 	return r, nil
 }
 
-// problem describes what is wrong with an object; "" if it is intact.
-func (r *remote) problem(ctx context.Context, o parquet.File, readData bool) (string, error) {
+// findProblem describes what is wrong with an object; "" if it is intact.
+func (r *remote) findProblem(ctx context.Context, o parquet.File, readData bool) (string, error) {
 	size, there := r.sizes[o.Name]
 	switch {
 	case !there:
@@ -66,7 +66,7 @@ func (r *remote) problem(ctx context.Context, o parquet.File, readData bool) (st
 	case !readData:
 		return "", nil
 	}
-	sum, err := r.files.sum(ctx, o.Name)
+	sum, err := r.files.sumObject(ctx, o.Name)
 	if err == nil && sum != o.SHA256 {
 		return o.Name + " is damaged: it does not have the checksum of the manifest", nil
 	}

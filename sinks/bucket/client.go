@@ -66,8 +66,8 @@ func openClient(o Options, again string) (c client, prefix string, err error) {
 	return c, prefix, err
 }
 
-// first returns the value of the first variable that is not empty.
-func first(env func(string) (string, bool), names ...string) string {
+// firstSet returns the value of the first variable that is not empty.
+func firstSet(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
 		if value, _ := env(name); value != "" {
 			return value

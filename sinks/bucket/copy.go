@@ -45,7 +45,7 @@ func New(dir string, o Options) *Bucket { return &Bucket{dir: dir, options: o, n
 // Update copies what the folder has published to the bucket. Objects that are no longer published are
 // deleted after grace.
 func (b *Bucket) Update(ctx context.Context, grace time.Duration) error {
-	err := b.update(ctx, grace)
+	err := b.updateCopy(ctx, grace)
 	if err != nil {
 		b.remote = nil
 		return fmt.Errorf("copy to %s: %w", b.options.Address, err)
@@ -53,7 +53,7 @@ func (b *Bucket) Update(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-func (b *Bucket) update(ctx context.Context, grace time.Duration) error {
+func (b *Bucket) updateCopy(ctx context.Context, grace time.Duration) error {
 	folder, err := parquet.ReadPublished(b.dir)
 	if err != nil {
 		return err
@@ -71,19 +71,19 @@ func (b *Bucket) update(ctx context.Context, grace time.Duration) error {
 		Manifest: inBucket(folder), Owner: r.record.Owner, Commit: r.root.Commit + 1, Copied: now.Format(time.RFC3339),
 	}
 	next.Superseded = r.superseded(next, now, grace)
-	missing, surplus := r.missing(next), r.surplus(next)
-	if len(missing)+len(surplus) == 0 && same(r.root.Manifest, next.Manifest) {
+	missing, surplus := r.missingObjects(next), r.surplusObjects(next)
+	if len(missing)+len(surplus) == 0 && sameObjects(r.root.Manifest, next.Manifest) {
 		return nil
 	}
-	if err := b.upload(ctx, missing); err != nil {
+	if err := b.uploadObjects(ctx, missing); err != nil {
 		return err
 	}
-	if !same(r.root.Manifest, next.Manifest) {
-		if err := b.commit(ctx, next); err != nil {
+	if !sameObjects(r.root.Manifest, next.Manifest) {
+		if err := b.commitManifest(ctx, next); err != nil {
 			return err
 		}
 	}
-	return b.remove(ctx, surplus)
+	return b.removeObjects(ctx, surplus)
 }
 
 // readRemote reads the content of the bucket. It returns an error if another data folder writes to it.
@@ -98,15 +98,15 @@ func (b *Bucket) readRemote(ctx context.Context) (r *remote, err error) {
 	if r.root, r.etag, err = r.files.readManifest(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.owned(r.root, r.record); err != nil {
+	if err := b.checkOwner(r.root, r.record); err != nil {
 		return nil, err
 	}
 	r.sizes, err = r.files.listObjects(ctx)
 	return r, err
 }
 
-// owned returns an error if another data folder, or a copy of this one, has written the manifest.
-func (b *Bucket) owned(root manifest, r record) error {
+// checkOwner returns an error if another data folder, or a copy of this one, has written the manifest.
+func (b *Bucket) checkOwner(root manifest, r record) error {
 	const remedy = "use another prefix, or, if no other outlierd writes there, delete %s there and run again"
 	switch {
 	case root.Version == 0:
@@ -140,8 +140,8 @@ func (r *remote) superseded(next manifest, now time.Time, grace time.Duration) (
 	return all
 }
 
-// missing returns the objects of a manifest that the bucket lacks or has with another size.
-func (r *remote) missing(next manifest) (all []parquet.File) {
+// missingObjects returns the objects of a manifest that the bucket lacks or has with another size.
+func (r *remote) missingObjects(next manifest) (all []parquet.File) {
 	wanted := next.All()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if size, ok := r.sizes[name]; !ok || size != wanted[name].Bytes {
@@ -151,9 +151,9 @@ func (r *remote) missing(next manifest) (all []parquet.File) {
 	return all
 }
 
-// surplus returns the objects to delete: all that are neither in the manifest next nor kept as
+// surplusObjects returns the objects to delete: all that are neither in the manifest next nor kept as
 // superseded.
-func (r *remote) surplus(next manifest) (names []string) {
+func (r *remote) surplusObjects(next manifest) (names []string) {
 	stay := map[string]bool{}
 	for name := range next.All() {
 		stay[name] = true
@@ -169,12 +169,12 @@ func (r *remote) surplus(next manifest) (names []string) {
 	return names
 }
 
-func (b *Bucket) upload(ctx context.Context, objects []parquet.File) error {
+func (b *Bucket) uploadObjects(ctx context.Context, objects []parquet.File) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(atOnce)
 	for _, o := range objects {
 		work.Go(func() error {
-			return b.remote.files.upload(ctx, filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name))), o)
+			return b.remote.files.uploadFile(ctx, filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name))), o)
 		})
 	}
 	if err := work.Wait(); err != nil {
@@ -186,15 +186,15 @@ func (b *Bucket) upload(ctx context.Context, objects []parquet.File) error {
 	return nil
 }
 
-// commit replaces the manifest. It writes the commit number to the record first, so that the record is
+// commitManifest replaces the manifest. It writes the commit number to the record first, so that the record is
 // never behind the bucket, even after a kill.
-func (b *Bucket) commit(ctx context.Context, next manifest) error {
+func (b *Bucket) commitManifest(ctx context.Context, next manifest) error {
 	text, err := json.Marshal(next)
 	if err != nil {
 		return err
 	}
 	b.remote.record.Commits[b.options.Address] = next.Commit
-	if err := b.remote.record.write(b.options.Record); err != nil {
+	if err := b.remote.record.writeFile(b.options.Record); err != nil {
 		return err
 	}
 	etag, err := b.remote.files.replace(ctx, parquet.ManifestName, text, b.remote.etag)
@@ -205,7 +205,7 @@ func (b *Bucket) commit(ctx context.Context, next manifest) error {
 	return nil
 }
 
-func (b *Bucket) remove(ctx context.Context, names []string) error {
+func (b *Bucket) removeObjects(ctx context.Context, names []string) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(atOnce)
 	for _, name := range names {

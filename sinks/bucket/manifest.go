@@ -63,9 +63,9 @@ func parseManifest(text []byte) (m manifest, err error) {
 	return m, nil
 }
 
-// same reports whether two manifests have the same objects and marks. Comparing names suffices, because
+// sameObjects reports whether two manifests have the same objects and marks. Comparing names suffices, because
 // they contain checksums.
-func same(a, b parquet.Manifest) bool {
+func sameObjects(a, b parquet.Manifest) bool {
 	sameName := func(a, b parquet.File) bool { return a.Name == b.Name }
 	return a.Version == b.Version && a.Marks() == b.Marks() && maps.EqualFunc(a.All(), b.All(), sameName)
 }

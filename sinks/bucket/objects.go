@@ -68,8 +68,8 @@ func (f *Files) abortObjects(ctx context.Context) error {
 	return nil
 }
 
-// upload uploads a file as the object o. It returns an error if the file does not have the checksum of o.
-func (f *Files) upload(ctx context.Context, path string, o parquet.File) error {
+// uploadFile uploads a file as the object o. It returns an error if the file does not have the checksum of o.
+func (f *Files) uploadFile(ctx context.Context, path string, o parquet.File) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func (f *Files) upload(ctx context.Context, path string, o parquet.File) error {
 	return f.put(ctx, file, o.Name)
 }
 
-// sum downloads an object and returns the SHA-256 of its content, in hex.
-func (f *Files) sum(ctx context.Context, name string) (string, error) {
+// sumObject downloads an object and returns the SHA-256 of its content, in hex.
+func (f *Files) sumObject(ctx context.Context, name string) (string, error) {
 	from, _, err := f.Open(ctx, name)
 	if err != nil {
 		return "", err

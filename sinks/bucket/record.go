@@ -52,8 +52,8 @@ func Written(record string) ([]string, error) {
 	return slices.Sorted(maps.Keys(r.Commits)), nil
 }
 
-// write replaces the record durably, before the commit to the bucket.
-func (r record) write(path string) error {
+// writeFile replaces the record durably, before the commit to the bucket.
+func (r record) writeFile(path string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err

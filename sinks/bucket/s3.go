@@ -37,7 +37,7 @@ func openS3(bucket string, env func(string) (string, bool), transport http.Round
 	if err != nil {
 		return nil, err
 	}
-	region := first(env, "AWS_REGION", "AWS_DEFAULT_REGION")
+	region := firstSet(env, "AWS_REGION", "AWS_DEFAULT_REGION")
 	if region == "" && host != amazon {
 		region = "us-east-1" // the default of stores without regions
 	}
@@ -53,7 +53,7 @@ const amazon = "s3.amazonaws.com"
 
 // endpoint returns the host and port of the store, and whether to use TLS.
 func endpoint(env func(string) (string, bool)) (host string, secure bool, err error) {
-	text := first(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+	text := firstSet(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 	if text == "" {
 		return amazon, true, nil
 	}
@@ -71,8 +71,8 @@ var errNoKeys = errors.New("no credentials were found: set AWS_ACCESS_KEY_ID and
 // credentialsOf finds credentials like AWS's tools: in the environment, in their files, or from the
 // role of the machine, in this order.
 func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, error) {
-	id, secret := first(env, "AWS_ACCESS_KEY_ID"), first(env, "AWS_SECRET_ACCESS_KEY")
-	token := first(env, "AWS_SESSION_TOKEN")
+	id, secret := firstSet(env, "AWS_ACCESS_KEY_ID"), firstSet(env, "AWS_SECRET_ACCESS_KEY")
+	token := firstSet(env, "AWS_SESSION_TOKEN")
 	switch {
 	case id != "" && secret != "":
 		return credentials.NewStaticV4(id, secret, token), nil
@@ -81,8 +81,8 @@ func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, e
 	}
 	client := &http.Client{Timeout: 5 * time.Second}
 	keys := credentials.NewChainCredentials([]credentials.Provider{
-		&credentials.FileAWSCredentials{Filename: first(env, "AWS_SHARED_CREDENTIALS_FILE"),
-			Profile: first(env, "AWS_PROFILE")},
+		&credentials.FileAWSCredentials{Filename: firstSet(env, "AWS_SHARED_CREDENTIALS_FILE"),
+			Profile: firstSet(env, "AWS_PROFILE")},
 		&credentials.IAM{Client: client},
 	})
 	found, err := keys.GetWithContext(&credentials.CredContext{Client: client})

@@ -67,9 +67,9 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// query attaches the files of sources, runs a query, and closes DuckDB after an error.
-func (r *Reader) query(ctx context.Context, sql string, of ...Source) (rows [][]driver.Value, err error) {
-	if err = r.attach(ctx, of); err == nil {
+// attachAndQuery attaches the files of sources, runs a query, and closes DuckDB after an error.
+func (r *Reader) attachAndQuery(ctx context.Context, sql string, of ...Source) (rows [][]driver.Value, err error) {
+	if err = r.attachFiles(ctx, of); err == nil {
 		rows, err = r.db.Query(ctx, sql)
 	}
 	if err != nil {
@@ -78,8 +78,8 @@ func (r *Reader) query(ctx context.Context, sql string, of ...Source) (rows [][]
 	return rows, nil
 }
 
-// attach starts DuckDB, unless it runs, and attaches the files of sources.
-func (r *Reader) attach(ctx context.Context, of []Source) (err error) {
+// attachFiles starts DuckDB, unless it runs, and attaches the files of sources.
+func (r *Reader) attachFiles(ctx context.Context, of []Source) (err error) {
 	if r.db == nil {
 		if r.db, err = database.Open(ctx, r.options); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, e
 	if from == "" {
 		return n, nil
 	}
-	rows, err := r.query(ctx,
+	rows, err := r.attachAndQuery(ctx,
 		"SELECT count(*), coalesce(min(_response_id), 0), coalesce(max(_response_id), 0) FROM "+from, s)
 	if err == nil {
 		n = Rows{rows[0][0].(int64), rows[0][1].(int64), rows[0][2].(int64)}
@@ -129,7 +129,7 @@ func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table) (n 
 		newer = "h.last > c.last"
 	}
 	keys := database.Names("", current.Key)
-	rows, err := r.query(ctx, fmt.Sprintf(`SELECT count(*) FROM
+	rows, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT count(*) FROM
 		(SELECT %[1]s, max(_response_id) AS last FROM %[2]s GROUP BY ALL) AS h
 		FULL JOIN (SELECT %[1]s, max(_response_id) AS last, count(*) AS n FROM %[3]s GROUP BY ALL) AS c ON %[4]s
 		WHERE h.last IS NULL OR c.last IS NULL OR %[5]s OR c.n > 1`,
@@ -148,7 +148,7 @@ func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err erro
 	if now == "" || history == "" || counts == "" {
 		return 0, nil
 	}
-	rows, err := r.query(ctx, fmt.Sprintf(`WITH
+	rows, err := r.attachAndQuery(ctx, fmt.Sprintf(`WITH
 		last AS (SELECT video_id, max(_response_id) AS id FROM %[2]s GROUP BY ALL),
 		want AS (SELECT h.video_id, h.comment_key, h._response_id FROM %[2]s AS h
 			JOIN last AS l ON h.video_id = l.video_id AND h._response_id = l.id),
@@ -169,16 +169,16 @@ func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err erro
 
 // Count counts the rows of any table, including operations tables.
 func (r *Reader) Count(ctx context.Context, s Source, t *schema.Table) (int64, error) {
-	return r.count(ctx, s, t, "true")
+	return r.countRows(ctx, s, t, "true")
 }
 
-// count counts the rows that match a condition.
-func (r *Reader) count(ctx context.Context, s Source, t *schema.Table, where string) (int64, error) {
+// countRows counts the rows that match a condition.
+func (r *Reader) countRows(ctx context.Context, s Source, t *schema.Table, where string) (int64, error) {
 	from := s.from(t)
 	if from == "" {
 		return 0, nil
 	}
-	rows, err := r.query(ctx, "SELECT count(*) FROM "+from+" WHERE "+where, s)
+	rows, err := r.attachAndQuery(ctx, "SELECT count(*) FROM "+from+" WHERE "+where, s)
 	if err != nil {
 		return 0, err
 	}
@@ -232,19 +232,19 @@ func isOperations(t *schema.Table) bool { return slices.Contains(schema.OpsTable
 // Compare compares a table of have with the expected rows of want. It returns an error if the columns
 // or their types differ.
 func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table) (Difference, error) {
-	return r.compare(ctx, want, have, t, "true", Difference{of: "journal"})
+	return r.compareRows(ctx, want, have, t, "true", Difference{of: "journal"})
 }
 
 // CompareOperations is Compare for an operations table. It ignores the rows with the ids in but, which
 // must be in ascending order.
 func (r *Reader) CompareOperations(ctx context.Context, want, have Source, t *schema.Table,
 	but []int64) (Difference, error) {
-	return r.compare(ctx, want, have, t, without(t.Key[0], but), Difference{of: "state"})
+	return r.compareRows(ctx, want, have, t, excludeNumbers(t.Key[0], but), Difference{of: "state"})
 }
 
-// without returns the SQL condition that a column has none of these numbers, which are in ascending
+// excludeNumbers returns the SQL condition that a column has none of these numbers, which are in ascending
 // order.
-func without(column string, numbers []int64) string {
+func excludeNumbers(column string, numbers []int64) string {
 	all := []string{"true"}
 	for len(numbers) > 0 {
 		last := 0
@@ -257,12 +257,12 @@ func without(column string, numbers []int64) string {
 	return strings.Join(all, " AND ")
 }
 
-// compare adds to d the differences among the rows that match a condition.
-func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table, where string,
+// compareRows adds to d the differences among the rows that match a condition.
+func (r *Reader) compareRows(ctx context.Context, want, have Source, t *schema.Table, where string,
 	d Difference) (Difference, error) {
 	wanted, found := want.from(t), have.from(t)
 	var err error
-	if d.Rows, err = r.count(ctx, want, t, where); err != nil {
+	if d.Rows, err = r.countRows(ctx, want, t, where); err != nil {
 		return d, err
 	}
 	if found == "" {
@@ -270,14 +270,14 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 		return d, nil
 	}
 	if wanted == "" {
-		d.Surplus, err = r.count(ctx, have, t, where)
+		d.Surplus, err = r.countRows(ctx, have, t, where)
 		return d, err
 	}
 	if err := r.compareColumns(ctx, want, have, t); err != nil {
 		return d, err
 	}
 	if d.Rows == 0 { // both are often empty, which is cheap to check
-		if n, err := r.count(ctx, have, t, where); err != nil || n == 0 {
+		if n, err := r.countRows(ctx, have, t, where); err != nil || n == 0 {
 			return d, err
 		}
 	}
@@ -287,7 +287,7 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 			"FROM %s WHERE %s) GROUP BY ALL",
 			number, rangeSize, database.Names("", columnNames(t)), columns, from, where)
 	}
-	parts, err := r.query(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w
+	parts, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w
 		FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
 		WHERE w.n IS DISTINCT FROM h.n OR w.sum IS DISTINCT FROM h.sum
 		ORDER BY ALL`, sums(wanted), sums(found)), want, have)
@@ -299,7 +299,7 @@ func (r *Reader) compare(ctx context.Context, want, have Source, t *schema.Table
 		if n, ok := part[0].(int64); ok {
 			within = fmt.Sprintf("%s BETWEEN %d AND %d", number, n*rangeSize, (n+1)*rangeSize-1)
 		}
-		one, err := r.differ(ctx, want, have, t, columns, within+" AND "+where, d.of)
+		one, err := r.findDifferences(ctx, want, have, t, columns, within+" AND "+where, d.of)
 		if err != nil {
 			return d, err
 		}
@@ -323,11 +323,11 @@ const mostExamples = 3
 // compareColumns returns an error if the table lacks a column, or has one of another type: another version
 // of the program has written it.
 func (r *Reader) compareColumns(ctx context.Context, want, have Source, t *schema.Table) error {
-	wanted, err := r.types(ctx, want, t)
+	wanted, err := r.readTypes(ctx, want, t)
 	if err != nil {
 		return err
 	}
-	found, err := r.types(ctx, have, t)
+	found, err := r.readTypes(ctx, have, t)
 	if err != nil {
 		return err
 	}
@@ -341,9 +341,9 @@ func (r *Reader) compareColumns(ctx context.Context, want, have Source, t *schem
 	return nil
 }
 
-// types returns DuckDB's types of the columns of a table, with VARCHAR for JSON.
-func (r *Reader) types(ctx context.Context, s Source, t *schema.Table) (map[string]string, error) {
-	rows, err := r.query(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') "+
+// readTypes returns DuckDB's types of the columns of a table, with VARCHAR for JSON.
+func (r *Reader) readTypes(ctx context.Context, s Source, t *schema.Table) (map[string]string, error) {
+	rows, err := r.attachAndQuery(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') "+
 		"FROM (DESCRIBE SELECT * FROM "+s.from(t)+")", s)
 	types := map[string]string{}
 	for _, row := range rows {
@@ -352,15 +352,15 @@ func (r *Reader) types(ctx context.Context, s Source, t *schema.Table) (map[stri
 	return types, err
 }
 
-// differ compares the rows of one range.
-func (r *Reader) differ(ctx context.Context, want, have Source, t *schema.Table,
+// findDifferences compares the rows of one range.
+func (r *Reader) findDifferences(ctx context.Context, want, have Source, t *schema.Table,
 	columns, within, of string) (d Difference, err error) {
 	rows := func(s Source) string { return "SELECT " + columns + " FROM " + s.from(t) + " WHERE " + within }
 	key := t.Key
 	if number := rangeColumn(t); !slices.Contains(key, number) {
 		key = append(slices.Clone(key), number)
 	}
-	found, err := r.query(ctx, fmt.Sprintf(`WITH missing AS (%[1]s EXCEPT ALL %[2]s),
+	found, err := r.attachAndQuery(ctx, fmt.Sprintf(`WITH missing AS (%[1]s EXCEPT ALL %[2]s),
 		surplus AS (%[2]s EXCEPT ALL %[1]s),
 		counted AS (SELECT %[3]s, sum(m)::BIGINT AS m, sum(s)::BIGINT AS s FROM
 			(SELECT %[3]s, 1 AS m, 0 AS s FROM missing UNION ALL SELECT %[3]s, 0, 1 FROM surplus) GROUP BY ALL)

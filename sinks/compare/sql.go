@@ -13,7 +13,7 @@ import (
 // JSON is cast to text, as in Parquet.
 func columnsOf(t *schema.Table) string {
 	var list []string
-	for _, c := range compared(t) {
+	for _, c := range comparedColumns(t) {
 		name := database.Name(c.Name)
 		if c.JSON {
 			name = "CAST(" + name + " AS VARCHAR) AS " + name
@@ -24,14 +24,14 @@ func columnsOf(t *schema.Table) string {
 }
 
 func columnNames(t *schema.Table) (names []string) {
-	for _, c := range compared(t) {
+	for _, c := range comparedColumns(t) {
 		names = append(names, c.Name)
 	}
 	return names
 }
 
-// compared returns the columns of a table without the version of the state with which a row was written.
-func compared(t *schema.Table) []schema.Column {
+// comparedColumns returns the columns of a table without the version of the state with which a row was written.
+func comparedColumns(t *schema.Table) []schema.Column {
 	return slices.DeleteFunc(t.All(), func(c schema.Column) bool { return c.Name == schema.OpsVersion })
 }
 

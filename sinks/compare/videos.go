@@ -25,7 +25,7 @@ func (r *Reader) VideosOf(ctx context.Context, s Source, channels []string) (vid
 		if from == "" || !slices.Contains(names, "video_id") || !slices.Contains(names, "channel_id") {
 			continue
 		}
-		rows, err := r.query(ctx, fmt.Sprintf("SELECT DISTINCT video_id FROM %s WHERE channel_id IN (%s) "+
+		rows, err := r.attachAndQuery(ctx, fmt.Sprintf("SELECT DISTINCT video_id FROM %s WHERE channel_id IN (%s) "+
 			"AND video_id IS NOT NULL", from, strings.Join(of, ", ")), s)
 		if err != nil {
 			return nil, fmt.Errorf("find the videos of channels in table %s of %s: %w", t.Name, s.Name, err)

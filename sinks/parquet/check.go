@@ -53,12 +53,12 @@ func Look(ctx context.Context, dir, keep string, tables []*schema.Table) (*Folde
 	}
 	defer root.root.Close()
 	for range looks {
-		before, err := root.state()
+		before, err := root.readState()
 		if err != nil {
 			return nil, err
 		}
-		f, err := root.look(before, keep, tables)
-		after, again := root.state()
+		f, err := root.findFiles(before, keep, tables)
+		after, again := root.readState()
 		if err := errors.Join(err, again); err != nil {
 			return nil, err
 		}
@@ -78,17 +78,17 @@ type state struct {
 	renaming bool // its parts may still have their temporary names
 }
 
-func (f *folder) state() (s state, err error) {
-	text, err := f.read(nextName)
+func (f *folder) readState() (s state, err error) {
+	text, err := f.readFile(nextName)
 	if s.renaming = err == nil; errors.Is(err, fs.ErrNotExist) {
-		text, err = f.read(ManifestName)
+		text, err = f.readFile(ManifestName)
 	}
 	s.text = string(text)
 	return s, err
 }
 
-// look finds the files of a state.
-func (f *folder) look(s state, keep string, tables []*schema.Table) (*Folder, error) {
+// findFiles finds the files of a state.
+func (f *folder) findFiles(s state, keep string, tables []*schema.Table) (*Folder, error) {
 	m, err := parseManifest([]byte(s.text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s %w", f.dir, ManifestName, err)
@@ -101,7 +101,7 @@ func (f *folder) look(s state, keep string, tables []*schema.Table) (*Folder, er
 	}
 	all := m.All()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		place, problem := f.place(s, all[name])
+		place, problem := f.placeOf(s, all[name])
 		if problem != "" {
 			found.Problems = append(found.Problems, problem)
 		}
@@ -112,7 +112,7 @@ func (f *folder) look(s state, keep string, tables []*schema.Table) (*Folder, er
 			return nil, err
 		}
 	}
-	entries, err := f.list(tables)
+	entries, err := f.listFiles(tables)
 	if err != nil {
 		return nil, err
 	}
@@ -121,12 +121,12 @@ func (f *folder) look(s state, keep string, tables []*schema.Table) (*Folder, er
 			found.Problems = append(found.Problems, e.name+" is not of this copy: readers find its rows beside the others")
 		}
 	}
-	found.Foreign = foreign(entries)
+	found.Foreign = foreignFiles(entries)
 	return found, nil
 }
 
-// place returns where a file is, or "", and what is wrong with it, or "".
-func (f *folder) place(s state, file File) (place, problem string) {
+// placeOf returns where a file is, or "", and what is wrong with it, or "".
+func (f *folder) placeOf(s state, file File) (place, problem string) {
 	place = temporary(file.Name)
 	info, err := f.root.Lstat(place)
 	if !s.renaming || err != nil {
@@ -137,7 +137,7 @@ func (f *folder) place(s state, file File) (place, problem string) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", file.Name + " is missing"
 	case err != nil:
-		return "", f.named(err).Error()
+		return "", f.nameFull(err).Error()
 	case !info.Mode().IsRegular():
 		return "", file.Name + " is not a regular file"
 	case info.Size() != file.Bytes:
@@ -192,8 +192,8 @@ func Foreign(dir string, tables []*schema.Table) ([]string, error) {
 		return nil, ignoreMissing(err)
 	}
 	defer f.root.Close()
-	all, err := f.list(tables)
-	return foreign(all), err
+	all, err := f.listFiles(tables)
+	return foreignFiles(all), err
 }
 
 // ReadPublished reads the manifest of a folder. The error is [fs.ErrNotExist] if it has none.

@@ -95,10 +95,10 @@ func (c *Copy) Close() error {
 	return err
 }
 
-// use calls do with the folder open.
-func (c *Copy) use(do func() error) error {
+// withFolder calls do with the folder open.
+func (c *Copy) withFolder(do func() error) error {
 	if c.folder == nil {
-		if err := c.open(); err != nil {
+		if err := c.openFolder(); err != nil {
 			return errors.Join(fmt.Errorf("folder of the Parquet files: %w", err), c.Close())
 		}
 	}
@@ -112,8 +112,8 @@ func (c *Copy) use(do func() error) error {
 	return nil
 }
 
-// open opens or creates the folder. It finishes a publication that a kill has interrupted.
-func (c *Copy) open() (err error) {
+// openFolder opens or creates the folder. It finishes a publication that a kill has interrupted.
+func (c *Copy) openFolder() (err error) {
 	if err := os.MkdirAll(c.options.Dir, 0o755); err != nil {
 		return err
 	}
@@ -124,12 +124,12 @@ func (c *Copy) open() (err error) {
 		return err
 	}
 	c.inspected = time.Time{}
-	return c.recover()
+	return c.recoverPublication()
 }
 
 // Shows implements [sinks.Copy].
 func (c *Copy) Shows(context.Context) (marks sinks.Marks, err error) {
-	err = c.use(func() error {
+	err = c.withFolder(func() error {
 		m, err := c.readManifest(ManifestName)
 		marks = m.Marks()
 		return err
@@ -139,13 +139,13 @@ func (c *Copy) Shows(context.Context) (marks sinks.Marks, err error) {
 
 // Publish implements [sinks.Copy].
 func (c *Copy) Publish(ctx context.Context) error {
-	return c.use(func() error { return c.publish(ctx) })
+	return c.withFolder(func() error { return c.publishChanges(ctx) })
 }
 
-func (c *Copy) publish(ctx context.Context) error {
+func (c *Copy) publishChanges(ctx context.Context) error {
 	old, err := c.readManifest(ManifestName)
 	if errors.Is(err, errDamaged) {
-		err = c.recover()
+		err = c.recoverPublication()
 	}
 	if err != nil {
 		return err
@@ -156,17 +156,17 @@ func (c *Copy) publish(ctx context.Context) error {
 	}
 	surplus, inspect := []string(nil), c.now().Sub(c.inspected) > inspectAfter || old.Version == 0
 	if inspect {
-		if surplus, err = c.inspect(&old); err != nil {
+		if surplus, err = c.inspectFolder(&old); err != nil {
 			return err
 		}
 	}
 	if inspect || old.Marks() != marks {
-		if err := c.update(ctx, old, marks); err != nil {
+		if err := c.updateFolder(ctx, old, marks); err != nil {
 			return err
 		}
 	}
 	for _, name := range surplus {
-		if err := c.remove(name); err != nil {
+		if err := c.removeFile(name); err != nil {
 			return err
 		}
 	}
@@ -179,11 +179,11 @@ func (c *Copy) publish(ctx context.Context) error {
 // lost is the size of a listed file that must be written again.
 const lost = -1
 
-// inspect compares the folder with the manifest. It marks listed files that are not as they were written,
+// inspectFolder compares the folder with the manifest. It marks listed files that are not as they were written,
 // removes the parts of publications that were not committed, and returns the parts that are not listed. Without
 // a manifest all parts in the folder count as listed and lost.
-func (c *Copy) inspect(old *Manifest) (surplus []string, err error) {
-	found, err := c.list(tablesOf(c.options))
+func (c *Copy) inspectFolder(old *Manifest) (surplus []string, err error) {
+	found, err := c.listFiles(tablesOf(c.options))
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (c *Copy) inspect(old *Manifest) (surplus []string, err error) {
 	for _, e := range found {
 		switch {
 		case temporaryName().MatchString(e.name):
-			if err := c.remove(e.name); err != nil {
+			if err := c.removeFile(e.name); err != nil {
 				return nil, err
 			}
 		case !partName().MatchString(e.name):
@@ -206,7 +206,7 @@ func (c *Copy) inspect(old *Manifest) (surplus []string, err error) {
 	if old.Version == 0 {
 		old.Tables = map[string][]File{}
 		for _, t := range tablesOf(c.options) {
-			old.Tables[t.FileName()] = adopt(t, sizes)
+			old.Tables[t.FileName()] = adoptFiles(t, sizes)
 		}
 	}
 	for _, files := range old.Tables {
@@ -224,8 +224,8 @@ func (c *Copy) inspect(old *Manifest) (surplus []string, err error) {
 	return surplus, nil
 }
 
-// update makes the folder equal to the warehouse, of which old is the manifest.
-func (c *Copy) update(ctx context.Context, old Manifest, marks sinks.Marks) error {
+// updateFolder makes the folder equal to the warehouse, of which old is the manifest.
+func (c *Copy) updateFolder(ctx context.Context, old Manifest, marks sinks.Marks) error {
 	if old.Warehouse == marks.Warehouse && old.Answers > marks.Answers {
 		return fmt.Errorf("%s has the answers up to %d, the warehouse those up to %d only", c.dir, old.Answers, marks.Answers)
 	}
@@ -242,7 +242,7 @@ func (c *Copy) update(ctx context.Context, old Manifest, marks sinks.Marks) erro
 		staged, next.Forms, next.Tables = nil, map[string]string{}, map[string][]File{}
 		for _, t := range tablesOf(c.options) {
 			w := c.writerOf(db, t, old, marks)
-			files, err := w.write(ctx)
+			files, err := w.stageParts(ctx)
 			if err != nil {
 				return fmt.Errorf("table %s: %w", t.Name, err)
 			}
@@ -259,5 +259,5 @@ func (c *Copy) update(ctx context.Context, old Manifest, marks sinks.Marks) erro
 	if len(staged) == 0 && old.Marks() == marks {
 		return nil
 	}
-	return c.commit(next, staged)
+	return c.commitParts(next, staged)
 }

@@ -29,7 +29,7 @@ func TestPartsStayWithinLimits(t *testing.T) {
 			all = append(all, weight{placing, rapid.Int64Range(1, 20).Draw(t, "n"), rapid.Int64Range(0, 200).Draw(t, "b")})
 		}
 		published := rapid.Int64Range(-1, 70).Draw(t, "published")
-		los := l.cut(all, published)
+		los := l.cutRows(all, published)
 		for i, lo := range los {
 			if i > 0 && lo <= published {
 				t.Fatalf("a part begins with %d, and readers have found up to %d in one", lo, published)

@@ -44,8 +44,8 @@ func (f *folder) inPlace() error {
 	return err
 }
 
-// named replaces the name in an error of [os.Root], which is relative to the folder, by the path.
-func (f *folder) named(err error) error {
+// nameFull replaces the name in an error of [os.Root], which is relative to the folder, by the path.
+func (f *folder) nameFull(err error) error {
 	switch e := err.(type) {
 	case *fs.PathError:
 		return &fs.PathError{Op: e.Op, Path: filepath.Join(f.dir, e.Path), Err: e.Err}
@@ -55,18 +55,18 @@ func (f *folder) named(err error) error {
 	return err
 }
 
-// read returns the content of a file. It refuses everything but regular files: opening a pipe may block
+// readFile returns the content of a file. It refuses everything but regular files: opening a pipe may block
 // forever.
-func (f *folder) read(name string) ([]byte, error) {
+func (f *folder) readFile(name string) ([]byte, error) {
 	info, err := f.root.Lstat(name)
 	if err != nil {
-		return nil, f.named(err)
+		return nil, f.nameFull(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file: remove it", filepath.Join(f.dir, name))
 	}
 	text, err := f.root.ReadFile(name)
-	return text, f.named(err)
+	return text, f.nameFull(err)
 }
 
 // entry is a file in the folder of a table, or something else that has the name of a part.
@@ -76,8 +76,8 @@ type entry struct {
 	bytes           int64
 }
 
-// list returns what is in the folders of tables.
-func (f *folder) list(tables []*schema.Table) (all []entry, err error) {
+// listFiles returns what is in the folders of tables.
+func (f *folder) listFiles(tables []*schema.Table) (all []entry, err error) {
 	for _, t := range tables {
 		err := fs.WalkDir(f.root.FS(), t.FileName(), func(name string, e fs.DirEntry, err error) error {
 			if err == nil && e.IsDir() && !partName().MatchString(name) {
@@ -97,7 +97,7 @@ func (f *folder) list(tables []*schema.Table) (all []entry, err error) {
 			return nil
 		})
 		if err != nil {
-			return nil, f.named(err)
+			return nil, f.nameFull(err)
 		}
 	}
 	return all, nil
@@ -110,8 +110,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// foreign returns the files among entries which a reader's glob finds and which no copy writes.
-func foreign(all []entry) (names []string) {
+// foreignFiles returns the files among entries which a reader's glob finds and which no copy writes.
+func foreignFiles(all []entry) (names []string) {
 	for _, e := range all {
 		if strings.HasSuffix(e.name, ".parquet") && !partName().MatchString(e.name) {
 			names = append(names, e.name)
@@ -129,33 +129,33 @@ func checksum(f *os.File) (sum string, bytes int64, err error) {
 
 // All functions that change the disk, each with its own call of step, so that tests can make it fail.
 
-// create replaces a file by a new one, for writing and reading.
-func (c *Copy) create(name string) (*os.File, error) {
+// createFile replaces a file by a new one, for writing and reading.
+func (c *Copy) createFile(name string) (*os.File, error) {
 	if err := c.step("write " + name); err != nil {
 		return nil, err
 	}
 	if err := ignoreMissing(c.root.Remove(name)); err != nil {
-		return nil, c.named(err)
+		return nil, c.nameFull(err)
 	}
 	f, err := c.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	return f, c.named(err)
+	return f, c.nameFull(err)
 }
 
-func (c *Copy) rename(from, to string) error {
+func (c *Copy) renameFile(from, to string) error {
 	if _, err := c.root.Lstat(from); err != nil {
-		return c.named(err)
+		return c.nameFull(err)
 	}
 	if err := c.step("rename " + from); err != nil {
 		return err
 	}
-	return c.named(c.root.Rename(from, to))
+	return c.nameFull(c.root.Rename(from, to))
 }
 
-func (c *Copy) remove(name string) error {
+func (c *Copy) removeFile(name string) error {
 	if err := c.step("remove " + name); err != nil {
 		return err
 	}
-	return ignoreMissing(c.named(c.root.Remove(name)))
+	return ignoreMissing(c.nameFull(c.root.Remove(name)))
 }
 
 // makeFolder creates a folder and those above it, durably.
@@ -167,7 +167,7 @@ func (c *Copy) makeFolder(name string) error {
 		return err
 	}
 	if err := c.root.MkdirAll(name, 0o755); err != nil {
-		return c.named(err)
+		return c.nameFull(err)
 	}
 	for above := path.Dir(name); ; above = path.Dir(above) {
 		if err := c.syncFolder(above); err != nil || above == "." {
@@ -179,13 +179,13 @@ func (c *Copy) makeFolder(name string) error {
 func (c *Copy) syncFolder(name string) error {
 	f, err := c.root.Open(name)
 	if err != nil {
-		return c.named(err)
+		return c.nameFull(err)
 	}
-	return errors.Join(c.sync(name, f), f.Close())
+	return errors.Join(c.syncFile(name, f), f.Close())
 }
 
-// sync makes the content of a file, or the names in a folder, durable.
-func (c *Copy) sync(name string, f *os.File) error {
+// syncFile makes the content of a file, or the names in a folder, durable.
+func (c *Copy) syncFile(name string, f *os.File) error {
 	if err := c.step("sync " + name); err != nil {
 		return err
 	}

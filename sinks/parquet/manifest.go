@@ -92,7 +92,7 @@ func parseManifest(text []byte) (m Manifest, err error) {
 
 // readManifest reads a manifest. It returns the zero value if there is none.
 func (f *folder) readManifest(name string) (m Manifest, err error) {
-	text, err := f.read(name)
+	text, err := f.readFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -131,8 +131,8 @@ func loOf(name string) (lo int64) {
 // tablesOf returns the options' tables of both kinds.
 func tablesOf(o Options) []*schema.Table { return slices.Concat(o.Tables, o.Ops) }
 
-// commit publishes the parts that were staged, all or none: after a kill, [Copy.recover] does the rest.
-func (c *Copy) commit(next Manifest, staged []string) error {
+// commitParts publishes the parts that were staged, all or none: after a kill, [Copy.recoverPublication] does the rest.
+func (c *Copy) commitParts(next Manifest, staged []string) error {
 	folders := map[string]bool{}
 	for _, name := range staged {
 		folders[path.Dir(name)] = true
@@ -150,44 +150,44 @@ func (c *Copy) commit(next Manifest, staged []string) error {
 		return err
 	}
 	unfinished := temporary(nextName)
-	f, err := c.create(unfinished)
+	f, err := c.createFile(unfinished)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, c.sync(unfinished, f), f.Close()); err != nil {
+	if err = errors.Join(err, c.syncFile(unfinished, f), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", unfinished, err)
 	}
-	if err := c.rename(unfinished, nextName); err != nil {
+	if err := c.renameFile(unfinished, nextName); err != nil {
 		return err
 	}
 	if err := c.syncFolder(manifestFolder); err != nil { // the publication is committed
 		return err
 	}
-	return c.finish(staged)
+	return c.finishPublication(staged)
 }
 
-// recover finishes a publication that was interrupted after its commit. If a manifest is damaged, all parts are written
+// recoverPublication finishes a publication that was interrupted after its commit. If a manifest is damaged, all parts are written
 // again. Until then readers find the old ones.
-func (c *Copy) recover() error {
+func (c *Copy) recoverPublication() error {
 	next, err := c.readManifest(nextName)
 	if err == nil && next.Version != 0 {
-		return c.finish(slices.Sorted(maps.Keys(next.All())))
+		return c.finishPublication(slices.Sorted(maps.Keys(next.All())))
 	}
 	if err == nil {
 		_, err = c.readManifest(ManifestName)
 	}
 	if errors.Is(err, errDamaged) {
-		err = errors.Join(c.remove(nextName), c.remove(ManifestName))
+		err = errors.Join(c.removeFile(nextName), c.removeFile(ManifestName))
 	}
 	return err
 }
 
-// finish gives the parts of the committed publication their names, and then the manifest.
-func (c *Copy) finish(names []string) error {
+// finishPublication gives the parts of the committed publication their names, and then the manifest.
+func (c *Copy) finishPublication(names []string) error {
 	folders := map[string]bool{}
 	for _, name := range names {
-		err := c.rename(temporary(name), name)
+		err := c.renameFile(temporary(name), name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has its name, or did not change
 		}
@@ -201,7 +201,7 @@ func (c *Copy) finish(names []string) error {
 			return err
 		}
 	}
-	if err := c.rename(nextName, ManifestName); err != nil {
+	if err := c.renameFile(nextName, ManifestName); err != nil {
 		return err
 	}
 	return c.syncFolder(manifestFolder)

@@ -94,10 +94,10 @@ func partAt(los []int64, placing int64) int {
 // weight is the number of rows with a placing number, and of the bytes in them.
 type weight struct{ placing, rows, bytes int64 }
 
-// cut divides rows, in the order of their numbers, and returns the numbers with which parts begin. The
+// cutRows divides rows, in the order of their numbers, and returns the numbers with which parts begin. The
 // rows up to the number published stay together: another division would move keys from one part to
 // another, and a reader who opens one of them before and the other after that finds them twice.
-func (l limit) cut(all []weight, published int64) (los []int64) {
+func (l limit) cutRows(all []weight, published int64) (los []int64) {
 	var rows, bytes int64
 	for i, w := range all {
 		if i == 0 || w.placing > published && (rows+w.rows > l.rows || bytes+w.bytes > l.bytes) {
@@ -108,8 +108,8 @@ func (l limit) cut(all []weight, published int64) (los []int64) {
 	return los
 }
 
-// weigh returns the weights of a part's rows.
-func weigh(ctx context.Context, db *database.DB, p part) (all []weight, err error) {
+// weighRows returns the weights of a part's rows.
+func weighRows(ctx context.Context, db *database.DB, p part) (all []weight, err error) {
 	rows, err := db.Query(ctx, fmt.Sprintf("SELECT %[1]s, count(*), sum(%[2]s)::BIGINT FROM %[3]s WHERE %[4]s GROUP BY 1 ORDER BY 1",
 		database.Name(p.table.Placing()), bytesOf(p.table), database.TableName(p.table), p.where()))
 	for _, r := range rows {

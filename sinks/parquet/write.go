@@ -48,9 +48,9 @@ func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks si
 	return w
 }
 
-// write stages the parts that have changed, and returns all files of the table.
-func (w *writer) write(ctx context.Context) (files []File, err error) {
-	changed, err := w.changed(ctx)
+// stageParts stages the parts that have changed, and returns all files of the table.
+func (w *writer) stageParts(ctx context.Context) (files []File, err error) {
+	changed, err := w.findChanges(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find what has changed: %w", err)
 	}
@@ -61,7 +61,7 @@ func (w *writer) write(ctx context.Context) (files []File, err error) {
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		numbers, los := folders[folder], w.los[folder]
 		if len(los) == 0 || w.afresh || len(numbers) > 0 && slices.Max(numbers) >= los[len(los)-1] {
-			if los, err = w.extend(ctx, folder, los); err != nil {
+			if los, err = w.addParts(ctx, folder, los); err != nil {
 				return nil, fmt.Errorf("divide %s into parts: %w", folder, err)
 			}
 		}
@@ -72,7 +72,7 @@ func (w *writer) write(ctx context.Context) (files []File, err error) {
 		for i, p := range partsOf(w.table, folder, los) {
 			f, ok := w.listed[nameOf(folder, p.lo)]
 			if w.afresh || !ok || hit[i] || f.Bytes == lost {
-				if f, err = w.stage(ctx, p); err != nil {
+				if f, err = w.stagePart(ctx, p); err != nil {
 					return nil, fmt.Errorf("write %s: %w", nameOf(folder, p.lo), err)
 				}
 			}
@@ -83,9 +83,9 @@ func (w *writer) write(ctx context.Context) (files []File, err error) {
 	return files, nil
 }
 
-// changed returns the placing numbers of rows that were written or deleted since the copy was published,
+// findChanges returns the placing numbers of rows that were written or deleted since the copy was published,
 // by folder. If all are to be written, it has one number of each folder.
-func (w *writer) changed(ctx context.Context) (map[string][]int64, error) {
+func (w *writer) findChanges(ctx context.Context) (map[string][]int64, error) {
 	query := fmt.Sprintf("SELECT DISTINCT %s, 0::BIGINT FROM %s", dayOf(w.table), database.TableName(w.table))
 	if !w.afresh {
 		query = fmt.Sprintf("SELECT DISTINCT %s, %s FROM %s WHERE %s > %d", dayOf(w.table), database.Name(w.table.Placing()),
@@ -104,19 +104,19 @@ func (w *writer) changed(ctx context.Context) (map[string][]int64, error) {
 	return changed, err
 }
 
-// extend adds the parts of a folder for new rows that do not fit into its last part.
-func (w *writer) extend(ctx context.Context, folder string, los []int64) ([]int64, error) {
+// addParts adds the parts of a folder for new rows that do not fit into its last part.
+func (w *writer) addParts(ctx context.Context, folder string, los []int64) ([]int64, error) {
 	last, published := part{w.table, folder, 0, math.MaxInt64, true}, int64(math.MinInt64)
 	if len(los) > 0 {
 		parts := partsOf(w.table, folder, los)
 		last = parts[len(parts)-1]
 		published = w.published(ctx, last)
 	}
-	weights, err := weigh(ctx, w.db, last)
+	weights, err := weighRows(ctx, w.db, last)
 	if err != nil {
 		return nil, err
 	}
-	more := w.limit.cut(weights, published)
+	more := w.limit.cutRows(weights, published)
 	if len(los) > 0 && len(more) > 0 {
 		more = more[1:]
 	}
@@ -142,8 +142,8 @@ func (w *writer) published(ctx context.Context, p part) int64 {
 	return f.Lo // it is empty, or no reader can open it either
 }
 
-// adopt returns the parts in the folder of a lost manifest that a table may have.
-func adopt(t *schema.Table, sizes map[string]int64) (files []File) {
+// adoptFiles returns the parts in the folder of a lost manifest that a table may have.
+func adoptFiles(t *schema.Table, sizes map[string]int64) (files []File) {
 	for name := range sizes {
 		folder := t.FileName()
 		if isDated(t) {
@@ -159,8 +159,8 @@ func adopt(t *schema.Table, sizes map[string]int64) (files []File) {
 	return files
 }
 
-// stage writes a part under its temporary name.
-func (w *writer) stage(ctx context.Context, p part) (f File, err error) {
+// stagePart writes a part under its temporary name.
+func (w *writer) stagePart(ctx context.Context, p part) (f File, err error) {
 	f = File{Name: nameOf(p.folder, p.lo), Lo: p.lo}
 	rows, err := w.db.Query(ctx, fmt.Sprintf("SELECT count(*), coalesce(max(%s), %d), coalesce(max(%s), 0), "+
 		"coalesce(sum(%s), 0)::BIGINT FROM %s WHERE %s", database.Name(w.table.Placing()), p.lo,
@@ -172,7 +172,7 @@ func (w *writer) stage(ctx context.Context, p part) (f File, err error) {
 	if err := w.makeFolder(p.folder); err != nil {
 		return f, err
 	}
-	out, err := w.create(temporary(f.Name))
+	out, err := w.createFile(temporary(f.Name))
 	if err != nil {
 		return f, err
 	}
@@ -192,5 +192,5 @@ func (w *writer) stage(ctx context.Context, p part) (f File, err error) {
 		return f, err
 	}
 	w.staged = append(w.staged, f.Name)
-	return f, w.sync(temporary(f.Name), out)
+	return f, w.syncFile(temporary(f.Name), out)
 }

@@ -49,7 +49,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
 	db := &DB{connector: connector, limit: fmt.Sprintf("%dB", cmp.Or(o.Memory, DefaultMemory))}
-	if err := db.connect(ctx, o); err != nil {
+	if err := db.openConnection(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("start DuckDB: %w", err), db.Close())
 	}
 	return db, nil
@@ -73,7 +73,7 @@ func checkAddressSpace(read func(resource int, limit *unix.Rlimit) error) error 
 		Megabytes(int64(limit.Cur)), Megabytes(addressSpace))
 }
 
-func (db *DB) connect(ctx context.Context, o Options) (err error) {
+func (db *DB) openConnection(ctx context.Context, o Options) (err error) {
 	if db.conn, err = db.connector.Connect(ctx); err != nil {
 		return err
 	}

@@ -14,23 +14,23 @@ import (
 // TableName returns the quoted name of a table in the warehouse: "ops.runs" is the table runs in the
 // schema ops.
 func TableName(t *schema.Table) string {
-	space, table := split(t)
+	space, table := splitName(t)
 	return "warehouse." + Name(space) + "." + Name(table)
 }
 
-func split(t *schema.Table) (space, table string) {
+func splitName(t *schema.Table) (space, table string) {
 	if space, table, ok := strings.Cut(t.Name, "."); ok {
 		return space, table
 	}
 	return "main", t.Name
 }
 
-// definition returns a column as in CREATE TABLE. By default DuckDB compresses texts of less than 4
+// columnDefinition returns a column as in CREATE TABLE. By default DuckDB compresses texts of less than 4
 // kB by a dictionary and a symbol table per block. If values do not repeat, this needs three times the
 // CPU time of zstd to write, more space, and more time to read. Texts in lists and structs, mostly
 // addresses of pictures, do not repeat either, but DuckDB accepts no compression for such a column: see
 // [DB.Attach].
-func definition(t *schema.Table, c schema.Column) string {
+func columnDefinition(t *schema.Table, c schema.Column) string {
 	switch {
 	case c.SQLType() != "VARCHAR":
 		return Name(c.Name) + " " + c.SQLType()
@@ -75,7 +75,7 @@ const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF N
 func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
 	ddl := []string{createOwn}
 	for _, t := range tables {
-		ddl = append(ddl, create(t))
+		ddl = append(ddl, createTable(t))
 	}
 	for _, v := range viewsOf(tables) {
 		ddl = append(ddl, createView(v))
@@ -92,7 +92,7 @@ func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
 func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	views := viewsOf(tables)
 	all := sha256.New()
-	fmt.Fprintln(all, Version(), createOwn, declaration(tables, nil), viewsAndComments(tables, views))
+	fmt.Fprintln(all, Version(), createOwn, missingDeclarations(tables, nil), viewsAndComments(tables, views))
 	hash := int64(binary.LittleEndian.Uint64(all.Sum(nil)))
 	if marks, err := db.Marks(ctx); err == nil && marks[Declared] == hash {
 		return nil
@@ -102,7 +102,7 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 		return err
 	}
 	ddl := []string{"BEGIN", createOwn}
-	ddl = append(ddl, declaration(tables, have)...)
+	ddl = append(ddl, missingDeclarations(tables, have)...)
 	ddl = append(ddl, viewsAndComments(tables, views)...)
 	ddl = append(ddl, fmt.Sprintf(`INSERT INTO warehouse.outlierd.marks
 		SELECT * FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
@@ -131,7 +131,7 @@ func (e *TypeError) Error() string {
 func (db *DB) typesOf(ctx context.Context, tables []*schema.Table) (map[string]map[string]string, error) {
 	var declared []string
 	for _, t := range tables {
-		space, name := split(t)
+		space, name := splitName(t)
 		for _, c := range t.All() {
 			declared = append(declared, fmt.Sprintf("(%s, %s, %s, typeof(NULL::%s))", Text(space+"."+name), Text(t.Name), Text(c.Name), c.SQLType()))
 		}
@@ -157,16 +157,16 @@ func (db *DB) typesOf(ctx context.Context, tables []*schema.Table) (map[string]m
 	return have, nil
 }
 
-// declaration returns the statements that add tables and columns which the file does not have.
-func declaration(tables []*schema.Table, have map[string]map[string]string) (ddl []string) {
+// missingDeclarations returns the statements that add tables and columns which the file does not have.
+func missingDeclarations(tables []*schema.Table, have map[string]map[string]string) (ddl []string) {
 	for _, t := range tables {
 		if have[t.Name] == nil {
-			ddl = append(ddl, create(t))
+			ddl = append(ddl, createTable(t))
 			continue
 		}
 		for _, c := range t.All() {
 			if have[t.Name][c.Name] == "" {
-				ddl = append(ddl, "ALTER TABLE "+TableName(t)+" ADD COLUMN "+definition(t, c))
+				ddl = append(ddl, "ALTER TABLE "+TableName(t)+" ADD COLUMN "+columnDefinition(t, c))
 			}
 		}
 	}
@@ -190,10 +190,10 @@ func viewsAndComments(tables []*schema.Table, views []View) (ddl []string) {
 	return ddl
 }
 
-func create(t *schema.Table) string {
+func createTable(t *schema.Table) string {
 	var lines []string
 	for _, c := range t.All() {
-		lines = append(lines, definition(t, c))
+		lines = append(lines, columnDefinition(t, c))
 	}
 	return "CREATE TABLE " + TableName(t) + " (" + strings.Join(lines, ", ") + ")"
 }

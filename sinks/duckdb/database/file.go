@@ -31,7 +31,7 @@ func CheckFile(path, remedy string) error {
 		return fmt.Errorf("look at DuckDB file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a DuckDB file but a %s: %s", path, describe(info.Mode()), remedy)
+		return fmt.Errorf("%s is not a DuckDB file but a %s: %s", path, describeMode(info.Mode()), remedy)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -45,7 +45,7 @@ func CheckFile(path, remedy string) error {
 	return nil
 }
 
-func describe(m os.FileMode) string {
+func describeMode(m os.FileMode) string {
 	switch {
 	case m.IsDir():
 		return "folder"

@@ -30,7 +30,7 @@ const maxMemory = 1 << 30
 func Bind(ctx context.Context, texts ...string) (all []Bound) {
 	var b binder
 	for _, sql := range texts {
-		fields, err := b.bind(ctx, sql)
+		fields, err := b.bindSQL(ctx, sql)
 		if err != nil {
 			all = append(all, Bound{Problem: err.Error()})
 		} else {
@@ -45,11 +45,11 @@ func Bind(ctx context.Context, texts ...string) (all []Bound) {
 // until one fails: DuckDB may be unusable after that.
 type binder struct{ db *database.DB }
 
-func (b *binder) bind(ctx context.Context, sql string) (fields []Field, err error) {
+func (b *binder) bindSQL(ctx context.Context, sql string) (fields []Field, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	if b.db == nil {
-		err = b.open(limited)
+		err = b.openFile(limited)
 	}
 	if err == nil {
 		err = oneSelect(limited, b.db, sql)
@@ -59,7 +59,7 @@ func (b *binder) bind(ctx context.Context, sql string) (fields []Field, err erro
 		rows, err = b.db.Query(limited, "DESCRIBE "+sql)
 	}
 	if err != nil {
-		return nil, errors.Join(reason(ctx, limited, err, maxMemory), b.close())
+		return nil, errors.Join(explainLimit(ctx, limited, err, maxMemory), b.close())
 	}
 	for _, row := range rows {
 		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
@@ -67,7 +67,7 @@ func (b *binder) bind(ctx context.Context, sql string) (fields []Field, err erro
 	return fields, nil
 }
 
-func (b *binder) open(ctx context.Context) (err error) {
+func (b *binder) openFile(ctx context.Context) (err error) {
 	if b.db, err = database.Open(ctx, database.Options{}); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (b *binder) open(ctx context.Context) (err error) {
 	if err := b.db.Create(ctx, slices.Concat(schema.Tables(), schema.OpsTables())); err != nil {
 		return err
 	}
-	return restrict(ctx, b.db)
+	return restrictToTables(ctx, b.db)
 }
 
 func (b *binder) close() error {
@@ -100,25 +100,25 @@ func (b *binder) close() error {
 func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
 	switch info, err := os.Stat(s.Path); {
 	case os.IsNotExist(err):
-		return nil, s.bind(ctx, sql)
+		return nil, s.bindSQL(ctx, sql)
 	case err == nil && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: %w", s.Path, ErrNotRegular)
 	}
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	values, err := s.query(limited, sql, database.DefaultMemory)
-	most := room(maxMemory)
+	values, err := s.queryIDs(limited, sql, database.DefaultMemory)
+	most := memoryLimit(maxMemory)
 	if database.OutOfMemory(err) {
-		values, err = s.query(limited, sql, most)
+		values, err = s.queryIDs(limited, sql, most)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", s.Path, reason(ctx, limited, err, most))
+		return nil, fmt.Errorf("query %s: %w", s.Path, explainLimit(ctx, limited, err, most))
 	}
 	return values, nil
 }
 
-// reason returns the error for the limit that SQL exceeded, or DuckDB's own message.
-func reason(ctx, limited context.Context, err error, memory int64) error {
+// explainLimit returns the error for the limit that SQL exceeded, or DuckDB's own message.
+func explainLimit(ctx, limited context.Context, err error, memory int64) error {
 	switch {
 	case ctx.Err() == nil && limited.Err() != nil:
 		return timeoutError(timeLimit)
@@ -126,11 +126,11 @@ func reason(ctx, limited context.Context, err error, memory int64) error {
 		return fmt.Errorf("the SQL needs more memory than %s: make it read fewer rows, or produce smaller values",
 			database.Megabytes(memory))
 	}
-	return explain(err)
+	return explainSQL(err)
 }
 
-// bind checks SQL while nothing is published yet.
-func (s IDs) bind(ctx context.Context, sql string) error {
+// bindSQL checks SQL while nothing is published yet.
+func (s IDs) bindSQL(ctx context.Context, sql string) error {
 	bound := Bind(ctx, sql)[0]
 	if err := bound.Err(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s IDs) bind(ctx context.Context, sql string) error {
 	return err
 }
 
-func (s IDs) query(ctx context.Context, sql string, memory int64) (values []string, err error) {
+func (s IDs) queryIDs(ctx context.Context, sql string, memory int64) (values []string, err error) {
 	db, err := database.Open(ctx, database.Options{Memory: memory})
 	if err != nil {
 		return nil, err
@@ -151,17 +151,17 @@ func (s IDs) query(ctx context.Context, sql string, memory int64) (values []stri
 	if err := setNow(ctx, db, s.Now); err != nil {
 		return nil, err
 	}
-	if err := restrict(ctx, db); err != nil {
+	if err := restrictToTables(ctx, db); err != nil {
 		return nil, err
 	}
 	if err := oneSelect(ctx, db, sql); err != nil {
 		return nil, err
 	}
-	return s.collect(ctx, db, sql)
+	return s.collectIDs(ctx, db, sql)
 }
 
-func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values []string, err error) {
-	fields, err := view(ctx, db, sql)
+func (s IDs) collectIDs(ctx context.Context, db *database.DB, sql string) (values []string, err error) {
+	fields, err := declareView(ctx, db, sql)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 		return nil, err
 	}
 	texts := fmt.Sprintf("SELECT %s::VARCHAR FROM temp.result", database.Name(fields[at].Name))
-	err = read(ctx, db, texts, nil, func(row []any) error {
+	err = readRows(ctx, db, texts, nil, func(row []any) error {
 		if row[0] == nil {
 			return nil
 		}
@@ -183,8 +183,8 @@ func (s IDs) collect(ctx context.Context, db *database.DB, sql string) (values [
 	return values, err
 }
 
-// restrict confines the instance: SQL may read the attached tables by their plain names.
-func restrict(ctx context.Context, db *database.DB) error {
+// restrictToTables confines the instance: SQL may read the attached tables by their plain names.
+func restrictToTables(ctx context.Context, db *database.DB) error {
 	_, err := db.Exec(ctx, "USE warehouse; "+confined)
 	return err
 }

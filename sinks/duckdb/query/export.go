@@ -21,12 +21,12 @@ func Spool(
 	ctx context.Context, path, text, temp string,
 	columns func(fields []Field, rows int64) error, row func([]any) error,
 ) error {
-	return query(ctx, path, text, modest(temp), permission{}, func(db *database.DB) error {
-		fields, err := view(ctx, db, text)
+	return openAndQuery(ctx, path, text, exportResources(temp), permission{}, func(db *database.DB) error {
+		fields, err := declareView(ctx, db, text)
 		if err != nil {
 			return err
 		}
-		rows, err := spool(ctx, db, readable("FROM temp.result", fields), len(fields))
+		rows, err := spoolResult(ctx, db, makeReadable("FROM temp.result", fields), len(fields))
 		if err != nil {
 			return err
 		}
@@ -41,8 +41,8 @@ func Spool(
 // number of rows. Data that does not fit into memory goes to the folder temp. The query must be one
 // SELECT.
 func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err error) {
-	err = query(ctx, path, text, modest(temp), permission{to: to}, func(db *database.DB) error {
-		if _, err := view(ctx, db, text); err != nil {
+	err = openAndQuery(ctx, path, text, exportResources(temp), permission{to: to}, func(db *database.DB) error {
+		if _, err := declareView(ctx, db, text); err != nil {
 			return err
 		}
 		var err error
@@ -62,9 +62,9 @@ func copyTo(ctx context.Context, db *database.DB, to string, group int) (int64, 
 		database.Text(to), group))
 }
 
-// modest are the resources of an export. Each thread may have a row group in memory.
-func modest(temp string) resources {
-	r := resources{memory: room(exportMemory), threads: 2, temp: temp}
+// exportResources are the resources of an export. Each thread may have a row group in memory.
+func exportResources(temp string) resources {
+	r := resources{memory: memoryLimit(exportMemory), threads: 2, temp: temp}
 	if r.memory < exportMemory {
 		r.threads = 1
 	}
@@ -80,9 +80,9 @@ var ErrNoSelect = errors.New("only the result of one SELECT can be exported (a P
 var ErrNoTable = errors.New("SHOW, DESCRIBE, SUMMARIZE and PRAGMA cannot be exported by themselves: write " +
 	"FROM (DESCRIBE outliers), FROM pragma_table_info('outliers'), or FROM duckdb_tables() for all tables")
 
-// view declares the temporary view result of a query, and returns its columns. Unlike a subquery, a view allows a
+// declareView declares the temporary view result of a query, and returns its columns. Unlike a subquery, a view allows a
 // semicolon or a comment at the end of the query.
-func view(ctx context.Context, db *database.DB, text string) (fields []Field, err error) {
+func declareView(ctx context.Context, db *database.DB, text string) (fields []Field, err error) {
 	_, err = db.Exec(ctx, "CREATE TEMP VIEW result AS\n"+text)
 	if wrong, ok := errors.AsType[*duckdb.Error](err); ok && wrong.Type == duckdb.ErrorTypeParser {
 		return nil, ErrNoTable // confine has parsed the text itself
@@ -90,7 +90,7 @@ func view(ctx context.Context, db *database.DB, text string) (fields []Field, er
 	if err != nil {
 		return nil, lineBefore(err)
 	}
-	err = read(ctx, db, "DESCRIBE temp.result", nil, func(row []any) error {
+	err = readRows(ctx, db, "DESCRIBE temp.result", nil, func(row []any) error {
 		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
 		return nil
 	})

@@ -66,7 +66,7 @@ func (f Field) checkSuitable(want string) error {
 		return listError(f.Name)
 	case noText().MatchString(f.Kind), id && f.Kind != "" && !isText().MatchString(f.Kind):
 		return fmt.Errorf("column %s has type %s, which cannot be a %s: select %s",
-			f.Name, f.Kind, cmp.Or(want, "text"), remedy(f.Name, want))
+			f.Name, f.Kind, cmp.Or(want, "text"), suggestColumn(f.Name, want))
 	}
 	return nil
 }
@@ -89,8 +89,8 @@ var (
 	isText = lazyregexp.New(`^(VARCHAR|JSON|ENUM\(.*)$`)
 )
 
-// remedy returns what to select instead of a column.
-func remedy(column, want string) string {
+// suggestColumn returns what to select instead of a column.
+func suggestColumn(column, want string) string {
 	if want == "" {
 		return column + "::VARCHAR"
 	}

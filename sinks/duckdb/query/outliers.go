@@ -102,7 +102,7 @@ var Facets = []Facet{
 }
 
 // where returns the condition of a choice. DuckDB would calculate the time for each row.
-func (o *Outliers) choice(f *Facet, c Choice) string {
+func (o *Outliers) conditionOf(f *Facet, c Choice) string {
 	if f.Name != "days" {
 		return c.where
 	}
@@ -111,8 +111,8 @@ func (o *Outliers) choice(f *Facet, c Choice) string {
 	return "t.published_at >= " + database.Text(at.UTC().Format(time.RFC3339)) + "::TIMESTAMPTZ"
 }
 
-// chosen returns the condition for the chosen values of a facet; "" without one.
-func (o *Outliers) chosen(f *Facet) string {
+// chosenValues returns the condition for the chosen values of a facet; "" without one.
+func (o *Outliers) chosenValues(f *Facet) string {
 	var wanted []string
 	values := o.Chosen[f.Name]
 	if !f.Several && !f.Every && len(values) > 1 {
@@ -127,11 +127,11 @@ func (o *Outliers) chosen(f *Facet) string {
 		case f.Name == "language":
 			wanted = append(wanted, "t.language = lower("+database.Text(v)+")")
 		case i >= 0:
-			wanted = append(wanted, o.choice(f, f.Choices[i]))
+			wanted = append(wanted, o.conditionOf(f, f.Choices[i]))
 		case err == nil && f.Name == "ratio":
 			wanted = append(wanted, fmt.Sprintf("t.average_views_ratio >= %g::DOUBLE", n))
 		case err == nil && f.Name == "days":
-			wanted = append(wanted, o.choice(f, Choice{Value: v}))
+			wanted = append(wanted, o.conditionOf(f, Choice{Value: v}))
 		default:
 			wanted = append(wanted, "false") // no outlier has such a value
 		}
@@ -145,8 +145,8 @@ func (o *Outliers) chosen(f *Facet) string {
 	return strings.Join(wanted, "")
 }
 
-// texts returns the conditions that read texts of all outliers or searches.
-func (o *Outliers) texts() (where []string) {
+// textConditions returns the conditions that read texts of all outliers or searches.
+func (o *Outliers) textConditions() (where []string) {
 	want := func(condition, value string) {
 		if value != "" {
 			where = append(where, strings.ReplaceAll(condition, "?", database.Text(value)))
@@ -154,7 +154,7 @@ func (o *Outliers) texts() (where []string) {
 	}
 	for _, word := range strings.Fields(o.Words) {
 		if tag, is := strings.CutPrefix(word, "#"); is {
-			where = append(where, "t.video_id IN "+list(o.Tags[strings.ToLower(tag)]))
+			where = append(where, "t.video_id IN "+listTexts(o.Tags[strings.ToLower(tag)]))
 			continue
 		}
 		want("(contains(lower(t.title), lower(?)) OR contains(lower(t.channel_title), lower(?)))", word)
@@ -166,8 +166,8 @@ func (o *Outliers) texts() (where []string) {
 	return where
 }
 
-// sets returns the conditions that name a set of videos.
-func (o *Outliers) sets() (where []string) {
+// setConditions returns the conditions that name a set of videos.
+func (o *Outliers) setConditions() (where []string) {
 	if o.Week {
 		where = append(where, "t.video_id IN (SELECT video_id FROM new_this_week)")
 	}
@@ -175,16 +175,16 @@ func (o *Outliers) sets() (where []string) {
 		where = append(where, "t.channel_id = "+database.Text(o.ChannelID))
 	}
 	if o.Only != nil {
-		where = append(where, "t.video_id IN "+list(o.Only))
+		where = append(where, "t.video_id IN "+listTexts(o.Only))
 	}
 	if len(o.Without) > 0 {
-		where = append(where, "t.video_id NOT IN "+list(o.Without))
+		where = append(where, "t.video_id NOT IN "+listTexts(o.Without))
 	}
 	return where
 }
 
-// list returns texts as a list of SQL, which is never empty.
-func list(texts []string) string {
+// listTexts returns texts as a list of SQL, which is never empty.
+func listTexts(texts []string) string {
 	quoted := []string{"''"}
 	for _, t := range texts {
 		quoted = append(quoted, database.Text(t))
@@ -195,7 +195,7 @@ func list(texts []string) string {
 // Search returns SQL that must run before [Outliers.Cards] and [Outliers.Counts], which both need the outliers with
 // the words; "" if there are none. It reads all texts, so that it runs once only.
 func (o Outliers) Search() string {
-	where := o.texts()
+	where := o.textConditions()
 	if len(where) == 0 {
 		return ""
 	}
@@ -203,8 +203,8 @@ func (o Outliers) Search() string {
 		strings.Join(where, " AND ")
 }
 
-// quickly replaces conditions by those over the temporary tables.
-func quickly(condition string) string {
+// useTemporaryTables replaces conditions by those over the temporary tables.
+func useTemporaryTables(condition string) string {
 	condition = strings.ReplaceAll(condition, several, "t.rowid IN (FROM several)")
 	condition = strings.ReplaceAll(condition, steady, "t.rowid IN (FROM steady)")
 	condition = strings.ReplaceAll(condition, "t.video_id IN (SELECT video_id FROM outliers_history WHERE "+topic+" = ",
@@ -213,13 +213,13 @@ func quickly(condition string) string {
 		"epoch_us(t.first_seen_at) > "+newest+" - "+week)
 }
 
-// within returns the condition of all filters but the facets.
-func (o *Outliers) within() string {
-	where := append([]string{"true"}, o.sets()...)
-	if len(o.texts()) > 0 {
+// allConditions returns the condition of all filters but the facets.
+func (o *Outliers) allConditions() string {
+	where := append([]string{"true"}, o.setConditions()...)
+	if len(o.textConditions()) > 0 {
 		where = append(where, "t.rowid IN (FROM matched)")
 	}
-	return quickly(strings.Join(where, " AND "))
+	return useTemporaryTables(strings.Join(where, " AND "))
 }
 
 func (o *Outliers) order() string {
@@ -231,9 +231,9 @@ func (o *Outliers) order() string {
 
 // Plain returns the query for all matching outliers as a person would write it. It needs only the published tables.
 func (o Outliers) Plain() string {
-	where := append(o.sets(), o.texts()...)
+	where := append(o.setConditions(), o.textConditions()...)
 	for i := range Facets {
-		if c := o.chosen(&Facets[i]); c != "" {
+		if c := o.chosenValues(&Facets[i]); c != "" {
 			where = append(where, c)
 		}
 	}
@@ -251,10 +251,10 @@ func (o Outliers) Plain() string {
 // median, whether few videos have most of the channel's views, and its topics. Equal rows are sorted by id, so that
 // pages do not overlap.
 func (o Outliers) Cards() string {
-	where := o.within()
+	where := o.allConditions()
 	for i := range Facets {
-		if c := o.chosen(&Facets[i]); c != "" {
-			where += " AND " + quickly(c)
+		if c := o.chosenValues(&Facets[i]); c != "" {
+			where += " AND " + useTemporaryTables(c)
 		}
 	}
 	return fmt.Sprintf(`WITH top AS MATERIALIZED (SELECT place, row_number() OVER () AS nth FROM (
@@ -275,16 +275,16 @@ func (o Outliers) Cards() string {
 func (o Outliers) Counts() string {
 	var bits []string
 	bit := func(condition string) string {
-		bits = append(bits, fmt.Sprintf("CASE WHEN %s THEN %d ELSE 0 END", quickly(condition), 1<<len(bits)))
+		bits = append(bits, fmt.Sprintf("CASE WHEN %s THEN %d ELSE 0 END", useTemporaryTables(condition), 1<<len(bits)))
 		return fmt.Sprintf("bits & %d > 0", 1<<(len(bits)-1))
 	}
 	chosen := map[string]string{}
-	ofTopics := o.within()
+	ofTopics := o.allConditions()
 	for i := range Facets {
-		if c := o.chosen(&Facets[i]); c != "" {
+		if c := o.chosenValues(&Facets[i]); c != "" {
 			chosen[Facets[i].Name] = bit(c)
 			if Facets[i].Name != "topic" {
-				ofTopics += " AND " + quickly(c)
+				ofTopics += " AND " + useTemporaryTables(c)
 			}
 		}
 	}
@@ -306,10 +306,10 @@ func (o Outliers) Counts() string {
 			if f.Every { // its choices narrow one another
 				where = others("")
 			}
-			sums = append(sums, fmt.Sprintf("sum(n) FILTER (%s AND %s)", bit(o.choice(f, c)), where))
+			sums = append(sums, fmt.Sprintf("sum(n) FILTER (%s AND %s)", bit(o.conditionOf(f, c)), where))
 		}
 	}
-	from := fmt.Sprintf("SELECT t.language, (%s)::BIGINT AS bits FROM outliers AS t WHERE %s", strings.Join(bits, " + "), o.within())
+	from := fmt.Sprintf("SELECT t.language, (%s)::BIGINT AS bits FROM outliers AS t WHERE %s", strings.Join(bits, " + "), o.allConditions())
 	topics := "brought"
 	if ofTopics != "true" {
 		topics = "brought SEMI JOIN (SELECT t.rowid AS place FROM outliers AS t WHERE " + ofTopics + ") AS p ON p.place = brought.place"

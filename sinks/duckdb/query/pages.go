@@ -17,8 +17,8 @@ type Question struct {
 	Row func([]any) error // called for each row; the slice is reused
 }
 
-// seen returns a query for all sightings of a video: observed_at and view_count.
-func seen(id string) string {
+// sightingsOf returns a query for all sightings of a video: observed_at and view_count.
+func sightingsOf(id string) string {
 	const table = "SELECT observed_at, view_count FROM %s WHERE video_id = %s AND view_count IS NOT NULL"
 	id = database.Text(id)
 	return fmt.Sprintf(table+" UNION ALL "+table+" UNION ALL "+table,
@@ -29,7 +29,7 @@ func seen(id string) string {
 // most most rows, oldest first.
 func Curve(id string, most int) string {
 	return fmt.Sprintf("FROM (SELECT observed_at, view_count FROM (%s) ORDER BY observed_at DESC LIMIT %d) "+
-		"ORDER BY observed_at", seen(id), most)
+		"ORDER BY observed_at", sightingsOf(id), most)
 }
 
 // Thumbnails returns a query for the pictures of videos, as they were last seen: video_id, url and width in pixels.

@@ -98,8 +98,8 @@ func hasParameter(tree any) bool {
 
 var errorLine = lazyregexp.New(`(?s)^(.*)\n\nLINE (\d+): .*$`)
 
-// explain puts DuckDB's message on one line, after the line number in the SQL.
-func explain(err error) error {
+// explainSQL puts DuckDB's message on one line, after the line number in the SQL.
+func explainSQL(err error) error {
 	failed, ok := errors.AsType[*duckdb.Error](err)
 	if !ok {
 		return err

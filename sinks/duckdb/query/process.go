@@ -59,7 +59,7 @@ func (a Process) Bind(ctx context.Context, texts ...string) []Bound {
 	if len(texts) == 0 {
 		return nil
 	}
-	got, err := a.send(ctx, request{Bind: texts})
+	got, err := a.sendRequest(ctx, request{Bind: texts})
 	if err == nil && len(got.Bound) != len(texts) {
 		err = fmt.Errorf("run SQL in another process: %d answers to %d questions", len(got.Bound), len(texts))
 	}
@@ -78,11 +78,11 @@ func (a Process) Bind(ctx context.Context, texts ...string) []Bound {
 
 // Query is [IDs.Query] in a separate process.
 func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error) {
-	got, err := a.send(ctx, request{SQL: sql, IDs: &s, Zone: s.Now.Location().String()})
+	got, err := a.sendRequest(ctx, request{SQL: sql, IDs: &s, Zone: s.Now.Location().String()})
 	return got.Values, err
 }
 
-func (a Process) send(ctx context.Context, q request) (got response, err error) {
+func (a Process) sendRequest(ctx context.Context, q request) (got response, err error) {
 	asked, err := json.Marshal(q)
 	if err != nil {
 		return got, fmt.Errorf("run SQL: %w", err)
@@ -131,14 +131,14 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := Confine(); err != nil {
 		return err
 	}
-	got, err := q.run(ctx)
+	got, err := q.runRequest(ctx)
 	if err != nil {
 		got.Problem = err.Error()
 	}
 	return json.NewEncoder(out).Encode(got)
 }
 
-func (q request) run(ctx context.Context) (got response, err error) {
+func (q request) runRequest(ctx context.Context) (got response, err error) {
 	if q.First != nil {
 		got.First, err = q.First.rows(ctx, q.SQL)
 		return got, err

@@ -31,21 +31,21 @@ import (
 // untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe]. Its days are those of UTC. It may use
 // a third of the memory, and a folder for temporary files, which is removed.
 func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
-	return run(ctx, path, text, permission{statements: true}, columns, row)
+	return runQuery(ctx, path, text, permission{statements: true}, columns, row)
 }
 
 // RunUnsafe is [Run] for a query that may read and write other files, with the permissions of the user.
 func RunUnsafe(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
-	return run(ctx, path, text, permission{statements: true, files: true}, columns, row)
+	return runQuery(ctx, path, text, permission{statements: true, files: true}, columns, row)
 }
 
-func run(ctx context.Context, path, text string, p permission, columns func([]string) error,
+func runQuery(ctx context.Context, path, text string, p permission, columns func([]string) error,
 	row func([]any) error) (err error) {
-	r := ample()
+	r := personalResources()
 	if r.temp, r.noTemp = os.MkdirTemp("", "outlierd-query-*"); r.noTemp == nil { // most queries need none
 		defer func() { err = errors.Join(err, os.RemoveAll(r.temp)) }()
 	}
-	return query(ctx, path, text, r, p, func(db *database.DB) error { return readAny(ctx, db, text, columns, row) })
+	return openAndQuery(ctx, path, text, r, p, func(db *database.DB) error { return readAny(ctx, db, text, columns, row) })
 }
 
 // permission says what a query may do besides a SELECT of the published tables.
@@ -55,21 +55,21 @@ type permission struct {
 	files      bool   // read and write all files
 }
 
-// query opens the published file read-only and calls work, in which text may run. It closes the file.
-func query(ctx context.Context, path, text string, r resources, p permission, work func(*database.DB) error) error {
+// openAndQuery opens the published file read-only and calls work, in which text may run. It closes the file.
+func openAndQuery(ctx context.Context, path, text string, r resources, p permission, work func(*database.DB) error) error {
 	db, err := openFile(ctx, path, r)
 	if err != nil {
 		return err
 	}
 	if err = checkSingle(text); err == nil {
-		err = p.confine(ctx, db, text)
+		err = p.confineDuckDB(ctx, db, text)
 	}
 	if err == nil {
 		if err = work(db); err != nil && !errors.Is(err, ErrNoTable) {
 			err = fmt.Errorf("query %s: %w", path, err)
 		}
 	}
-	err = errors.Join(r.explain(err), db.Close())
+	err = errors.Join(r.explainMemory(err), db.Close())
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission && !p.files {
 		return &DeniedError{Cause: err}
 	}
@@ -83,10 +83,10 @@ const confined = "SET allow_community_extensions = false; SET enable_external_ac
 // writing matches the keywords of all statements that write files.
 var writing = lazyregexp.New(`(?i)\b(?:copy|export)\b`)
 
-// confine confines DuckDB, and returns an error for a statement that is not permitted. Even without external access,
+// confineDuckDB confines DuckDB, and returns an error for a statement that is not permitted. Even without external access,
 // DuckDB lets COPY and EXPORT write to the open file and its log. The type comes from DuckDB, because a query may
 // contain these keywords in texts and nested comments.
-func (p permission) confine(ctx context.Context, db *database.DB, text string) error {
+func (p permission) confineDuckDB(ctx context.Context, db *database.DB, text string) error {
 	if p.files {
 		return nil
 	}
@@ -214,8 +214,8 @@ func withoutTexts(text string) string {
 // contain a $, at the beginning of SQL.
 var sqlToken = lazyregexp.New(`^(?s:--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$|[\pL\pN_][\pL\pN_$]*)`)
 
-// read runs a query and calls columns and row like [Run]. The slice that row receives is reused.
-func read(ctx context.Context, db *database.DB, text string, columns func([]string) error,
+// readRows runs a query and calls columns and row like [Run]. The slice that row receives is reused.
+func readRows(ctx context.Context, db *database.DB, text string, columns func([]string) error,
 	row func([]any) error) (err error) {
 	stmt, err := db.Conn().(driver.ConnPrepareContext).PrepareContext(ctx, text)
 	if err != nil {
@@ -244,7 +244,7 @@ func read(ctx context.Context, db *database.DB, text string, columns func([]stri
 			return fmt.Errorf("read a row of the result: %w", err)
 		}
 		for i, v := range raw {
-			values[i] = convert(v, rows.(driver.RowsColumnTypeDatabaseTypeName).ColumnTypeDatabaseTypeName(i))
+			values[i] = convertValue(v, rows.(driver.RowsColumnTypeDatabaseTypeName).ColumnTypeDatabaseTypeName(i))
 		}
 		if err := row(values); err != nil {
 			return err

@@ -39,12 +39,12 @@ func (r *Reader) All(ctx context.Context, questions ...Question) (publication in
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if err := r.renew(ctx); err != nil {
+	if err := r.openNewest(ctx); err != nil {
 		return 0, err
 	}
 	for _, q := range questions {
-		if err := read(ctx, r.file, q.SQL, nil, q.Row); err != nil {
-			err = fmt.Errorf("query %s: %w", r.path, ample().explain(err))
+		if err := readRows(ctx, r.file, q.SQL, nil, q.Row); err != nil {
+			err = fmt.Errorf("query %s: %w", r.path, personalResources().explainMemory(err))
 			if ctx.Err() == nil { // the next query starts afresh, whatever is wrong
 				err = errors.Join(err, r.close())
 			}
@@ -54,34 +54,34 @@ func (r *Reader) All(ctx context.Context, questions ...Question) (publication in
 	return r.opened, nil
 }
 
-// renew opens the newest publication, unless it is open.
-func (r *Reader) renew(ctx context.Context) (err error) {
+// openNewest opens the newest publication, unless it is open.
+func (r *Reader) openNewest(ctx context.Context) (err error) {
 	now, _ := os.Stat(r.path) // if that fails, so does opening the file
 	if r.file == nil || !sameFile(now, r.info) {
 		if err := r.close(); err != nil {
 			return err
 		}
-		if r.file, err = openFile(ctx, r.path, ample()); err != nil {
+		if r.file, err = openFile(ctx, r.path, personalResources()); err != nil {
 			return err
 		}
 		if r.setup != "" {
 			if _, err := r.file.Exec(ctx, r.setup); err != nil {
-				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, ample().explain(err)), r.close())
+				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, personalResources().explainMemory(err)), r.close())
 			}
 		}
 		r.info = now
 		r.opened++
 	}
 	if r.closing == nil {
-		r.closing = time.AfterFunc(r.idle, r.rest)
+		r.closing = time.AfterFunc(r.idle, r.closeIdle)
 	} else {
 		r.closing.Reset(r.idle)
 	}
 	return nil
 }
 
-// rest closes the file when nothing was asked for a while. A query in progress is completed.
-func (r *Reader) rest() { _ = r.Close() } // it was only read
+// closeIdle closes the file when nothing was asked for a while. A query in progress is completed.
+func (r *Reader) closeIdle() { _ = r.Close() } // it was only read
 
 func (r *Reader) close() error {
 	if r.file == nil {

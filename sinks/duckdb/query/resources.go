@@ -21,18 +21,18 @@ type resources struct {
 	noTemp  error  // why there is no such folder, if there should be one
 }
 
-// room returns the limit of DuckDB's buffers for a query, in bytes: most, but at most a third of the memory of the
+// memoryLimit returns the limit of DuckDB's buffers for a query, in bytes: most, but at most a third of the memory of the
 // machine or container, where a daemon may run, too. Otherwise the kernel would kill one of them.
-func room(most int64) int64 { return max(database.DefaultMemory, min(most, machine()/3)) }
+func memoryLimit(most int64) int64 { return max(database.DefaultMemory, min(most, machine()/3)) }
 
 var machine = database.Memory // tests replace it
 
 // perThread is the memory for which a query may use one thread more, in bytes.
 const perThread = 128 << 20
 
-// ample are the resources of a query of a person: a third of the memory.
-func ample() resources {
-	memory := room(math.MaxInt64)
+// personalResources are the resources of a query of a person: a third of the memory.
+func personalResources() resources {
+	memory := memoryLimit(math.MaxInt64)
 	return resources{memory: memory, threads: max(1, min(runtime.GOMAXPROCS(0), int(memory/perThread)))}
 }
 
@@ -49,8 +49,8 @@ func (r resources) maxTemp() string {
 // noSpace matches DuckDB's messages about a disk without room for temporary files.
 var noSpace = lazyregexp.New(`offload data block|No space left on device|Disk quota exceeded`)
 
-// explain returns the error for a query that needs more than r, and other errors as they are.
-func (r resources) explain(err error) error {
+// explainMemory returns the error for a query that needs more than r, and other errors as they are.
+func (r resources) explainMemory(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ const mostText = 2000
 // must be one SELECT that reads only the published tables. It may use no disk space; time and memory
 // are limited.
 func (a Process) First(ctx context.Context, path, sql string, most int) (*Rows, error) {
-	got, err := a.send(ctx, request{SQL: sql, First: &first{path, most}})
+	got, err := a.sendRequest(ctx, request{SQL: sql, First: &first{path, most}})
 	return got.First, err
 }
 
@@ -39,19 +39,19 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 	got := &Rows{}
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	err := query(limited, f.Path, sql, modest(""), permission{}, func(db *database.DB) error {
+	err := openAndQuery(limited, f.Path, sql, exportResources(""), permission{}, func(db *database.DB) error {
 		var err error
-		if got.Columns, err = view(limited, db, sql); err != nil {
+		if got.Columns, err = declareView(limited, db, sql); err != nil {
 			return err
 		}
-		some := fmt.Sprintf("%s LIMIT %d", readable("FROM temp.result", got.Columns), f.Limit+1)
-		return read(limited, db, some, nil, func(values []any) error {
+		some := fmt.Sprintf("%s LIMIT %d", makeReadable("FROM temp.result", got.Columns), f.Limit+1)
+		return readRows(limited, db, some, nil, func(values []any) error {
 			if got.More = len(got.Rows) == f.Limit; got.More {
 				return nil
 			}
 			row := make([]*string, len(values))
 			for i, v := range values {
-				row[i] = text(v)
+				row[i] = textOf(v)
 			}
 			got.Rows = append(got.Rows, row)
 			return nil
@@ -61,13 +61,13 @@ func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
 		return nil, errors.New("the SQL may read only the published tables")
 	}
 	if err != nil {
-		return nil, reason(ctx, limited, err, room(exportMemory))
+		return nil, explainLimit(ctx, limited, err, memoryLimit(exportMemory))
 	}
 	return got, nil
 }
 
-// text converts a value of [Run] to a text; nil is NULL.
-func text(v any) *string {
+// textOf converts a value of [Run] to a text; nil is NULL.
+func textOf(v any) *string {
 	var s string
 	switch v := v.(type) {
 	case nil:

@@ -21,9 +21,9 @@ import (
 // spoolBatch is the number of rows of a result that are in memory at a time.
 const spoolBatch = 20_000
 
-// spool writes the result of a query with some columns to the temporary table spooled, and returns the number of rows.
+// spoolResult writes the result of a query with some columns to the temporary table spooled, and returns the number of rows.
 // The columns have names of their own, because a column with the name rowid would hide the row numbers.
-func spool(ctx context.Context, db *database.DB, text string, columns int) (rows int64, err error) {
+func spoolResult(ctx context.Context, db *database.DB, text string, columns int) (rows int64, err error) {
 	names := make([]string, columns)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%d", i)
@@ -32,7 +32,7 @@ func spool(ctx context.Context, db *database.DB, text string, columns int) (rows
 	if _, err := db.Exec(ctx, create); err != nil {
 		return 0, lineBefore(err)
 	}
-	err = read(ctx, db, "SELECT count(*) FROM temp.spooled", nil, func(row []any) error {
+	err = readRows(ctx, db, "SELECT count(*) FROM temp.spooled", nil, func(row []any) error {
 		rows = row[0].(int64)
 		return nil
 	})
@@ -43,7 +43,7 @@ func spool(ctx context.Context, db *database.DB, text string, columns int) (rows
 func readSpooled(ctx context.Context, db *database.DB, fields []Field, rows int64, row func([]any) error) error {
 	for from := int64(0); from < rows; from += spoolBatch {
 		batch := fmt.Sprintf("FROM temp.spooled WHERE rowid >= %d AND rowid < %d", from, from+spoolBatch)
-		err := read(ctx, db, batch, nil, func(values []any) error {
+		err := readRows(ctx, db, batch, nil, func(values []any) error {
 			for i, f := range fields {
 				switch text, ok := values[i].(string); {
 				case ok && f.asJSON() && json.Valid([]byte(text)): // NaN is not valid
@@ -75,8 +75,8 @@ var (
 // asJSON reports whether DuckDB converts a column to JSON.
 func (f Field) asJSON() bool { return f.Kind == "JSON" || composed().MatchString(f.Kind) }
 
-// readable returns a query of the view of [view] with values that the driver can read, and text if all are.
-func readable(text string, fields []Field) string {
+// makeReadable returns a query of the view of [declareView] with values that the driver can read, and text if all are.
+func makeReadable(text string, fields []Field) string {
 	var columns []string
 	for _, f := range fields {
 		switch name := database.Name(f.Name); {
@@ -100,19 +100,19 @@ func readsCatalog(text string) bool {
 	return ofCatalog().MatchString(withoutTexts(text))
 }
 
-// readAny is [read] for a result of any size. Only results that no view can have, such as that of EXPLAIN, and lists
+// readAny is [readRows] for a result of any size. Only results that no view can have, such as that of EXPLAIN, and lists
 // of tables and columns are in memory.
 func readAny(
 	ctx context.Context, db *database.DB, text string, columns func([]string) error, row func([]any) error,
 ) error {
 	if readsCatalog(text) {
-		return read(ctx, db, text, columns, row)
+		return readRows(ctx, db, text, columns, row)
 	}
-	fields, err := view(ctx, db, text)
+	fields, err := declareView(ctx, db, text)
 	if err != nil { // or the text has a mistake, which is reported for the text itself
-		return read(ctx, db, text, columns, row)
+		return readRows(ctx, db, text, columns, row)
 	}
-	rows, err := spool(ctx, db, readable(text, fields), len(fields))
+	rows, err := spoolResult(ctx, db, makeReadable(text, fields), len(fields))
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func TestRoomFollowsTheMachine(t *testing.T) {
 	defer func() { machine = database.Memory }()
 	for has, want := range map[int64]int64{128: 56, 256: 85, 1024: 341, 16384: 512} {
 		machine = func() int64 { return has << 20 }
-		if got := room(exportMemory) >> 20; got != want {
+		if got := memoryLimit(exportMemory) >> 20; got != want {
 			t.Errorf("%d MiB of %d, want %d", got, has, want)
 		}
 	}
@@ -96,9 +96,9 @@ func TestLackOfMemoryHasARemedy(t *testing.T) {
 	for folder, want := range map[string]string{temp: "set TMPDIR to a folder on another disk", "/exports": "free space there"} {
 		r := resources{temp: filepath.Join(folder, "some"), memory: 56 << 20}
 		wantError(t, "more space for temporary files than half of what is free in "+folder+": ", func() error {
-			return r.explain(&duckdb.Error{Type: duckdb.ErrorTypeOutOfMemory, Msg: full})
+			return r.explainMemory(&duckdb.Error{Type: duckdb.ErrorTypeOutOfMemory, Msg: full})
 		})
-		if err := r.explain(errors.New(full)); !strings.HasSuffix(err.Error(), want) {
+		if err := r.explainMemory(errors.New(full)); !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// convert converts a value of the driver that would not marshal to JSON. [readable] has DuckDB convert all others. kind
+// convertValue converts a value of the driver that would not marshal to JSON. [makeReadable] has DuckDB convert all others. kind
 // is DuckDB's type of the column.
-func convert(v any, kind string) any {
+func convertValue(v any, kind string) any {
 	switch v := v.(type) {
 	case time.Time:
 		return convertTime(v, kind)
