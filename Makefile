@@ -15,7 +15,7 @@ demo: ready ## play four weeks against the built-in simulator, into ./demo, and 
 first-test: ready ## run the tests of the service's interface and of the job file: half a minute
 	go test -short ./outlier ./sync/job
 
-test: ready ## run all tests: some five minutes on 2 cores
+test: ready ## run all tests: some eight minutes on 2 cores
 	go test ./...
 
 build: ready ## build the official program, with all its parts, as ./outlierd
