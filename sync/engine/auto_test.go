@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/outlier/simulator"
+	"outlierd/internal/testenv"
 	"outlierd/sync/facts"
 	"outlierd/sync/runs"
 )
@@ -27,6 +28,7 @@ jobs:
 // many pages a day buys and for which topics, in their order.
 func TestMonthOfAuto(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	bare(t, autoFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "niches") })
 		said, exact, last := 0, 0, map[string]time.Time{}
@@ -128,6 +130,7 @@ func TestSecondRunOfADayBuysNothing(t *testing.T) {
 // TestWeekWithoutADaemonIsMadeUpFor by one run, whose searches go back to the ones before.
 func TestWeekWithoutADaemonIsMadeUpFor(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	bare(t, autoFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "niches") })
 		before := len(w.serve(2 * day))
@@ -152,6 +155,7 @@ func TestWeekWithoutADaemonIsMadeUpFor(t *testing.T) {
 // TestEditedFileChangesTheDecision: topics are added, removed and renamed, and the budget is changed.
 func TestEditedFileChangesTheDecision(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	bare(t, autoFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "niches") })
 		first := w.serve(2 * day)
@@ -184,6 +188,7 @@ func TestEditedFileChangesTheDecision(t *testing.T) {
 // TestTotalsOfAnyKindKeepWithinTheCap: a total may be missing, saturated or wrong, and pages may repeat.
 func TestTotalsOfAnyKindKeepWithinTheCap(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	for _, quirk := range []simulator.Quirk{simulator.TotalNull, simulator.TotalStands, simulator.TotalGrows, simulator.TotalShrinks,
 		simulator.PagesRepeated, simulator.PagesEndless, simulator.SizeIgnored} {
 		bare(t, autoFile, func(w *workshop) {
