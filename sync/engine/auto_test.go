@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"outlierd/outlier/simulator"
 	"outlierd/internal/testenv"
+	"outlierd/outlier/simulator"
 	"outlierd/sync/facts"
 	"outlierd/sync/runs"
 )
