@@ -693,7 +693,8 @@ if (step("ten pages open for a minute")) {
   console.log(`${requests} requests; CPU ${busy.share.toFixed(2)} % of a core, ${idle.share.toFixed(2)} % without them; ` +
     `memory ${busy.most.toFixed(1)} MB, ${idle.most.toFixed(1)} MB without them`);
   if (requests < 500) fault("ten pages", `${requests} requests in a minute: they are not updated`);
-  if (busy.share - idle.share > 2) fault("ten pages", "more than 2 % of a core");
+  // Each page asks once a second, while the browser keeps the cores busy: 5 ms of CPU for each request.
+  if (busy.share - idle.share > 5) fault("ten pages", "more than 5 % of a core");
   if (busy.most - idle.most > 30) fault("ten pages", "more than 30 MB");
   await context.close();
 }
