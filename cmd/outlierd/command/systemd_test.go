@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"outlierd/cmd/outlierd/programtest"
 )
 
 // TestServiceManagerIsNotified listens as systemd does, on a socket in the file system and on an
@@ -23,7 +23,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			manager := listenAsSystemd(t, address)
+			manager := programtest.ListenAsSystemd(t, address)
 			p := &person{T: t, dir: t.TempDir()}
 			p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  one: {every: 52w, search: {query: [espresso]}}\n")
 			var out bytes.Buffer
@@ -33,11 +33,11 @@ func TestServiceManagerIsNotified(t *testing.T) {
 			if err := up.Start(); err != nil {
 				t.Fatal(err)
 			}
-			manager.want("READY=1", "STATUS=Running the schedules")
+			manager.Want("READY=1", "STATUS=Running the schedules")
 			if err := up.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
-			manager.want("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
+			manager.Want("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
 			if err := up.Wait(); err != nil {
 				t.Errorf("up: %v\n%s", err, &out)
 			}
@@ -74,36 +74,5 @@ func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
 	}
 	if err := up.Wait(); err != nil {
 		t.Errorf("up: %v\n%s", err, log.String())
-	}
-}
-
-// serviceManager is the receiving end of a socket of systemd's protocol.
-type serviceManager struct {
-	testing.TB
-	socket *net.UnixConn
-}
-
-func listenAsSystemd(t testing.TB, address string) *serviceManager {
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { socket.Close() })
-	return &serviceManager{TB: t, socket: socket}
-}
-
-// want waits for the next datagram, which must have exactly these states.
-func (m *serviceManager) want(states ...string) {
-	m.Helper()
-	datagram := make([]byte, 4096)
-	if err := m.socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		m.Fatal(err)
-	}
-	n, err := m.socket.Read(datagram)
-	if err != nil {
-		m.Fatal(err)
-	}
-	if got := strings.Split(string(datagram[:n]), "\n"); !slices.Equal(got, states) {
-		m.Errorf("the service manager received %q, want %q", got, states)
 	}
 }

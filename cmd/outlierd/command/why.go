@@ -112,18 +112,21 @@ func originOf(ctx context.Context, store *state.Store, path, id string) (*report
 
 // explainUnfinished adds what becomes of the runs that have not ended, and why.
 func explainUnfinished(w *report.Origin, known *facts.Reader) error {
+	jobs, fates := map[string]bool{}, map[string]facts.Unfinished{} // by name, and by run
 	for i := range w.Sightings {
 		s := &w.Sightings[i]
-		spec := known.Config.Job(s.Job)
-		if spec == nil {
-			continue
+		if spec := known.Config.Job(s.Job); spec != nil && !jobs[s.Job] {
+			all, err := known.Unfinished(spec, time.Time{})
+			if err != nil {
+				return err
+			}
+			for _, u := range all {
+				fates[u.Run.ID] = u
+			}
+			jobs[s.Job] = true
 		}
-		all, err := known.Unfinished(spec, time.Time{})
-		if err != nil {
-			return err
-		}
-		if at := slices.IndexFunc(all, func(u facts.Unfinished) bool { return u.Run.ID == s.Run }); at >= 0 {
-			s.Fate, s.FateWhy = all[at].Fate, all[at].Why
+		if u, is := fates[s.Run]; is {
+			s.Fate, s.FateWhy = u.Fate, u.Why
 		}
 	}
 	return nil
@@ -132,7 +135,7 @@ func explainUnfinished(w *report.Origin, known *facts.Reader) error {
 // ruleOf returns why `schedule: auto` bought the search of a sighting; "" for other runs.
 func ruleOf(store *state.Store, b *runs.Sighting) (string, error) {
 	row, err := store.Runs.Get(b.Run)
-	if err != nil || row.Plan == nil || row.Plan.Auto == nil {
+	if err != nil || row == nil || row.Plan == nil || row.Plan.Auto == nil {
 		return "", err
 	}
 	a := row.Plan.Auto

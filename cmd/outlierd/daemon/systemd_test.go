@@ -3,15 +3,15 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"outlierd/cmd/outlierd/programtest"
 )
 
 // TestWatchdogFollowsTheSchedule: it is notified while the schedule makes progress, and not while the schedule is
@@ -35,7 +35,7 @@ func TestWatchdogFollowsTheSchedule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := filepath.Join(t.TempDir(), "notify")
-			manager := listenAsSystemd(t, address)
+			manager := programtest.ListenAsSystemd(t, address)
 			s := newSystemd(func(name string) (string, bool) {
 				value, set := c.env[name]
 				if !set {
@@ -47,44 +47,13 @@ func TestWatchdogFollowsTheSchedule(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			var serving sync.WaitGroup
 			serving.Go(func() { s.serve(ctx, c.beat) })
-			manager.want("READY=1", "STATUS=Running the schedules")
+			manager.Want("READY=1", "STATUS=Running the schedules")
 			if c.want == stopping {
 				stop()
 			}
-			manager.want(strings.Split(c.want, "\n")...)
+			manager.Want(strings.Split(c.want, "\n")...)
 			stop()
 			serving.Wait()
 		})
-	}
-}
-
-// serviceManager is the receiving end of a socket of systemd's protocol.
-type serviceManager struct {
-	testing.TB
-	socket *net.UnixConn
-}
-
-func listenAsSystemd(t testing.TB, address string) *serviceManager {
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { socket.Close() })
-	return &serviceManager{TB: t, socket: socket}
-}
-
-// want waits for the next datagram, which must have exactly these states.
-func (m *serviceManager) want(states ...string) {
-	m.Helper()
-	datagram := make([]byte, 4096)
-	if err := m.socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		m.Fatal(err)
-	}
-	n, err := m.socket.Read(datagram)
-	if err != nil {
-		m.Fatal(err)
-	}
-	if got := strings.Split(string(datagram[:n]), "\n"); !slices.Equal(got, states) {
-		m.Errorf("the service manager received %q, want %q", got, states)
 	}
 }
