@@ -1,7 +1,9 @@
 package sinks_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +26,7 @@ import (
 // line is a warehouse with both copies.
 type line struct {
 	*warehouse.Warehouse
+	options      warehouse.Options
 	file, folder string
 	copies       []sinks.Copy
 }
@@ -31,13 +34,26 @@ type line struct {
 func newLine(t *testing.T, tables, ops []*schema.Table) *line {
 	dir := t.TempDir()
 	l := &line{file: filepath.Join(dir, "outliers.duckdb"), folder: filepath.Join(dir, "parquet")}
-	o := sinktest.Options(dir)
-	o.Tables, o.Ops = tables, ops
-	l.Warehouse = warehouse.New(o)
-	files := parquet.New(l.Warehouse, parquet.Options{Dir: l.folder, Tables: tables, Ops: ops})
-	l.copies = []sinks.Copy{files, duckdb.New(l.Warehouse, l.file, o.Temp)}
-	t.Cleanup(func() { files.Close(); l.Close() })
+	l.options = sinktest.Options(dir)
+	l.options.Tables, l.options.Ops = tables, ops
+	l.Warehouse = warehouse.New(l.options)
+	l.open()
+	t.Cleanup(func() { l.Close() })
 	return l
+}
+
+// open opens the copies.
+func (l *line) open() {
+	files := parquet.Options{Dir: l.folder, Tables: l.options.Tables, Ops: l.options.Ops}
+	l.copies = []sinks.Copy{parquet.New(l.Warehouse, files), duckdb.New(l.Warehouse, l.file, l.options.Temp)}
+}
+
+// Close closes the copies and the warehouse.
+func (l *line) Close() (err error) {
+	for _, c := range l.copies {
+		err = errors.Join(err, c.Close())
+	}
+	return errors.Join(err, l.Warehouse.Close())
 }
 
 // write writes a batch and publishes it.
@@ -147,5 +163,82 @@ func TestKeysAreUniqueForRepeatedItems(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLostWarehouseIsRefilled: the journal no longer has the answers, so the rows come from a copy, also those that later
+// answers continue.
+func TestLostWarehouseIsRefilled(t *testing.T) {
+	for _, name := range []string{"file", "folder"} {
+		t.Run(name, func(t *testing.T) {
+			l, j := newLine(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(40)
+			l.write(t, j.Batch(0, 20))
+			l.write(t, j.Batch(20, 30))
+			l.lose(t, l.older(name))
+			if err := l.Refill(t.Context(), 31); err == nil || !strings.Contains(err.Error(), "up to 30") {
+				t.Errorf("refill with more than the copy has: %v", err)
+			}
+			if err := l.Refill(t.Context(), 30); err != nil {
+				t.Fatal(err)
+			}
+			l.write(t, j.Batch(30, 40))
+			for _, table := range sinktest.Tables() {
+				want, got := j.Want(table, 40), l.check(t, table)
+				for _, row := range append(want, got...) { // rows that were deleted and come back begin anew
+					delete(row, schema.FirstResponseID)
+				}
+				if diff := sinktest.Diff(want, got); diff != "" {
+					t.Errorf("table %s (-want +got):\n%s", table.Name, diff)
+				}
+			}
+		})
+	}
+}
+
+// older returns one of the copies.
+func (l *line) older(name string) warehouse.Older {
+	if name == "file" {
+		return warehouse.OlderFile(l.file)
+	}
+	return parquet.Older(l.folder, l.options.Tables)
+}
+
+// lose removes the warehouse. A new one, which can be refilled from copies, takes its place.
+func (l *line) lose(t *testing.T, refilledFrom ...warehouse.Older) {
+	t.Helper()
+	if err := errors.Join(l.Close(), os.Remove(l.options.Path)); err != nil {
+		t.Fatal(err)
+	}
+	l.options.Older = refilledFrom
+	l.Warehouse = warehouse.New(l.options)
+	l.open()
+}
+
+// TestChangedPartsRefillNothing: rows that somebody edited are not those of paid answers. The next copy is taken.
+func TestChangedPartsRefillNothing(t *testing.T) {
+	l, j := newLine(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(10)
+	l.write(t, j.Batch(0, 10))
+	parts, err := filepath.Glob(filepath.Join(l.folder, schema.Outliers.Name, "*.parquet"))
+	if err != nil || len(parts) == 0 {
+		t.Fatalf("parts %v, %v", parts, err)
+	}
+	text, err := os.ReadFile(parts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2]++
+	if err := errors.Join(os.Remove(parts[0]), os.WriteFile(parts[0], text, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	l.lose(t, l.older("folder"))
+	if err := l.Refill(t.Context(), 10); err == nil || !strings.Contains(err.Error(), filepath.Base(parts[0])+" is damaged") {
+		t.Errorf("refill from a changed part: %v", err)
+	}
+	if has, err := l.Marks(t.Context()); err != nil || has.Answers != 0 {
+		t.Errorf("the warehouse has %+v, %v", has, err)
+	}
+	l.lose(t, l.older("folder"), l.older("file"))
+	if err := l.Refill(t.Context(), 10); err != nil {
+		t.Error(err)
 	}
 }

@@ -74,6 +74,10 @@ type Warehouse interface {
 	// their version, so that they are sent again.
 	WriteOps(ctx context.Context, ops *Ops) error
 
+	// Refill replaces what the warehouse has by the rows of the answers up to upTo that a copy has, because the
+	// journal no longer has these answers. After an error it has what it had.
+	Refill(ctx context.Context, upTo int64) error
+
 	// Bytes returns the size on disk, by which publications are limited.
 	Bytes() int64
 

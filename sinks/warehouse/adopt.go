@@ -3,7 +3,11 @@ package warehouse
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,18 +25,74 @@ type Except struct {
 	Erased  string   // replaces the ids in texts that are about others, such as lists of seeds
 }
 
-// Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, an older warehouse or a copy
-// of one, because the journal no longer has these answers. The watermark is then upTo.
+// Older is a copy from which the warehouse takes rows whose answers the journal no longer has.
+type Older struct {
+	Path string
+
+	// Attach attaches the copy as the database "older", in which rowid has the order of the journal. It returns the
+	// last answer of which the copy has all rows.
+	Attach func(ctx context.Context, db *database.DB) (answers int64, err error)
+}
+
+// OlderFile is a DuckDB file: an older warehouse, or a copy of one.
+func OlderFile(path string) Older {
+	return Older{path, func(ctx context.Context, db *database.DB) (answers int64, err error) {
+		if _, err := db.Exec(ctx, "ATTACH "+database.Text(path)+" AS older (READ_ONLY)"); err != nil {
+			return 0, err
+		}
+		rows, err := db.Query(ctx, "SELECT max(id) FROM older.outlierd.marks WHERE name = "+database.Text(database.Journal))
+		if err == nil {
+			answers, _ = rows[0][0].(int64)
+		}
+		return answers, err
+	}}
+}
+
+// Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, because the journal no longer
+// has these answers. The watermark is then upTo.
 //
 // Current rows whose last answer is a later one are folded again from their history.
 func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except Except) error {
+	marks, err := w.Marks(ctx)
+	if err == nil && marks.Answers != 0 {
+		err = fmt.Errorf("%s already has answers", w.options.Path)
+	}
+	if err != nil {
+		return err
+	}
+	return w.adoptRows(ctx, OlderFile(from), upTo, except)
+}
+
+// Refill implements [sinks.Warehouse]. The first copy that has the rows is taken.
+func (w *Warehouse) Refill(ctx context.Context, upTo int64) error {
+	var wrong []error
+	for _, from := range w.options.Older {
+		if _, err := os.Stat(from.Path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		err := w.adoptRows(ctx, from, upTo, Except{})
+		if err == nil {
+			w.warn("the warehouse lacked rows of pruned answers: they were taken from a copy", "from", from.Path, "up_to", upTo)
+			return nil
+		}
+		wrong = append(wrong, err)
+	}
+	if len(wrong) == 0 {
+		return errors.New("no copy of the job file has these rows")
+	}
+	return errors.Join(wrong...)
+}
+
+// adoptRows replaces all rows by those of the answers up to upTo that a copy has. The warehouse is then another one, so
+// that all copies are made again.
+func (w *Warehouse) adoptRows(ctx context.Context, from Older, upTo int64, except Except) error {
 	err := w.run(ctx, func(db *database.DB) error {
-		marks, err := db.Marks(ctx)
-		if err == nil && marks[database.Journal] != 0 {
-			err = fmt.Errorf("%s already has answers", w.options.Path)
+		has, err := from.Attach(ctx, db)
+		if err == nil && has < upTo {
+			err = fmt.Errorf("it has answers up to %d", has)
 		}
 		if err == nil {
-			_, err = db.Exec(ctx, "ATTACH "+database.Text(from)+" AS older (READ_ONLY); BEGIN")
+			_, err = db.Exec(ctx, "BEGIN; DELETE FROM warehouse.outlierd.deleted")
 		}
 		for _, t := range w.options.Tables {
 			if err == nil {
@@ -45,10 +105,11 @@ func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except E
 			}
 		}
 		if err == nil {
-			_, err = db.Exec(ctx, setMark(database.Journal, upTo)+"; COMMIT; DETACH older")
+			_, err = db.Exec(ctx, strings.Join([]string{setMark(database.Journal, upTo), setMark(database.Operations, 0),
+				setMark(database.Warehouse, rand.Int64()), "COMMIT", "DETACH older"}, "; "))
 		}
 		if err != nil {
-			return fmt.Errorf("take over the rows of answers up to %d from %s: %w", upTo, from, err)
+			return fmt.Errorf("take over the rows of answers up to %d from %s: %w", upTo, from.Path, err)
 		}
 		return nil
 	})
@@ -79,7 +140,7 @@ func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int6
 			stands = append(stands, mentions...)
 		}
 	}
-	_, err = db.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s ORDER BY rowid",
+	_, err = db.Exec(ctx, fmt.Sprintf("DELETE FROM %[1]s; INSERT INTO %[1]s (%s) SELECT %s FROM %s WHERE %s ORDER BY rowid",
 		database.TableName(t), strings.Join(names, ", "), strings.Join(values, ", "), older,
 		strings.Join(stands, " AND ")))
 	return err

@@ -202,7 +202,7 @@ func (w *Warehouse) copyPublished(ctx context.Context, to string) bool {
 // match and the whole file cannot be opened: about one of 600 kills during a write. No data is lost: copies are never
 // written that way, and the journal has everything that they lack.
 func (w *Warehouse) removeDamaged(damage error) error {
-	w.warn("damaged warehouse removed; the published file and the journal have what it had",
+	w.warn("damaged warehouse removed; the copies and the journal have what it had",
 		"file", w.options.Path, "err", damage)
 	return database.Remove(w.options.Path, w.options.Path+".wal")
 }

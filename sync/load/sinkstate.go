@@ -51,7 +51,12 @@ func (l *Loader) readMarks(ctx context.Context) error {
 		return err
 	}
 	if mark := l.source.marks.Answers; l.source.err == nil && mark < pruned {
-		if err := l.disableSink(l.source, &PrunedError{Mark: mark, Pruned: pruned}); err != nil {
+		if err := l.warehouse.Refill(ctx, pruned); err != nil {
+			err = l.disableSink(l.source, &PrunedError{Mark: mark, Pruned: pruned, Err: err})
+			if err != nil {
+				return err
+			}
+		} else if err := l.readMark(l.source, func() (sinks.Marks, error) { return l.warehouse.Marks(ctx) }); err != nil {
 			return err
 		}
 	}
@@ -113,13 +118,18 @@ func (e *LostStateError) Error() string {
 }
 
 // PrunedError reports that the warehouse lacks rows of answers whose bodies were pruned from the journal.
-type PrunedError struct{ Mark, Pruned int64 }
+type PrunedError struct {
+	Mark, Pruned int64
+	Err          error // why they could not be taken from a copy
+}
 
 func (e *PrunedError) Error() string {
-	return fmt.Sprintf("the warehouse holds answers up to %d, and the journal is pruned up to %d (`retention`): "+
-		"restore data/state/warehouse.duckdb from a backup, or copy the published DuckDB file there; "+
-		"'outlierd rebuild --without-pruned' goes on without these rows", e.Mark, e.Pruned)
+	return fmt.Sprintf("the warehouse holds answers up to %d, the journal is pruned up to %d (`retention`), and no copy "+
+		"can replace the rows: %v. Put back data/state/warehouse.duckdb, the published DuckDB file or the Parquet folder "+
+		"from a backup; 'outlierd rebuild --without-pruned' goes on without these rows", e.Mark, e.Pruned, e.Err)
 }
+
+func (e *PrunedError) Unwrap() error { return e.Err }
 
 // disableSink disables what failed and sets when it is retried. A retry before that time does not lengthen
 // the back-off.

@@ -208,7 +208,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	c := &check.Check{State: seen, Temp: temp.path, Reader: reader,
 		Build: func(ctx context.Context, path string, upTo int64, older string) (compare.Source, error) {
 			w := warehouseOptions(config, memory, log)
-			w.Path, w.Published = path, ""
+			w.Path, w.Published, w.Older = path, "", nil
 			return compare.Source{Name: "the journal", File: path}, o.buildWarehouse(ctx, seen, w, upTo, older)
 		},
 	}

@@ -149,31 +149,22 @@ type older struct {
 	file string // a DuckDB file; "" leaves the rows out
 }
 
-// olderRows finds the rows of pruned answers: in the warehouse, or in the published file.
+// olderRows finds the rows of pruned answers: in the warehouse, which takes them from a copy if it lacks them.
 func olderRows(ctx context.Context, p *program) (r older, err error) {
 	if r.upTo, err = p.Engine.Store.Journal.Pruned(); err != nil || r.upTo == 0 {
 		return r, err
 	}
-	w := warehouseOptions(p.Engine.Config, p.memory, p.Engine.Log)
-	var wrong []error
-	for _, path := range []string{w.Path, w.Published} {
-		if path == "" {
-			continue
+	has, err := p.Engine.Line.Warehouse.Marks(ctx)
+	if err == nil && has.Answers < r.upTo {
+		if err = p.Engine.Line.Warehouse.Refill(ctx, r.upTo); err != nil {
+			err = &load.PrunedError{Mark: has.Answers, Pruned: r.upTo, Err: err}
 		}
-		has, err := warehouse.ReadMarks(ctx, path)
-		if err == nil && has.Answers >= r.upTo {
-			r.file = path
-			return r, nil
-		}
-		if err == nil {
-			err = fmt.Errorf("%s holds answers up to %d", report.Path(path), has.Answers)
-		}
-		wrong = append(wrong, err)
 	}
-	return r, fmt.Errorf("the journal is pruned up to answer %d (`retention`), and the rows of answers 1 to %d cannot be "+
-		"read: %w; nothing is changed. Restore %s from a backup; "+
-		"'outlierd rebuild --without-pruned' rebuilds the tables without these rows", r.upTo, r.upTo, errors.Join(wrong...),
-		report.Path(w.Path))
+	if err != nil {
+		return r, err
+	}
+	r.file = warehouseOptions(p.Engine.Config, p.memory, p.Engine.Log).Path
+	return r, nil
 }
 
 // rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again. Rows of pruned

@@ -219,45 +219,68 @@ func (p *person) lacks(kind string, texts ...string) {
 	}
 }
 
-// lostRows is in the messages about rows that exist nowhere.
-const lostRows = "and the rows of answers 1 to "
+// lose removes files of the data folder.
+func (p *person) lose(names ...string) {
+	p.Helper()
+	for _, name := range names {
+		if err := os.RemoveAll(filepath.Join(p.dir, "data", name)); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
 
-func TestRebuildRefusesToLoseRowsOfPrunedAnswers(t *testing.T) {
+func TestPrunedRowsComeBackFromAnyCopy(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
-		own := filepath.Join(p.dir, "data", "state", "warehouse.duckdb")
-
-		// The published file has these rows, too.
 		before := p.copied(job.SinkParquet)
-		if err := os.Remove(own); err != nil {
-			p.Fatal(err)
-		}
+		const own = "state/warehouse.duckdb"
+
+		p.lose(own)
 		p.must("rebuild")
 		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
 
-		for _, path := range []string{own, p.place(job.SinkDuckDB)} {
-			if err := os.Remove(path); err != nil {
-				p.Fatal(err)
+		p.lose(own, "outliers.duckdb")
+		p.must("rebuild")
+		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+		p.holdsSame(job.SinkParquet, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
+
+		p.lose(own, "outliers.duckdb")
+		p.must("run", "coffee") // nothing is new
+		p.holdsSame(job.SinkParquet, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
+
+		p.lose(own, "parquet")
+		p.must("run", "coffee")
+		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+		p.must("check", "--read-data")
+	})
+}
+
+func TestRowsThatNoCopyHasAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	testenv.RacesLittle(t)
+	bubble(t, kept(fewJobs, "1d"), func(p *person) {
+		pruned := p.prunes()
+		before := p.copied(job.SinkParquet)
+		p.lose("state/warehouse.duckdb", "outliers.duckdb", "parquet/outliers_history")
+		for _, command := range [][]string{{"rebuild"}, {"run", "coffee", "--again"}} {
+			stderr := p.refused(exitFailed, command...)
+			for _, want := range []string{"the journal is pruned up to", "is missing", "'outlierd rebuild --without-pruned'"} {
+				if !strings.Contains(stderr, want) {
+					p.Errorf("%q is not in:\n%s", want, stderr)
+				}
 			}
 		}
-		stderr := p.refused(exitFailed, "rebuild")
-		for _, want := range []string{lostRows, "'outlierd rebuild --without-pruned'"} {
-			if !strings.Contains(stderr, want) {
-				p.Errorf("%q is not in:\n%s", want, stderr)
-			}
-		}
-		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
 
-		// A run does not lose them either: readers keep what they have.
-		_, stderr, _ = p.do(p.Context(), "run", "coffee", "--again")
-		if want := "the journal is pruned up to"; !strings.Contains(stderr, want) {
-			p.Errorf("%q is not in:\n%s", want, stderr)
+		// Put back by hand, the folder is taken by the next run.
+		if err := os.CopyFS(filepath.Join(p.place(job.SinkParquet), "outliers_history"), os.DirFS(filepath.Join(before, "outliers_history"))); err != nil {
+			p.Fatal(err)
 		}
-		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+		p.must("run", "coffee")
+		p.holdsSame(job.SinkParquet, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
 
-		pruned := p.pruned()
+		p.lose("state/warehouse.duckdb", "outliers.duckdb", "parquet")
 		p.must("rebuild", "--without-pruned")
 		if first := p.number("min(_response_id) from outliers_history"); int64(first) <= pruned {
 			p.Errorf("the first row is of answer %d, want one after %d, up to which the journal is pruned", first, pruned)

@@ -387,8 +387,12 @@ func warehouseOptions(config *job.Config, memory int64, log *slog.Logger) wareho
 		Tables: schema.Tables(), Ops: schema.OpsTables(),
 	}
 	for _, s := range config.Sinks {
-		if s.Kind == job.SinkDuckDB {
-			w.Published = sinkPath(config, s)
+		switch path := sinkPath(config, s); s.Kind {
+		case job.SinkDuckDB:
+			w.Published = path
+			w.Older = append(w.Older, warehouse.OlderFile(path))
+		case job.SinkParquet:
+			w.Older = append(w.Older, parquet.Older(path, w.Tables))
 		}
 	}
 	return w
