@@ -109,14 +109,7 @@ type Lift struct{}
 
 // Lifted lists the blocks that were in force.
 type Lifted struct {
-	Blocks []Block `json:"lifted"`
-}
-
-// Block is a block of calls.
-type Block struct {
-	Kind   ledger.BlockKind `json:"block"`
-	Reason string           `json:"reason"`
-	Since  time.Time        `json:"since"`
+	Blocks []ledger.Block `json:"lifted"`
 }
 
 // Do implements [Change].
@@ -126,19 +119,11 @@ func (Lift) Do(_ context.Context, e *engine.Engine) (lifted Lifted, err error) {
 	if err != nil || len(all) == 0 {
 		return lifted, err
 	}
-	lifted.Blocks = Blocks(all)
+	lifted.Blocks = all
 	if err := e.Store.DB.Update(func(tx *store.Tx) error { return ledger.Lift(tx, key) }); err != nil {
 		return Lifted{}, fmt.Errorf("lift the blocks of calls: %w", err)
 	}
 	return lifted, nil
-}
-
-// Blocks converts blocks of the ledger. It omits the key's fingerprint.
-func Blocks(all []ledger.Block) (blocks []Block) {
-	for _, b := range all {
-		blocks = append(blocks, Block{b.Kind, b.Reason, b.Since})
-	}
-	return blocks
 }
 
 // ClearQueue cancels the queued calls of a job.

@@ -160,7 +160,7 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		return err
 	}
 	if len(lifted) == 0 {
-		return o.done(serve.Lifted{Blocks: []serve.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
+		return o.done(serve.Lifted{Blocks: []ledger.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
 	}
 	said, style := "", report.Style{Zone: config.Timezone}
 	for _, block := range lifted {
@@ -171,7 +171,7 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 
 // lift lifts the blocks of calls. A daemon continues at once; another process that has locked the state
 // folder notices before its next call.
-func (o *options) lift(ctx context.Context, config *job.Config) ([]serve.Block, error) {
+func (o *options) lift(ctx context.Context, config *job.Config) (lifted []ledger.Block, err error) {
 	daemon, err := served(ctx, config)
 	if err != nil {
 		return nil, err
@@ -180,10 +180,9 @@ func (o *options) lift(ctx context.Context, config *job.Config) ([]serve.Block, 
 		lifted, err := serve.Send(ctx, daemon, serve.Lift{})
 		return lifted.Blocks, err
 	}
-	var lifted []ledger.Block
 	err = o.with(ctx, config, toRead, func(p *program) (err error) {
 		lifted, err = state.Lift(ctx, stateFolder(config), stateOptions(config), p.Engine.Client.Key.Fingerprint())
 		return err
 	})
-	return serve.Blocks(lifted), err
+	return lifted, err
 }

@@ -224,7 +224,7 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, doing, er
 		return nil, nil, errors.New("no calls are blocked")
 	}
 	offer := &page.Offer{Title: "Resume calls", Button: "Resume them"}
-	for _, b := range serve.Blocks(blocks) {
+	for _, b := range blocks {
 		offer.Says = append(offer.Says, report.Block(b, report.Style{Zone: a.p.Engine.Config.Timezone}))
 	}
 	offer.Says = append(offer.Says, "This costs nothing. Waiting calls are then made, "+

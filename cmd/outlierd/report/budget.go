@@ -8,7 +8,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
-	"outlierd/sync/serve"
 )
 
 // Budget describes a budget.
@@ -106,7 +105,7 @@ func (l *lines) addNotes(b *forecast.Budget) {
 }
 
 // Block says why calls are blocked, and since when.
-func Block(b serve.Block, in Style) string {
+func Block(b ledger.Block, in Style) string {
 	return fmt.Sprintf("%s (since %s)", term.Plain(b.Reason), in.At(b.Since))
 }
 
