@@ -12,10 +12,11 @@ import (
 
 // Daemon has the settings of what `outlierd up` serves while it runs.
 type Daemon struct {
-	Listen string `key:"listen"` // HOST:PORT of the page, health and metrics; "" for none
-	Token  Secret `key:"token"`  // required of requests; empty for none
-	Reload string `key:"reload"` // ReloadAuto or ReloadSignal
-	UI     string `key:"ui"`     // UIFull, UIView or UIOff
+	Listen    string `key:"listen"`     // HOST:PORT of the page, the interface, health and metrics; "" for none
+	Token     Secret `key:"token"`      // allows a request everything; empty for none
+	ReadToken Secret `key:"read_token"` // allows a request to read; empty for none
+	Reload    string `key:"reload"`     // ReloadAuto or ReloadSignal
+	UI        string `key:"ui"`         // UIFull, UIView or UIOff
 
 	Thumbnails      string   `key:"thumbnails"`       // ThumbnailsProxy, ThumbnailsDirect or ThumbnailsOff
 	ThumbnailsCache int64    `key:"thumbnails_cache"` // maximum size of the cache of the daemon, in bytes
@@ -48,6 +49,9 @@ func (d Daemon) Private() bool {
 	return d.Listen == "" || err == nil && isLoopback(host)
 }
 
+// Guarded reports whether requests need a token.
+func (d Daemon) Guarded() bool { return d.Token != Secret{} || d.ReadToken != Secret{} }
+
 // DaemonOf returns the data folder and the daemon settings of the file at path, even if the rest of the
 // file is invalid: a daemon keeps running after its file was broken.
 func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daemon) {
@@ -67,7 +71,7 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 	}
 	readKeys(b.cfg, schema(), b.root)
 	b.placeData(b.root.Get("data"))
-	b.readToken(b.root.Get("daemon"))
+	b.readTokens(b.root.Get("daemon"))
 	return b.cfg.Data, b.cfg.Daemon
 }
 
@@ -87,18 +91,22 @@ func cutSections(src string, keys ...string) string {
 	return b.String()
 }
 
-// readToken reads the token, which an address needs that other machines can reach.
-func (b *builder) readToken(n *yamltree.Node) {
-	d, listen, token := &b.cfg.Daemon, n.Get("listen"), n.Get("token")
-	d.Token = readTokenText(token)
-	if d.Token.Reveal() == "" && !d.Private() && (token == nil || !token.Wrong) {
+// readTokens reads the tokens. An address that other machines can reach needs one.
+func (b *builder) readTokens(n *yamltree.Node) {
+	d, listen, token, reading := &b.cfg.Daemon, n.Get("listen"), n.Get("token"), n.Get("read_token")
+	d.Token, d.ReadToken = readToken(token), readToken(reading)
+	wrong := token != nil && token.Wrong || reading != nil && reading.Wrong
+	switch {
+	case !d.Guarded() && !d.Private() && !wrong:
 		listen.RefuseWithHint(`use 127.0.0.1, or add token: "${OUTLIERD_TOKEN}"`,
 			"other machines can reach %s, which needs daemon.token", listen.Shown())
+	case d.Guarded() && d.Token.Reveal() == d.ReadToken.Reveal():
+		reading.Refuse("is the same as daemon.token, which also starts runs")
 	}
 }
 
-// readTokenText reads a token, which is as secret as the key. A short one could be guessed.
-func readTokenText(n *yamltree.Node) Secret {
+// readToken reads a token, which is as secret as the key. A short one could be guessed.
+func readToken(n *yamltree.Node) Secret {
 	const hint = `take it from a variable or a file: "${OUTLIERD_TOKEN}" or "${file:/run/secrets/outlierd_token}"`
 	switch {
 	case !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number):

@@ -141,7 +141,7 @@ func (b *builder) buildConfig() {
 	b.readAlerts(b.root.Get("alerts"))
 	b.readReports(b.root.Get("reports"))
 	b.readQuestions(b.root.Get("questions"))
-	b.readToken(b.root.Get("daemon"))
+	b.readTokens(b.root.Get("daemon"))
 	b.readJobs(b.root.Get("jobs"))
 	b.cfg.worded, b.cfg.sections = b.wordSettings(), b.hashSections()
 	b.refuseUncapped(b.root.Get("budget"))

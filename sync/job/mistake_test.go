@@ -23,6 +23,7 @@ func environment(name string) (string, bool) {
 	value, set := map[string]string{
 		"OUTLIERD_KEY":   secret,
 		"OUTLIERD_TOKEN": secret + secret,
+		"READ_TOKEN":     "read" + secret + secret,
 		"SECRET":         secret,
 		"BAD_KEY":        secret + " " + secret,
 		"EMPTY":          "",

@@ -138,7 +138,7 @@ jobs:
     budget: {per_run: 10}
 sinks_down_after: 2h
 privacy: {comment_authors: hash}
-daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal, ui: off, thumbnails: direct, thumbnails_cache: 1GB, thumbnails_proxy: "http://proxy.example:3128"}
+daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TOKEN}", reload: signal, ui: off, thumbnails: direct, thumbnails_cache: 1GB, thumbnails_proxy: "http://proxy.example:3128"}
 `)
 	key, err := outlier.NewKey(secret)
 	if err != nil {
@@ -163,7 +163,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", reload: signal, ui: of
 		Targets: []Target{{
 			Name: "me", Kind: TargetWebhook, URL: Secret{new("https://hooks.example.com/1")}, Host: "hooks.example.com", As: AsJSON,
 		}},
-		Daemon: Daemon{Listen: "[::]:7411", Token: Secret{new(secret + secret)}, Reload: ReloadSignal, UI: UIOff, Thumbnails: ThumbnailsDirect,
+		Daemon: Daemon{Listen: "[::]:7411", Token: Secret{new(secret + secret)}, ReadToken: Secret{new("read" + secret + secret)}, Reload: ReloadSignal, UI: UIOff, Thumbnails: ThumbnailsDirect,
 			ThumbnailsCache: 1e9, ThumbnailsProxy: &url.URL{Scheme: "http", Host: "proxy.example:3128"}},
 		Jobs: []Spec{{
 			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: "30 6 * * mon,thu", CatchUp: CatchUpAll,

@@ -216,7 +216,7 @@ func exampleParses(t *testing.T, frame, place string, example any) {
 		frame = regexp.MustCompile(`"`+place[strings.Index(place, ".")+1:]+`":"[^"]*",(.*%s)`).ReplaceAllString(frame, "$1")
 	case "service.url", "service.key", "receiver.webhook":
 		return // the frame has the one, and cannot have the other
-	case "daemon.token":
+	case "daemon.token", "daemon.read_token":
 		return // needs a variable or a file that holds one
 	case "job.search", "job.related", "job.scan", "job.channels", "job.videos", "job.find_channels", "job.trending_formats":
 		frame = strings.Replace(frame, `"search":{"query":"${topic}"},"for_each":{"topic":["x"]},`, "", 1)

@@ -235,7 +235,7 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 		c.ok("up", "it is alive (answered at %s)", where)
 		return
 	}
-	text, err := ask(ctx, reachable(d.Listen), "/readyz", d.Token)
+	text, err := ask(ctx, reachable(d.Listen), "/readyz", cmp.Or(d.Token, d.ReadToken))
 	var found daemon.Readiness
 	if json.Unmarshal(text, &found) != nil {
 		c.warn("up", "", "it is alive, but does not report whether it is ready: %v", cmp.Or(err, errors.New("no JSON")))

@@ -64,7 +64,7 @@ func (o *options) view(ctx context.Context, config *job.Config, show func(addres
 		return err
 	}
 	alone := *config
-	alone.Daemon.Listen, alone.Daemon.Token = port.Addr().String(), job.Secret{}
+	alone.Daemon.Listen, alone.Daemon.Token, alone.Daemon.ReadToken = port.Addr().String(), job.Secret{}, job.Secret{}
 	o.zone = config.Timezone
 	web := &daemon.Web{Daemon: alone.Daemon, Site: o.viewSite(ctx, &alone, log)}
 	web.Serve(port, log)

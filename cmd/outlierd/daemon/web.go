@@ -26,10 +26,10 @@ import (
 //
 // Health says whether a restart may help, so it depends only on the schedule's loop: a restart fixes
 // neither a failed job nor an unreachable service or a full disk. Readiness says what does not work. Both
-// serve probes of containers, which have no token; without the token only the status is shown.
+// serve probes of containers, which have no token; without one only the status is shown.
 
-// Request limits: for requests with the token, or all requests where none is needed, and for requests
-// without it. Probes are not limited, because the program that restarts containers would take a refusal for a failure.
+// Request limits: for requests with a token, or all requests where none is needed, and for requests
+// without one. Probes are not limited, because the program that restarts containers would take a refusal for a failure.
 const (
 	perSecond = 10
 	atOnce    = 20
@@ -45,7 +45,7 @@ type Web struct {
 
 	began   time.Time
 	server  *http.Server
-	known   *rate.Limiter // requests with the token or a session
+	known   *rate.Limiter // requests with a token or a session
 	reads   *rate.Limiter // those of them for pages, which share their data
 	unknown *rate.Limiter // requests with neither
 
@@ -121,7 +121,7 @@ func (h *Web) Handler() http.Handler {
 	if h.Metrics != nil { // a daemon
 		mux.HandleFunc("GET /healthz", h.serveHealth)
 		mux.HandleFunc("GET /readyz", h.serveReadiness)
-		mux.HandleFunc("GET /metrics", h.requireToken(h.Metrics.ServeHTTP))
+		mux.HandleFunc("GET /metrics", h.requireScope(scopeRead, h.Metrics.ServeHTTP))
 	}
 	pages := map[string]bool{} // patterns of pages, with the style and the scripts that each page loads
 	for pattern, page := range h.Site.Routes() {
@@ -135,7 +135,7 @@ func (h *Web) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page.Guard(w.Header())
 		limit := h.unknown
-		if h.hasToken(r) || h.Site.Knows(r) {
+		if h.scopeOf(r) >= scopeRead || h.Site.Knows(r) {
 			limit = h.known
 			if _, pattern := mux.Handler(r); pages[pattern] {
 				limit = h.reads
@@ -154,12 +154,34 @@ func (h *Web) Handler() http.Handler {
 	})
 }
 
-// hasToken reports whether a request has the token, if one is required.
-func (h *Web) hasToken(r *http.Request) bool {
-	token := h.Daemon.Token.Reveal()
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given)) // of equal length, whatever was sent
-	return token == "" || strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+// scope is what a request may do.
+type scope int
+
+const (
+	scopeNone scope = iota
+	scopeRead       // with daemon.read_token, or if the daemon has no token
+	scopeRun        // with daemon.token
+)
+
+// scopeOf returns what a request may do. Programs that know only HTTP basic authentication send the token as the password.
+func (h *Web) scopeOf(r *http.Request) scope {
+	_, given, _ := r.BasicAuth()
+	if kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {
+		given = token
+	}
+	switch {
+	case isToken(h.Daemon.Token, given):
+		return scopeRun
+	case isToken(h.Daemon.ReadToken, given), !h.Daemon.Guarded():
+		return scopeRead
+	}
+	return scopeNone
+}
+
+// isToken compares in constant time.
+func isToken(token job.Secret, given string) bool {
+	want, got := sha256.Sum256([]byte(token.Reveal())), sha256.Sum256([]byte(given)) // of equal length, whatever was sent
+	return token != job.Secret{} && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 // isLocal reports whether the host of a request without a token is this machine. A page in a browser that
@@ -172,7 +194,7 @@ func (h *Web) isLocal(r *http.Request) bool {
 	}
 	host, _, _ := net.SplitHostPort(d.Listen)
 	ip := net.ParseIP(strings.Trim(asked, "[]"))
-	return d.Token.Reveal() != "" || asked == host || asked == "localhost" || ip != nil && ip.IsLoopback()
+	return d.Guarded() || asked == host || asked == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // serveHealth reports whether the schedule makes progress.
@@ -185,22 +207,24 @@ func (h *Web) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n")
 }
 
-// requireToken requires the token, if there is one.
-func (h *Web) requireToken(next http.HandlerFunc) http.HandlerFunc {
+// requireScope requires a token that allows as much.
+func (h *Web) requireScope(least scope, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.hasToken(r) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
-			http.Error(w, "daemon.token is needed, as `Authorization: Bearer TOKEN`", http.StatusUnauthorized)
+		if h.scopeOf(r) < least {
+			w.Header().Add("WWW-Authenticate", `Bearer realm="outlierd"`)
+			w.Header().Add("WWW-Authenticate", `Basic realm="outlierd"`)
+			http.Error(w, "daemon.token or daemon.read_token is needed, as `Authorization: Bearer TOKEN` or as the password of "+
+				"HTTP basic authentication", http.StatusUnauthorized)
 			return
 		}
 		next(w, r)
 	}
 }
 
-// requireLogin requires the token or a session for a page, if a login is required.
+// requireLogin requires a token or a session for a page, if a login is required.
 func (h *Web) requireLogin(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.hasToken(r) && !h.Site.Knows(r) {
+		if h.scopeOf(r) < scopeRead && !h.Site.Knows(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
 			h.Site.Login(w, r)
 			return
@@ -225,7 +249,7 @@ func (h *Web) serveReadiness(w http.ResponseWriter, r *http.Request) {
 	if !found.Ready {
 		code = http.StatusServiceUnavailable
 	}
-	if !h.hasToken(r) {
+	if h.scopeOf(r) < scopeRead {
 		http.Error(w, http.StatusText(code), code)
 		return
 	}

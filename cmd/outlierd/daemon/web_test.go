@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/base64"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,7 +18,7 @@ import (
 	"outlierd/sync/job"
 )
 
-const daemonToken = "CANARY-4711-CANARY"
+const daemonToken, readToken = "CANARY-4711-CANARY", "CANARY-4711-READS"
 
 // monitor is a server without a port.
 type monitor struct {
@@ -29,7 +30,10 @@ type monitor struct {
 func monitored(t *testing.T, section string) *monitor {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
-	env := func(name string) (string, bool) { return daemonToken, name == "TOKEN" }
+	env := func(name string) (string, bool) {
+		token, ok := map[string]string{"TOKEN": daemonToken, "READ_TOKEN": readToken}[name]
+		return token, ok
+	}
 	text := "version: 1\nservice: {url: \"sim://\"}\ndaemon: " + section + "\njobs: {a: {search: {query: x}}}\n"
 	config, err := job.Parse(file, []byte(text), env)
 	if err != nil {
@@ -110,6 +114,8 @@ func TestAccessRules(t *testing.T) {
 	t.Parallel()
 	const (
 		open, guarded = `{listen: "127.0.0.1:7411"}`, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`
+		both          = `{listen: "0.0.0.0:7411", token: "${TOKEN}", read_token: "${READ_TOKEN}"}`
+		reading       = `{listen: "127.0.0.1:7411", read_token: "${READ_TOKEN}"}`
 		view, off     = `{listen: "127.0.0.1:7411", ui: view}`, `{listen: "127.0.0.1:7411", ui: off}`
 	)
 	for _, c := range []struct {
@@ -195,6 +201,17 @@ func TestAccessRules(t *testing.T) {
 		{guarded, "GET", "outlierd:7411", "/metrics", "Bearer", 401},
 		{guarded, "GET", "outlierd:7411", "/metrics", "Bearer " + daemonToken + "x", 401},
 		{guarded, "GET", "outlierd:7411", "/metrics", "Basic " + daemonToken, 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Basic " + base64.StdEncoding.EncodeToString([]byte("any:"+daemonToken)), 200},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Basic " + base64.StdEncoding.EncodeToString([]byte(daemonToken+":")), 401},
+		{guarded, "GET", "outlierd:7411", "/metrics", "Bearer " + readToken, 401},
+		{both, "GET", "outlierd:7411", "/metrics", "Bearer " + readToken, 200},
+		{both, "GET", "outlierd:7411", "/found", "Basic " + base64.StdEncoding.EncodeToString([]byte(":"+readToken)), 200},
+		{both, "GET", "outlierd:7411", "/do/run?job=a", "Bearer " + readToken, 401},
+		{both, "POST", "outlierd:7411", "/do/run?job=a", "Bearer " + readToken, 403},
+		{both, "GET", "outlierd:7411", "/metrics", "Bearer ", 401},
+		{reading, "GET", "outlierd:7411", "/metrics", "Bearer " + readToken, 200},
+		{reading, "GET", "127.0.0.1:7411", "/metrics", "Bearer ", 401},
+		{reading, "GET", "127.0.0.1:7411", "/found", "Bearer " + daemonToken, 401},
 		{guarded, "GET", "outlierd:7411", "/metrics", "bearer " + daemonToken, 200},
 		{guarded, "DELETE", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 405},
 	} {
