@@ -110,7 +110,7 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 
 // resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages.
 func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
-	old.Ordered = o.ordered
+	old.Ordered, old.Key = o.ordered, o.Key
 	if err := w.engine.Store.Runs.Resume(*old); err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 	if len(p.Stored.Fetch) > 0 {
 		p.Stored.Since = cmp.Or(o.Due, now)
 	}
-	row.Plan = &p.Stored
+	row.Plan, row.Key = &p.Stored, o.Key
 	return &row, w.engine.Store.Runs.Begin(row, p.Steps)
 }
 

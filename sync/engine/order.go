@@ -34,6 +34,7 @@ type Order struct {
 	Due     time.Time // zero for a manual run
 	Old     *runs.Run // the unfinished run to resume; nil for a new run, or to let a manual run choose
 	Rest    *Rest     // what to buy of an earlier run; else nil
+	Key     runs.Key  // of a client that may repeat the order
 
 	Afresh     bool // start a new run even if an unfinished one could be resumed
 	UseReserve bool // let the run spend the budget's reserve
@@ -70,6 +71,11 @@ func (e *JobGoneError) Error() string {
 	return fmt.Sprintf("job %s was removed when the job file was reloaded; its run was not started, "+
 		"and nothing was spent", e.Job)
 }
+
+// RepeatedError is returned for an order whose key has a run already.
+type RepeatedError struct{ Run *runs.Run }
+
+func (e *RepeatedError) Error() string { return fmt.Sprintf("the key was used for run %s", e.Run.ID) }
 
 // requests holds the requests to the goroutine that runs the schedule.
 type requests struct {
@@ -333,10 +339,18 @@ func (s *scheduler) beginOrder(ctx context.Context, asked *request, failed error
 
 // startOrder starts or joins the run of an order. It returns errBehind if another run, o.behind, goes first.
 func (w *worker) startOrder(ctx context.Context, o *OrderedRun) (*run, error) {
+	if before, err := w.engine.Store.Runs.Keyed(o.order.Key); err != nil {
+		return nil, err
+	} else if before != nil {
+		return nil, &RepeatedError{before}
+	}
 	if err := w.refreshOrder(&o.order); err != nil {
 		return nil, err
 	}
 	if r := w.joinable(&o.order); r != nil {
+		if err := w.engine.Store.Runs.Join(runs.Run{ID: r.row.ID, Key: o.order.Key}); err != nil {
+			return nil, err
+		}
 		o.joined = true
 		w.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
 		return r, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -1067,6 +1068,82 @@ func TestOrderOfAScanDoesNotBlockTheSchedule(t *testing.T) {
 				t.Errorf("the scheduled run is %+v", row)
 			}
 			w.ends(o, runs.OK)
+		})
+	})
+}
+
+// TestKeyHasOneRun: an order is repeated with its key, after a kill before any transaction.
+func TestKeyHasOneRun(t *testing.T) {
+	t.Parallel()
+	step := 1
+	if testing.Short() {
+		step = 9
+	}
+	key, kills := runs.Key{Name: "monday", Request: "short {}"}, 0
+	for n, killed := 1, true; killed; n += step {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLife(newWorkshop(t, strings.Replace(busyFile, "every: 1h", "enabled: false", 1)), 1)
+			l.inspect(func(*Engine) {})
+			order := func(e *Engine) (id string, err error) {
+				o, err := e.Order(l.ctx, Order{Spec: l.config.Job("short"), Trigger: Manual, Key: key})
+				if repeated, is := errors.AsType[*RepeatedError](err); is {
+					return repeated.Run.ID, nil
+				}
+				if err != nil {
+					return "", err
+				}
+				_, err = o.Result()
+				return o.Run(), err
+			}
+			first := ""
+			killed = l.killAt(n, func() {
+				l.keeping(func(e *Engine, _ func()) { first, _ = order(e) }) // the process may have ended
+			})
+			l.killAt(0, func() {
+				l.keeping(func(e *Engine, _ func()) {
+					time.Sleep(time.Hour) // a run that was recorded goes on by itself
+					for range 2 {
+						id, err := order(e)
+						if err != nil || !killed && id != first {
+							t.Errorf("kill before transaction %d: run %s, %v; the first order's was %s", n, id, err, first)
+						}
+						first = id
+					}
+					all, err := e.Store.Runs.List("short", 9)
+					if err != nil || len(all) != 1 || all[0].ID != first || all[0].Status != runs.OK {
+						t.Errorf("kill before transaction %d: runs %+v, %v; want one, %s", n, all, err, first)
+					}
+					_, err = e.Order(l.ctx, Order{Spec: l.config.Job("other"), Trigger: Manual, Key: runs.Key{Name: key.Name, Request: "other {}"}})
+					if used, is := errors.AsType[*runs.KeyError](err); !is || used.Run != first {
+						t.Errorf("the key for another job: %v, want a KeyError of run %s", err, first)
+					}
+				})
+			})
+		})
+		if killed {
+			kills++
+		}
+	}
+	if kills < 3 {
+		t.Errorf("%d processes were killed", kills)
+	}
+}
+
+// TestKeyJoinsARunInProgress, and stays with it.
+func TestKeyJoinsARunInProgress(t *testing.T) {
+	t.Parallel()
+	bubble(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			first := w.order(e, Order{Spec: w.config.Job("other")})
+			second := w.order(e, Order{Spec: w.config.Job("other"), Key: runs.Key{Name: "a", Request: "other {}"}})
+			if second.Run() != first.Run() || !second.Joined() {
+				t.Errorf("run %s, joined %t; want %s", second.Run(), second.Joined(), first.Run())
+			}
+			w.ends(second, runs.OK)
+			row, err := e.Store.Runs.Keyed(runs.Key{Name: "a", Request: "other {}"})
+			if err != nil || row == nil || row.ID != first.Run() {
+				t.Errorf("the key's run is %+v, %v; want %s", row, err, first.Run())
+			}
 		})
 	})
 }

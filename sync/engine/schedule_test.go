@@ -67,12 +67,21 @@ func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
 // live runs the schedule until a time, or until the process is killed before its n-th transaction, if n is not 0.
 func (l *life) live(until time.Time, n int) (killed bool) {
 	l.Helper()
-	ctx, cancel := context.WithCancelCause(l.ctx)
-	defer cancel(nil)
-	timed, stop := context.WithDeadline(ctx, until)
-	defer stop()
+	return l.killAt(n, func() {
+		timed, stop := context.WithDeadline(l.ctx, until)
+		defer stop()
+		l.serveUntil(timed)
+	})
+}
+
+// killAt lets a process work until it is killed before its n-th transaction, if n is not 0.
+func (l *life) killAt(n int, process func()) (killed bool) {
+	l.Helper()
+	before := l.ctx
+	ctx, cancel := context.WithCancelCause(before)
+	defer func() { cancel(nil); l.ctx = before }()
 	image := filepath.Join(l.dir, "image")
-	l.left, l.kill = n, func() {
+	l.ctx, l.left, l.kill = ctx, n, func() {
 		killed = true
 		if err := os.CopyFS(image, os.DirFS(l.data())); err != nil {
 			l.Fatal(err)
@@ -85,7 +94,7 @@ func (l *life) live(until time.Time, n int) (killed bool) {
 		}
 		return l.RoundTrip(r)
 	})
-	l.serveUntil(timed)
+	process()
 	l.kill = func() {}
 	if killed {
 		if err := errors.Join(os.RemoveAll(l.data()), os.Rename(image, l.data())); err != nil {

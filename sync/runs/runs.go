@@ -1,6 +1,6 @@
 // Package runs records what jobs have done: their runs with steps and hits, the scans that they
 // started, the dates that their searches have covered, and the due times whose runs have not begun.
-// It owns the tables runs, steps, seen, run_hits, scans, watermarks, dues, renames and pauses.
+// It owns the tables runs, run_keys, steps, seen, run_hits, scans, watermarks, dues, renames and pauses.
 //
 // # A scan is started once
 //
@@ -85,6 +85,7 @@ type Run struct {
 
 	Ordered    bool      `json:"-"` // requested while a schedule was running, and not ended: the next start resumes it
 	ResumedFor time.Time `json:"-"` // the due time before whose run this one was resumed last
+	Key        Key       `json:"-"` // of the order that begins or resumes it now; readings leave it out
 
 	Pages    int64            `json:"pages"`
 	Hits     int64            `json:"hits"`
@@ -153,6 +154,9 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		columns := r.columns()
 		columns["unfinished"] = !r.Status.EndedWell()
 		if _, err := store.Insert(tx, "runs", columns, ""); err != nil {
+			return err
+		}
+		if err := addKey(tx, r); err != nil {
 			return err
 		}
 		if err := DropDues(tx, []Due{{Job: r.Job, At: r.Due}}); err != nil {
@@ -236,8 +240,12 @@ const mayGoOn = `unfinished = 1`
 // Resume sets an unfinished run to running, and records who wants it. It keeps its due time.
 func (rs *Runs) Resume(r Run) error {
 	return store.Change(rs.db, "resume run "+r.ID, func(tx *store.Tx) error {
-		return store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', ordered = ?2,
+		err := store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', ordered = ?2,
 			resumed_for = ?3 WHERE run = ?1 AND `+mayGoOn, r.ID, r.Ordered, store.Time(&r.ResumedFor)))
+		if err != nil {
+			return err
+		}
+		return addKey(tx, r)
 	})
 }
 

@@ -44,6 +44,13 @@ CREATE TABLE runs (
 	resumed_for INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+-- What clients of the interface call their orders, so that an order that is repeated starts no second run.
+CREATE TABLE run_keys (
+	key     TEXT PRIMARY KEY,
+	run     TEXT NOT NULL REFERENCES runs (run),
+	request TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- A due time has one run.
 CREATE UNIQUE INDEX runs_due ON runs (job, due) WHERE due <> 0;
 

@@ -1,0 +1,58 @@
+package runs
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"outlierd/sync/store"
+)
+
+// Key is what a client calls an order of a run. An order that is repeated with its key belongs to the run of the first
+// one, whatever has happened since.
+type Key struct {
+	Name    string // "" for an order without a key
+	Request string // what is asked for, which must be the same in a repeated order
+}
+
+// KeyError refuses a key that was used for another order.
+type KeyError struct{ Key, Request, Run string }
+
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("the key %q was used for another request (%s), whose run is %s; use a new key", e.Key, e.Request, e.Run)
+}
+
+// Join records that a run in progress is the one of r.Key.
+func (rs *Runs) Join(r Run) error {
+	return store.Change(rs.db, "join run "+r.ID, func(tx *store.Tx) error { return addKey(tx, r) })
+}
+
+func addKey(tx *store.Tx, r Run) error {
+	if r.Key.Name == "" {
+		return nil
+	}
+	_, err := tx.Exec(`INSERT INTO run_keys (key, run, request) VALUES (?, ?, ?)`, r.Key.Name, r.ID, r.Key.Request)
+	return err
+}
+
+// Keyed returns the run of a key, or nil if the key is new. If it was used for another request, it returns a
+// [*KeyError].
+func (rs *Runs) Keyed(k Key) (*Run, error) {
+	var run, request string
+	err := rs.db.View(func(tx *store.Tx) error {
+		err := tx.Row(`SELECT run, request FROM run_keys WHERE key = ?`, k.Name).Scan(&run, &request)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("look for the run of a key: %w", err)
+	case run == "":
+		return nil, nil
+	case request != k.Request:
+		return nil, &KeyError{k.Name, request, run}
+	}
+	return rs.Get(run)
+}
