@@ -246,7 +246,7 @@ func (c EditMarks) Do(_ context.Context, e *engine.Engine) (all []marks.Mark, er
 		return err
 	})
 	if invalid, is := errors.AsType[*marks.InvalidError](err); is {
-		return nil, mistakeError{invalid}
+		return nil, requestMistake("%w", invalid)
 	}
 	if err == nil {
 		e.PublishSoon()

@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"outlierd/outlier"
@@ -24,17 +25,28 @@ var (
 	ErrOtherJobs = errors.New("the daemon uses a different job file")
 )
 
-// mistakeError is an error of the request itself: an [ErrBadRequest] that reads like any other error.
-type mistakeError struct{ error }
+// RefusedError is why a request cannot be served: an [ErrBadRequest] that reads like any other error, with the HTTP
+// status of its answer.
+type RefusedError struct {
+	Status int
+	Err    error
+}
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Is implements the interface of [errors.Is].
-func (mistakeError) Is(target error) bool { return target == ErrBadRequest }
+func (*RefusedError) Is(target error) bool { return target == ErrBadRequest }
 
-func (e mistakeError) Unwrap() error { return e.error }
+// Refuse returns a [RefusedError].
+func Refuse(status int, format string, args ...any) error {
+	return &RefusedError{status, fmt.Errorf(format, args...)}
+}
 
 // requestMistake returns an error of the request itself.
 func requestMistake(format string, args ...any) error {
-	return mistakeError{fmt.Errorf(format, args...)}
+	return Refuse(http.StatusBadRequest, format, args...)
 }
 
 // Failure is an error in an answer to a command. Its kinds have what determines exit codes and remedies,

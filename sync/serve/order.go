@@ -22,6 +22,8 @@ type Order struct {
 	UseReserve bool   `json:"use_reserve,omitempty"`
 
 	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // cap of the run, beside that of its job
+
+	key runs.Key // of a client that has not read the job file: it takes the job as it is
 }
 
 // checkOrder returns an error for an order that no command sends.

@@ -6,7 +6,8 @@
 // changes such as setting a cursor ([Change]). The daemon's engine performs both between two of its
 // own calls.
 //
-// Its [Version] is part of every path, as in /v1/runs. A command that finds another version reports both and does nothing.
+// Below /api/v1 are the handlers for other programs, which the daemon also serves over HTTP ([Server.API]). All other paths are
+// for commands. The [Version] is part of each, as in /v1/runs. A command that finds another version reports both and does nothing.
 //
 //   - GET /v1 answers with [About].
 //   - POST /v1/login answers with [Ticket].
@@ -17,10 +18,8 @@
 //   - POST with a [Change] at its path answers with the result of the change.
 //
 // An error is {"error": Failure}. The kinds of [Failure] decide the exit code of the command: service:KIND of
-// [outlier.Error], and the names in the table kinds. A bad_request has status 400, other_jobs 409, stopped 503.
-//
-// A request may have at most 1 MiB and must arrive within 10 seconds. The daemon answers 64 requests at a time (then 503) and
-// 50 a second (then 429), apart from GET /v1, which probes send. Of connections that wait for a request it keeps the latest 64.
+// [outlier.Error], and the names in the table kinds. A bad_request has a status from 400 on, other_jobs 409, stopped 503.
+// A request may have at most 1 MiB and must arrive within 10 seconds.
 package serve
 
 import (

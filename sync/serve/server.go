@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,7 @@ type Server struct {
 	engine *engine.Engine
 	about  About
 	http   http.Server
+	api    *http.ServeMux // see [Server.API]
 
 	stopping chan struct{} // closed when the engine accepts no more orders
 
@@ -46,6 +48,7 @@ type Server struct {
 	refused atomic.Pointer[string]        // why the job file on disk is not used
 	changed atomic.Pointer[func() string] // see [About.Changed]
 	ticket  atomic.Pointer[func() string] // see [Server.LogIn]
+	answers atomic.Pointer[Documents]     // see [Server.Provide]
 	stop    sync.Once
 }
 
@@ -62,6 +65,7 @@ func newServer(e *engine.Engine, program string, timeout time.Duration) *Server 
 		about:    About{Interface: Version, Program: program, PID: os.Getpid(), Config: file, Started: time.Now().UTC()},
 		stopping: make(chan struct{}),
 	}
+	s.api = s.apiRoutes()
 	s.http = http.Server{
 		Handler: s.routes(), ReadHeaderTimeout: timeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a malformed request is not worth a log line
@@ -69,10 +73,11 @@ func newServer(e *engine.Engine, program string, timeout time.Duration) *Server 
 	return s
 }
 
-// routes returns the handlers of the interface. Every route that changes the state is a [Change], except
+// routes returns the handlers of the socket. Every route for commands that changes the state is a [Change], except
 // runs.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
+	mux.Handle("/api/v1/", s.api)
 	mux.HandleFunc("GET /v1", s.answerWho)
 	mux.HandleFunc("POST /v1/login", s.sendTicket)
 	mux.HandleFunc("POST /v1/runs", s.serveOrder)
@@ -126,11 +131,11 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) answerWho(w http.ResponseWriter, _ *http.Request) {
-	writeDocument(w, http.StatusOK, s.describeDaemon())
+	writeDocument(w, http.StatusOK, s.Describe())
 }
 
-// describeDaemon returns what the daemon says about itself now. It reads the job file on disk.
-func (s *Server) describeDaemon() About {
+// Describe returns what the daemon says about itself now. It reads the job file on disk.
+func (s *Server) Describe() About {
 	about := s.about
 	switch {
 	case isClosed(s.stopping):
@@ -157,7 +162,7 @@ func (s *Server) sendTicket(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("%w: %s serves no page", ErrBadRequest, s.about.Name())
 	}
 	if err != nil {
-		writeFailure(w, err)
+		WriteFailure(w, err)
 		return
 	}
 	writeDocument(w, http.StatusOK, Ticket{Path: (*ticket)()})
@@ -185,32 +190,43 @@ func writeDocument(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
 }
 
-// writeFailure answers with an error, and an HTTP status for clients that read only that.
-func writeFailure(w http.ResponseWriter, err error) {
+// WriteFailure answers with an error, and an HTTP status for clients that read only that.
+func WriteFailure(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	invalid, isInvalid := errors.AsType[*outlier.Error](err)
+	_, isTooLarge := errors.AsType[*http.MaxBytesError](err)
+	_, isUsed := errors.AsType[*runs.KeyError](err)
+	refused, isRefused := errors.AsType[*RefusedError](err)
 	switch {
+	case isRefused:
+		status = refused.Status
+	case isTooLarge:
+		status = http.StatusRequestEntityTooLarge
+	case isUsed:
+		status = http.StatusUnprocessableEntity
 	case errors.Is(err, ErrBadRequest), errors.Is(err, runs.ErrNoIntent), isInvalid && invalid.Kind == outlier.Invalid:
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrOtherJobs):
 		status = http.StatusConflict
-	case errors.Is(err, ErrStopped):
+	case errors.Is(err, ErrStopped), errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable
 	}
 	writeDocument(w, status, err)
 }
 
-// readBody decodes a request's body, which must be one JSON document without unknown keys.
+// readBody decodes a request's body, which must be one JSON document without unknown keys, or empty.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
 		return err
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err == nil {
+	if err == nil && len(text) > 0 { // else the document is empty
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
 		if err = d.Decode(into); err == nil && d.More() {
@@ -258,7 +274,7 @@ func addChange[C Change[R], R any](s *Server, mux *http.ServeMux) {
 			})
 		}
 		if err != nil {
-			writeFailure(w, err)
+			WriteFailure(w, err)
 			return
 		}
 		writeDocument(w, http.StatusOK, result)
@@ -269,44 +285,49 @@ func addChange[C Change[R], R any](s *Server, mux *http.ServeMux) {
 // client disconnects.
 func (s *Server) serveOrder(w http.ResponseWriter, r *http.Request) {
 	var o Order
+	var ordered *engine.OrderedRun
 	err := s.readBody(w, r, &o)
 	if err == nil {
 		err = o.checkOrder()
 	}
-	var asked engine.Order
 	if err == nil {
-		err = s.betweenCalls(r.Context(), func(context.Context) (err error) {
-			asked, err = s.resolveOrder(&o)
-			return err
-		})
+		ordered, err = s.orderRun(r.Context(), &o)
 	}
+	if err != nil {
+		WriteFailure(w, err)
+		return
+	}
+	s.followRun(w, r, ordered)
+}
+
+// orderRun starts a run, or joins it.
+func (s *Server) orderRun(ctx context.Context, o *Order) (ordered *engine.OrderedRun, err error) {
+	var asked engine.Order
+	err = s.betweenCalls(ctx, func(context.Context) (err error) {
+		asked, err = s.resolveOrder(o)
+		return err
+	})
 	if errors.Is(err, ErrOtherJobs) {
 		err = fmt.Errorf("%w. %s", err, s.differenceRemedy())
 	}
 	if err != nil {
-		writeFailure(w, err)
-		return
+		return nil, err
 	}
-	var ordered *engine.OrderedRun
-	err = s.whenServing(r.Context(), func() (err error) {
-		ordered, err = s.engine.Order(r.Context(), asked)
+	err = s.whenServing(ctx, func() (err error) {
+		ordered, err = s.engine.Order(ctx, asked)
 		if _, gone := errors.AsType[*engine.JobGoneError](err); gone {
 			err = fmt.Errorf("%w: %w", ErrOtherJobs, err)
 		}
 		return err
 	})
-	if err != nil {
-		writeFailure(w, err)
-		return
-	}
-	s.followRun(w, r, ordered)
+	return ordered, err
 }
 
 // resolveOrder translates an order for the engine. It reads the engine's state, so it must be called between
 // two of the engine's calls.
 func (s *Server) resolveOrder(o *Order) (engine.Order, error) {
 	e := s.engine
-	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve}
+	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve, Key: o.key}
 	switch {
 	case o.Rest != "":
 		return asked, s.resolveRest(o, &asked)
@@ -315,7 +336,7 @@ func (s *Server) resolveOrder(o *Order) (engine.Order, error) {
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
-	if err != nil || asked.Spec == nil || asked.Spec.Version() != o.Version {
+	if err != nil || asked.Spec == nil || asked.Spec.Version() != cmp.Or(o.Version, asked.Spec.Version()) {
 		return asked, errors.Join(s.jobDiffers(o, asked.Spec), err)
 	}
 	return asked, s.addUnfinished(o, &asked)
@@ -368,7 +389,7 @@ func (s *Server) jobDiffers(o *Order, spec *job.Spec) error {
 // differenceRemedy says how the job files of a command and of the daemon become the same. It reads the file on disk, for which
 // the engine must not wait.
 func (s *Server) differenceRemedy() string {
-	about := s.describeDaemon()
+	about := s.Describe()
 	switch {
 	case about.Refused != "":
 		return "The file on disk was refused there: " + about.Refused
@@ -399,7 +420,7 @@ func (s *Server) resolveRest(o *Order, asked *engine.Order) error {
 func readRun(e *engine.Engine, id string) (*runs.Run, error) {
 	row, err := e.Store.Runs.Get(id)
 	if err == nil && row == nil {
-		err = fmt.Errorf("%w: there is no run %s", ErrBadRequest, id)
+		err = Refuse(http.StatusNotFound, "there is no run %s", id)
 	}
 	return row, err
 }
@@ -468,7 +489,7 @@ func (s *Server) cancelRun(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	if err != nil {
-		writeFailure(w, err)
+		WriteFailure(w, err)
 		return
 	}
 	writeDocument(w, http.StatusOK, Nothing{})

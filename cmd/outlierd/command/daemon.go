@@ -222,6 +222,7 @@ func isUnderWay(run *runs.Run) bool {
 func (p *program) serveCommands(ctx context.Context, listen func(dir string) (net.Listener, error)) {
 	p.server = serve.New(p.Engine, version())
 	p.inUse.Store(p.Engine.Config)
+	context.AfterFunc(ctx, p.server.Stop)
 	if listen == nil {
 		return
 	}
@@ -230,7 +231,6 @@ func (p *program) serveCommands(ctx context.Context, listen func(dir string) (ne
 		p.Engine.Log.Warn("other commands cannot work beside this process", "err", err)
 		return
 	}
-	context.AfterFunc(ctx, p.server.Stop)
 	done := make(chan error, 1)
 	go func() { done <- p.server.Serve(l) }()
 	p.closers = append(p.closers, func() error { return errors.Join(p.server.Close(), <-done) })

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -38,17 +37,21 @@ const (
 	slowLast          = time.Minute
 )
 
+// newTables returns the published tables of a daemon until ctx ends.
+func newTables(ctx context.Context, p *program, zone *time.Location) *pagedata.Tables {
+	tables := pagedata.New(published(p.Engine.Config), zone)
+	context.AfterFunc(ctx, tables.Close)
+	tables.Cycle, tables.Marks = p.Engine.Facts().CycleBounds, pagedata.MarksIn(p.Engine.Store.DB)
+	return tables
+}
+
 // newSite returns the page of a daemon; nil with `daemon.ui: off`.
-func newSite(ctx context.Context, p *program, zone *time.Location) *page.Site {
+func newSite(ctx context.Context, p *program, tables *pagedata.Tables, zone *time.Location) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
-	tables := pagedata.New(published(p.Engine.Config), zone)
-	context.AfterFunc(ctx, tables.Close)
 	temporary := func() (*temporary, error) { return newTemporary(p.inUse.Load()) }
-	tables.Cycle, tables.Marks = p.Engine.Facts().CycleBounds, pagedata.MarksIn(p.Engine.Store.DB)
-	look := &looking{p: p, folder: stateFolder(p.Engine.Config), recorded: runsOnRecord{store: p.Engine.Store, zone: zone},
-		since: time.Now()}
+	look := &looking{p: p, recorded: runsOnRecord{store: p.Engine.Store, zone: zone}}
 	sources := tablesSources(tables, func() *job.Config { return p.inUse.Load() }, temporary)
 	sources.Now, sources.Runs, sources.Run = look.readNow, look.recorded.listRuns, look.recorded.readRun
 	sources.Niche = look.nicheOf(tables)
@@ -80,9 +83,7 @@ func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary
 // looking reads what a page shows of the state of the daemon.
 type looking struct {
 	p        *program
-	folder   string // of the state; an edit of the job file cannot change it
 	recorded runsOnRecord
-	since    time.Time // when the daemon began; zero in other processes
 
 	// What takes time to work out is kept for a minute.
 	mu   sync.Mutex
@@ -149,10 +150,7 @@ func (l *looking) readNow(ctx context.Context) (*page.Now, error) {
 		return nil, err
 	}
 	err = p.read(func(seen *program) (err error) {
-		if s, err = seen.forecasts().Status(); err == nil {
-			s.Disk, err = diskOf(seen.Engine.Store.DB)
-		}
-		if err == nil {
+		if s, err = statusOf(ctx, seen); err == nil {
 			cycle, err = cycleOf(seen.Engine.Facts(), &s.Budget[0])
 		}
 		if err == nil {
@@ -166,10 +164,6 @@ func (l *looking) readNow(ctx context.Context) (*page.Now, error) {
 	})
 	if err != nil {
 		return nil, err
-	}
-	if !l.since.IsZero() { // the state does not report on its own process
-		s.Process = &forecast.Process{PID: os.Getpid(), Command: "outlierd up", Since: l.since}
-		askProcess(ctx, l.folder, s.Process)
 	}
 	style := report.Style{Zone: zone, Near: true}
 	now := nowOf(s, style, p.Engine.Config)

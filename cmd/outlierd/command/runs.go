@@ -101,10 +101,7 @@ func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) e
 		if err != nil {
 			return err
 		}
-		d, err := runOf(p.Engine.Store, row)
-		if err == nil && row.Status != runs.Running {
-			d.Endings, err = p.Engine.Endings(row)
-		}
+		d, err := describeRun(p, row)
 		if err != nil {
 			return err
 		}
@@ -135,6 +132,15 @@ func runNamed(p *program, prefix string) (*runs.Run, error) {
 		lines[most-1] = "  …"
 	}
 	return nil, usageError{fmt.Errorf("several run ids begin with %s:\n%s", prefix, strings.Join(lines, "\n"))}
+}
+
+// describeRun reads the records of a run, and how its searches ended.
+func describeRun(p *program, row *runs.Run) (*report.Run, error) {
+	d, err := runOf(p.Engine.Store, row)
+	if err == nil && row.Status != runs.Running {
+		d.Endings, err = p.Engine.Endings(row)
+	}
+	return d, err
 }
 
 // runOf reads the records of a run. For a run that has not ended, it computes the sums.

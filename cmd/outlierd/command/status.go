@@ -55,7 +55,11 @@ func statusOf(ctx context.Context, p *program) (*forecast.Status, error) {
 	if err != nil || isMissing(folder) { // then the state is temporary
 		return s, err
 	}
-	if s.Process != nil {
+	switch {
+	case p.server != nil: // the state does not report on its own process
+		about := p.server.Describe()
+		s.Process = &forecast.Process{PID: about.PID, Command: "outlierd up", Since: about.Started, Refused: about.Refused, Changed: about.Changed}
+	case s.Process != nil:
 		askProcess(ctx, folder, s.Process)
 	}
 	s.Disk, err = diskOf(p.Engine.Store.DB)

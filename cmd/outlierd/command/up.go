@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/daemon"
+	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -75,7 +76,9 @@ func (o *options) runDaemon(ctx context.Context) (err error) {
 		return startError{err}
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	web, err := o.serveHTTP(ctx, p)
+	tables := newTables(ctx, p, o.zone)
+	p.server.Provide(p.documents(tables))
+	web, err := o.serveHTTP(ctx, p, tables)
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func (o *options) runDaemon(ctx context.Context) (err error) {
 }
 
 // serveHTTP serves HTTP at daemon.listen; it returns nil without one.
-func (o *options) serveHTTP(ctx context.Context, p *program) (*daemon.Web, error) {
+func (o *options) serveHTTP(ctx context.Context, p *program, tables *pagedata.Tables) (*daemon.Web, error) {
 	d, log := p.Engine.Config.Daemon, p.Engine.Log
 	if d.Listen == "" {
 		return nil, nil
@@ -122,7 +125,8 @@ func (o *options) serveHTTP(ctx context.Context, p *program) (*daemon.Web, error
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	web := &daemon.Web{Daemon: d, Site: newSite(ctx, p, o.zone), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
+	site := newSite(ctx, p, tables, o.zone)
+	web := &daemon.Web{Daemon: d, Site: site, API: p.server.API(), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
 		_, file := job.Load(o.config, o.world.env)
 		_, state := p.Engine.Store.Instance()
 		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), p.metrics.Sinks())

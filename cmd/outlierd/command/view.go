@@ -160,7 +160,7 @@ func (o *options) viewState(config *job.Config, tables *pagedata.Tables, into *p
 // reading reads something from the state.
 func reading[T any](o *options, config *job.Config, read func(*looking) (T, error)) (found T, err error) {
 	err = o.with(context.Background(), config, toRead, func(p *program) error { // opening it takes milliseconds
-		found, err = read(&looking{p: p, folder: stateFolder(config), recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone}})
+		found, err = read(&looking{p: p, recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone}})
 		return err
 	})
 	return found, err

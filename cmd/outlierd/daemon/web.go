@@ -19,6 +19,7 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sync/job"
+	"outlierd/sync/serve"
 	"outlierd/sync/yamltree"
 )
 
@@ -39,6 +40,7 @@ const (
 type Web struct {
 	Daemon  job.Daemon
 	Site    *page.Site       // nil if none is offered
+	API     http.Handler     // the interface for other programs; nil if this process is no daemon
 	Metrics http.Handler     // nil if this process is no daemon
 	Beat    func() time.Time // of the schedule
 	Check   func() Readiness
@@ -122,6 +124,8 @@ func (h *Web) Handler() http.Handler {
 		mux.HandleFunc("GET /healthz", h.serveHealth)
 		mux.HandleFunc("GET /readyz", h.serveReadiness)
 		mux.HandleFunc("GET /metrics", h.requireScope(scopeRead, h.Metrics.ServeHTTP))
+		mux.HandleFunc("GET /api/v1/", h.requireScope(scopeRead, h.API.ServeHTTP))
+		mux.HandleFunc("/api/v1/", h.requireScope(scopeRun, h.API.ServeHTTP))
 	}
 	pages := map[string]bool{} // patterns of pages, with the style and the scripts that each page loads
 	for pattern, page := range h.Site.Routes() {
@@ -145,13 +149,22 @@ func (h *Web) Handler() http.Handler {
 		switch {
 		case !isProbe && !limit.Allow():
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			refuse(w, r, http.StatusTooManyRequests, "too many requests; repeat this one in a second")
 		case !h.isLocal(r):
-			http.Error(w, "use the address of daemon.listen as the host, or set daemon.token", http.StatusForbidden)
+			refuse(w, r, http.StatusForbidden, "use the address of daemon.listen as the host, or set daemon.token")
 		default:
 			mux.ServeHTTP(w, r)
 		}
 	})
+}
+
+// refuse answers a program with JSON, and a person with text.
+func refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		serve.WriteFailure(w, serve.Refuse(status, "%s", why))
+		return
+	}
+	http.Error(w, why, status)
 }
 
 // scope is what a request may do.
@@ -210,14 +223,17 @@ func (h *Web) serveHealth(w http.ResponseWriter, _ *http.Request) {
 // requireScope requires a token that allows as much.
 func (h *Web) requireScope(least scope, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if h.scopeOf(r) < least {
+		switch has := h.scopeOf(r); {
+		case has >= least:
+			next(w, r)
+		case has == scopeRead:
+			refuse(w, r, http.StatusForbidden, "this request may only read; send daemon.token as `Authorization: Bearer TOKEN`")
+		default:
 			w.Header().Add("WWW-Authenticate", `Bearer realm="outlierd"`)
 			w.Header().Add("WWW-Authenticate", `Basic realm="outlierd"`)
-			http.Error(w, "daemon.token or daemon.read_token is needed, as `Authorization: Bearer TOKEN` or as the password of "+
-				"HTTP basic authentication", http.StatusUnauthorized)
-			return
+			refuse(w, r, http.StatusUnauthorized, "daemon.token or daemon.read_token is needed, as `Authorization: Bearer TOKEN` "+
+				"or as the password of HTTP basic authentication")
 		}
-		next(w, r)
 	}
 }
 

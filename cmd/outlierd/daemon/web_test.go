@@ -42,6 +42,7 @@ func monitored(t *testing.T, section string) *monitor {
 	w := &Web{Daemon: config.Daemon, Beat: func() time.Time { return time.Time{} },
 		Check: func() Readiness { return NewReadiness(nil, nil, nil) }}
 	w.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "measured") })
+	w.API = w.Metrics
 	if config.Daemon.UI == job.UIOff {
 		return &monitor{w, w.Handler()}
 	}
@@ -213,6 +214,15 @@ func TestAccessRules(t *testing.T) {
 		{reading, "GET", "127.0.0.1:7411", "/metrics", "Bearer ", 401},
 		{reading, "GET", "127.0.0.1:7411", "/found", "Bearer " + daemonToken, 401},
 		{guarded, "GET", "outlierd:7411", "/metrics", "bearer " + daemonToken, 200},
+		{open, "GET", "127.0.0.1:7411", "/api/v1/status", "", 200},
+		{open, "GET", "rebound.example:7411", "/api/v1/status", "", 403},
+		{open, "POST", "127.0.0.1:7411", "/api/v1/jobs/a/runs", "", 403},
+		{guarded, "POST", "outlierd:7411", "/api/v1/jobs/a/runs", "", 401},
+		{guarded, "POST", "outlierd:7411", "/api/v1/jobs/a/runs", "Bearer " + daemonToken, 200},
+		{both, "HEAD", "outlierd:7411", "/api/v1/status", "Bearer " + readToken, 200},
+		{both, "DELETE", "outlierd:7411", "/api/v1/status", "Bearer " + readToken, 403},
+		{guarded, "POST", "outlierd:7411", "/v1/Adjust", "Bearer " + daemonToken, 404},
+		{off, "GET", "127.0.0.1:7411", "/api/v1/status", "", 200},
 		{guarded, "DELETE", "outlierd:7411", "/healthz", "Bearer " + daemonToken, 405},
 	} {
 		code, text := answerOf(monitored(t, c.section), c.method, c.host, c.path, c.authorization)

@@ -220,6 +220,17 @@ func FilterOf(address string) (Filter, error) {
 	return filterOf(u)
 }
 
+// CheckNames returns an error for parameters of an address that no list of outliers has, which a page ignores.
+func CheckNames(form url.Values) error {
+	known := slices.Concat([]string{"q", "show", "order", "page", "as"}, facetNames, others)
+	for name := range form {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%.40q: unknown parameter; there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
 // form returns the filter as a form.
 func (f Filter) form() url.Values {
 	form := url.Values{}

@@ -136,6 +136,30 @@ func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) 
 	return found, err
 }
 
+// Rows returns the same outliers as Found with the columns of their table, by name, and the number of all that match.
+func (t *Tables) Rows(ctx context.Context, f page.Filter) (found []map[string]any, total int64, err error) {
+	marked, err := t.Marked()
+	if err != nil {
+		return nil, 0, err
+	}
+	o := wantedOutliers(f, marked)
+	counted, err := t.countMatches(ctx, o, func() []query.Question {
+		var columns []string
+		found = []map[string]any{}
+		return append(t.searchFirst(o), query.Question{SQL: o.Rows(),
+			Columns: func(names []string) error { columns = names; return nil },
+			Row: func(values []any) error {
+				row := map[string]any{}
+				for i, v := range values {
+					row[columns[i]] = v
+				}
+				found = append(found, row)
+				return nil
+			}})
+	})
+	return found, counted.total, err
+}
+
 // searchFirst returns the query that must run before those of these outliers.
 func (t *Tables) searchFirst(o query.Outliers) []query.Question {
 	if search := o.Search(); search != "" {

@@ -251,6 +251,23 @@ func (o Outliers) Plain() string {
 // median, whether few videos have most of the channel's views, and its topics. Equal rows are sorted by id, so that
 // pages do not overlap.
 func (o Outliers) Cards() string {
+	return o.top() + fmt.Sprintf(`SELECT t.video_id, t.title, %s, t.channel_id, coalesce(t.channel_title, t.channel_handle), t.channel_subscribers,
+			t.kind, t.language, t.duration, t.view_count, t.average_views_ratio, t.z_score, t.published_at, t.first_seen_at,
+			%s AS gain, t.view_count / nullif(s.median_views_estimate, 0) AS median_ratio,
+			coalesce(s.view_variation_coefficient > 1.5, false) AS one_hit, b.topics
+		FROM top JOIN outliers AS t ON t.rowid = top.place LEFT JOIN channel_statistics AS s ON %s
+			LEFT JOIN (SELECT place, list(topic ORDER BY topic) AS topics FROM brought WHERE place IN (SELECT place FROM top)
+				GROUP BY place) AS b ON b.place = top.place
+		ORDER BY top.nth`, VideoLink, gain, sampled)
+}
+
+// Rows returns a query for the same page of outliers with the columns of their table.
+func (o Outliers) Rows() string {
+	return o.top() + "SELECT t.* FROM top JOIN outliers AS t ON t.rowid = top.place ORDER BY top.nth"
+}
+
+// top returns the beginning of a query for a page of outliers: the table top has their places.
+func (o Outliers) top() string {
 	where := o.allConditions()
 	for i := range Facets {
 		if c := o.chosenValues(&Facets[i]); c != "" {
@@ -258,15 +275,8 @@ func (o Outliers) Cards() string {
 		}
 	}
 	return fmt.Sprintf(`WITH top AS MATERIALIZED (SELECT place, row_number() OVER () AS nth FROM (
-			SELECT t.rowid AS place FROM outliers AS t WHERE %s ORDER BY %s DESC NULLS LAST, t.video_id LIMIT %d OFFSET %d))
-		SELECT t.video_id, t.title, %s, t.channel_id, coalesce(t.channel_title, t.channel_handle), t.channel_subscribers,
-			t.kind, t.language, t.duration, t.view_count, t.average_views_ratio, t.z_score, t.published_at, t.first_seen_at,
-			%s AS gain, t.view_count / nullif(s.median_views_estimate, 0) AS median_ratio,
-			coalesce(s.view_variation_coefficient > 1.5, false) AS one_hit, b.topics
-		FROM top JOIN outliers AS t ON t.rowid = top.place LEFT JOIN channel_statistics AS s ON %s
-			LEFT JOIN (SELECT place, list(topic ORDER BY topic) AS topics FROM brought WHERE place IN (SELECT place FROM top)
-				GROUP BY place) AS b ON b.place = top.place
-		ORDER BY top.nth`, where, o.order(), o.Limit, o.Offset, VideoLink, gain, sampled)
+			SELECT t.rowid AS place FROM outliers AS t WHERE %s ORDER BY %s DESC NULLS LAST, t.video_id LIMIT %d OFFSET %d)) `,
+		where, o.order(), o.Limit, o.Offset)
 }
 
 // Counts returns a query for the number of outliers in total, and of each choice of each facet: the name of the facet,

@@ -13,8 +13,9 @@ import (
 
 // Question is one of several queries of the same published file.
 type Question struct {
-	SQL string
-	Row func([]any) error // called for each row; the slice is reused
+	SQL     string
+	Columns func([]string) error // called once with the names of the columns; may be nil
+	Row     func([]any) error    // called for each row; the slice is reused
 }
 
 // sightingsOf returns a query for all sightings of a video: observed_at and view_count.

@@ -43,7 +43,7 @@ func (r *Reader) All(ctx context.Context, questions ...Question) (publication in
 		return 0, err
 	}
 	for _, q := range questions {
-		if err := readRows(ctx, r.file, q.SQL, nil, q.Row); err != nil {
+		if err := readRows(ctx, r.file, q.SQL, q.Columns, q.Row); err != nil {
 			err = fmt.Errorf("query %s: %w", r.path, personalResources().explainMemory(err))
 			if ctx.Err() == nil { // the next query starts afresh, whatever is wrong
 				err = errors.Join(err, r.close())

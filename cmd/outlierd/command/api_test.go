@@ -1,0 +1,353 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/google/go-cmp/cmp"
+
+	"outlierd/cmd/outlierd/daemon"
+	"outlierd/cmd/outlierd/page"
+	"outlierd/sync/serve"
+)
+
+const runToken, readToken = "CANARY-4711-RUNS", "CANARY-4711-READS"
+
+const apiJobs = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 100, confirm_over: 20}
+sinks: [{duckdb: outliers.duckdb}]
+daemon: {listen: "127.0.0.1:7411", token: "${TOKEN}", read_token: "${READ_TOKEN}"}
+jobs:
+  coffee: {search: {query: moka pot, pages: 2}, enrich: {details: {top: 15}}}
+  tea: {schedule: "0 0 1 7 *", search: {query: tea}}
+  dear: {search: {query: chess, pages: 9}}
+  lost: {channels: {id: {sql: select nosuch}}}
+`
+
+// memoryNetwork is a network with one listener, for virtual time.
+type memoryNetwork struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	close  sync.Once
+}
+
+func (n *memoryNetwork) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.conns:
+		return c, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (n *memoryNetwork) Close() error {
+	n.close.Do(func() { close(n.closed) })
+	return nil
+}
+
+func (n *memoryNetwork) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (n *memoryNetwork) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case n.conns <- theirs:
+		return ours, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// apiClient is a client of a daemon's interface, which holds each exchange against its description.
+type apiClient struct {
+	*person
+	network *memoryNetwork
+	router  routers.Router
+	met     map[string]bool // operations with the status of the answer
+}
+
+// serveAPI runs work with a client of the daemon, until work calls stop or returns.
+func (p *person) serveAPI(work func(c *apiClient, a actions, stop func())) {
+	p.Helper()
+	p.env = func(name string) (string, bool) {
+		token, is := map[string]string{"TOKEN": runToken, "READ_TOKEN": readToken}[name]
+		return token, is
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(serve.Description)
+	if err != nil {
+		p.Fatal(err)
+	}
+	doc.Servers = nil // requests are told apart by their paths alone
+	router, err := legacy.NewRouter(doc)
+	if err != nil {
+		p.Fatal(err)
+	}
+	c := &apiClient{person: p, router: router, met: map[string]bool{}}
+	p.opened(func(prog *program) error {
+		ctx, cancel := context.WithCancel(p.Context())
+		prog.serveCommands(ctx, nil)
+		prog.server.Provide(prog.documents(newTables(ctx, prog, time.UTC)))
+		web := &daemon.Web{Daemon: prog.Engine.Config.Daemon, API: prog.server.API(), Metrics: http.NotFoundHandler()}
+		c.network = &memoryNetwork{conns: make(chan net.Conn), closed: make(chan struct{})}
+		web.Serve(c.network, slog.New(slog.DiscardHandler))
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			prog.Engine.Serve(ctx)
+		}()
+		<-prog.Engine.Keeping()
+		stop := sync.OnceFunc(func() { cancel(); <-ended })
+		defer func() {
+			stop()
+			if err := web.Close(); err != nil {
+				p.Error(err)
+			}
+		}()
+		work(c, actions{prog}, stop)
+		return nil
+	})
+}
+
+// send sends a request, and returns the status and the document of its answer.
+func (c *apiClient) send(token, method, path, key string, body io.Reader) (status int, document map[string]any) {
+	c.Helper()
+	var sent bytes.Buffer
+	if body != nil {
+		body = io.TeeReader(body, &sent)
+	}
+	r, err := http.NewRequestWithContext(c.Context(), method, "http://127.0.0.1:7411"+path, body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for name, value := range map[string]string{"Authorization": token, "Idempotency-Key": key} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	answer, err := (&http.Transport{DialContext: c.network.dial, DisableKeepAlives: true}).RoundTrip(r)
+	if err != nil {
+		c.Fatalf("%s %s: %v", method, path, err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err == nil {
+		err = answer.Body.Close()
+	}
+	if err == nil {
+		err = c.check(r, sent.Bytes(), answer, text)
+	}
+	if err == nil && path != "/api/v1/openapi.yaml" {
+		err = json.Unmarshal(text, &document)
+	}
+	if err != nil || strings.Contains(string(text), "CANARY") {
+		c.Errorf("%s %s: %s %.500s\n%v", method, path, answer.Status, text, err)
+	}
+	return answer.StatusCode, document
+}
+
+// check returns what the description does not allow.
+func (c *apiClient) check(r *http.Request, sent []byte, answer *http.Response, text []byte) error {
+	route, path, err := c.router.FindRoute(r)
+	if err != nil {
+		return err
+	}
+	c.met[fmt.Sprint(route.Method, " ", route.Path, " ", answer.StatusCode)] = true
+	if r.Body = io.NopCloser(bytes.NewReader(sent)); len(sent) > 0 {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	in := &openapi3filter.RequestValidationInput{Request: r, PathParams: path, Route: route, Options: &openapi3filter.Options{
+		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeRequestBody: len(sent) == 0,
+	}}
+	wrong := openapi3filter.ValidateRequest(r.Context(), in)
+	for name := range r.URL.Query() {
+		if route.Operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) == nil { // which OpenAPI cannot express
+			wrong = fmt.Errorf("%s is not a parameter", name)
+		}
+	}
+	isRefused := answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusRequestEntityTooLarge
+	if (wrong != nil) != isRefused {
+		return fmt.Errorf("HTTP %d, and the description says of the request: %v", answer.StatusCode, wrong)
+	}
+	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: answer.StatusCode, Header: answer.Header}
+	return openapi3filter.ValidateResponse(r.Context(), out.SetBodyBytes(text))
+}
+
+// start orders a run with daemon.token, and returns its id.
+func (c *apiClient) start(job, key, body string) (status int, run string) {
+	c.Helper()
+	status, doc := c.send("Bearer "+runToken, "POST", "/api/v1/jobs/"+job+"/runs", key, strings.NewReader(body))
+	run, _ = doc["run_id"].(string)
+	return status, run
+}
+
+// read gets a document with daemon.read_token.
+func (c *apiClient) read(path string) (status int, document map[string]any) {
+	c.Helper()
+	return c.send("Bearer "+readToken, "GET", "/api/v1/"+path, "", nil)
+}
+
+// awaitRun polls until a run has ended.
+func (c *apiClient) awaitRun(run string) map[string]any {
+	c.Helper()
+	for {
+		if _, doc := c.read("runs/" + run + "?wait=60s"); doc["status"] != "running" {
+			return doc
+		}
+	}
+}
+
+// TestInterfaceIsAsDescribed: every answer, to good and bad requests, is as openapi.yaml says, and only good requests spend.
+func TestInterfaceIsAsDescribed(t *testing.T) {
+	t.Parallel()
+	bubble(t, apiJobs, func(p *person) {
+		var coffee, recorded map[string]any
+		p.serveAPI(func(c *apiClient, a actions, stop func()) {
+			refused := func(want int, says, token, method, path, key, body string) {
+				t.Helper()
+				status, doc := c.send(token, method, "/api/v1/"+path, key, strings.NewReader(body))
+				failure, _ := doc["error"].(map[string]any)
+				if message, _ := failure["message"].(string); status != want || !strings.Contains(message, says) {
+					t.Errorf("%s %s: HTTP %d %v, want %d with %q", method, path, status, doc, want, says)
+				}
+			}
+			runs := "Bearer " + runToken
+			if status, _ := c.read("outliers"); status != http.StatusServiceUnavailable {
+				t.Errorf("outliers before the first run: HTTP %d", status)
+			}
+			refused(401, "daemon.token or daemon.read_token is needed", "", "POST", "jobs/coffee/runs", "a", "")
+			refused(401, "is needed", "Bearer wrong", "GET", "status", "", "")
+			refused(403, "may only read", "Bearer "+readToken, "POST", "jobs/coffee/runs", "a", "")
+			refused(400, "the header Idempotency-Key", runs, "POST", "jobs/coffee/runs", "", "")
+			refused(400, "1 to 200 characters", runs, "POST", "jobs/coffee/runs", strings.Repeat("x", 201), "")
+			refused(400, "unknown field", runs, "POST", "jobs/coffee/runs", "a", `{"max_credit": 4}`)
+			refused(400, "max_credits must be from 1", runs, "POST", "jobs/coffee/runs", "a", `{"max_credits": 0}`)
+			refused(413, "too large", runs, "POST", "jobs/coffee/runs", "a", `{"max_credits": `+strings.Repeat(" ", 100_000_000)+"1}")
+			refused(404, `has no job "cofee"; did you mean coffee?`, runs, "POST", "jobs/cofee/runs", "a", "")
+			refused(409, "may cost more than 20 credits (budget.confirm_over): dear up to 60; nothing was started", runs, "POST", "jobs/dear/runs", "a", "")
+			refused(500, "nosuch", runs, "POST", "jobs/lost/runs", "a", "")
+			refused(404, "there is no run 01a2", runs, "GET", "runs/01a2", "", "")
+			refused(400, "wait must be", runs, "GET", "runs/01a2?wait=soon", "", "")
+			p.act(a, page.Action{Verb: page.PauseJob, Job: "tea", Why: "holidays"})
+			refused(409, "job tea is paused until resumed (holidays); nothing was started", runs, "POST", "jobs/tea/runs", "a", "")
+
+			status, run := c.start("coffee", "a", `{"max_credits": 4}`)
+			if status != http.StatusCreated {
+				t.Fatalf("the first request: HTTP %d", status)
+			}
+			for range 3 { // while the run is in progress, and when it has ended
+				status, again := c.start("coffee", "a", `{"max_credits": 4}`)
+				other, joined := c.start("coffee", "b", "")
+				if status != http.StatusOK || again != run || other != http.StatusOK || joined != run {
+					t.Errorf("the same key: HTTP %d, run %s; another one: HTTP %d, run %s; want run %s", status, again, other, joined, run)
+				}
+				began := time.Now()
+				_, coffee = c.read("runs/" + run + "?wait=40s")
+				if took := time.Since(began); coffee["status"] == "running" && took != 40*time.Second || took > 40*time.Second {
+					t.Errorf("an answer after %s: %v", took, coffee)
+				}
+			}
+			if coffee = c.awaitRun(run); coffee["status"] != "ok" || coffee["credits"] != 4.0 {
+				t.Errorf("the run ended as %v", coffee)
+			}
+			refused(422, "use a new key", runs, "POST", "jobs/coffee/runs", "a", "")
+			refused(422, "use a new key", runs, "POST", "jobs/dear/runs", "a", `{"max_credits": 4}`)
+			if status, dear := c.start("dear", "c", `{"max_credits": 2}`); status != http.StatusCreated || c.awaitRun(dear)["credits"] != 2.0 {
+				t.Errorf("a run with a price that was confirmed: HTTP %d %v", status, c.awaitRun(dear))
+			}
+
+			for _, path := range []string{"status", "budget", "openapi.yaml"} {
+				if status, doc := c.send("Basic "+base64.StdEncoding.EncodeToString([]byte("n8n:"+readToken)), "GET", "/api/v1/"+path, "", nil); status != http.StatusOK {
+					t.Errorf("%s: HTTP %d %v", path, status, doc)
+				}
+			}
+			var titles []string
+			next := "outliers?order=views"
+			for next != "" {
+				_, list := c.read(strings.TrimPrefix(next, "/api/v1/"))
+				rows, is := list["rows"].([]any)
+				if !is {
+					t.Fatalf("%s: %v", next, list)
+				}
+				for _, row := range rows {
+					titles = append(titles, row.(map[string]any)["video_id"].(string))
+				}
+				next, _ = list["next"].(string)
+			}
+			if want := strings.Fields(p.ask("select video_id from outliers order by view_count desc nulls last, video_id")); !slices.Equal(titles, want) || len(want) <= page.PerPage {
+				t.Errorf("outliers %v, want %v", titles, want)
+			}
+			refused(400, `"ordr": unknown parameter`, runs, "GET", "outliers?ordr=views", "", "")
+			_, recorded = c.read("runs/" + run)
+			c.describes()
+			stop()
+		})
+		var printed map[string]any
+		if err := json.Unmarshal([]byte(p.must("runs", coffee["run_id"].(string), "-o", "json")), &printed); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(printed, recorded); diff != "" {
+			t.Errorf("a run as the command prints it, and as the interface does (-want +got):\n%s", diff)
+		}
+		if spent := p.ask("select sum(price)::bigint from ops.credits"); spent != "6" {
+			t.Errorf("%s credits were spent, want 6", spent)
+		}
+	})
+}
+
+// describes checks that every operation and each of its statuses has been met.
+func (c *apiClient) describes() {
+	c.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(serve.Description)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status := range operation.Responses.Map() {
+				if status != "default" && !c.met[method+" "+path+" "+status] {
+					c.Errorf("%s %s was never answered with %s", method, path, status)
+				}
+			}
+		}
+	}
+	var names []string
+	for _, parameter := range doc.Paths.Find("/api/v1/outliers").Get.Parameters {
+		names = append(names, parameter.Value.Name)
+	}
+	err = page.CheckNames(url.Values{"nosuch": nil})
+	if !strings.HasSuffix(err.Error(), strings.Join(names, ", ")) {
+		c.Errorf("the parameters of outliers are %v, and those of the page: %v", names, err)
+	}
+}
+
+// act does what a person does on the page.
+func (p *person) act(a actions, asked page.Action) {
+	p.Helper()
+	offer, err := a.offerAction(p.Context(), asked)
+	if err == nil {
+		asked.Seen = offer.Seen
+		_, err = a.doAction(p.Context(), asked)
+	}
+	if err != nil {
+		p.Errorf("%s %s: %v", asked.Verb, asked.Job, err)
+	}
+}
