@@ -199,14 +199,11 @@ func writeDocument(w http.ResponseWriter, status int, v any) {
 func WriteFailure(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	invalid, isInvalid := errors.AsType[*outlier.Error](err)
-	_, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	_, isUsed := errors.AsType[*runs.KeyError](err)
 	refused, isRefused := errors.AsType[*RefusedError](err)
 	switch {
 	case isRefused:
 		status = refused.Status
-	case isTooLarge:
-		status = http.StatusRequestEntityTooLarge
 	case isUsed:
 		status = http.StatusUnprocessableEntity
 	case errors.Is(err, ErrBadRequest), errors.Is(err, runs.ErrNoIntent), isInvalid && invalid.Kind == outlier.Invalid:
@@ -232,6 +229,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) erro
 		if err = d.Decode(into); err == nil && d.More() {
 			err = errors.New("the request has more than one document")
 		}
+	}
+	if _, isTooLarge := errors.AsType[*http.MaxBytesError](err); isTooLarge {
+		return Refuse(http.StatusRequestEntityTooLarge, "read the request: %w; at most 1 MiB is read", err)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: read the request: %w", ErrBadRequest, err)

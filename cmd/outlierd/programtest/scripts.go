@@ -116,10 +116,20 @@ func waitPort(ts *testscript.TestScript, neg bool, args []string) {
 
 // fetch writes the answer of a URL to a file.
 func fetch(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: fetch url file")
+	method := http.MethodGet
+	if len(args) > 0 && args[0] == http.MethodPost {
+		method, args = http.MethodPost, args[1:]
 	}
-	answer, err := http.Get(args[0])
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: fetch [POST] url file ['name: value'...]")
+	}
+	request, err := http.NewRequest(method, args[0], nil)
+	ts.Check(err)
+	for _, header := range args[2:] {
+		name, value, _ := strings.Cut(header, ": ")
+		request.Header.Set(name, value)
+	}
+	answer, err := http.DefaultClient.Do(request)
 	ts.Check(err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
