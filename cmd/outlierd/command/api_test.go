@@ -351,3 +351,57 @@ func (p *person) act(a actions, asked page.Action) {
 		p.Errorf("%s %s: %v", asked.Verb, asked.Job, err)
 	}
 }
+
+// TestHangingClientsStartNothing, and hold nothing up: one that sends half a request, one that stops waiting, and one that
+// still waits when the daemon stops.
+func TestHangingClientsStartNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, apiJobs, func(p *person) {
+		p.serveAPI(func(c *apiClient, a actions, stop func()) {
+			raw := func(text string) net.Conn {
+				conn, err := c.network.dial(p.Context(), "", "")
+				if err == nil {
+					_, err = io.WriteString(conn, text)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return conn
+			}
+			const head = " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + runToken + "\r\n"
+			began := time.Now()
+			for _, half := range []string{"POST /api/v1/jobs/tea/runs HTTP/1.1\r\nHost: ",
+				"POST /api/v1/jobs/tea/runs" + head + "Idempotency-Key: a\r\nContent-Length: 100\r\n\r\n{\"max_"} {
+				conn := raw(half)
+				answer, _ := io.ReadAll(conn) // until the daemon closes the connection
+				if took := time.Since(began); took > 30*time.Second || strings.HasPrefix(string(answer), "HTTP/1.1 2") {
+					t.Errorf("after %s the answer to %q is %s", took, half, answer)
+				}
+			}
+			if rows, err := a.p.Engine.Store.Runs.List("tea", 1); err != nil || len(rows) > 0 {
+				t.Errorf("half a request started %v, %v", rows, err)
+			}
+			_, run := c.start("coffee", "a", `{"max_credits": 4}`)
+			if err := raw("GET /api/v1/runs/" + run + "?wait=60s" + head + "\r\n").Close(); err != nil {
+				t.Fatal(err)
+			}
+			waited := make(chan time.Duration)
+			go func() {
+				began := time.Now()
+				if status, doc := c.read("runs/" + run + "?wait=60s"); status != http.StatusOK || doc["run_id"] != run {
+					t.Errorf("HTTP %d %v, want run %s", status, doc, run)
+				}
+				waited <- time.Since(began)
+			}()
+			time.Sleep(5 * time.Second)
+			go stop()
+			if took := <-waited; took > 10*time.Second {
+				t.Errorf("a client waited %s although the daemon stops", took)
+			}
+			stop()
+			if status, _ := c.start("coffee", "b", `{"max_credits": 4}`); status != http.StatusServiceUnavailable {
+				t.Errorf("a request while the daemon stops: HTTP %d", status)
+			}
+		})
+	})
+}
