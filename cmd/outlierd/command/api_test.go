@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,8 @@ import (
 
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
 	"outlierd/sync/serve"
 )
 
@@ -83,14 +87,16 @@ type apiClient struct {
 	*person
 	network *memoryNetwork
 	router  routers.Router
-	met     map[string]bool // operations with the status of the answer
+
+	mu  sync.Mutex
+	met map[string]bool // operations with the status of the answer
 }
 
 // serveAPI runs work with a client of the daemon, until work calls stop or returns.
 func (p *person) serveAPI(work func(c *apiClient, a actions, stop func())) {
 	p.Helper()
 	p.env = func(name string) (string, bool) {
-		token, is := map[string]string{"TOKEN": runToken, "READ_TOKEN": readToken}[name]
+		token, is := map[string]string{"TOKEN": runToken, "READ_TOKEN": readToken, "KEY": "any"}[name]
 		return token, is
 	}
 	doc, err := openapi3.NewLoader().LoadFromData(serve.Description)
@@ -104,6 +110,9 @@ func (p *person) serveAPI(work func(c *apiClient, a actions, stop func())) {
 	}
 	c := &apiClient{person: p, router: router, met: map[string]bool{}}
 	p.opened(func(prog *program) error {
+		if _, err := prog.Engine.Agenda(time.Now()); err != nil {
+			return err
+		}
 		ctx, cancel := context.WithCancel(p.Context())
 		prog.serveCommands(ctx, nil)
 		prog.server.Provide(prog.documents(newTables(ctx, prog, time.UTC)))
@@ -170,7 +179,9 @@ func (c *apiClient) check(r *http.Request, sent []byte, answer *http.Response, t
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
 	c.met[fmt.Sprint(route.Method, " ", route.Path, " ", answer.StatusCode)] = true
+	c.mu.Unlock()
 	if r.Body = io.NopCloser(bytes.NewReader(sent)); len(sent) > 0 {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -197,6 +208,22 @@ func (c *apiClient) start(job, key, body string) (status int, run string) {
 	status, doc := c.send("Bearer "+runToken, "POST", "/api/v1/jobs/"+job+"/runs", key, strings.NewReader(body))
 	run, _ = doc["run_id"].(string)
 	return status, run
+}
+
+// head is what a request with daemon.token begins with, after its path.
+const head = " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + runToken + "\r\n"
+
+// begin sends the text of a request, and reads nothing.
+func (c *apiClient) begin(text string) net.Conn {
+	c.Helper()
+	conn, err := c.network.dial(c.Context(), "", "")
+	if err == nil {
+		_, err = io.WriteString(conn, text)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	return conn
 }
 
 // read gets a document with daemon.read_token.
@@ -358,21 +385,10 @@ func TestHangingClientsStartNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, apiJobs, func(p *person) {
 		p.serveAPI(func(c *apiClient, a actions, stop func()) {
-			raw := func(text string) net.Conn {
-				conn, err := c.network.dial(p.Context(), "", "")
-				if err == nil {
-					_, err = io.WriteString(conn, text)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				return conn
-			}
-			const head = " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + runToken + "\r\n"
 			began := time.Now()
 			for _, half := range []string{"POST /api/v1/jobs/tea/runs HTTP/1.1\r\nHost: ",
 				"POST /api/v1/jobs/tea/runs" + head + "Idempotency-Key: a\r\nContent-Length: 100\r\n\r\n{\"max_"} {
-				conn := raw(half)
+				conn := c.begin(half)
 				answer, _ := io.ReadAll(conn) // until the daemon closes the connection
 				if took := time.Since(began); took > 30*time.Second || strings.HasPrefix(string(answer), "HTTP/1.1 2") {
 					t.Errorf("after %s the answer to %q is %s", took, half, answer)
@@ -382,7 +398,7 @@ func TestHangingClientsStartNothing(t *testing.T) {
 				t.Errorf("half a request started %v, %v", rows, err)
 			}
 			_, run := c.start("coffee", "a", `{"max_credits": 4}`)
-			if err := raw("GET /api/v1/runs/" + run + "?wait=60s" + head + "\r\n").Close(); err != nil {
+			if err := c.begin("GET /api/v1/runs/" + run + "?wait=60s" + head + "\r\n").Close(); err != nil {
 				t.Fatal(err)
 			}
 			waited := make(chan time.Duration)
@@ -403,5 +419,85 @@ func TestHangingClientsStartNothing(t *testing.T) {
 				t.Errorf("a request while the daemon stops: HTTP %d", status)
 			}
 		})
+	})
+}
+
+// TestMonthOfClients: two programs that lose answers and repeat their requests, a person and the schedule share a daemon that
+// is restarted now and then. Each key has one run, all caps hold, and the ledger and the service agree.
+func TestMonthOfClients(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("plays a month")
+	}
+	const file = `
+version: 1
+service: {url: "https://service.example", key: "${KEY}", limit: 60/min}
+budget: {per_month: 150, per_day: 10}
+sinks: [{duckdb: outliers.duckdb}]
+daemon: {listen: "127.0.0.1:7411", token: "${TOKEN}", read_token: "${READ_TOKEN}"}
+jobs:
+  daily: {schedule: "30 6 * * *", search: {query: moka pot, pages: 2}}
+  flow: {search: {query: tea}}
+  node: {search: {query: chess, pages: 3}, budget: {per_month: 40}}
+`
+	dice := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	bubble(t, file, func(p *person) {
+		service := simulator.New(simulator.Options{Seed: 1, Key: "any"})
+		p.network = func(outlier.TransportOptions) (http.RoundTripper, error) { return service.Transport(), nil }
+		runsOf, paused := map[string]string{}, 0 // by key
+		order := func(c *apiClient, job, key, body string) {
+			if dice.IntN(3) == 0 { // the answer is lost
+				if err := c.begin(fmt.Sprintf("POST /api/v1/jobs/%s/runs%sIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
+					job, head, key, len(body), body)).Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			var both sync.WaitGroup
+			var status [2]int
+			var run [2]string
+			for i := range 2 {
+				both.Go(func() { status[i], run[i] = c.start(job, key, body) })
+			}
+			both.Wait()
+			if runsOf[key] == "" {
+				runsOf[key] = run[0]
+			}
+			if max(status[0], status[1]) >= 300 || runsOf[key] != run[0] || run[0] != run[1] {
+				t.Errorf("%s with key %s: HTTP %d, run %s; want %s", job, key, status, run, runsOf[key])
+			}
+		}
+		for day := 1; day <= 31; {
+			p.serveAPI(func(c *apiClient, a actions, stop func()) {
+				for days := 1 + dice.IntN(6); days > 0 && day <= 31; days, day = days-1, day+1 {
+					order(c, "flow", fmt.Sprint("flow-", day), "")
+					time.Sleep(time.Duration(dice.IntN(12)) * time.Hour)
+					order(c, "node", fmt.Sprint("node-", day), `{"max_credits": 6}`)
+					order(c, "flow", fmt.Sprint("flow-", 1+dice.IntN(day)), "") // perhaps a run of an earlier day
+					time.Sleep(time.Duration(dice.IntN(60)) * time.Second)
+					if dice.IntN(2) == 0 {
+						p.act(a, page.Action{Verb: page.RunJob, Job: "flow"})
+					}
+					if ended := c.awaitRun(runsOf[fmt.Sprint("node-", day)]); ended["status"] == "paused_budget" {
+						paused++
+					}
+					time.Sleep(time.Until(time.Date(2000, 1, day+1, 0, 0, 0, 0, time.UTC).Add(time.Duration(dice.IntN(30)) * time.Second)))
+				}
+			})
+		}
+		if paused == 0 || len(runsOf) != 62 {
+			t.Errorf("%d keys, %d runs met a cap; want 62 keys, and some", len(runsOf), paused)
+		}
+		for query, most := range map[string]int{
+			"select max(n) from (select sum(price) n from ops.credits where outcome <> 'refunded' group by reserved_at::date)": 10,
+			"select sum(price) from ops.credits where outcome <> 'refunded'":                                                   150,
+			"select sum(price) from ops.credits where outcome <> 'refunded' and job = 'node'":                                  40,
+		} {
+			if n, err := strconv.ParseFloat(p.ask(query), 64); err != nil || n == 0 || n > float64(most) {
+				t.Errorf("%s: %v, %v; want at most %d", query, n, err, most)
+			}
+		}
+		if booked, charged := p.ask("select sum(price)::bigint from ops.credits where outcome <> 'refunded'"), service.Books().Total.Spent(); booked != fmt.Sprint(charged) {
+			t.Errorf("the ledger has %s credits, the service charged %d", booked, charged)
+		}
 	})
 }

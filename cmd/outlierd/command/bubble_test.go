@@ -46,14 +46,18 @@ func (p *person) write(jobs string) {
 func (p *person) do(ctx context.Context, args ...string) (out, stderr string, code int) {
 	p.Helper()
 	var o, e bytes.Buffer
-	connect := newTransport
-	if p.network != nil {
-		connect = p.network
-	}
 	code = run(ctx, append([]string{"-c", filepath.Join(p.dir, "jobs.yaml")}, args...), world{
-		in: strings.NewReader(p.in), out: &o, err: &e, env: p.env, network: connect,
+		in: strings.NewReader(p.in), out: &o, err: &e, env: p.env, network: p.connect(),
 	})
 	return o.String(), e.String(), code
+}
+
+// connect returns the network of the program.
+func (p *person) connect() func(outlier.TransportOptions) (http.RoundTripper, error) {
+	if p.network != nil {
+		return p.network
+	}
+	return newTransport
 }
 
 // process returns a command, ready to start as a process of its own.

@@ -24,7 +24,7 @@ import (
 // opened runs work with the program for the job file.
 func (p *person) opened(work func(*program) error) {
 	p.Helper()
-	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: newTransport}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
+	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: p.connect()}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
 	o.block = term.NewBlock(p.Output(), o.screen)
 	config, err := o.load()
 	if err == nil {
