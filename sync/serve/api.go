@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -57,84 +58,74 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(Description) // whether the client has read it is its own affair
 	})
-	mux.HandleFunc("GET /api/v1/status", s.serveDocument(func(d *Documents, r *http.Request) (any, error) { return d.Status(r.Context()) }))
-	mux.HandleFunc("GET /api/v1/budget", s.serveDocument(func(d *Documents, r *http.Request) (any, error) { return d.Budget(r.Context()) }))
-	mux.HandleFunc("GET /api/v1/outliers", s.serveDocument(func(d *Documents, r *http.Request) (any, error) {
-		return d.Outliers(r.Context(), r.URL.Query())
+	mux.HandleFunc("POST /api/v1/jobs/{job}/runs", s.serveDocument(s.startRun))
+	mux.HandleFunc("GET /api/v1/runs/{run}", s.serveDocument(s.awaitRun))
+	mux.HandleFunc("GET /api/v1/status", s.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
+		return d.Status(r.Context())
 	}))
-	mux.HandleFunc("GET /api/v1/runs/{run}", s.serveRun)
-	mux.HandleFunc("POST /api/v1/jobs/{job}/runs", s.startRun)
+	mux.HandleFunc("GET /api/v1/budget", s.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
+		return d.Budget(r.Context())
+	}))
+	mux.HandleFunc("GET /api/v1/outliers", s.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), readTime)
+		defer cancel()
+		return d.Outliers(ctx, r.URL.Query())
+	}))
 	mux.HandleFunc("/", s.refuseUnknown)
 	return mux
 }
 
-// serveDocument returns the handler of a document.
-func (s *Server) serveDocument(read func(*Documents, *http.Request) (any, error)) http.HandlerFunc {
+// serveDocument returns a handler that answers with a document. If that was created, its address is set.
+func (s *Server) serveDocument(read func(*Documents, http.ResponseWriter, *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readTime)
-		defer cancel()
-		d, err := s.documents()
-		var document any
-		if err == nil {
-			document, err = read(d, r.WithContext(ctx))
+		d, status := s.answers.Load(), http.StatusOK
+		if d == nil {
+			WriteFailure(w, Refuse(http.StatusServiceUnavailable, "%s is starting; repeat the request", s.about.Name()))
+			return
 		}
+		document, err := read(d, w, r)
 		if err != nil {
 			WriteFailure(w, err)
 			return
 		}
-		writeDocument(w, http.StatusOK, document)
-	}
-}
-
-func (s *Server) documents() (*Documents, error) {
-	d := s.answers.Load()
-	if d == nil {
-		return nil, Refuse(http.StatusServiceUnavailable, "%s is starting; repeat the request", s.about.Name())
-	}
-	return d, nil
-}
-
-// serveRun answers with the record of a run: at once, or when it has ended or the time in wait is over.
-func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
-	if err := s.awaitRun(w, r); err != nil {
-		WriteFailure(w, err)
-		return
-	}
-	s.serveDocument(func(d *Documents, r *http.Request) (any, error) {
-		return d.Run(r.Context(), r.PathValue("run"))
-	})(w, r)
-}
-
-// awaitRun returns when a run has ended, when the time in wait is over, or when the daemon stops.
-func (s *Server) awaitRun(w http.ResponseWriter, r *http.Request) error {
-	wait := time.Duration(0)
-	if text := r.URL.Query().Get("wait"); text != "" {
-		var err error
-		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
-			return requestMistake("wait must be a duration from 0s to 60s, such as 30s; got %.40q", text)
+		if w.Header().Get("Location") != "" {
+			status = http.StatusCreated
 		}
+		writeDocument(w, status, document)
+	}
+}
+
+// awaitRun returns the record of a run: at once, or when it has ended, the time in wait is over or the daemon stops.
+func (s *Server) awaitRun(d *Documents, w http.ResponseWriter, r *http.Request) (any, error) {
+	wait, err := time.ParseDuration(cmp.Or(r.URL.Query().Get("wait"), "0s"))
+	if err != nil || wait < 0 || wait > maxWait {
+		return nil, requestMistake("wait must be a duration from 0s to 60s, such as 30s; got %.40q", r.URL.Query().Get("wait"))
 	}
 	if err := extendDeadlines(w, wait); err != nil {
-		return err
+		return nil, err
 	}
 	enough, ticker := time.NewTimer(wait), time.NewTicker(progressEvery)
 	defer enough.Stop()
 	defer ticker.Stop()
-	for {
+	for waiting := wait > 0; waiting; {
 		row, err := readRun(s.engine, r.PathValue("run"))
-		if err != nil || row.Status != runs.Running {
-			return err
+		if err != nil {
+			return nil, err
+		}
+		if row.Status != runs.Running {
+			break
 		}
 		select {
 		case <-ticker.C:
 		case <-enough.C:
-			return nil
+			waiting = false
 		case <-s.stopping:
-			return nil
+			waiting = false
 		case <-r.Context().Done():
-			return context.Cause(r.Context())
+			return nil, context.Cause(r.Context())
 		}
 	}
+	return d.Run(r.Context(), r.PathValue("run"))
 }
 
 // extendDeadlines gives a request more time than the server does: to be worked on, and for its answer.
@@ -143,79 +134,61 @@ func extendDeadlines(w http.ResponseWriter, work time.Duration) error {
 	return errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Now().Add(work+sendTimeout)))
 }
 
-// startRun starts a run of a job, or joins the one in progress, and answers with its record. A request that is repeated
-// with its key is answered with the same run.
-func (s *Server) startRun(w http.ResponseWriter, r *http.Request) {
-	run, status, err := s.orderKeyed(w, r)
-	var document any
+// startRun starts a run of a job, or joins the one in progress, and returns its record. A request that is repeated with
+// its key gets the same run.
+func (s *Server) startRun(d *Documents, w http.ResponseWriter, r *http.Request) (any, error) {
+	o, err := s.readOrder(w, r)
 	if err == nil {
-		document, err = s.answers.Load().Run(r.Context(), run)
+		err = extendDeadlines(w, 2*orderTime) // a call in progress may take longer than the order may wait
 	}
 	if err != nil {
-		WriteFailure(w, err)
-		return
-	}
-	w.Header().Set("Location", "/api/v1/runs/"+run)
-	writeDocument(w, status, document)
-}
-
-// orderKeyed returns the run of a request's key, which it starts or joins if the key is new, and the status of the answer.
-func (s *Server) orderKeyed(w http.ResponseWriter, r *http.Request) (run string, status int, err error) {
-	d, err := s.documents()
-	if err != nil {
-		return "", 0, err
-	}
-	o := Order{Asked: job.Asked{Job: r.PathValue("job")}, Trigger: engine.Manual}
-	if err := s.readLimits(w, r, &o); err != nil {
-		return "", 0, err
-	}
-	if err := extendDeadlines(w, 2*orderTime); err != nil { // a call in progress may take longer than the order may wait
-		return "", 0, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), orderTime, Refuse(http.StatusServiceUnavailable,
 		"%s is busy; repeat the request with the same Idempotency-Key", s.about.Name()))
 	defer cancel()
 	before, err := s.engine.Store.Runs.Keyed(o.key) // without waiting for a call in progress
 	if err == nil && before != nil {
-		err = &engine.RepeatedError{Run: before}
+		return d.Run(ctx, before.ID)
 	}
 	if err == nil {
 		err = d.Approve(ctx, o.Job, o.MaxCredits)
 	}
 	var ordered *engine.OrderedRun
 	if err == nil {
-		ordered, err = s.orderRun(ctx, &o)
+		ordered, err = s.orderRun(ctx, o)
 	}
-	repeated, isRepeated := errors.AsType[*engine.RepeatedError](err)
-	switch {
-	case isRepeated:
-		return repeated.Run.ID, http.StatusOK, nil
-	case err != nil:
-		return "", 0, err
-	case ordered.Joined():
-		return ordered.Run(), http.StatusOK, nil
+	if repeated, is := errors.AsType[*engine.RepeatedError](err); is { // the same request was being served
+		return d.Run(ctx, repeated.Run.ID)
 	}
-	return ordered.Run(), http.StatusCreated, nil
+	if err != nil {
+		return nil, err
+	}
+	if !ordered.Joined() {
+		w.Header().Set("Location", "/api/v1/runs/"+ordered.Run())
+	}
+	return d.Run(ctx, ordered.Run())
 }
 
-// readLimits reads the body and the key of a request for a run.
-func (s *Server) readLimits(w http.ResponseWriter, r *http.Request, o *Order) error {
+// readOrder reads a request for a run.
+func (s *Server) readOrder(w http.ResponseWriter, r *http.Request) (*Order, error) {
 	var limits struct {
 		MaxCredits *outlier.Credits `json:"max_credits,omitempty"`
 	}
 	if err := s.readBody(w, r, &limits); err != nil {
-		return err
+		return nil, err
 	}
-	if o.MaxCredits = limits.MaxCredits; o.MaxCredits != nil {
-		if err := job.CheckCredits(int64(*o.MaxCredits)); err != nil {
-			return requestMistake("max_credits %w", err)
+	if limits.MaxCredits != nil {
+		if err := job.CheckCredits(int64(*limits.MaxCredits)); err != nil {
+			return nil, requestMistake("max_credits %w", err)
 		}
 	}
-	text, err := json.Marshal(limits)
-	o.key = runs.Key{Name: r.Header.Get("Idempotency-Key"), Request: o.Job + " " + string(text)}
-	if o.key.Name == "" || len(o.key.Name) > maxKey {
-		return requestMistake("the header Idempotency-Key must have 1 to %d characters: a name of your choice for this run, such as "+
-			"its date. A request that is repeated with the same one starts no second run", maxKey)
+	name, key := r.PathValue("job"), r.Header.Get("Idempotency-Key")
+	if key == "" || len(key) > maxKey {
+		return nil, requestMistake("the header Idempotency-Key must have 1 to %d characters: a name of your choice for this run, "+
+			"such as its date. A request that is repeated with the same one starts no second run", maxKey)
 	}
-	return err
+	body, err := json.Marshal(limits)
+	return &Order{Asked: job.Asked{Job: name}, Trigger: engine.Manual, MaxCredits: limits.MaxCredits,
+		key: runs.Key{Name: key, Request: name + " " + string(body)}}, err
 }

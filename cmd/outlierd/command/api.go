@@ -27,7 +27,7 @@ func (p *program) documents(tables *pagedata.Tables) serve.Documents {
 			return readDocument(ctx, p, func(_ context.Context, seen *program) (*report.Run, error) {
 				row, err := seen.Engine.Store.Runs.Get(id)
 				if err == nil && row == nil {
-					err = serve.Refuse(http.StatusNotFound, "there is no run %.40q", id)
+					err = serve.Refuse(http.StatusNotFound, "there is no run %.40s", id)
 				}
 				if err != nil {
 					return nil, err
