@@ -165,7 +165,7 @@ func (e *Event) describeEvent(shown func(string) string) string {
 		title, values := cmp.Or(r.Title, "(no title)"), r.listValues()
 		if e.Kind == Report {
 			title = r.heading()
-			values = strings.Join(slices.DeleteFunc([]string{r.channelName(), r.glanceText(e.Time)}, isBlank), " · ")
+			values = strings.Join(slices.DeleteFunc([]string{r.channelName(), r.glanceText(ageAt(e.Time))}, isBlank), " · ")
 		}
 		line := "• " + shown(title)
 		if values != "" {

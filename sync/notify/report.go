@@ -97,7 +97,7 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf fu
 	var rows int64
 	sql, failed := sqlOf(report)
 	if failed == nil {
-		e.Rows, rows, failed = firstRows(ctx, sql, ask)
+		e.Rows, rows, failed = firstRows(ctx, sql, MaxRows, ask)
 	}
 	if failed != nil {
 		e.Rows, e.Title = nil, name+" failed"
@@ -119,14 +119,14 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf fu
 	return e, nil
 }
 
-// firstRows returns the first rows of the result of SQL, and the number of all rows.
-func firstRows(ctx context.Context, sql string, ask func(ctx context.Context, sql string) ([]string, error)) (
+// firstRows returns at most the first rows of the result of SQL, and the number of all rows.
+func firstRows(ctx context.Context, sql string, most int, ask func(ctx context.Context, sql string) ([]string, error)) (
 	rows []Row, all int64, err error) {
 	// The line break ends a comment at the end of the SQL.
 	texts, err := ask(ctx, fmt.Sprintf(`WITH found AS MATERIALIZED (
 %s
 ) SELECT count(*)::VARCHAR AS row FROM found UNION ALL (SELECT to_json(found)::VARCHAR FROM found LIMIT %d)`,
-		strings.TrimRight(sql, "; \n\t"), MaxRows))
+		strings.TrimRight(sql, "; \n\t"), most))
 	for _, text := range texts {
 		if !strings.HasPrefix(text, "{") {
 			if all, err = strconv.ParseInt(text, 10, 64); err != nil {
@@ -173,12 +173,26 @@ var cardColumns = []struct {
 var unshown = []string{"title", "link", "video_id", "channel_id", "channel_title", "published_at",
 	"first_seen_at", "last_seen_at", "days_until_seen", "jobs", "searched"}
 
-// timestamp is the form in which DuckDB writes times, in the time zone of the job file.
-const timestamp = "2006-01-02 15:04:05.999999-07"
+// readTime reads a time as DuckDB writes it, in the time zone of the job file.
+func readTime(value any) (at time.Time, is bool) {
+	text, _ := value.(string)
+	for _, offset := range []string{"-07", "-07:00"} {
+		at, err := time.Parse("2006-01-02 15:04:05.999999"+offset, text)
+		if err == nil {
+			return at, true
+		}
+	}
+	return at, false
+}
 
-// glanceText returns a row's values as a card shows them at a time: "41× · 184K views · 9 d". Columns that no card
-// has follow with their names.
-func (r *Row) glanceText(now time.Time) string {
+// ageAt says how old videos are at a time: "9 d".
+func ageAt(now time.Time) func(published time.Time) string {
+	return func(published time.Time) string { return figures.Age(now, published) }
+}
+
+// glanceText returns a row's values as a card shows them: "41× · 184K views · 9 d". age says when a video was published.
+// Columns that no card has follow with their names.
+func (r *Row) glanceText(age func(published time.Time) string) string {
 	var all []string
 	known := slices.Clone(unshown)
 	for _, c := range cardColumns {
@@ -189,20 +203,16 @@ func (r *Row) glanceText(now time.Time) string {
 			}
 		}
 	}
-	if text, _ := r.Values["published_at"].(string); text != "" {
-		if at, err := time.Parse(timestamp, text); err == nil {
-			all = append(all, figures.Age(now, at))
-		}
+	if at, is := readTime(r.Values["published_at"]); is {
+		all = append(all, age(at))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
 		value := r.Values[name]
 		if value == nil || slices.Contains(known, strings.ToLower(name)) {
 			continue
 		}
-		if text, is := value.(string); is {
-			if at, err := time.Parse(timestamp, text); err == nil {
-				value = at.Format("2006-01-02 15:04")
-			}
+		if at, is := readTime(value); is {
+			value = at.Format("2006-01-02 15:04")
 		}
 		all = append(all, describeValue(strings.ToLower(name), value))
 	}
@@ -259,7 +269,7 @@ func slackBlocks(e Event) map[string]any {
 			title = "<" + slackLink.Replace(r.Link) + "|" + title + ">"
 		}
 		text := "*" + title + "*"
-		for _, line := range []string{r.channelName(), excerpt.Runes(r.glanceText(e.Time), maxLine)} {
+		for _, line := range []string{r.channelName(), excerpt.Runes(r.glanceText(ageAt(e.Time)), maxLine)} {
 			if line != "" {
 				text += "\n" + escapeSlack(line)
 			}
@@ -287,7 +297,7 @@ func discordEmbeds(e Event) map[string]any {
 		if r.Link != "" {
 			embed["url"] = r.Link
 		}
-		lines := slices.DeleteFunc([]string{r.channelName(), r.glanceText(e.Time)}, isBlank)
+		lines := slices.DeleteFunc([]string{r.channelName(), r.glanceText(ageAt(e.Time))}, isBlank)
 		embed["description"] = excerpt.Runes(escapeDiscord(strings.Join(lines, "\n")), maxLine)
 		embeds = append(embeds, embed)
 	}
@@ -366,7 +376,7 @@ func (e *Event) writeHTML(note string, source func(video string) template.URL) (
 		Cards             []card
 	}{e.Title, e.Text, note, nil}
 	for _, r := range e.Rows {
-		c := card{Title: r.heading(), Link: r.Link, Channel: r.channelName(), Figures: r.glanceText(e.Time)}
+		c := card{Title: r.heading(), Link: r.Link, Channel: r.channelName(), Figures: r.glanceText(ageAt(e.Time))}
 		if video := r.videoID(); video != "" {
 			c.Picture = source(video)
 		}

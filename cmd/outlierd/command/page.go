@@ -73,6 +73,10 @@ func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary
 		Ask: func(ctx context.Context, sql string) (*page.Result, error) {
 			return tables.First(ctx, query.Process{Command: newAnswerer}, sql)
 		},
+		PublishedAt: tables.PublishedAt,
+		Feed: func(ctx context.Context, q page.Question, published time.Time) ([]byte, error) {
+			return writeFeed(ctx, config(), q, published)
+		},
 		Download: func(ctx context.Context, sql, format string) (io.ReadCloser, error) {
 			return downloadResult(ctx, tables, temporary, sql, format)
 		},

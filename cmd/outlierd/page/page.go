@@ -41,10 +41,13 @@ type Sources struct {
 	Niche   func(ctx context.Context, topic string) (*Niche, error)
 	Money   func(context.Context) (*Money, error)
 
+	PublishedAt func() (time.Time, error)
+
 	Tables    []Table // that can be queried
 	Questions func() []Question
 	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
+	Feed      func(ctx context.Context, q Question, published time.Time) (atom []byte, err error)
 	Export    func(cards []Card, format string) (file []byte, err error)
 	Elsewhere func(sql string) []Snippet // runs the SQL in other programs
 
@@ -147,6 +150,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		"GET /picked":              s.guardHandler(s.servePicked),
 		"GET /ask":                 s.guardHandler(s.askSQL),
 		"GET /ask/result/{format}": s.guardHandler(s.serveDownload),
+		"GET /feed/{file}":         s.guardHandler(s.serveFeed),
 	}
 	if s.from.Niche != nil {
 		routes["GET /niches"], routes["GET /niches/{topic}"] = s.guardHandler(s.serveNiche), s.guardHandler(s.serveNiche)

@@ -16,7 +16,7 @@ var numbers = regexp.MustCompile(`^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FL
 
 // First returns the first rows of a query, which runs in a process that can be killed.
 func (t *Tables) First(ctx context.Context, process query.Process, sql string) (*page.Result, error) {
-	if err := t.CheckPublished(); err != nil {
+	if _, err := t.PublishedAt(); err != nil {
 		return nil, err
 	}
 	got, err := process.First(ctx, t.Path, sql, page.MostRows)
@@ -49,13 +49,14 @@ func (t *Tables) localize(rows [][]*string, column int) {
 	}
 }
 
-// CheckPublished returns an error if the file does not exist: the error of the SQL would be less clear.
-func (t *Tables) CheckPublished() error {
-	if t.Path == "" {
-		return page.ErrNothingPublished
+// PublishedAt returns when the file was published, or an error if it does not exist: the error of the SQL would be less clear.
+func (t *Tables) PublishedAt() (time.Time, error) {
+	info, err := os.Stat(t.Path)
+	if t.Path == "" || errors.Is(err, os.ErrNotExist) {
+		return time.Time{}, page.ErrNothingPublished
 	}
-	if _, err := os.Stat(t.Path); errors.Is(err, os.ErrNotExist) {
-		return page.ErrNothingPublished
+	if err != nil {
+		return time.Time{}, err
 	}
-	return nil
+	return info.ModTime(), nil
 }

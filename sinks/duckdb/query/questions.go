@@ -15,7 +15,7 @@ var Questions = []Named{
 	{"Best of this week, by query", `SELECT query, place, title, channel_title, average_views_ratio, view_count, 'https://youtu.be/' || video_id AS link
 FROM weekly_top WHERE week = date_trunc('week', current_date)
 ORDER BY query, place`},
-	{"New this week", `SELECT first_seen_at, title, channel_title, average_views_ratio, searched, link
+	{"New this week", `SELECT first_seen_at, video_id, title, channel_title, average_views_ratio, searched, link
 FROM new_this_week ORDER BY average_views_ratio DESC LIMIT 50`},
 	{"Fastest growing videos", `SELECT title, views_per_day, growth_per_day, view_count, to_at
 FROM growth ORDER BY views_per_day DESC LIMIT 50`},
