@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -225,6 +226,50 @@ func TestTheManualHasEveryMetric(t *testing.T) {
 	for _, name := range regexp.MustCompile(`outlierd_[a-z_]+(_total|_seconds|_credits|_bytes|_blocked|_up|_paused|_successful)\b`).FindAllString(string(manual), -1) {
 		if all[name] == nil {
 			t.Errorf("docs/monitoring.md asks for %s, which is not served", name)
+		}
+	}
+}
+
+// TestDashboardAsksForWhatIsServed: its metrics, and the labels by which it selects or groups them.
+func TestDashboardAsksForWhatIsServed(t *testing.T) {
+	t.Parallel()
+	m := measure(t)
+	m.everything()
+	all := families(t, m.scrape())
+	text, err := os.ReadFile("../../deploy/grafana/outlierd.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil || len(dashboard.Panels) == 0 {
+		t.Fatalf("%d panels, %v", len(dashboard.Panels), err)
+	}
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			metrics := regexp.MustCompile(`outlierd_\w+`).FindAllString(target.Expr, -1)
+			labels := map[string]bool{"exported_job": true} // our job, as Prometheus stores it
+			for _, name := range metrics {
+				if all[name] == nil {
+					t.Errorf("%s asks for %s, which is not served", panel.Title, name)
+					continue
+				}
+				for _, pair := range all[name].Metric[0].Label {
+					labels[pair.GetName()] = true
+				}
+			}
+			if len(metrics) == 0 {
+				t.Errorf("%s asks for none of our metrics: %s", panel.Title, target.Expr)
+			}
+			for _, use := range regexp.MustCompile(`(\w+)="|by \((\w+)\)|\{\{(\w+)\}\}`).FindAllStringSubmatch(target.Expr+target.LegendFormat, -1) {
+				if name := use[1] + use[2] + use[3]; !labels[name] {
+					t.Errorf("%s uses the label %s, which %s does not have", panel.Title, name, metrics)
+				}
+			}
 		}
 	}
 }
