@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"outlierd/sync/job"
 )
@@ -79,6 +80,74 @@ func breakout() Event {
 			Title: hostile, Link: "https://video.example/watch?v=1&t=2",
 			Values: map[string]any{"title": hostile, "z_score": json.Number("5.5"), "tags": []any{"a", "<b>"}},
 		}, {Title: "no link", Link: "javascript:alert(1)", Values: map[string]any{}}},
+	}
+}
+
+// TestManualsChatsShowTextOfOthers as it is: the examples for Telegram and Teams in docs/notifications.md.
+func TestManualsChatsShowTextOfOthers(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/notifications.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(manual), "### Telegram and Teams")
+	_, example, _ := strings.Cut(section, "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	many := breakout()
+	for range MaxRows {
+		many.Rows = append(many.Rows, Row{Title: strings.Repeat("\U0001F600", maxTitle), Link: "https://youtu.be/dQw4w9WgXcQ"})
+	}
+	failed := Event{ID: "event-2", Kind: Failed, Title: hostile}
+	titles := breakout().cleanForSending(keepText)
+	for _, e := range []Event{breakout(), many, failed} {
+		address, got := receiver(t, http.StatusAccepted)
+		config, err := job.Parse("jobs.yaml", []byte("version: 1\nservice: {url: \"sim://\"}\n"+strings.Replace(example, "https://api.telegram.org", address, 1)),
+			func(name string) (string, bool) {
+				value := map[string]string{"TELEGRAM_TOKEN": secret, "TEAMS_WEBHOOK": address + "/teams"}[name]
+				return value, value != ""
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"telegram", "teams"} {
+			target := config.Target(name)
+			if err := errors.Join(CheckBody(target), sender().Send(t.Context(), target, e)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		var message struct {
+			Text      string
+			ParseMode string `json:"parse_mode"`
+		}
+		if err := json.Unmarshal([]byte((*got)[0].body), &message); err != nil || (*got)[0].path != "/bot"+secret+"/sendMessage" ||
+			!strings.HasPrefix(message.Text, titles.Title+"\n") || len(utf16.Encode([]rune(message.Text))) > 4096 || message.ParseMode != "" {
+			t.Errorf("%v, Telegram gets at %s\n%s\nwant at most 4,096 characters of plain text", err, (*got)[0].path, (*got)[0].body)
+		}
+		body := (*got)[1].body
+		var card struct {
+			Attachments []struct {
+				Content struct {
+					Body []struct {
+						Type    string
+						Inlines []struct {
+							Text         string
+							SelectAction struct{ URL string }
+						}
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &card); err != nil || len(card.Attachments) != 1 || len(body) > 28<<10 {
+			t.Fatalf("%v, Teams gets\n%s\nwant one card of at most 28 KB", err, body)
+		}
+		blocks := card.Attachments[0].Content.Body
+		if want := min(len(e.Rows), MaxRows) + 1; len(blocks) < want || blocks[0].Inlines[0].Text != titles.Title {
+			t.Errorf("Teams gets %d blocks, want %d or one more, first %q:\n%s", len(blocks), want, titles.Title, body)
+		}
+		for _, b := range blocks {
+			if b.Type != "RichTextBlock" || b.Inlines[0].Text == "" || strings.HasPrefix(b.Inlines[0].SelectAction.URL, "javascript:") {
+				t.Errorf("Teams gets %+v, want text without Markdown", b)
+			}
+		}
 	}
 }
 
