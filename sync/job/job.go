@@ -170,6 +170,6 @@ const (
 
 // Mistake returns a mistake that another package has found in the file, such as SQL that refers to an
 // unknown table, in the form of all other mistakes.
-func (c *Config) Mistake(line, column int, message, hint string) yamltree.Mistake {
-	return yamltree.New(c.Path, c.src, withoutKeys).Mistake(line, column, message, hint)
+func (c *Config) Mistake(at yamltree.Place, message, hint string) yamltree.Mistake {
+	return yamltree.New(c.Path, c.src, withoutKeys).Mistake(at.Line, at.Column, message, hint)
 }

@@ -35,7 +35,7 @@ func (b *builder) readJobs(n *yamltree.Node) {
 // readJob reads one job.
 func (b *builder) readJob(name, n *yamltree.Node) Spec {
 	spec := Spec{
-		Name: name.Text, Line: name.Line, Column: name.Column, zone: b.cfg.Timezone,
+		Name: name.Text, At: name.At(), zone: b.cfg.Timezone,
 		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
 	}
 	readKeys(&spec, oneOff(), b.withDefaults(n))
@@ -133,7 +133,7 @@ func (b *builder) readNotified(n *yamltree.Node) []string {
 
 // hashRequest returns [Spec.Request].
 func (s Spec) hashRequest() string {
-	s.Name, s.Was, s.About, s.Disabled, s.Line, s.Column, s.Request = "", "", "", false, 0, 0, ""
+	s.Name, s.Was, s.About, s.Disabled, s.Request = "", "", "", false, ""
 	s.Schedule, s.Every, s.CatchUp, s.Jitter, s.After = "", 0, "", 0, ""
 	s.Budget, s.StopAfter, s.Notify = JobBudget{}, 0, nil
 	if s.Scan != nil {

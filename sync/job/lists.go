@@ -115,7 +115,7 @@ func combinations[T any](lists [][]T) iter.Seq[[]T] {
 
 // readSource reads where a list comes from, and the nodes of its members if it is in the file itself.
 func (b *builder) readSource(n *yamltree.Node) (Source, []*yamltree.Node) {
-	at := Source{Line: n.Line, Column: n.Column}
+	at := Source{At: n.At()}
 	if !n.Has(yamltree.Mapping) {
 		return at, n.Members()
 	}
@@ -143,9 +143,9 @@ func (b *builder) readSource(n *yamltree.Node) (Source, []*yamltree.Node) {
 		return at, b.namedList(value)
 	case "file":
 		return Source{File: b.absolutePath(value, value.Text), Name: value.Shown(), Field: column.TextOr(""),
-			Line: value.Line, Column: value.Column}, nil
+			At: value.At()}, nil
 	case "sql":
-		return Source{SQL: b.readSQL(value), Line: value.Line, Column: value.Column}, nil
+		return Source{SQL: b.readSQL(value), At: value.At()}, nil
 	}
 	return at, nil
 }
@@ -228,9 +228,9 @@ func (s Source) placeOf(line int) string {
 	case line > 0:
 		return fmt.Sprintf("line %d of %s", line, s.Name)
 	case s.SQL != "":
-		return fmt.Sprintf("the SQL in line %d", s.Line)
+		return fmt.Sprintf("the SQL in line %d of %s", s.At.Line, s.At.File)
 	}
-	return fmt.Sprintf("the list in line %d", s.Line)
+	return fmt.Sprintf("the list in line %d of %s", s.At.Line, s.At.File)
 }
 
 // asShown replaces what editors show in one way, whatever the system that wrote it: the ends of lines,

@@ -56,7 +56,7 @@ func readLimited(path string) ([]byte, error) {
 		if errors.Is(err, os.ErrNotExist) {
 			hint = "`outlierd init` writes one to start from"
 		}
-		return nil, yamltree.Mistakes{{File: path, Line: 1, Column: 1, Message: err.Error(), Hint: hint}}
+		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
 	}
 	return []byte(src), nil
 }
@@ -76,7 +76,7 @@ func parseFile(path string, src []byte, env func(string) (string, bool), needs n
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		message := fmt.Sprintf("find the folder of the file: %v", err)
-		return nil, yamltree.Mistakes{{File: path, Line: 1, Column: 1, Message: message}}
+		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: message}}
 	}
 	b := newBuilder(path, src, env)
 	b.cfg.Dir, b.needs = dir, needs

@@ -68,7 +68,7 @@ type Target struct {
 
 	Events []string `key:"events"` // events to send; empty for the default
 
-	BodyLine, BodyColumn int // position of Body in the file
+	BodyAt yamltree.Place // of Body
 }
 
 // Mail says how a target's mail is sent.
@@ -97,7 +97,7 @@ type Alert struct {
 	SQL    string   `key:"sql"`
 	Notify []string // names of targets
 
-	Line, Column int // position of SQL in the file
+	At yamltree.Place // of SQL
 }
 
 // Target returns the target with this name, or nil.
@@ -189,7 +189,7 @@ func (b *builder) readWebhook(t *Target, n *yamltree.Node) {
 	}
 	t.As = n.Get("as").TextOr(formatOf(t.Host))
 	if body := n.Get("body"); body != nil {
-		t.Body, t.BodyLine, t.BodyColumn = body.TextOr(""), body.Line, body.Column
+		t.Body, t.BodyAt = body.TextOr(""), body.At()
 	}
 	headers := n.Get("headers")
 	if !headers.Has(yamltree.Mapping) {
@@ -321,7 +321,7 @@ func (b *builder) readAlerts(n *yamltree.Node) {
 		a := Alert{Name: e.Key.Text}
 		readKeys(&a, schema().Definition("alert"), e.Value)
 		if sql := e.Value.Get("sql"); sql != nil {
-			a.Line, a.Column = sql.Line, sql.Column
+			a.At = sql.At()
 			b.needsTables(sql)
 		}
 		for i, column := range a.Key {

@@ -139,8 +139,8 @@ func (s *Spec) setValues(values map[string]string) error {
 		case strings.TrimSpace(values[name]) == "":
 			return fmt.Errorf("--set %s: the value is empty", name)
 		}
-		at := s.Loops[i].Source
-		s.Loops[i].Source = Source{Values: []string{values[name]}, Line: at.Line, Column: at.Column}
+		at := s.Loops[i].Source.At
+		s.Loops[i].Source = Source{Values: []string{values[name]}, At: at}
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	b.buildConfig() // the file is read again, because reading marks its nodes
 	b.file.Forget()
 	b.cfg, b.defaults = c, nil
-	once := yamltree.New(commandLine, yaml, withoutKeys)
+	once := b.file.Part(commandLine, yaml)
 	n := once.Parse()
 	if n == nil || !n.Has(yamltree.Mapping) {
 		once.Report(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
@@ -179,7 +179,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	if spec.Verb != verb && len(once.Mistakes()) == 0 {
 		once.Report(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
 	}
-	if found := yamltree.Join(once, b.file); len(found) > 0 {
+	if found := once.Mistakes(); len(found) > 0 {
 		return nil, found
 	}
 	spec.once = &OneOff{verb, yaml}

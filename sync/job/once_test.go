@@ -103,7 +103,7 @@ jobs: {search: {search: {query: other}}}
 	}
 	want := &Spec{
 		Name: "search", CatchUp: CatchUpLatest, Verb: VerbSearch, Pages: 1, ReuseFor: 6 * time.Hour,
-		Enrich: []Enrich{{Op: outlier.OpComments, Top: 1}}, EnrichSort: Sort{By: "zScore"}, Line: 1, Column: 1,
+		Enrich: []Enrich{{Op: outlier.OpComments, Top: 1}}, EnrichSort: Sort{By: "zScore"}, At: yamltree.Place{File: "command line", Line: 1, Column: 1},
 	}
 	if diff := cmp.Diff(want, spec, plain); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -314,7 +314,7 @@ func TestAJobThatIsNotEnabledIsNeverDue(t *testing.T) {
 func TestMistakesThatOthersFindShowTheirPlaceToo(t *testing.T) {
 	config := parse(t, head+"notify: {a: {webhook: https://hunter2}}\njobs: {a: {videos: {id: {sql: select x}}}}\n")
 	query := config.Jobs[0].SQL()[0]
-	got := yamltree.Mistakes{config.Mistake(query.Line, query.Column, "jobs.a: no such column", "look it up")}.Error()
+	got := yamltree.Mistakes{config.Mistake(query.At, "jobs.a: no such column", "look it up")}.Error()
 	want := "/etc/outlierd/jobs.yaml:5:31: jobs.a: no such column; look it up\n   4 | notify: {a: {webhook: ********\n   5 | jobs: {a: {videos: {id: {sql: select x}}}}\n     |                               ^\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

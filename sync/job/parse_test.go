@@ -11,6 +11,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/sync/yamltree"
 )
 
 // plain compares what Parse gives: zones by name, keys by fingerprint.
@@ -168,7 +169,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 		Jobs: []Spec{{
 			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: "30 6 * * mon,thu", CatchUp: CatchUpAll,
 			Verb:     VerbSearch,
-			Loops:    []Loop{{"kind", Source{Values: []string{"video", "short"}, Line: 31, Column: 22}}},
+			Loops:    []Loop{{"kind", Source{Values: []string{"video", "short"}, At: yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 31, Column: 22}}}},
 			Pages:    3,
 			NewBelow: 0.125,
 			ReuseFor: time.Hour,
@@ -180,12 +181,12 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 			EnrichSort: Sort{By: "views"},
 			Budget:     JobBudget{PerRun: new(outlier.Credits(6)), PerMonth: new(outlier.Credits(60)), MaxRequests: 9},
 			StopAfter:  90 * time.Minute,
-			Line:       23, Column: 3,
+			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 23, Column: 3},
 		}, {
 			Name: "tea", Every: 2 * week, CatchUp: CatchUpLatest, Verb: VerbSearch, Pages: AllPages, ReuseFor: 6 * time.Hour,
 			EnrichSort: Sort{By: "rpm", Ascending: true},
 			Budget:     JobBudget{PerRun: new(outlier.Credits(10))},
-			Line:       46, Column: 3,
+			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 46, Column: 3},
 		}},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" {
@@ -221,7 +222,7 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 			Pages:      1,
 			ReuseFor:   6 * time.Hour,
 			EnrichSort: Sort{By: "zScore"},
-			Line:       3, Column: 8,
+			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 3, Column: 8},
 		}},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" {

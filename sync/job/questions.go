@@ -10,7 +10,7 @@ import (
 type Question struct {
 	Name, SQL string
 
-	Line, Column int // position of SQL in the file
+	At yamltree.Place // of SQL
 }
 
 func (b *builder) readQuestions(n *yamltree.Node) {
@@ -20,7 +20,7 @@ func (b *builder) readQuestions(n *yamltree.Node) {
 	for _, e := range n.Entries {
 		if e.Value.Has(yamltree.Text) {
 			b.needsTables(e.Value)
-			b.cfg.Questions = append(b.cfg.Questions, Question{e.Key.Text, e.Value.Text, e.Value.Line, e.Value.Column})
+			b.cfg.Questions = append(b.cfg.Questions, Question{e.Key.Text, e.Value.Text, e.Value.At()})
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Report struct {
 
 	due times
 
-	Line, Column int // position of the SQL or the view in the file
+	At yamltree.Place // of the SQL or the view
 }
 
 // Last returns the last due time after the first of two times and not after the second, or the zero time.
@@ -69,7 +69,7 @@ func (b *builder) readReport(name, n *yamltree.Node) {
 		r.SQL = what.TextOr("")
 	}
 	b.needsTables(what)
-	r.Line, r.Column = what.Line, what.Column
+	r.At = what.At()
 	r.To = b.readNotified(n.Get("to"))
 	for _, to := range n.Get("to").Members() {
 		if b.root.Get("notify").Get(to.Text).Get(TargetHealthchecks) != nil {

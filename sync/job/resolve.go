@@ -112,19 +112,19 @@ func (c *Config) CheckLists(in Inputs) error {
 		}
 		topics[spec.Name] = len(r.done.Asks)
 		for _, m := range r.wrong {
-			wrong = append(wrong, c.Mistake(m.Source.Line, m.Source.Column, path+m.Text, m.Hint))
+			wrong = append(wrong, c.Mistake(m.Source.At, path+m.Text, m.Hint))
 		}
 		for _, s := range r.empty {
 			c.Warnings = append(c.Warnings,
-				c.Mistake(s.Line, s.Column, path+fmt.Sprintf("the file %s has no values", s.Name), ""))
+				c.Mistake(s.At, path+fmt.Sprintf("the file %s has no values", s.Name), ""))
 		}
 		if len(r.done.Unknown) > 0 {
 			unknown := &UnknownChannelsError{r.done.Unknown}
-			c.Warnings = append(c.Warnings, c.Mistake(spec.Line, spec.Column, path+unknown.Error(), ""))
+			c.Warnings = append(c.Warnings, c.Mistake(spec.At, path+unknown.Error(), ""))
 		}
 	}
 	if spec, text, hint := c.shortAuto(topics); spec != nil {
-		wrong = append(wrong, c.Mistake(spec.Line, spec.Column, "jobs."+spec.Name+": "+text, hint))
+		wrong = append(wrong, c.Mistake(spec.At, "jobs."+spec.Name+": "+text, hint))
 	}
 	if len(wrong) > 0 {
 		return wrong
@@ -161,7 +161,7 @@ func (r *resolver) refuseValue(s Source, text string) {
 		hint = "name the column that has the values: {file: rivals.csv, column: channel}"
 	}
 	same := func(m ListMistake) bool {
-		return m.Text == text && m.Source.Line == s.Line && m.Source.Column == s.Column
+		return m.Text == text && m.Source.At == s.At
 	}
 	if !slices.ContainsFunc(r.wrong, same) {
 		r.wrong = append(r.wrong, ListMistake{s, text, hint})
@@ -280,7 +280,7 @@ func (r *resolver) fillParams(t *template, chosen []value) (url.Values, error) {
 
 // refuseFilled notes that a text is invalid with the chosen values of for_each.
 func (r *resolver) refuseFilled(name, pattern string, chosen []value, err error) {
-	at, with := Source{Line: r.job.Line, Column: r.job.Column}, ""
+	at, with := Source{At: r.job.At}, ""
 	for i, loop := range r.job.Loops {
 		if strings.Contains(pattern, "${"+loop.Name+"}") {
 			at = loop.Source
@@ -450,7 +450,7 @@ func (r *resolver) newQuery(t *template, params url.Values, watermark string) (o
 	}
 	query, err := outlier.NewQuery(t.Op, params)
 	if err != nil {
-		err = fmt.Errorf("%s in line %d: %w", r.job.Verb, r.job.Line, err)
+		err = fmt.Errorf("%s in line %d of %s: %w", r.job.Verb, r.job.At.Line, r.job.At.File, err)
 	}
 	return query, err
 }

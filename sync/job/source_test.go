@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 func TestIdsComeFromListsFilesAndSQLWithoutRepetitions(t *testing.T) {
@@ -207,7 +208,7 @@ func TestSQLIsAskedOnceAndItsFailuresNameTheJob(t *testing.T) {
 	}
 	broken := errors.New("no such column")
 	in.IDs = func(string, string) ([]string, error) { return nil, broken }
-	if _, err := spec.Resolve(in); !errors.Is(err, broken) || !strings.Contains(err.Error(), "job a: video_id: the SQL in line 4") {
+	if _, err := spec.Resolve(in); !errors.Is(err, broken) || !strings.Contains(err.Error(), "job a: video_id: the SQL in line 4 of /etc/outlierd/jobs.yaml") {
 		t.Errorf("SQL that fails gives %v", err)
 	}
 	in.IDs = func(string, string) ([]string, error) { return []string{"@someone"}, nil }
@@ -223,7 +224,10 @@ func TestSQLIsAskedOnceAndItsFailuresNameTheJob(t *testing.T) {
 
 func TestSQLIsListedWithTheColumnThatIsWanted(t *testing.T) {
 	spec := one(t, `for_each: {t: {sql: select t}}, related: {thumbnail_video_id: "${t}", title: {sql: select n}, video_id: {sql: select v}, related_channel_id: {sql: select c}}`)
-	want := []Query{{"select t", "", 4, 32}, {"select c", "channel_id", 4, 159}, {"select n", "title", 4, 95}, {"select v", "video_id", 4, 122}}
+	at := func(column int) yamltree.Place {
+		return yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 4, Column: column}
+	}
+	want := []Query{{"select t", "", at(32)}, {"select c", "channel_id", at(159)}, {"select n", "title", at(95)}, {"select v", "video_id", at(122)}}
 	if diff := cmp.Diff(want, spec.SQL()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

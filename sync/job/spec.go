@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // Spec is one configured job, as plain data. The requests that it makes depend on the time, on files and on
@@ -39,7 +40,7 @@ type Spec struct {
 	StopAfter  time.Duration `key:"stop_after"` // ends the run, but not its queue; 0 for no limit
 	Notify     []string      // names of the file's notify
 
-	Line, Column int // where the job stands in the file
+	At yamltree.Place `json:"-"` // where the job stands
 
 	// Request is a hash of what a run of the job asks for. It decides which unfinished run an overridden
 	// one resumes. It does not depend on when the job is due, whom it notifies, its caps and stop_after, how
@@ -98,12 +99,12 @@ type Loop struct {
 
 // Source is where a list comes from. Exactly one of Values, File and SQL is set.
 type Source struct {
-	Values       []string
-	File         string `json:"-"`          // absolute path of a text file with one value per line, or of a table if Field is set
-	Name         string `json:"-"`          // File for messages: quoted, as it is written
-	Field        string `json:",omitempty"` // the column of the table
-	SQL          string // a query of the user's tables
-	Line, Column int    `json:"-"` // position in the file
+	Values []string
+	File   string         `json:"-"`          // absolute path of a text file with one value per line, or of a table if Field is set
+	Name   string         `json:"-"`          // File for messages: quoted, as it is written
+	Field  string         `json:",omitempty"` // the column of the table
+	SQL    string         // a query of the user's tables
+	At     yamltree.Place `json:"-"`
 }
 
 // Scan has the settings of a scan apart from what it searches for.
@@ -162,7 +163,7 @@ func (s *Spec) SQL() []Query {
 	var all []Query
 	add := func(from Source, column string) {
 		if from.SQL != "" {
-			all = append(all, Query{from.SQL, column, from.Line, from.Column})
+			all = append(all, Query{from.SQL, column, from.At})
 		}
 	}
 	for _, loop := range s.Loops {
@@ -176,9 +177,9 @@ func (s *Spec) SQL() []Query {
 
 // Query is one SQL query of a job.
 type Query struct {
-	SQL          string
-	IDColumn     string // the column with the values; "" for the first one
-	Line, Column int    // position in the file
+	SQL      string
+	IDColumn string // the column with the values; "" for the first one
+	At       yamltree.Place
 }
 
 // SinceLastSuccess reports whether the job searches from where its last success began, which its

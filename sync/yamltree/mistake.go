@@ -12,18 +12,26 @@ import (
 	"outlierd/internal/excerpt"
 )
 
+// Place is where a key or a value stands.
+type Place struct {
+	File         string
+	Line, Column int // from 1; columns count characters
+}
+
+// String returns the place in the form that editors follow: "jobs.yaml:7:12".
+func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
+
 // Mistake is one error in the file, with its position.
 type Mistake struct {
-	File         string
-	Line, Column int    // of the offending key or value, from 1; columns count characters
-	Message      string // begins with the path of the key: "jobs.coffee.search.pages: …"
-	Hint         string // what to do, if known: "did you mean schedule?"
-	Excerpt      string // the line before, the line, and a caret below the column
+	Place          // of the offending key or value
+	Message string // begins with the path of the key: "jobs.coffee.search.pages: …"
+	Hint    string // what to do, if known: "did you mean schedule?"
+	Excerpt string // the line before, the line, and a caret below the column
 }
 
 // String returns the mistake without its excerpt: "jobs.yaml:7:12: message; hint".
 func (m Mistake) String() string {
-	text := fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Message)
+	text := m.Place.String() + ": " + m.Message
 	if m.Hint != "" {
 		text += "; " + m.Hint
 	}
@@ -45,30 +53,21 @@ func (ms Mistakes) Error() string {
 	return b.String()
 }
 
-// sortByPlace returns the mistakes in the order of their positions, without duplicates.
+// sortByPlace returns the mistakes by file, in the order of their positions, without duplicates.
 func (ms Mistakes) sortByPlace() Mistakes {
 	ms = slices.Clone(ms)
 	slices.SortStableFunc(ms, func(a, b Mistake) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
 			strings.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(ms)
-}
-
-// Join returns the mistakes of several files, in the order of their positions.
-func Join(files ...*File) Mistakes {
-	var all Mistakes
-	for _, f := range files {
-		all = append(all, f.found...)
-	}
-	return all.sortByPlace()
 }
 
 // Mistake returns a mistake of f at a position, for callers that find it later. It does not add it to f.
 func (f *File) Mistake(line, column int, message, hint string) Mistake {
 	line, column = max(line, 1), max(column, 1)
 	return Mistake{
-		File: f.name, Line: line, Column: column,
+		Place:   Place{f.name, line, column},
 		Message: strings.Map(replaceControl, message), Hint: strings.Map(replaceControl, hint),
 		Excerpt: f.showLines(line, column),
 	}
@@ -76,7 +75,7 @@ func (f *File) Mistake(line, column int, message, hint string) Mistake {
 
 // Report adds a mistake at a position.
 func (f *File) Report(line, column int, message, hint string) {
-	f.found = append(f.found, f.Mistake(line, column, message, hint))
+	f.found.mistakes = append(f.found.mistakes, f.Mistake(line, column, message, hint))
 }
 
 // Refuse reports a mistake in n's value, and marks n as wrong, so that only one mistake is reported for
@@ -116,7 +115,7 @@ func (n *Node) Missing(key, hint string) {
 // Warn reports something in n that is allowed but probably not intended.
 func (n *Node) Warn(hint, format string, args ...any) {
 	message := n.path.prefix() + fmt.Sprintf(format, args...)
-	n.file.warnings = append(n.file.warnings, n.file.Mistake(n.Line, n.Column, message, hint))
+	n.file.found.warnings = append(n.file.found.warnings, n.file.Mistake(n.Line, n.Column, message, hint))
 }
 
 // excerptWidth is the maximum number of characters of a line in an excerpt, including the mark of a cut.

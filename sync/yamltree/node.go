@@ -79,6 +79,9 @@ func (f *File) Scalar(word string) *Node {
 	return &Node{Kind: Text, Raw: word, Text: word, Line: 1, Column: 1, file: f}
 }
 
+// At returns where n stands.
+func (n *Node) At() Place { return Place{n.file.name, n.Line, n.Column} }
+
 // Get returns the value of a key of a mapping, or nil.
 func (n *Node) Get(key string) *Node {
 	if n == nil {

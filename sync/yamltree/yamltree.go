@@ -20,21 +20,24 @@ import (
 	"unicode"
 )
 
-// File is the text of a file, with its mistakes.
+// File is the text of a file, with its mistakes and those of the files that belong to it.
 type File struct {
-	found    Mistakes
-	warnings Mistakes
+	found *found
 
 	name  string
 	src   []byte
-	lines []string        // as written, without line ends
-	shown func() []string // the same, safe for a terminal and without secrets
+	lines []string // as written, without line ends
+	hide  func(lines []string) []string
+	shown func() []string // the lines, safe for a terminal and without secrets
 }
+
+// found is what was found in a file and in those that belong to it.
+type found struct{ mistakes, warnings Mistakes }
 
 // New returns a File with a name and the text src. hide returns the lines as excerpts may show them: the
 // same number of lines, without secrets.
 func New(name string, src []byte, hide func(lines []string) []string) *File {
-	f := &File{name: name, src: src, lines: strings.Split(plainLines(src), "\n")}
+	f := &File{found: &found{}, name: name, src: src, lines: strings.Split(plainLines(src), "\n"), hide: hide}
 	f.shown = sync.OnceValue(func() []string { // most files have no mistakes
 		shown := hide(f.lines)
 		for i, line := range shown {
@@ -45,14 +48,21 @@ func New(name string, src []byte, hide func(lines []string) []string) *File {
 	return f
 }
 
+// Part returns another file that belongs to f: what is found in one of them is found in both.
+func (f *File) Part(name string, src []byte) *File {
+	part := New(name, src, f.hide)
+	part.found = f.found
+	return part
+}
+
 // Mistakes returns the mistakes found so far, in the order of the file, or nil.
-func (f *File) Mistakes() Mistakes { return f.found.sortByPlace() }
+func (f *File) Mistakes() Mistakes { return f.found.mistakes.sortByPlace() }
 
 // Warnings returns what is allowed but probably not intended, in the order of the file.
-func (f *File) Warnings() Mistakes { return f.warnings.sortByPlace() }
+func (f *File) Warnings() Mistakes { return f.found.warnings.sortByPlace() }
 
 // Forget drops all mistakes found so far.
-func (f *File) Forget() { f.found = nil }
+func (f *File) Forget() { f.found.mistakes = nil }
 
 // plainLines returns src with plain line ends and without a byte order mark.
 func plainLines(src []byte) string {

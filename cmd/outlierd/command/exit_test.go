@@ -18,7 +18,7 @@ import (
 func TestEveryErrorHasItsExitCode(t *testing.T) {
 	t.Parallel()
 	refused := &outlier.Error{Kind: outlier.Unauthorized, Op: outlier.OpSearch, Status: 401}
-	mistakes := yamltree.Mistakes{{File: "jobs.yaml", Line: 3}}
+	mistakes := yamltree.Mistakes{{Place: yamltree.Place{File: "jobs.yaml", Line: 3}}}
 	plainly := errors.New("no route")
 	for name, test := range map[string]struct {
 		err  error
@@ -120,7 +120,7 @@ func TestErrorsAreReportedOnce(t *testing.T) {
 		{errors.New("open x: no such file"), "outlierd: open x: no such file"},
 		{
 			usageError{yamltree.Mistakes{{
-				File: "command line", Line: 1, Column: 9, Message: "search.pages: must be a number", Excerpt: "   1 | x\n",
+				Place: yamltree.Place{File: "command line", Line: 1, Column: 9}, Message: "search.pages: must be a number", Excerpt: "   1 | x\n",
 			}}},
 			"command line:1:9: search.pages: must be a number\n   1 | x",
 		},

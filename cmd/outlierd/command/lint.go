@@ -142,7 +142,7 @@ func adviseOnRuns(ctx context.Context, config *job.Config) error {
 		spec := &config.Jobs[i]
 		warn := func(text, hint string) {
 			text = fmt.Sprintf("jobs.%s: %s", spec.Name, text)
-			config.Warnings = append(config.Warnings, config.Mistake(spec.Line, spec.Column, text, hint))
+			config.Warnings = append(config.Warnings, config.Mistake(spec.At, text, hint))
 		}
 		if err := adviseOnOrder(r, spec, warn); err != nil {
 			return err
@@ -191,28 +191,28 @@ func checkSQL(ctx context.Context, config *job.Config) error {
 		return err
 	}
 	var found yamltree.Mistakes
-	refuse := func(line, column int, name string, err error) {
+	refuse := func(at yamltree.Place, name string, err error) {
 		if err != nil {
-			found = append(found, config.Mistake(line, column, fmt.Sprintf("%s: %v", name, err),
+			found = append(found, config.Mistake(at, fmt.Sprintf("%s: %v", name, err),
 				"`outlierd schema tables` lists the tables and their columns"))
 		}
 	}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
 		for _, q := range spec.SQL() {
-			refuse(q.Line, q.Column, "jobs."+spec.Name, checkColumn(bound[q.SQL], q.IDColumn))
+			refuse(q.At, "jobs."+spec.Name, checkColumn(bound[q.SQL], q.IDColumn))
 		}
 	}
 	for _, a := range config.Alerts {
-		refuse(a.Line, a.Column, "alerts."+a.Name, checkAlertKey(bound[a.SQL], a.Key))
+		refuse(a.At, "alerts."+a.Name, checkAlertKey(bound[a.SQL], a.Key))
 	}
 	for _, r := range config.Reports {
 		if r.View == "" { // what is saved on the page is known when it is used
-			refuse(r.Line, r.Column, "reports."+r.Name, bound[r.SQL].Err())
+			refuse(r.At, "reports."+r.Name, bound[r.SQL].Err())
 		}
 	}
 	for _, q := range config.Questions {
-		refuse(q.Line, q.Column, "questions."+q.Name, bound[q.SQL].Err())
+		refuse(q.At, "questions."+q.Name, bound[q.SQL].Err())
 	}
 	found = append(found, checkBodies(config)...)
 	if len(found) > 0 {

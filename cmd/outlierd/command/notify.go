@@ -80,7 +80,7 @@ func checkBodies(config *job.Config) (found yamltree.Mistakes) {
 	for i := range config.Targets {
 		t := &config.Targets[i]
 		if err := notify.CheckBody(t); err != nil {
-			found = append(found, config.Mistake(t.BodyLine, t.BodyColumn,
+			found = append(found, config.Mistake(t.BodyAt,
 				fmt.Sprintf("notify.%s.body: %v", t.Name, err),
 				"docs/notifications.md lists the fields of a template"))
 		}
