@@ -60,9 +60,9 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 	if err != nil {
 		dir = filepath.Dir(path)
 	}
-	b := newBuilder(path, []byte(src), env)
+	b := newBuilder([]source{{path, src}}, env)
 	if b.root = b.file.Parse(); b.root == nil {
-		b = newBuilder(path, []byte(cutSections(src, "data", "daemon")), env)
+		b = newBuilder([]source{{path, cutSections(src, "data", "daemon")}}, env)
 		b.root = b.file.Parse()
 	}
 	b.cfg.Dir = dir

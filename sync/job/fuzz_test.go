@@ -44,6 +44,9 @@ func FuzzParse(f *testing.F) {
 		}
 		lines := strings.Count(string(src), "\n") + 1
 		for _, m := range found {
+			if m.File != "jobs.yaml" {
+				continue // it is included
+			}
 			if m.Line < 1 || m.Line > lines || m.Column < 1 {
 				t.Errorf("%v is outside the file", m)
 			}

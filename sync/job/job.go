@@ -5,7 +5,7 @@
 // Reading has several steps, and each rule belongs to only one of them:
 //
 //  1. Package yamltree parses the file into a tree with positions, and expands ${VAR} and ${file:…}. A
-//     ${name} that may belong to a job's for_each stays a template.
+//     ${name} that may belong to a job's for_each stays a template. Included files join it (include.go).
 //  2. The JSON Schema, which is the table of all keys, checks the shape: keys, types, words (shape.go).
 //  3. The same table decodes values into the fields that are tagged with their keys (keys.go).
 //  4. Go checks the meaning: settings (settings.go, notify.go, daemon.go), jobs (jobs.go), what
@@ -61,14 +61,16 @@ type Config struct {
 
 	CommentAuthors string `key:"privacy.comment_authors"` // what is stored of them: AuthorsKeep, AuthorsHash or AuthorsDrop
 
-	Jobs     []Spec             // in the order of the file
+	Include []string `key:"include"` // other files with more jobs, targets and so on
+
+	Jobs     []Spec             // in the order of the file, and of those that it includes
 	Warnings []yamltree.Mistake // what is allowed but probably a mistake, in the order of the file
 
-	// Fingerprint identifies the text of the file and the values of its ${…}.
+	// Fingerprint identifies the texts of the files and the values of their ${…}.
 	Fingerprint string
 
 	// The input, so that [Config.Once] can read it again.
-	src      []byte
+	sources  []source          // the file and those that it includes
 	worded   map[string]string // the settings besides jobs, in the words of the file
 	sections map[string]string // hashes of the sections that may contain secrets
 	env      func(string) (string, bool)
@@ -80,6 +82,18 @@ const (
 	AuthorsHash = "hash" // hashes of their ids, specific to this data folder
 	AuthorsDrop = "drop"
 )
+
+// Files names the file, and says how many others it includes.
+func (c *Config) Files() string {
+	switch n := len(c.sources) - 1; n {
+	case 0:
+		return c.Path
+	case 1:
+		return c.Path + " with 1 included file"
+	default:
+		return fmt.Sprintf("%s with %d included files", c.Path, n)
+	}
+}
 
 // Job returns the job with this name, or nil.
 func (c *Config) Job(name string) *Spec {
@@ -171,5 +185,11 @@ const (
 // Mistake returns a mistake that another package has found in the file, such as SQL that refers to an
 // unknown table, in the form of all other mistakes.
 func (c *Config) Mistake(at yamltree.Place, message, hint string) yamltree.Mistake {
-	return yamltree.New(c.Path, c.src, withoutKeys).Mistake(at.Line, at.Column, message, hint)
+	var src []byte
+	for _, s := range c.sources {
+		if s.name == at.File {
+			src = []byte(s.text)
+		}
+	}
+	return yamltree.New(at.File, src, withoutKeys).Mistake(at.Line, at.Column, message, hint)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"outlierd/sync/yamltree"
@@ -41,12 +42,18 @@ func LoadForOnce(path string, env func(string) (string, bool)) (*Config, error) 
 	return parseFile(path, src, env, needs{service: true})
 }
 
-// Unchanged reports whether the file certainly has the content that was loaded. It does not parse the
-// file, which takes a hundred times as long. It returns false for every file with a ${file:…}, because its
+// Unchanged reports whether the file and those that it includes certainly have the content that was loaded. It
+// does not parse them, which takes a hundred times as long. It returns false if one has a ${file:…}, because its
 // content depends on other files.
 func (c *Config) Unchanged() bool {
-	src, err := yamltree.ReadFile(c.Path, c.Path, yamltree.MaxBytes)
-	return err == nil && src == string(c.src) && !strings.Contains(src, "${file:")
+	names := []string{c.Path}
+	for _, path := range c.Include {
+		names, _ = addIncluded(names, path)
+	}
+	return slices.EqualFunc(names, c.sources, func(name string, was source) bool {
+		text, err := yamltree.ReadFile(name, name, yamltree.MaxBytes)
+		return err == nil && was == source{name, text} && !strings.Contains(text, "${file:")
+	})
 }
 
 func readLimited(path string) ([]byte, error) {
@@ -78,8 +85,8 @@ func parseFile(path string, src []byte, env func(string) (string, bool), needs n
 		message := fmt.Sprintf("find the folder of the file: %v", err)
 		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: message}}
 	}
-	b := newBuilder(path, src, env)
-	b.cfg.Dir, b.needs = dir, needs
+	b := newBuilder([]source{{path, string(src)}}, env)
+	b.cfg.Dir, b.needs, b.fresh = dir, needs, true
 	b.buildConfig()
 	if found := b.file.Mistakes(); len(found) > 0 {
 		return nil, found
@@ -88,11 +95,11 @@ func parseFile(path string, src []byte, env func(string) (string, bool), needs n
 	return b.cfg, nil
 }
 
-func newBuilder(path string, src []byte, env func(string) (string, bool)) *builder {
+func newBuilder(sources []source, env func(string) (string, bool)) *builder {
 	return &builder{
-		file:   yamltree.New(path, src, withoutKeys),
+		file:   yamltree.New(sources[0].name, []byte(sources[0].text), withoutKeys),
 		env:    env,
-		cfg:    &Config{Path: path, src: src, env: env},
+		cfg:    &Config{Path: sources[0].name, sources: slices.Clip(sources), env: env},
 		named:  map[string]*yamltree.Node{},
 		merged: map[*yamltree.Node]map[string]*yamltree.Node{},
 	}
@@ -109,6 +116,7 @@ type builder struct {
 	named    map[string]*yamltree.Node // filters by name
 	open     []string                  // names of the filters that are being merged
 	needs    needs
+	fresh    bool // the included files were not read yet
 
 	// merged caches the result of each filter or where, by snake_case name.
 	merged map[*yamltree.Node]map[string]*yamltree.Node
@@ -123,14 +131,16 @@ func (b *builder) buildConfig() {
 	case b.root == nil:
 		return
 	}
-	b.expandVariables()
-	b.cfg.Fingerprint = hashData([]string{string(b.cfg.src), hashNode(b.root)})
+	b.expandVariables(b.root)
 	if !b.needs.service {
 		b.allowMissing(b.root.Get("service").Get("url"), "no job can run without the address")
 		b.allowMissing(b.root.Get("service").Get("key"), "no job can run without the key")
 		b.allowMissing(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
 	}
 	checkShape(b.root, schema())
+	b.requireKeys()
+	b.includeFiles()
+	b.cfg.Fingerprint = hashData([]string{fmt.Sprintf("%q", b.cfg.sources), hashNode(b.root)})
 	readKeys(b.cfg, schema(), b.root)
 	b.readService(b.root.Get("service"))
 	b.placeData(b.root.Get("data"))
@@ -170,11 +180,11 @@ func hashNode(n *yamltree.Node) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// expandVariables expands the variables in every value of the file. Templates are allowed in filters and in the
+// expandVariables expands the variables in every value of a file. Templates are allowed in filters and in the
 // requests of jobs.
-func (b *builder) expandVariables() {
+func (b *builder) expandVariables(root *yamltree.Node) {
 	v := yamltree.Variables{Env: b.env, Dir: b.cfg.Dir}
-	for _, e := range b.root.Entries {
+	for _, e := range root.Entries {
 		if e.Key.Text != "jobs" {
 			v.Expand(e.Value, e.Key.Text == "filters")
 			continue

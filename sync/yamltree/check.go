@@ -87,7 +87,7 @@ func (c checker) checkMapping(n *Node, s *Schema) {
 	}
 	for _, key := range s.required {
 		if n.Get(key) == nil {
-			n.Missing(key, s.Get(key).suggestKey(key))
+			n.Missing(key, s.SuggestKey(key))
 		}
 	}
 	for _, e := range n.Entries {

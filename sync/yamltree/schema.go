@@ -302,6 +302,11 @@ func (s *Schema) Keys() []string {
 	return keys
 }
 
+// NamedKeys returns the keys of a mapping whose values are mappings of names, sorted.
+func (s *Schema) NamedKeys() []string {
+	return slices.DeleteFunc(s.Keys(), func(key string) bool { return s.Get(key).names == nil })
+}
+
 // allows reports whether values may be of a kind.
 func (s *Schema) allows(kind Kind) bool {
 	has := func(name string) bool { return slices.Contains(s.types, name) }
@@ -351,12 +356,12 @@ func (s *Schema) enumTexts() []string {
 	return texts
 }
 
-// suggestKey returns what to add where a key with a value of s is missing: the first example as JSON, which is
-// also YAML.
-func (s *Schema) suggestKey(key string) string {
-	if s.example == nil {
+// SuggestKey returns what to add where a key of s is missing: its first example as JSON, which is also YAML.
+func (s *Schema) SuggestKey(key string) string {
+	part := s.Get(key)
+	if part == nil || part.example == nil {
 		return ""
 	}
-	compact, _ := json.Marshal(json.RawMessage(s.example))
+	compact, _ := json.Marshal(json.RawMessage(part.example))
 	return "add " + key + ": " + string(compact)
 }

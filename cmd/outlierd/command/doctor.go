@@ -139,7 +139,7 @@ func (c *checkup) file() bool {
 	} else if n := len(config.Warnings); n > 0 {
 		c.warn("job file", remedy, "%s%s", config.Warnings[0], more(n-1))
 	} else {
-		c.ok("job file", "%s has %s and no mistake", config.Path, term.Count(len(config.Jobs), "job"))
+		c.ok("job file", "%s has %s and no mistake", config.Files(), term.Count(len(config.Jobs), "job"))
 	}
 	c.config = config
 	return err == nil

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -26,17 +27,22 @@ func lintCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint",
 		Short: "Check the job file and list every mistake",
-		Long: `Check the job file without a network and without changing the state. All mistakes are
-listed with file, line and column, and the exit code is then 5. SQL is checked against the
-declared tables. Likely mistakes are warnings, which do not change the exit code. There are
-also warnings if "pages" cut off all of a job's latest runs, and if a search orders by strength
-over a window that its last run searched, too. With -o json mistakes and warnings are lists with
-file, line, column, message and hint.
+		Long: `Check the job file and those that it includes, without a network and without changing the
+state. All mistakes are listed with file, line and column, and the exit code is then 5. SQL is
+checked against the declared tables. Likely mistakes are warnings, which do not change the exit
+code. There are also warnings if "pages" cut off all of a job's latest runs, and if a search
+orders by strength over a window that its last run searched, too. With -o json mistakes and
+warnings are lists with file, line, column, message and hint.
 
 The prices are those of a first run. Later runs can cost less, because pages are fresh and
 windows are shorter. If the scheduled runs of a cycle do not fit the budget, the cheapest changes
 of single jobs are listed after which they do.`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return errors.New("lint takes no file: name the job file with --config; the files that it includes are checked, too")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := sound(c.Context(), o.load)
 			if err != nil {
@@ -67,7 +73,7 @@ of single jobs are listed after which they do.`,
 				report.Changes = report.Changes[:min(len(report.Changes), 3)]
 			}
 			_, takes := warehouseDisk(config)
-			return o.done(report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Path,
+			return o.done(report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
 				strings.Join(prices, "\n  "), report.cycle(), takes)
 		},
 	}

@@ -19,9 +19,9 @@ import (
 // # Reloading the job file
 //
 // An edit takes effect without a restart: at once on SIGHUP, and with `daemon.reload: auto` within
-// about a minute. Only the text of the file and of the files in its ${file:…} counts, so it does not
-// matter how an editor or a mounted volume replaces them. A file is read once it has not changed for a
-// few seconds. A file with a mistake is refused as a whole.
+// about a minute. Only the texts of the file, and of those that it includes or names in ${file:…},
+// count, so it does not matter how an editor or a mounted volume replaces them. A file is read once it
+// has not changed for a few seconds. A file with a mistake is refused as a whole.
 
 // How often the file is checked, and how long it must not change.
 const (

@@ -161,6 +161,53 @@ func TestEditIsAppliedHoweverTheFileIsReplaced(t *testing.T) {
 	})
 }
 
+func TestIncludedFilesAreFollowed(t *testing.T) {
+	t.Parallel()
+	edit(t, func(e *edited) {
+		rivals := func(pages int) string {
+			return fmt.Sprintf("jobs: {rivals: {search: {query: tea, pages: %d}}}\n", pages)
+		}
+		jobs := func(what, want string) {
+			t.Helper()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			var got []string
+			for _, c := range e.taken {
+				for _, j := range c.Jobs {
+					got = append(got, fmt.Sprintf("%s %d", j.Name, j.Pages))
+				}
+			}
+			if strings.Join(got, ", ") != want {
+				t.Errorf("%s: took %v, want %s; the log:\n%s", what, got, want, e.log.String())
+			}
+			e.taken = nil
+			e.log.Reset()
+		}
+		if err := os.Mkdir(filepath.Join(e.dir, "jobs.d"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		e.write("jobs.yaml", editedFile+"include: jobs.d/*.yaml\n")
+		jobs("include", "coffee 2")
+		e.write("jobs.d/rivals.yaml", rivals(1))
+		jobs("a new file", "coffee 2, rivals 1")
+		e.write("jobs.d/rivals.yaml", rivals(3))
+		jobs("an edit", "coffee 2, rivals 3")
+		e.write("jobs.d/tea.yaml", rivals(3))
+		e.want("two files with one job", nil, "jobs.d/tea.yaml:1:8: jobs.rivals: duplicate key, first at ")
+		if err := os.Rename(filepath.Join(e.dir, "jobs.d/tea.yaml"), filepath.Join(e.dir, "jobs.d/rivals.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		jobs("the same as before", "")
+		if err := os.Remove(filepath.Join(e.dir, "jobs.d/rivals.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		jobs("a removed file", "coffee 2")
+		jobs("nothing since", "")
+	})
+}
+
 // TestMountedFileIsFollowed: a volume of Kubernetes is a link to a folder, which is replaced atomically.
 func TestMountedFileIsFollowed(t *testing.T) {
 	t.Parallel()
