@@ -4,6 +4,7 @@
 // The packages, in the order in which a new reader may want to read them:
 //
 //   - excerpt: truncating long texts; lazyregexp: compiling regular expressions at their first use.
+//   - subprocess: running programs that people name in the job file.
 //     Neither imports any of the others.
 //   - outlier: the interface of the service; its Client is the only code that spends.
 //   - outlier/pace: the rate limiter.
