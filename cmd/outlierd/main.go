@@ -3,9 +3,8 @@
 //
 // The packages, in the order in which a new reader may want to read them:
 //
-//   - excerpt: truncating long texts; lazyregexp: compiling regular expressions at their first use.
-//   - subprocess: running programs that people name in the job file.
-//     Neither imports any of the others.
+//   - excerpt: truncating long texts; lazyregexp: compiling regular expressions at their first use;
+//     subprocess: running programs that people name. They import nothing of what follows.
 //   - outlier: the interface of the service; its Client is the only code that spends.
 //   - outlier/pace: the rate limiter.
 //   - outlier/simulator: an in-memory service, for tests, demos and sim://.

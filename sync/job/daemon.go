@@ -67,7 +67,7 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 	}
 	b.cfg.Dir = dir
 	for _, key := range []string{"data", "daemon"} {
-		yamltree.Variables{Env: env, Dir: dir}.Expand(b.root.Get(key), false)
+		b.variables(path).Expand(b.root.Get(key), false)
 	}
 	readKeys(b.cfg, schema(), b.root)
 	b.placeData(b.root.Get("data"))
@@ -109,7 +109,7 @@ func (b *builder) readTokens(n *yamltree.Node) {
 func readToken(n *yamltree.Node) Secret {
 	const hint = `take it from a variable or a file: "${OUTLIERD_TOKEN}" or "${file:/run/secrets/outlierd_token}"`
 	switch {
-	case !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number):
+	case !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number), n.Unfilled != "":
 	case defaulted().MatchString(n.Raw):
 		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_TOKEN}"`, "the default after :- is a token in clear text")
 	case n.Raw != "" && !reference().MatchString(n.Raw):

@@ -5,7 +5,8 @@
 // Reading has several steps, and each rule belongs to only one of them:
 //
 //  1. Package yamltree parses the file into a tree with positions, and expands ${VAR} and ${file:…}. A
-//     ${name} that may belong to a job's for_each stays a template. Included files join it (include.go).
+//     ${name} that may belong to a job's for_each stays a template, and ${command: …} is run later
+//     (command.go). Included files join the tree (include.go).
 //  2. The JSON Schema, which is the table of all keys, checks the shape: keys, types, words (shape.go).
 //  3. The same table decodes values into the fields that are tagged with their keys (keys.go).
 //  4. Go checks the meaning: settings (settings.go, notify.go, daemon.go), jobs (jobs.go), what
@@ -70,7 +71,9 @@ type Config struct {
 	Fingerprint string
 
 	// The input, so that [Config.Once] can read it again.
-	sources  []source          // the file and those that it includes
+	sources  []source // the file and those that it includes
+	needs    needs
+	commands bool              // some ${…} is a command
 	worded   map[string]string // the settings besides jobs, in the words of the file
 	sections map[string]string // hashes of the sections that may contain secrets
 	env      func(string) (string, bool)

@@ -87,11 +87,16 @@ func parseFile(path string, src []byte, env func(string) (string, bool), needs n
 	}
 	b := newBuilder([]source{{path, string(src)}}, env)
 	b.cfg.Dir, b.needs, b.fresh = dir, needs, true
+	return b.finish()
+}
+
+// finish builds the config. The error is [yamltree.Mistakes].
+func (b *builder) finish() (*Config, error) {
 	b.buildConfig()
 	if found := b.file.Mistakes(); len(found) > 0 {
 		return nil, found
 	}
-	b.cfg.Warnings = b.file.Warnings()
+	b.cfg.Warnings, b.cfg.needs = b.file.Warnings(), b.needs
 	return b.cfg, nil
 }
 
@@ -117,6 +122,8 @@ type builder struct {
 	open     []string                  // names of the filters that are being merged
 	needs    needs
 	fresh    bool // the included files were not read yet
+
+	run func(file string, words []string) (string, error) // runs a command of a file; nil to run none
 
 	// merged caches the result of each filter or where, by snake_case name.
 	merged map[*yamltree.Node]map[string]*yamltree.Node
@@ -183,7 +190,7 @@ func hashNode(n *yamltree.Node) string {
 // expandVariables expands the variables in every value of a file. Templates are allowed in filters and in the
 // requests of jobs.
 func (b *builder) expandVariables(root *yamltree.Node) {
-	v := yamltree.Variables{Env: b.env, Dir: b.cfg.Dir}
+	v := b.variables(root.At().File)
 	for _, e := range root.Entries {
 		if e.Key.Text != "jobs" {
 			v.Expand(e.Value, e.Key.Text == "filters")

@@ -30,7 +30,7 @@ func matchLines(keys []string) *regexp.Regexp {
 var section = lazyregexp.New(`^["']?(\w+)["']?\s*:|\b(service)["']?\s*:`)
 
 // reference matches a value that refers to a secret elsewhere and contains none.
-var reference = lazyregexp.New(`^\s*["']?\$\{(?:file:)?[^}:]*(?::-)?\}["']?\s*[,}]?\s*(?:#.*)?$`)
+var reference = lazyregexp.New(`^\s*["']?\$\{(?:(?:file:)?[^}:]*(?::-)?|command:[^}]*)\}["']?\s*[,}]?\s*(?:#.*)?$`)
 
 // defaulted matches a reference with a default, which may contain one.
 var defaulted = lazyregexp.New(`^\$\{[^}:]*:-[^}]+\}$`)

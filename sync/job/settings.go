@@ -43,7 +43,7 @@ func (b *builder) readPrices(n *yamltree.Node) {
 
 // allowMissing allows a value to be missing that commands that only read do not need.
 func (b *builder) allowMissing(n *yamltree.Node, why string) {
-	if n == nil || n.Unfilled == "" {
+	if n == nil || n.Unfilled == "" || n.NotRun {
 		return
 	}
 	n.Warn("", "%s; %s", n.Unfilled, why)

@@ -37,6 +37,9 @@ type checker struct{ advice Advice }
 
 func (c checker) checkNode(n *Node, s *Schema) {
 	switch {
+	case n.NotRun && s.Secret:
+		n.Unfilled, n.Wrong = "", true
+		return
 	case n.Wrong, n.Unfilled != "": // already reported, or the value is not known
 		return
 	case s.later:

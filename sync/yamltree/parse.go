@@ -109,6 +109,8 @@ func (f *File) reportSyntax(err error) {
 		hint = fmt.Sprintf("put a value that begins with %c between quotes", at[0])
 	case strings.Contains(wrong.Message, "anchor"), strings.Contains(wrong.Message, "alphabetic"):
 		hint = "put a value that begins with * between quotes"
+	case strings.Contains(text, "${command: "):
+		hint = "put ${command: …} between quotes"
 	case strings.Contains(text, "${") && strings.ContainsAny(text, "{["):
 		hint = "within { } or [ ] put ${…} between quotes"
 	}

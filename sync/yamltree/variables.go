@@ -9,18 +9,24 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // maxSecret is the maximum size of a file for ${file:…}, in bytes.
 const maxSecret = 64 << 10
 
-// Variables expands ${NAME}, ${NAME:-default}, ${file:path} and ${file:path:-default}. An empty variable
-// counts as not set, like with a shell's ":-". A default is plain text up to the next brace. $${ is a
-// literal ${.
+// Variables expands ${NAME}, ${NAME:-default}, ${file:path}, ${file:path:-default} and ${command: program argument}.
+// An empty variable counts as not set, like with a shell's ":-". A default is plain text up to the next brace. $${ is
+// a literal ${.
 type Variables struct {
-	Env func(string) (string, bool)
-	Dir string // the folder to which paths of files are relative
+	Env     func(string) (string, bool)
+	Dir     string                               // the folder to which paths of files are relative
+	Command func(words []string) (string, error) // returns what a program prints; see [ErrNotRun]
 }
+
+// ErrNotRun is the error of a Command that runs nothing now. [Schema.Check] accepts such a value where the schema has
+// a secret, and marks it as wrong, so that nothing reads it.
+var ErrNotRun = errors.New("${command: …} is allowed only in secrets such as service.key; use a variable or ${file:…}")
 
 // Expand expands n and every value below it. With templates, a text with variables that are not set
 // becomes a [Template], which the caller fills in later. Errors are recorded in the nodes: [Schema.Check]
@@ -51,7 +57,7 @@ func (v Variables) expandScalar(n *Node, templates bool) {
 		}
 	}
 	if err != nil {
-		n.Unfilled = err.Error()
+		n.Unfilled, n.NotRun = err.Error(), errors.Is(err, ErrNotRun)
 		return
 	}
 	n.Text = filled
@@ -109,6 +115,13 @@ func replaceReferences(s string, literal func(string) string, lookup func(inside
 
 // lookUp returns the value for the text between the braces.
 func (v Variables) lookUp(inside string) (string, error) {
+	if line, is := strings.CutPrefix(inside, "command:"); is && !strings.HasPrefix(line, "-") {
+		words, err := splitWords(line)
+		if err != nil {
+			return "", fmt.Errorf("${command:…}: %w", err)
+		}
+		return v.Command(words)
+	}
 	name, otherwise, hasDefault := strings.Cut(inside, ":-")
 	if strings.Contains(otherwise, "${") {
 		return "", fmt.Errorf("the default of ${%s} must not contain ${", name)
@@ -124,6 +137,38 @@ func (v Variables) lookUp(inside string) (string, error) {
 		return otherwise, nil
 	}
 	return value, err
+}
+
+// splitWords splits the command line of a program at blanks that are not between quotes, single or double. No other
+// character has a meaning, in contrast to a shell.
+func splitWords(line string) (words []string, err error) {
+	var word strings.Builder
+	var quote rune
+	begun := false
+	for _, r := range line + " " {
+		switch {
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote, begun = r, true
+		case r == quote:
+			quote = 0
+		case quote == 0 && unicode.IsSpace(r):
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	switch {
+	case quote != 0:
+		return nil, fmt.Errorf("a quote %c is not closed; a command ends at the first }, so put one with braces into a script", quote)
+	case len(words) == 0 || words[0] == "":
+		return nil, errors.New("names no program")
+	}
+	return words, nil
 }
 
 // IsName reports whether word can be the name of a variable.
@@ -150,7 +195,7 @@ func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
 
 func (v Variables) readVariable(name string) (string, error) {
 	if !IsName(name) {
-		return "", fmt.Errorf("${%s} is neither ${NAME}, ${NAME:-default} nor ${file:path}; "+
+		return "", fmt.Errorf("${%s} is neither ${NAME}, ${NAME:-default}, ${file:path} nor ${command: program}; "+
 			"write $${ for a literal ${", name)
 	}
 	value, set := v.Env(name)

@@ -180,6 +180,9 @@ func (o *options) lift(ctx context.Context, config *job.Config) (lifted []ledger
 		lifted, err := serve.Send(ctx, daemon, serve.Lift{})
 		return lifted.Blocks, err
 	}
+	if config, err = config.RunCommands(ctx); err != nil {
+		return nil, err
+	}
 	err = o.with(ctx, config, toRead, func(p *program) (err error) {
 		lifted, err = state.Lift(ctx, stateFolder(config), stateOptions(config), p.Engine.Client.Key.Fingerprint())
 		return err

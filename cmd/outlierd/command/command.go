@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -137,6 +138,15 @@ func (o *options) loadForOnce() (*job.Config, error) { return o.loadBy(job.LoadF
 
 // loadToRead loads the job file for a command that makes no calls and needs no key.
 func (o *options) loadToRead() (*job.Config, error) { return o.loadBy(job.LoadToRead) }
+
+// loadSecrets is [options.loadToRead] for a command that needs the targets of notifications.
+func (o *options) loadSecrets(ctx context.Context) (*job.Config, error) {
+	config, err := o.loadToRead()
+	if err != nil {
+		return nil, err
+	}
+	return config.RunCommands(ctx)
+}
 
 func (o *options) loadBy(load func(string, func(string) (string, bool)) (*job.Config, error)) (*job.Config, error) {
 	config, err := load(o.config, o.world.env)

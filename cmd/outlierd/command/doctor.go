@@ -73,7 +73,7 @@ func (c *checkup) add(check, status, remedy, found string, args ...any) {
 
 func (o *options) doctor(ctx context.Context, send bool) error {
 	c := &checkup{options: o, redact: func(text string) string { return text }}
-	if c.file() {
+	if c.file(ctx) {
 		c.redact = c.config.Service.Key.Redact
 		c.ok("time zone", "it is %s in %s", time.Now().In(c.config.Timezone).Format("Mon 2006-01-02 15:04 MST"),
 			c.config.Timezone)
@@ -122,9 +122,14 @@ func (c *checkup) print() error {
 }
 
 // file reads the job file, and reports whether the other checks can run.
-func (c *checkup) file() bool {
-	const remedy = "'outlierd lint' shows where and what to write"
+func (c *checkup) file(ctx context.Context) bool {
+	remedy := "'outlierd lint' shows where and what to write"
 	config, err := c.options.load()
+	if err == nil {
+		if config, err = config.RunCommands(ctx); err != nil {
+			remedy = "" // lint runs no commands
+		}
+	}
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		for _, m := range mistakes[:min(len(mistakes), maxMistakes)] {
 			c.fail("job file", "", "%s", m)

@@ -33,7 +33,7 @@ func notifyTestCommand(o *options) *cobra.Command {
 once, whatever "events" says. Errors show only the host of an address, which is a secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadToRead()
+			config, err := o.loadSecrets(c.Context())
 			if err != nil {
 				return err
 			}

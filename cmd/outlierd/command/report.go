@@ -36,7 +36,7 @@ now: a mail as .html and .eml, the body of a webhook's request, and the attachme
 		Example: `  outlierd report preview monday --dir /tmp`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadToRead()
+			config, err := o.loadSecrets(c.Context())
 			if err != nil {
 				return err
 			}

@@ -120,6 +120,12 @@ func (o *options) openProgram(ctx context.Context, config *job.Config, m mode, l
 // which nothing else may be changed. A daemon listens from then on.
 func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error) {
 	config, folder := p.Engine.Config, stateFolder(p.Engine.Config)
+	if m == toBuy || m == toServe {
+		if config, err = config.RunCommands(ctx); err != nil {
+			return err
+		}
+		p.Engine.Config = config
+	}
 	lost := isMissing(folder)
 	if lost && m == toRepair {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
@@ -144,7 +150,7 @@ func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error)
 		}
 	}
 	if m == toBuy || m == toServe {
-		return p.openClient(o, folder, func() (outlier.Key, error) { return readKey(o.config, o.world.env, config.Service.URL) })
+		return p.openClient(o, folder, func() (outlier.Key, error) { return readKey(o.config, o.world.env, p.Engine.Config.Service) })
 	}
 	return nil
 }
@@ -202,8 +208,8 @@ func (p *program) discardState(cause error, folder string) error {
 
 // readKey reads the key again from the job file, unless the file now names another address: the key of
 // one service must never be sent to another. An address has no password ([outlier.CheckURL]), so the
-// error may contain both addresses.
-func readKey(file string, env func(string) (string, bool), address string) (outlier.Key, error) {
+// error may contain both addresses. A key from a command stays until the file is used anew.
+func readKey(file string, env func(string) (string, bool), used job.Service) (outlier.Key, error) {
 	config, err := job.LoadForOnce(file, env)
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		err = errors.New(mistakes[0].String()) // short enough for a log line; the first one often causes the others
@@ -211,11 +217,14 @@ func readKey(file string, env func(string) (string, bool), address string) (outl
 	if err != nil {
 		return outlier.Key{}, err
 	}
-	if config.Service.URL != address {
+	if address := used.URL; config.Service.URL != address {
 		return outlier.Key{}, fmt.Errorf("%s: service.url is now %s, and this process uses %s; "+
 			"address and key belong together, so neither is changed. Restart outlierd to use the new ones, "+
 			"with another data folder: this one belongs to %s",
 			file, config.Service.URL, address, address)
+	}
+	if config.Service.Key.IsZero() {
+		return used.Key, nil
 	}
 	return config.Service.Key, nil
 }

@@ -234,7 +234,7 @@ func TestKeyReadAgainLeavesTheTimeZone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := readKey(o.config, o.world.env, "https://one.example"); err != nil || o.zone.String() != "Asia/Tokyo" {
+		if _, err := readKey(o.config, o.world.env, job.Service{URL: "https://one.example"}); err != nil || o.zone.String() != "Asia/Tokyo" {
 			t.Errorf("the time zone is %s (%v) once the key was read from a file with %s", o.zone, err, zone)
 		}
 	}

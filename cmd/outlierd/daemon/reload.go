@@ -53,11 +53,12 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 		select {
 		case <-hangup:
 			config, err := r.load()
-			if err == nil && config.Fingerprint == r.used.Fingerprint {
+			again := err == nil && config.HasCommands() // what they print may have changed
+			if err == nil && !again && config.Fingerprint == r.used.Fingerprint {
 				r.log.Info("job file read again; it has not changed")
 			}
 			r.refused = ""
-			r.takeFile(ctx, config, err)
+			r.takeFile(ctx, config, err, again)
 		case <-tick.C:
 			if r.used.Daemon.Reload == job.ReloadAuto {
 				r.checkFile(ctx)
@@ -71,13 +72,13 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 // checkFile reads the file if it has changed and is stable.
 func (r *reloader) checkFile(ctx context.Context) {
 	if r.used.Unchanged() {
-		r.takeFile(ctx, r.used, nil)
+		r.takeFile(ctx, r.used, nil, false)
 		return
 	}
 	first, err := r.load()
 	before := stateOf(first, err)
 	if before == r.used.Fingerprint || before == r.refused {
-		r.takeFile(ctx, first, err)
+		r.takeFile(ctx, first, err, false)
 		return
 	}
 	settled := time.NewTimer(reloadSettle)
@@ -88,7 +89,7 @@ func (r *reloader) checkFile(ctx context.Context) {
 		return
 	}
 	if config, err := r.load(); stateOf(config, err) == before {
-		r.takeFile(ctx, config, err)
+		r.takeFile(ctx, config, err, false)
 	}
 }
 
@@ -113,10 +114,11 @@ func stateOf(config *job.Config, err error) string {
 	return config.Fingerprint
 }
 
-// takeFile applies a file that has changed and has no mistakes.
-func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error) {
+// takeFile applies a file that has changed and has no mistakes. With again it applies an unchanged one, too. Commands
+// for secrets run only here.
+func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, again bool) {
 	state := stateOf(config, err)
-	if state == r.used.Fingerprint {
+	if state == r.used.Fingerprint && !again {
 		r.refused = "" // an edit was reverted
 		r.report(nil)
 		return
@@ -126,6 +128,9 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error) 
 	}
 	if err == nil {
 		err = checkFixed(r.used, config)
+	}
+	if err == nil {
+		config, err = config.RunCommands(ctx)
 	}
 	if err == nil {
 		err = r.check(ctx, config)

@@ -208,6 +208,58 @@ func TestIncludedFilesAreFollowed(t *testing.T) {
 	})
 }
 
+// TestCommandsRunWhenAFileIsUsed, and not each time that it is compared.
+func TestCommandsRunWhenAFileIsUsed(t *testing.T) {
+	t.Parallel()
+	edit(t, func(e *edited) {
+		e.write("secret", "https://hooks.example/CANARY-1")
+		file := func(pages int) string {
+			return strings.Replace(e.pages(pages), "${file:hook:-}", "${command: sh -c 'echo x >>ran; cat secret'}", 1)
+		}
+		ran := func(what string, want int) {
+			t.Helper()
+			if text, _ := os.ReadFile(filepath.Join(e.dir, "ran")); strings.Count(string(text), "x") != want {
+				t.Errorf("%s: the command ran %d times, want %d", what, strings.Count(string(text), "x"), want)
+			}
+		}
+		hook := func(what, want string) {
+			t.Helper()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if n := len(e.taken); n != 1 || e.taken[0].Targets[0].URL.Reveal() != want || strings.Contains(e.log.String(), "CANARY") {
+				t.Errorf("%s: took %d files; the log:\n%s", what, n, e.log.String())
+			}
+			e.taken = nil
+			e.log.Reset()
+		}
+		e.write("jobs.yaml", file(2))
+		hook("the first", "https://hooks.example/CANARY-1")
+		ran("the first", 1)
+		e.write("secret", "https://hooks.example/CANARY-2")
+		e.want("a new secret", nil, "")
+		ran("comparing", 1)
+		e.hangup <- syscall.SIGHUP
+		hook("a hangup", "https://hooks.example/CANARY-2")
+		ran("a hangup", 2)
+
+		e.write("secret", "")
+		e.write("jobs.yaml", file(3))
+		e.want("a command that fails", nil, "notify.team.webhook: the command sh: it printed nothing")
+		ran("a command that fails", 3)
+		e.want("later", nil, "")
+		ran("later", 3)
+		e.write("jobs.yaml", strings.Replace(file(3), "coffee", "Coffee", 1))
+		e.want("a file with another mistake", nil, "jobs.Coffee: must be lower-case letters")
+		ran("a file with another mistake", 3)
+		e.write("secret", "https://hooks.example/CANARY-3")
+		e.write("jobs.yaml", file(3))
+		hook("it works again", "https://hooks.example/CANARY-3")
+		ran("it works again", 4)
+	})
+}
+
 // TestMountedFileIsFollowed: a volume of Kubernetes is a link to a folder, which is replaced atomically.
 func TestMountedFileIsFollowed(t *testing.T) {
 	t.Parallel()
