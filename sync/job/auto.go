@@ -85,9 +85,6 @@ func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
 
 // refuseShortAuto refuses a budget that does not cover a page for each topic of `schedule: auto` within its at_least.
 func (b *builder) refuseShortAuto() {
-	if len(b.file.Mistakes()) > 0 {
-		return
-	}
 	topics := map[string]int{}
 	for i := range b.cfg.Jobs {
 		topics[b.cfg.Jobs[i].Name] = 1

@@ -192,7 +192,7 @@ func (b *builder) checkChain(jobs *yamltree.Node) {
 func (b *builder) checkAfter(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 	parent := b.cfg.Job(spec.After)
 	if parent == nil {
-		n.RefuseWithHint(n.DidYouMean(n.Text, b.jobNames()), "there is no job %s", n.Shown())
+		n.RefuseWithHint(n.DidYouMean(n.Text, jobs.Keys()), "there is no job %s", n.Shown())
 		return
 	}
 	path := []string{spec.Name}
@@ -213,14 +213,6 @@ func (b *builder) checkAfter(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 	if parent.Disabled && !spec.Disabled {
 		n.Warn("", "the job %s is disabled, so this job never runs after it", parent.Name)
 	}
-}
-
-func (b *builder) jobNames() []string {
-	var names []string
-	for _, spec := range b.cfg.Jobs {
-		names = append(names, spec.Name)
-	}
-	return names
 }
 
 // checkFormerName refuses a former name that would give two jobs the same history.

@@ -167,13 +167,7 @@ func (b *builder) namedList(name *yamltree.Node) []*yamltree.Node {
 	if found := lists.Get(name.Text); found != nil {
 		return found.Members()
 	}
-	var known []string
-	if lists != nil {
-		for _, e := range lists.Entries {
-			known = append(known, e.Key.Text)
-		}
-	}
-	name.RefuseWithHint(name.DidYouMean(name.Text, known), "there is no list %s", name.Shown())
+	name.RefuseWithHint(name.DidYouMean(name.Text, lists.Keys()), "there is no list %s", name.Shown())
 	return nil
 }
 

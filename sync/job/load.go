@@ -16,30 +16,18 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := readLimited(path)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, src, env)
+	return loadFile(path, env, needs{service: true, jobs: true})
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
 // expanded, that is a warning, and the value is empty. It needs no jobs.
 func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := readLimited(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseFile(path, src, env, needs{})
+	return loadFile(path, env, needs{})
 }
 
 // LoadForOnce is [Load] for one-off requests, which need no jobs in the file.
 func LoadForOnce(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := readLimited(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseFile(path, src, env, needs{service: true})
+	return loadFile(path, env, needs{service: true})
 }
 
 // Unchanged reports whether the file and those that it includes certainly have the content that was loaded. It
@@ -56,7 +44,7 @@ func (c *Config) Unchanged() bool {
 	})
 }
 
-func readLimited(path string) ([]byte, error) {
+func loadFile(path string, env func(string) (string, bool), needs needs) (*Config, error) {
 	src, err := yamltree.ReadFile(path, path, yamltree.MaxBytes)
 	if err != nil {
 		hint := ""
@@ -65,7 +53,7 @@ func readLimited(path string) ([]byte, error) {
 		}
 		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
 	}
-	return []byte(src), nil
+	return parseFile(path, []byte(src), env, needs)
 }
 
 // Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
@@ -105,7 +93,6 @@ func newBuilder(sources []source, env func(string) (string, bool)) *builder {
 		file:   yamltree.New(sources[0].name, []byte(sources[0].text), withoutKeys),
 		env:    env,
 		cfg:    &Config{Path: sources[0].name, sources: slices.Clip(sources), env: env},
-		named:  map[string]*yamltree.Node{},
 		merged: map[*yamltree.Node]map[string]*yamltree.Node{},
 	}
 }
@@ -117,9 +104,8 @@ type builder struct {
 	cfg  *Config
 	root *yamltree.Node
 
-	defaults *yamltree.Node            // values for jobs that do not set them
-	named    map[string]*yamltree.Node // filters by name
-	open     []string                  // names of the filters that are being merged
+	defaults *yamltree.Node // values for jobs that do not set them
+	open     []string       // names of the filters that are being merged
 	needs    needs
 	fresh    bool // the included files were not read yet
 
@@ -163,6 +149,9 @@ func (b *builder) buildConfig() {
 	b.cfg.worded, b.cfg.sections = b.wordSettings(), b.hashSections()
 	b.refuseUncapped(b.root.Get("budget"))
 	b.refuseUnexpanded()
+	if len(b.file.Mistakes()) > 0 {
+		return // of which some might cause what follows, such as a wrong schedule
+	}
 	b.refuseShortAuto()
 	b.warnUnused()
 	b.warnRefreshAfter()

@@ -64,12 +64,7 @@ func isVerb(key string) bool { return slices.Contains(verbNames(), key) }
 
 // hasUnknownKey reports whether n has an unknown key, which may be a misspelling of a missing one.
 func hasUnknownKey(n *yamltree.Node) bool {
-	for _, e := range n.Entries {
-		if e.Value.Ignored {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Entries, func(e yamltree.Entry) bool { return e.Value.Ignored })
 }
 
 // readAsks reads the request of the verb.

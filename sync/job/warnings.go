@@ -11,9 +11,6 @@ import (
 // warnRefreshAfter warns of a job of channels or videos that is due again before its refresh_after has passed: some of
 // its runs find everything fresh and make no calls.
 func (b *builder) warnRefreshAfter() {
-	if len(b.file.Mistakes()) > 0 {
-		return // a schedule may be one of the mistakes
-	}
 	for i := range b.cfg.Jobs {
 		spec := &b.cfg.Jobs[i]
 		n := b.root.Get("jobs").Get(spec.Name).Get(string(spec.Verb)).Get("refresh_after")
@@ -49,9 +46,6 @@ func (s *Spec) shortestInterval() (least time.Duration) {
 
 // warnLongJitter warns of a jitter that is limited by the time to the next run.
 func (b *builder) warnLongJitter() {
-	if len(b.file.Mistakes()) > 0 {
-		return // a schedule may be one of the mistakes
-	}
 	for i := range b.cfg.Jobs {
 		spec := &b.cfg.Jobs[i]
 		n := b.root.Get("jobs").Get(spec.Name).Get("jitter")
@@ -85,7 +79,7 @@ func (b *builder) warnUnused() {
 // a cycle allows.
 func (b *builder) warnBudget() {
 	month, perDay := b.cfg.Budget.PerMonth, b.cfg.Budget.PerDay
-	if month == nil && perDay == nil || len(b.file.Mistakes()) > 0 {
+	if month == nil && perDay == nil {
 		return
 	}
 	days := b.cfg.cheapestMonth()

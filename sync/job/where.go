@@ -45,13 +45,10 @@ func Filters(op outlier.Operation) (keys []string) {
 	return keys
 }
 
-// readFilters stores the named filters and checks them, even unused ones.
+// readFilters checks the named filters, even unused ones.
 func (b *builder) readFilters(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
-	}
-	for _, e := range n.Entries {
-		b.named[e.Key.Text] = e.Value
 	}
 	for _, e := range n.Entries {
 		a := asker{b: b, ask: b.newTemplate(outlier.OpSearch), free: true}
@@ -93,11 +90,11 @@ func (b *builder) usedFilter(name *yamltree.Node) map[string]*yamltree.Node {
 	if !name.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return nil
 	}
-	filter := b.named[name.Text]
+	filters := b.root.Get("filters")
+	filter := filters.Get(name.Text)
 	switch {
 	case filter == nil:
-		known := slices.Sorted(maps.Keys(b.named))
-		name.RefuseWithHint(name.DidYouMean(name.Text, known), "there is no filter %s", name.Shown())
+		name.RefuseWithHint(name.DidYouMean(name.Text, filters.Keys()), "there is no filter %s", name.Shown())
 		return nil
 	case slices.Contains(b.open, name.Text):
 		name.RefuseWithHint("remove use from one of them",

@@ -48,67 +48,52 @@ func (v Variables) Expand(n *Node, templates bool) {
 }
 
 func (v Variables) expandScalar(n *Node, templates bool) {
-	filled, err := v.fillText(n.Raw)
-	if _, open := errors.AsType[NotSetError](err); open && templates {
-		n.Pattern, n.Names, err = v.fillKnown(n.Raw)
-		if err == nil {
-			n.Kind, n.Unfilled = Template, NotSetError(n.Names[0]).Error()
-			return
-		}
-	}
-	if err != nil {
+	pattern, names, err := v.fillKnown(n.Raw)
+	switch {
+	case err != nil:
 		n.Unfilled, n.NotRun = err.Error(), errors.Is(err, ErrNotRun)
 		return
+	case len(names) > 0:
+		n.Unfilled = NotSetError(names[0]).Error()
+		if templates {
+			n.Kind, n.Pattern, n.Names = Template, pattern, names
+		}
+		return
 	}
-	n.Text = filled
-	if k := KindOf(filled); n.plain && k != Null {
+	n.Text = Fill(pattern, nil)
+	if k := KindOf(n.Text); n.plain && k != Null {
 		n.Kind = k
 	}
 }
 
-// fillText replaces every reference in s. Its errors contain names of variables and files, but never their
-// values.
-func (v Variables) fillText(s string) (string, error) {
-	return replaceReferences(s, func(literal string) string { return literal }, v.lookUp)
-}
-
-// fillKnown replaces the known references in s, and returns the names of the others.
+// fillKnown returns s as a pattern with the values of the known references, and the names of the others. Its errors
+// contain names of variables and files, but never their values.
 func (v Variables) fillKnown(s string) (pattern string, names []string, err error) {
-	pattern, err = replaceReferences(s, Escape, func(inside string) (string, error) {
-		value, err := v.lookUp(inside)
-		if name, open := errors.AsType[NotSetError](err); open {
-			names = append(names, string(name))
-			return "${" + inside + "}", nil
-		}
-		return Escape(value), err
-	})
-	return pattern, names, err
-}
-
-// replaceReferences replaces the references in s by values, and passes the text between to literal.
-func replaceReferences(s string, literal func(string) string, lookup func(inside string) (string, error)) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(s, "${")
 		if !found {
-			b.WriteString(literal(s))
-			return b.String(), nil
+			b.WriteString(Escape(s))
+			return b.String(), names, nil
 		}
 		if text, escaped := strings.CutSuffix(before, "$"); escaped {
-			b.WriteString(literal(text + "${"))
+			b.WriteString(Escape(text + "${"))
 			s = rest
 			continue
 		}
-		b.WriteString(literal(before))
+		b.WriteString(Escape(before))
 		inside, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return "", errors.New("${ without its closing brace; write $${ for a literal ${")
+			return "", nil, errors.New("${ without its closing brace; write $${ for a literal ${")
 		}
-		value, err := lookup(inside)
-		if err != nil {
-			return "", err
+		value, err := v.lookUp(inside)
+		if name, open := errors.AsType[NotSetError](err); open {
+			names = append(names, string(name))
+			b.WriteString("${" + inside + "}")
+		} else if err != nil {
+			return "", nil, err
 		}
-		b.WriteString(value)
+		b.WriteString(Escape(value))
 		s = after
 	}
 }

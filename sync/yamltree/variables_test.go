@@ -1,6 +1,7 @@
 package yamltree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,16 @@ func filler(t *testing.T) Variables {
 	}}
 }
 
+// expanded returns a text with its references expanded.
+func expanded(v Variables, text string) (string, error) {
+	n := &Node{Kind: Text, Raw: text, Text: text}
+	v.Expand(n, false)
+	if n.Unfilled != "" {
+		return "", errors.New(n.Unfilled)
+	}
+	return n.Text, nil
+}
+
 func TestVariablesAndFilesAreFilledIn(t *testing.T) {
 	v := filler(t)
 	for text, want := range map[string]string{
@@ -59,7 +70,7 @@ func TestVariablesAndFilesAreFilledIn(t *testing.T) {
 		"${file:/none/at/all:-}":    "",
 		"${file:" + v.Dir + "/key}": "from-file",
 	} {
-		if got, err := v.fillText(text); err != nil || got != want {
+		if got, err := expanded(v, text); err != nil || got != want {
 			t.Errorf("%s is %q (%v), want %q", text, got, err, want)
 		}
 	}
@@ -83,7 +94,7 @@ func TestErrorsNameTheReference(t *testing.T) {
 		"${file:large}":      "the file large has more than 65536 bytes",
 		"${file:key/x:-now}": "the file key/x cannot be read: not a directory",
 	} {
-		if got, err := v.fillText(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := expanded(v, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is %q with %v, want an error with %q", text, got, err, want)
 		}
 	}
@@ -93,10 +104,10 @@ func TestTextWithoutBracesIsUnchanged(t *testing.T) {
 	v := filler(t)
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "${", "")
-		if got, err := v.fillText(text); err != nil || got != text {
+		if got, err := expanded(v, text); err != nil || got != text {
 			t.Fatalf("%q became %q (%v)", text, got, err)
 		}
-		if got, err := v.fillText("$${" + text); err != nil || got != "${"+text {
+		if got, err := expanded(v, "$${" + text); err != nil || got != "${"+text {
 			t.Fatalf("$${%s became %q (%v)", text, got, err)
 		}
 	})
