@@ -86,7 +86,7 @@ func (w *workshop) lessons() (m lessons) {
 func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]job.Overrides{
-		"since":     {Since: 48 * time.Hour},
+		"since":     {Since: job.Duration(48 * time.Hour)},
 		"pages":     {Pages: 3},
 		"no enrich": {NoEnrich: true},
 		"again":     {Again: true},
@@ -120,7 +120,7 @@ func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
-		w.overridden(1, job.Overrides{Since: 20 * 24 * time.Hour, MoveCursor: true})
+		w.overridden(1, job.Overrides{Since: job.Duration(20 * 24 * time.Hour), MoveCursor: true})
 		time.Sleep(time.Hour)
 		if m := w.lessons(); len(m.Watermarks) != 2 || m.Paging.Reading == "" {
 			t.Errorf("watermarks %+v, paging %q; want one for each topic, and the paging known", m.Watermarks, m.Paging)
@@ -135,7 +135,7 @@ func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
 func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
-		row := w.overridden(1, job.Overrides{Pages: 3, Since: 300 * 24 * time.Hour})
+		row := w.overridden(1, job.Overrides{Pages: 3, Since: job.Duration(300 * 24 * time.Hour)})
 		if calls := w.calls(outlier.OpSearch); row.Pages != 6 || calls > 7 {
 			t.Errorf("%d pages in %d calls, want 6 in 7 at most", row.Pages, calls)
 		}

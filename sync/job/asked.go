@@ -2,9 +2,7 @@ package job
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
-	"time"
 
 	"outlierd/outlier"
 )
@@ -84,40 +82,4 @@ func Shown(name string) string {
 		return name
 	}
 	return strings.ReplaceAll(command, "_", "-")
-}
-
-// wire is the JSON form of overrides, with durations as in the file.
-type wire struct {
-	Pages      int               `json:"pages,omitempty"`
-	Since      string            `json:"since,omitempty"`
-	NoEnrich   bool              `json:"no_enrich,omitempty"`
-	Again      bool              `json:"again,omitempty"`
-	Set        map[string]string `json:"set,omitempty"`
-	MoveCursor bool              `json:"move_cursor,omitempty"`
-}
-
-// MarshalJSON writes overrides in the form in which they are typed.
-func (o Overrides) MarshalJSON() ([]byte, error) {
-	w := wire{o.Pages, "", o.NoEnrich, o.Again, o.Set, o.MoveCursor}
-	if o.Since != 0 {
-		w.Since = Duration(o.Since).String()
-	}
-	return json.Marshal(w)
-}
-
-// UnmarshalJSON reads what MarshalJSON has written.
-func (o *Overrides) UnmarshalJSON(text []byte) error {
-	var w wire
-	if err := json.Unmarshal(text, &w); err != nil {
-		return err
-	}
-	*o = Overrides{w.Pages, 0, w.NoEnrich, w.Again, w.Set, w.MoveCursor}
-	if w.Since != "" {
-		since, err := ParseDuration(w.Since)
-		if err != nil {
-			return fmt.Errorf("since: %w", err)
-		}
-		o.Since = time.Duration(since)
-	}
-	return nil
 }

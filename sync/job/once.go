@@ -14,13 +14,13 @@ import (
 
 // Overrides change one run of a job. Zero fields change nothing.
 type Overrides struct {
-	Pages    int
-	Since    time.Duration // maximum age of publication, instead of published_at
-	NoEnrich bool
-	Again    bool              // buy even what is fresh, and a scan even if the same one is live
-	Set      map[string]string // one value for each name of for_each
+	Pages    int               `json:"pages,omitempty"`
+	Since    Duration          `json:"since,omitempty"` // maximum age of publication, instead of published_at
+	NoEnrich bool              `json:"no_enrich,omitempty"`
+	Again    bool              `json:"again,omitempty"` // buy even what is fresh, and a scan even if the same one is live
+	Set      map[string]string `json:"set,omitempty"`   // one value for each name of for_each
 
-	MoveCursor bool // the run moves the job's cursors as without overrides
+	MoveCursor bool `json:"move_cursor,omitempty"` // the run moves the job's cursors as without overrides
 }
 
 // With returns the job with overrides for one run. An override that does not fit the job is an error that
@@ -48,7 +48,7 @@ func (o Overrides) formatFlags() string {
 		}
 	}
 	add(o.Pages > 0, fmt.Sprintf("--pages %d", o.Pages))
-	add(o.Since != 0, "--since "+Duration(o.Since).String())
+	add(o.Since != 0, "--since "+o.Since.String())
 	add(o.NoEnrich, "--no-enrich")
 	add(o.Again, "--again")
 	for _, name := range slices.Sorted(maps.Keys(o.Set)) {
@@ -88,7 +88,7 @@ func (s *Spec) overrideWith(o Overrides) error {
 		s.ReuseFor, s.SeedsFresh, s.Again = 0, 0, true
 	}
 	if o.Since != 0 {
-		if err := s.setSince(o.Since); err != nil {
+		if err := s.setSince(time.Duration(o.Since)); err != nil {
 			return err
 		}
 	}

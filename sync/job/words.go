@@ -60,6 +60,15 @@ func (d Duration) String() string {
 	return strconv.FormatInt(int64(t/time.Minute), 10) + "m"
 }
 
+// MarshalText writes d in the form of the file.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText has written.
+func (d *Duration) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDuration(string(text))
+	return err
+}
+
 // A span is a range, including both ends; nil means no bound.
 type span[T any] struct{ From, To *T }
 

@@ -107,7 +107,7 @@ func TestTextWithoutBracesIsUnchanged(t *testing.T) {
 		if got, err := expanded(v, text); err != nil || got != text {
 			t.Fatalf("%q became %q (%v)", text, got, err)
 		}
-		if got, err := expanded(v, "$${" + text); err != nil || got != "${"+text {
+		if got, err := expanded(v, "$${"+text); err != nil || got != "${"+text {
 			t.Fatalf("$${%s became %q (%v)", text, got, err)
 		}
 	})

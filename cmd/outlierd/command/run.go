@@ -185,11 +185,10 @@ func (f *runFlags) readOverrides(c *cobra.Command) (*job.Overrides, error) {
 		return nil, usageError{errors.New("--pages must be at least 1, got 0")}
 	}
 	if c.Flags().Changed("since") {
-		since, err := job.ParseDuration(f.since)
-		if err != nil {
+		var err error
+		if change.Since, err = job.ParseDuration(f.since); err != nil {
 			return nil, usageError{fmt.Errorf("--since: %w", err)}
 		}
-		change.Since = time.Duration(since)
 	}
 	for _, pair := range f.set {
 		name, value, ok := strings.Cut(pair, "=")
