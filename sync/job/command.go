@@ -32,15 +32,8 @@ func (c *Config) RunCommands(ctx context.Context) (*Config, error) {
 	if !c.commands {
 		return c, nil
 	}
-	b := newBuilder(c.sources, c.env)
-	b.cfg.Dir, b.needs = c.Dir, c.needs
-	b.run = func(file string, words []string) (string, error) {
-		value, err := runCommand(ctx, file, c.Dir, words)
-		if err != nil {
-			return "", fmt.Errorf("%w; run it as the user of outlierd to see more", err)
-		}
-		return value, nil
-	}
+	b := c.readAgain()
+	b.run = func(file string, words []string) (string, error) { return runCommand(ctx, file, c.Dir, words) }
 	full, err := b.finish()
 	if err != nil {
 		return nil, err
@@ -56,7 +49,8 @@ func runCommand(ctx context.Context, file, dir string, words []string) (string, 
 	case err != nil:
 		return "", err
 	case info.Mode().Perm()&0o002 != 0:
-		return "", fmt.Errorf("the command %s was not run, because every user can write to %s", words[0], file)
+		return "", fmt.Errorf("the command %s was not run, because every user can write to %s; `chmod o-w` changes that",
+			words[0], file)
 	}
 	printed := &subprocess.FirstBytes{Most: maxPrinted + 1}
 	err = subprocess.Run(ctx, commandTimeout, words, func(c *exec.Cmd) { c.Dir, c.Stdout = dir, printed })
@@ -71,7 +65,7 @@ func runCommand(ctx context.Context, file, dir string, words []string) (string, 
 		err = fmt.Errorf("%s: it printed several lines, and a secret is one", words[0])
 	}
 	if err != nil {
-		return "", fmt.Errorf("the command %w", err)
+		return "", fmt.Errorf("the command %w; run it as the user of outlierd to see more", err)
 	}
 	return value, nil
 }

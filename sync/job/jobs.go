@@ -24,10 +24,8 @@ func (b *builder) readJobs(n *yamltree.Node) {
 		return
 	}
 	b.defaults = b.root.Get("defaults")
-	for _, e := range n.Entries {
-		if e.Value.Has(yamltree.Mapping) {
-			b.cfg.Jobs = append(b.cfg.Jobs, b.readJob(e.Key, e.Value))
-		}
+	for _, e := range n.Mappings() {
+		b.cfg.Jobs = append(b.cfg.Jobs, b.readJob(e.Key, e.Value))
 	}
 	b.checkChain(n)
 }

@@ -68,12 +68,12 @@ type needs struct {
 }
 
 func parseFile(path string, src []byte, env func(string) (string, bool), needs needs) (*Config, error) {
+	b := newBuilder([]source{{path, string(src)}}, env)
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		message := fmt.Sprintf("find the folder of the file: %v", err)
-		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: message}}
+		b.file.Report(1, 1, fmt.Sprintf("find the folder of the file: %v", err), "")
+		return nil, b.file.Mistakes()
 	}
-	b := newBuilder([]source{{path, string(src)}}, env)
 	b.cfg.Dir, b.needs, b.fresh = dir, needs, true
 	return b.finish()
 }
@@ -95,6 +95,13 @@ func newBuilder(sources []source, env func(string) (string, bool)) *builder {
 		cfg:    &Config{Path: sources[0].name, sources: slices.Clip(sources), env: env},
 		merged: map[*yamltree.Node]map[string]*yamltree.Node{},
 	}
+}
+
+// readAgain returns a builder for the texts that were loaded.
+func (c *Config) readAgain() *builder {
+	b := newBuilder(c.sources, c.env)
+	b.cfg.Dir, b.needs = c.Dir, c.needs
+	return b
 }
 
 // builder builds a Config from the tree.

@@ -110,13 +110,8 @@ func (c *Config) Target(name string) *Target {
 }
 
 func (b *builder) readTargets(n *yamltree.Node) {
-	if !n.Has(yamltree.Mapping) {
-		return
-	}
-	for _, e := range n.Entries {
-		if e.Value.Has(yamltree.Mapping) {
-			b.readTarget(e.Key, e.Value)
-		}
+	for _, e := range n.Mappings() {
+		b.readTarget(e.Key, e.Value)
 	}
 }
 
@@ -311,13 +306,7 @@ func parseMailbox(n *yamltree.Node) string {
 }
 
 func (b *builder) readAlerts(n *yamltree.Node) {
-	if !n.Has(yamltree.Mapping) {
-		return
-	}
-	for _, e := range n.Entries {
-		if !e.Value.Has(yamltree.Mapping) {
-			continue
-		}
+	for _, e := range n.Mappings() {
 		a := Alert{Name: e.Key.Text}
 		readKeys(&a, schema().Definition("alert"), e.Value)
 		if sql := e.Value.Get("sql"); sql != nil {

@@ -38,13 +38,8 @@ func (c *Config) Report(name string) *Report {
 }
 
 func (b *builder) readReports(n *yamltree.Node) {
-	if !n.Has(yamltree.Mapping) {
-		return
-	}
-	for _, e := range n.Entries {
-		if e.Value.Has(yamltree.Mapping) {
-			b.readReport(e.Key, e.Value)
-		}
+	for _, e := range n.Mappings() {
+		b.readReport(e.Key, e.Value)
 	}
 }
 

@@ -108,6 +108,14 @@ func (n *Node) Keys() []string {
 	return names
 }
 
+// Mappings returns the entries whose values are mappings, and not marked as wrong.
+func (n *Node) Mappings() []Entry {
+	if !n.Has(Mapping) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(n.Entries), func(e Entry) bool { return !e.Value.Has(Mapping) })
+}
+
 // Children yields the values of a mapping or the items of a list.
 func (n *Node) Children() iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
