@@ -27,6 +27,8 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(src)
 	}
+	f.Add([]byte(including + "jobs: {}\n"))
+	f.Add([]byte(keyed(`"${command: sh -c 'touch ran'}"`)))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		config, err := Parse("jobs.yaml", src, environment)
 		if err == nil {
