@@ -93,7 +93,7 @@ func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
 	d.jobs = make([]wanted, len(r.Config.Jobs))
 	for i := range r.Config.Jobs {
 		w := &d.jobs[i]
-		if w.spec = &r.Config.Jobs[i]; w.spec.After == "" && w.spec.Schedule == "" && w.spec.Every == 0 || w.spec.Auto {
+		if w.spec = &r.Config.Jobs[i]; w.spec.After == "" && len(w.spec.Schedule) == 0 && w.spec.Every == 0 || w.spec.Auto {
 			continue // `schedule: auto` takes what the others leave
 		}
 		known, err := r.Facts(ctx, w.spec, Options{At: now, Assume: true})

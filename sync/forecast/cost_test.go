@@ -118,7 +118,7 @@ func TestFreshAnswersAreNotPlanned(t *testing.T) {
 			for later, want := range map[time.Duration]int{day: 0, 8 * day: 2} {
 				spec := *w.config.Job("weekly")
 				spec.Every = 0
-				spec.Schedule = ""
+				spec.Schedule = nil
 				f := Job{}
 				p, err := forecasts(e).planNext(w.ctx, &spec, &f, time.Now().Add(later), &facts.Demands{})
 				if err == nil {

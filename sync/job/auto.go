@@ -39,7 +39,7 @@ func autoCron(text string) (cron string, ok bool) {
 // readAuto reads what belongs to `schedule: auto`, and refuses what would make its policy blind or contradict it.
 func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
 	schedule, atLeast := job.Get("schedule"), job.Get("at_least")
-	if spec.Auto = autoTime().MatchString(spec.Schedule); !spec.Auto {
+	if spec.Auto = len(spec.Schedule) == 1 && autoTime().MatchString(spec.Schedule[0]); !spec.Auto {
 		if atLeast != nil && !atLeast.Wrong {
 			atLeast.Key.RefuseWithHint("write schedule: auto, or remove at_least", "needs schedule: auto, which keeps it")
 		}

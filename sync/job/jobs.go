@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"outlierd/sync/yamltree"
 )
@@ -38,7 +37,8 @@ func (b *builder) readJob(name, n *yamltree.Node) Spec {
 	}
 	readKeys(&spec, oneOff(), b.withDefaults(n))
 	spec.times = b.readSchedule(n)
-	spec.Jitter = b.readJitter(n)
+	spec.Jitter = parseText(b.valueOfTimed(n, "jitter"), parseDuration)
+	spec.quiet = readQuiet(b.valueOfTimed(n, "quiet"))
 	spec.Notify = b.readNotified(b.valueOrDefault(n, "notify"))
 	if verb := b.readVerb(&spec, n); verb != nil {
 		b.readAsks(&spec, n, verb)
@@ -76,7 +76,7 @@ func (b *builder) withDefaults(job *yamltree.Node) *yamltree.Node {
 }
 
 // readSchedule reads when a job is due, which at most one key may say.
-func (b *builder) readSchedule(job *yamltree.Node) times {
+func (b *builder) readSchedule(job *yamltree.Node) (all []times) {
 	var first *yamltree.Node
 	for _, e := range job.Entries {
 		switch {
@@ -88,24 +88,31 @@ func (b *builder) readSchedule(job *yamltree.Node) times {
 			first = e.Key
 		}
 	}
-	return parseText(job.Get("schedule"), func(text string) (times, error) {
-		if daily, ok := autoCron(text); ok {
-			text = daily
-		}
-		return parseCron(text)
-	})
+	schedules := job.Get("schedule").Members()
+	for _, n := range schedules {
+		all = append(all, parseText(n, func(text string) (times, error) {
+			daily, isAuto := autoCron(text)
+			switch {
+			case isAuto && len(schedules) > 1:
+				return times{}, fmt.Errorf("auto must be the only schedule of a job: it decides each day what to buy")
+			case isAuto:
+				text = daily
+			}
+			return parseCron(text)
+		}))
+	}
+	return all
 }
 
-// readJitter returns the jitter of a job with a schedule. A default does not apply to other jobs.
-func (b *builder) readJitter(job *yamltree.Node) time.Duration {
+// valueOfTimed returns the value of a key that only jobs with due times have. A default does not apply to other jobs.
+func (b *builder) valueOfTimed(job *yamltree.Node, key string) *yamltree.Node {
 	if job.Get("schedule") != nil || job.Get("every") != nil {
-		return parseText(b.valueOrDefault(job, "jitter"), parseDuration)
+		return b.valueOrDefault(job, key)
 	}
-	if n := job.Get("jitter"); n != nil && !n.Wrong {
-		n.Key.RefuseWithHint("add one of them, or remove jitter",
-			"needs schedule or every: only due times can be spread")
+	if n := job.Get(key); n != nil && !n.Wrong {
+		n.Key.RefuseWithHint("add one of them, or remove "+key, "needs schedule or every: it is about due times")
 	}
-	return 0
+	return nil
 }
 
 // dues are the keys that say when a job is due. A job has at most one, since two would be ambiguous.
@@ -132,7 +139,7 @@ func (b *builder) readNotified(n *yamltree.Node) []string {
 // hashRequest returns [Spec.Request].
 func (s Spec) hashRequest() string {
 	s.Name, s.Was, s.About, s.Disabled, s.Request = "", "", "", false, ""
-	s.Schedule, s.Every, s.CatchUp, s.Jitter, s.After = "", 0, "", 0, ""
+	s.Schedule, s.Every, s.CatchUp, s.Jitter, s.After, s.Tags = nil, 0, "", 0, "", nil
 	s.Budget, s.StopAfter, s.Notify = JobBudget{}, 0, nil
 	if s.Scan != nil {
 		s.Scan = &Scan{Mode: s.Scan.Mode}

@@ -167,7 +167,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 		Daemon: Daemon{Listen: "[::]:7411", Token: Secret{new(secret + secret)}, ReadToken: Secret{new("read" + secret + secret)}, Reload: ReloadSignal, UI: UIOff, Thumbnails: ThumbnailsDirect,
 			ThumbnailsCache: 1e9, ThumbnailsProxy: &url.URL{Scheme: "http", Host: "proxy.example:3128"}},
 		Jobs: []Spec{{
-			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: "30 6 * * mon,thu", CatchUp: CatchUpAll,
+			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: []string{"30 6 * * mon,thu"}, CatchUp: CatchUpAll,
 			Verb:     VerbSearch,
 			Loops:    []Loop{{"kind", Source{Values: []string{"video", "short"}, At: yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 31, Column: 22}}}},
 			Pages:    3,

@@ -18,7 +18,8 @@ import (
 )
 
 // Next returns the first due time of the job after the given time, or the zero time if the job has no
-// schedule.
+// schedule. A due time of several schedules is one. A due time within quiet hours is moved to their end, and all of
+// them are one there.
 //
 // A schedule refers to the wall clock in loc, which jumps twice a year. A job with fixed hours is due
 // once per wall time: a time that is skipped is due when the clocks jump, and one that occurs twice is
@@ -28,17 +29,30 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 	if s.Disabled {
 		return time.Time{}
 	}
+	for begin, _ := s.quiet.around(after, loc); !begin.IsZero(); begin, _ = s.quiet.around(after, loc) {
+		after = begin.Add(-1) // the due times since then are moved past after
+	}
+	return s.AfterQuiet(s.nextUnmoved(after, loc), loc)
+}
+
+// nextUnmoved is [Spec.Next] without quiet hours.
+func (s Spec) nextUnmoved(after time.Time, loc *time.Location) (next time.Time) {
 	if s.Every > 0 {
 		t, every := after.UnixNano(), int64(s.Every)
 		past := (t%every + every) % every // since the last multiple of every, also before 1970
 		return time.Unix(0, t-past+every).In(loc)
 	}
-	return s.times.timeAfter(after, loc)
+	for _, times := range s.times {
+		if due := times.timeAfter(after, loc); next.IsZero() || !due.IsZero() && due.Before(next) {
+			next = due
+		}
+	}
+	return next
 }
 
 // Begins returns when the run of a due time begins: at the due time or, with jitter, up to that much
-// later, and before the next due time. The delay, in whole seconds, is derived from the job's name and
-// the due time, so that it is the same after a restart and in other processes.
+// later, and before the next due time and outside quiet hours. The delay, in whole seconds, is derived from the
+// job's name and the due time, so that it is the same after a restart and in other processes.
 func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 	most := s.Jitter
 	if next := s.Next(due, loc); !next.IsZero() {
@@ -48,8 +62,11 @@ func (s Spec) Begins(due time.Time, loc *time.Location) time.Time {
 		return due
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", s.Name, due.Unix()))
-	delay := binary.BigEndian.Uint64(sum[:]) % uint64(most/time.Second)
-	return due.Add(time.Duration(delay) * time.Second)
+	delay := time.Duration(binary.BigEndian.Uint64(sum[:])%uint64(most/time.Second)) * time.Second
+	for begin, _ := s.quiet.around(due.Add(delay), loc); begin.After(due); begin, _ = s.quiet.around(due.Add(delay), loc) {
+		delay %= begin.Sub(due)
+	}
+	return due.Add(delay)
 }
 
 // Last returns the last due time after the first of two times and not after the second, or the zero time.

@@ -153,7 +153,7 @@ func TestNextIsTheFirstTimeAhead(t *testing.T) {
 		if again := spec.Next(between, loc); !again.Equal(due) {
 			t.Fatalf("%s after %v is %v, but after %v it is %v", spec.Schedule, after, due, between, again)
 		}
-		times, err := parseCron(spec.Schedule)
+		times, err := parseCron(spec.Schedule[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func onCron(t fataler, expression string) Spec {
 	if err != nil {
 		t.Fatalf("%q: %v", expression, err)
 	}
-	return Spec{Schedule: expression, times: due}
+	return Spec{Schedule: []string{expression}, times: []times{due}}
 }
 
 // fataler is a test, of the standard library's or of rapid's.
@@ -267,7 +267,7 @@ func BenchmarkNext(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		spec := Spec{Schedule: c.schedule, times: due}
+		spec := Spec{Schedule: []string{c.schedule}, times: []times{due}}
 		now := time.Now()
 		for when, at := range map[string]time.Time{"now": now, "in half a year": now.AddDate(0, 6, 0)} {
 			b.Run(c.name+"/"+when, func(b *testing.B) {
@@ -300,7 +300,7 @@ func BenchmarkDuesOfACycle(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			spec := Spec{Schedule: expression, times: due}
+			spec := Spec{Schedule: []string{expression}, times: []times{due}}
 			for at := spec.Next(begin.Add(-time.Second), zone); at.Before(end); at = spec.Next(at, zone) {
 				dues++
 			}

@@ -18,7 +18,7 @@ type Spec struct {
 	About    string `key:"about"` // description for people; "" if there is none
 	Disabled bool   // it is never due, and no other job starts it
 
-	Schedule string        `key:"schedule"`    // cron, five fields or a shorthand such as @daily; "" for none
+	Schedule []string      `key:"schedule"`    // cron, five fields or a shorthand such as @daily; it is due when any is
 	Every    time.Duration `key:"every"`       // 0 for none; never together with Schedule
 	Auto     bool          `json:",omitempty"` // what a run buys is decided each day; see package plan
 	AtLeast  time.Duration `json:"-"`          // with Auto: within which each topic is searched
@@ -36,6 +36,7 @@ type Spec struct {
 	Fetch      []Enrich      // of channels and videos, in the order of the file
 	Enrich     []Enrich      // what to fetch for the hits, in the order of the file
 	EnrichSort Sort          // which hits are best, if Enrich takes only the top
+	Tags       []string      `key:"tags"` // of groups of jobs, for command lines
 	Budget     JobBudget     `key:"budget"`
 	StopAfter  time.Duration `key:"stop_after"` // ends the run, but not its queue; 0 for no limit
 	Notify     []string      // names of the file's notify
@@ -55,7 +56,8 @@ type Spec struct {
 
 	ask    template
 	wanted *template         // which of the hits Enrich applies to; nil for all
-	times  times             // of Schedule
+	times  []times           // of Schedule
+	quiet  quietHours        // in which no due time is
 	zone   *time.Location    // of windows
 	worded map[string]string // the job in the words of the file; see [Known]
 

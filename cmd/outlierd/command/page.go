@@ -206,7 +206,7 @@ func dueTimes(config *job.Config, now time.Time) map[string][]time.Time {
 	all := map[string][]time.Time{}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
-		if spec.Schedule == "" {
+		if len(spec.Schedule) == 0 {
 			continue // with every, it depends on the last run
 		}
 		for at := spec.Next(now, config.Timezone); !at.IsZero() && at.Sub(now) < 24*time.Hour && len(all[spec.Name]) < mostDue; {
@@ -314,8 +314,12 @@ func scheduleText(config *job.Config, name string) string {
 	switch {
 	case spec == nil:
 		return ""
-	case spec.Schedule != "":
-		return scheduleWords(spec.Schedule)
+	case len(spec.Schedule) > 0:
+		words := make([]string, len(spec.Schedule))
+		for i, cron := range spec.Schedule {
+			words[i] = scheduleWords(cron)
+		}
+		return strings.Join(words, ", ")
 	case spec.Every > 0:
 		return "every " + job.Duration(spec.Every).String()
 	case spec.After != "":

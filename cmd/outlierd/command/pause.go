@@ -109,7 +109,7 @@ func canPause(config *job.Config, name string) error {
 	switch {
 	case spec == nil:
 		return noJob(config, name, "")
-	case spec.Schedule == "" && spec.Every == 0 && spec.After == "":
+	case len(spec.Schedule) == 0 && spec.Every == 0 && spec.After == "":
 		return usageError{fmt.Errorf("job %s runs by hand only: it has no schedule to pause", name)}
 	}
 	return nil
