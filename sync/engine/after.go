@@ -64,7 +64,10 @@ func (e *Engine) due(now, since time.Time) ([]*DueRun, error) {
 			d.Trigger != string(After) && paused != nil: // the end of the pause decides again
 			dropped = append(dropped, d)
 		case paused == nil && !spec.Disabled:
-			all = append(all, &DueRun{Spec: spec, Due: d.At, Begins: d.At, Trigger: Trigger(d.Trigger), noted: d})
+			a := &DueRun{Spec: spec, Due: d.At, Begins: d.At, Trigger: Trigger(d.Trigger), noted: d}
+			if all = append(all, a); a.Trigger != After {
+				a.awaitQuietEnd(now, e.Config.Timezone)
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *DueRun) int { return e.placeOf(a) - e.placeOf(b) })

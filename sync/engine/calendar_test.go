@@ -93,18 +93,40 @@ func changingZones(t *testing.T, random *rand.Rand, from time.Time) (zones []*ti
 type calendar struct {
 	random *rand.Rand
 	zone   *time.Location
-	crons  map[job.CatchUp]cron
+	crons  map[job.CatchUp][2]cron // lists of schedules
+	quiet  map[job.CatchUp]quiet
 	ups    []span
+}
+
+// quiet are quiet hours, in minutes of a day; none if both are equal.
+type quiet struct{ from, to int }
+
+func (q quiet) String() string {
+	if q.from == q.to {
+		return "[]"
+	}
+	return fmt.Sprintf("[%02d:%02d-%02d:%02d]", q.from/60, q.from%60, q.to/60, q.to%60)
+}
+
+// shows reports whether a wall clock time is within the quiet hours.
+func (q quiet) shows(at time.Time) bool {
+	minute := at.Hour()*60 + at.Minute()
+	if q.from <= q.to {
+		return q.from <= minute && minute < q.to
+	}
+	return q.from <= minute || minute < q.to
 }
 
 func (c *calendar) play(t *testing.T, began time.Time) {
 	time.Sleep(time.Until(began) + c.some(time.Hour))
 	from := time.Now()
-	c.crons = map[job.CatchUp]cron{}
+	c.crons, c.quiet = map[job.CatchUp][2]cron{}, map[job.CatchUp]quiet{}
 	file := fmt.Sprintf("version: 1\ntimezone: %s\nservice: {url: \"sim://\"}\njobs:\n", c.zone)
 	for _, rule := range []job.CatchUp{job.CatchUpAll, job.CatchUpLatest, job.CatchUpNone} {
-		c.crons[rule] = c.someCron(from)
-		file += fmt.Sprintf("  %[1]s: {schedule: %q, catch_up: %[1]s, channels: {id: {file: nothing.txt}}}\n", rule, c.crons[rule].String())
+		c.crons[rule] = [2]cron{c.someCron(from), c.someCron(from)}
+		c.quiet[rule] = []quiet{{}, {1, 150}, {120, 200}, {1320, 360}, {1410, 135}}[c.random.IntN(5)]
+		file += fmt.Sprintf("  %[1]s: {schedule: [%q, %q], quiet: %s, catch_up: %[1]s, channels: {id: {file: nothing.txt}}}\n",
+			rule, c.crons[rule][0].String(), c.crons[rule][1].String(), c.quiet[rule])
 	}
 	w := newWorkshop(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {any: {search: {query: tea}}}\n")
 	w.bare = true
@@ -129,21 +151,25 @@ func (c *calendar) play(t *testing.T, began time.Time) {
 		c.ups = append(c.ups, up)
 		time.Sleep(time.Until(next))
 	}
+	for time.Now().In(c.zone).Hour() != 12 { // not in quiet hours, so that what was missed runs
+		time.Sleep(15 * time.Minute)
+	}
 	last := span{time.Now(), time.Now().Add(time.Minute)}
 	c.ups = append(c.ups, last)
 	got := map[string][]string{}
 	for _, run := range w.serve(time.Minute) {
 		got[run.Job] = append(got[run.Job], run.Due.In(c.zone).Format(time.RFC3339))
 	}
-	for rule, expression := range c.crons {
+	for rule, list := range c.crons {
 		var want []string
-		for _, due := range c.expected(rule, expression.instants(from, last.to, c.zone)) {
+		end := c.quietEnds(rule, from.Add(-day), last.to)
+		for _, due := range c.expected(rule, c.instants(list, from, last.to, end), end) {
 			want = append(want, due.Format(time.RFC3339))
 		}
 		slices.Sort(got[string(rule)])
 		slices.Sort(want)
 		if diff := gocmp.Diff(want, got[string(rule)]); diff != "" {
-			t.Errorf("%q with catch_up: %s has runs (-want +got):\n%s", expression, rule, diff)
+			t.Errorf("%q, quiet: %s, with catch_up: %s has runs (-want +got):\n%s", list, c.quiet[rule], rule, diff)
 		}
 	}
 }
@@ -167,9 +193,49 @@ func (c *calendar) some(most ...time.Duration) time.Duration {
 	return time.Duration(c.random.Int64N(int64(most[c.random.IntN(len(most))])))
 }
 
+// quietEnds enumerates all minutes and returns for each that is quiet when it is not any more. A minute is quiet if
+// clocks show a time of the quiet hours, for the first time.
+func (c *calendar) quietEnds(rule job.CatchUp, from, to time.Time) func(time.Time) time.Time {
+	first, ends := from.Truncate(time.Minute), []time.Time{}
+	latest := time.Time{}
+	for at := first; at.Before(to.Add(2 * day)); at = at.Add(time.Minute) {
+		_, offset := at.In(c.zone).Zone()
+		if shown := at.UTC().Add(time.Duration(offset) * time.Second); shown.After(latest) {
+			latest = shown
+		}
+		if ends = append(ends, at); c.quiet[rule].shows(latest) {
+			ends[len(ends)-1] = time.Time{}
+		}
+	}
+	for i := len(ends) - 1; i > 0; i-- {
+		if ends[i-1].IsZero() {
+			ends[i-1] = ends[i]
+		}
+	}
+	return func(at time.Time) time.Time {
+		if end := ends[at.Sub(first)/time.Minute]; end.After(at) {
+			return end.In(c.zone)
+		}
+		return at
+	}
+}
+
+// instants returns the due times of a list of expressions outside quiet hours, given when they end.
+func (c *calendar) instants(list [2]cron, from, to time.Time, end func(time.Time) time.Time) (dues []time.Time) {
+	for _, x := range list {
+		for _, due := range x.instants(from.Add(-day), to, c.zone) { // quiet hours may have begun before from
+			if due = end(due); due.After(from) && due.Before(to) {
+				dues = append(dues, due)
+			}
+		}
+	}
+	slices.SortFunc(dues, time.Time.Compare)
+	return slices.CompactFunc(dues, time.Time.Equal)
+}
+
 // expected returns the due times that must have a run: those while the process was up, and of those
-// missed before a start, the ones that the rule selects.
-func (c *calendar) expected(rule job.CatchUp, dues []time.Time) (kept []time.Time) {
+// missed before a start, the ones that the rule selects. A start in quiet hours counts as one at their end.
+func (c *calendar) expected(rule job.CatchUp, dues []time.Time, end func(time.Time) time.Time) (kept []time.Time) {
 	if rule == job.CatchUpAll {
 		return dues
 	}
@@ -182,7 +248,14 @@ func (c *calendar) expected(rule job.CatchUp, dues []time.Time) (kept []time.Tim
 		return some
 	}
 	for _, up := range c.ups {
-		if missed := before(up.from); len(missed) > 0 {
+		start := up.from
+		if up.from = end(start); !up.from.Before(up.to) {
+			continue
+		}
+		if up.from.After(start) {
+			start = up.from.Add(1) // what is due at their end comes with what was missed
+		}
+		if missed := before(start); len(missed) > 0 {
 			last := missed[len(missed)-1]
 			if rule == job.CatchUpLatest || up.from.Sub(last) <= missedAfter {
 				kept = append(kept, last)

@@ -22,14 +22,15 @@ import (
 // histories is how many histories TestEveryDueTimeIsAccountedFor plays.
 var histories = flag.Int("histories", 0, "how many histories of outages, kills and restarts to play; 0 plays one by chance")
 
-// duesFile has a job for each rule of catch_up, and a chain of jobs that come after one of them.
+// duesFile has a job for each rule of catch_up, two of them with quiet hours, and a chain of jobs that come after one of
+// them.
 const duesFile = `
 version: 1
 service: {url: "sim://", limit: 20/min, paging: page}
 jobs:
   latest: {every: 3h, reuse_for: 1m, search: {query: [home espresso], pages: 2}, enrich: {details: {top: 12, refresh_after: 1h}, comments: {top: 5}}}
-  all: {every: 5h, catch_up: all, reuse_for: 1m, search: {query: [moka pot], pages: 2}, enrich: {details: {top: 6, refresh_after: 1h}}}
-  none: {schedule: "20 */4 * * *", catch_up: none, reuse_for: 1m, search: {query: [latte art]}, enrich: {details: {top: 3}}}
+  all: {every: 5h, quiet: ["01:00-05:00"], catch_up: all, reuse_for: 1m, search: {query: [moka pot], pages: 2}, enrich: {details: {top: 6, refresh_after: 1h}}}
+  none: {schedule: ["20 */4 * * *", "50 9 * * *"], quiet: [22:00-04:50], catch_up: none, reuse_for: 1m, search: {query: [latte art]}, enrich: {details: {top: 3}}}
   child: {after: latest, catch_up: all, reuse_for: 1m, search: {query: [cold brew], pages: 2}, enrich: {details: {top: 4}}}
   grandchild: {after: child, catch_up: all, reuse_for: 1m, search: {query: [pour over]}}
 `
@@ -167,6 +168,9 @@ func (h *history) check() {
 			h.Errorf("%s has two runs for %s", run.Job, run.Due)
 		}
 		record[key] = run
+		if spec := h.config.Job(run.Job); !spec.AfterQuiet(run.Started, time.UTC).Equal(run.Started) && run.Trigger != string(After) {
+			h.Errorf("%s for %s began at %s, in quiet hours", run.Job, run.Due, run.Started)
+		}
 		h.saysWhy(&run)
 	}
 	at := func(name string, due time.Time) (runs.Run, bool) {
@@ -231,15 +235,16 @@ func (h *history) late(spec *job.Spec, due time.Time) bool {
 // enough.
 func (h *history) checkCaughtUp(spec *job.Spec, s span, at func(string, time.Time) (runs.Run, bool)) {
 	var last time.Time
-	for due := spec.Next(h.ups[0].from, time.UTC); !due.After(s.from); due = spec.Next(due, time.UTC) {
+	from := spec.AfterQuiet(s.from, time.UTC)
+	for due := spec.Next(h.ups[0].from, time.UTC); !due.After(from); due = spec.Next(due, time.UTC) {
 		last = due
 	}
-	next := spec.Next(s.from, time.UTC)
-	if last.IsZero() || s.to.Sub(s.from) < prompt || next.Sub(s.from) < prompt {
+	next := spec.Next(from, time.UTC)
+	if last.IsZero() || s.to.Sub(from) < prompt || next.Sub(from) < prompt {
 		return
 	}
 	// An unfinished run of the job is resumed first, and takes less than a minute.
-	if spec.CatchUp == job.CatchUpNone && s.from.Sub(last) > missedAfter-time.Minute {
+	if spec.CatchUp == job.CatchUpNone && from.Sub(last) > missedAfter-time.Minute {
 		return
 	}
 	if _, performed := at(spec.Name, last); !performed {

@@ -113,7 +113,7 @@ version: 1
 service: {url: "sim://", limit: 60/min, paging: page}
 jobs:
   first: {every: 6h, reuse_for: 1m, search: {query: [home espresso], pages: 2}, enrich: {details: {top: 4}, comments: {top: 2}}}
-  second: {every: 6h, reuse_for: 1m, search: {query: [moka pot], pages: 3}, enrich: {transcript: {top: 3}}}
+  second: {schedule: ["0 5 * * *", "0 */6 * * *"], quiet: [03:00-06:00], reuse_for: 1m, search: {query: [moka pot], pages: 3}, enrich: {transcript: {top: 3}}}
   third: {after: first, reuse_for: 1m, search: {query: [latte art], pages: 2}, enrich: {channel_videos: {top: 2}}}
 `
 	for _, seed := range seedsToPlay(t, *schedules, 4, 1000) {
@@ -158,13 +158,17 @@ service: {url: "sim://", limit: 60/min, paging: page}
 budget: {per_month: 400, per_day: DAY}
 jobs:
   pages: {every: EVERY, reuse_for: 1m, search: {query: [home espresso, moka pot], pages: 3}, enrich: {details: {top: 6, refresh_after: 1h}}, budget: {per_run: CAP}}
-  deep: {schedule: "0 */5 * * *", scan: {query: [latte art], mode: fast, read: {pages: 2}}, enrich: {details: {top: 3}}}
+  deep: {schedule: ["0 */5 * * *", "30 7 * * *"], quiet: [QUIET], scan: {query: [latte art], mode: fast, read: {pages: 2}}, enrich: {details: {top: 3}}}
   child: {after: pages, catch_up: all, reuse_for: 1m, search: {query: [cold brew]}}
 `
-	edits := []string{"DAY", "150", "EVERY", "2h", "CAP", "12", "DAY", "150", "EVERY", "3h", "CAP", "6", "DAY", "90", "EVERY", "2h", "CAP", "20"}
+	edits := []string{
+		"DAY", "150", "EVERY", "2h", "CAP", "12", "QUIET", "04:30-06:30",
+		"DAY", "150", "EVERY", "3h", "CAP", "6", "QUIET", "sun",
+		"DAY", "90", "EVERY", "2h", "CAP", "20", "QUIET", "09:00-11:30",
+	}
 	for _, seed := range seedsToPlay(t, *schedules, 3, 1000) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			edit := func(n int) string { return strings.NewReplacer(edits[6*n : 6*n+6]...).Replace(file) }
+			edit := func(n int) string { return strings.NewReplacer(edits[8*n : 8*n+8]...).Replace(file) }
 			synctest.Test(t, func(t *testing.T) {
 				l := newLife(newWorkshop(t, edit(0)), seed)
 				l.inspect(func(e *Engine) { l.see(e, "pages", "deep", "child") })
@@ -178,7 +182,7 @@ jobs:
 					l.live(time.Now().Add(time.Duration(1+l.dice.IntN(300))*time.Minute), l.dice.IntN(300))
 					time.Sleep([]time.Duration{0, 0, time.Minute, 2 * time.Hour}[l.dice.IntN(4)])
 					if l.dice.IntN(3) == 0 {
-						l.use(edit(l.dice.IntN(len(edits) / 6)))
+						l.use(edit(l.dice.IntN(len(edits) / 8)))
 					}
 				}
 				l.fails = func() error { return nil }

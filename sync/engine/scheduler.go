@@ -23,8 +23,8 @@ const missedAfter = 10 * time.Minute
 type DueRun struct {
 	Spec    *job.Spec
 	Due     time.Time
-	Begins  time.Time   // Due plus the job's jitter, if it has any
-	Trigger Trigger     // CatchUp if Begins has passed
+	Begins  time.Time   // Due plus the job's jitter, if it has any; of a late run in quiet hours their end
+	Trigger Trigger     // CatchUp if it is late
 	Paused  *runs.Pause // the pause of the job's schedule, during which no run starts; nil if there is none
 
 	noted runs.Due // its row, once the due time has come
@@ -41,6 +41,13 @@ func (a *DueRun) Attrs(zone *time.Location) []any {
 
 // Ready reports whether the run should start.
 func (a *DueRun) Ready(now time.Time) bool { return a.Paused == nil && !a.Begins.After(now) }
+
+// awaitQuietEnd delays a late run to the end of its job's quiet hours.
+func (a *DueRun) awaitQuietEnd(now time.Time, zone *time.Location) {
+	if end := a.Spec.AfterQuiet(now, zone); end.After(now) && end.After(a.Begins) {
+		a.Begins = end
+	}
+}
 
 // Agenda returns the next run of each scheduled job as of now, in the order of the file. The runs of a
 // paused job are kept until the pause ends. They are overdue by then, and catch_up decides which of them
@@ -126,6 +133,7 @@ func (e *Engine) nextDueRun(spec *job.Spec, last, now time.Time) *DueRun {
 			break
 		}
 	}
+	a.awaitQuietEnd(now, zone)
 	return a
 }
 
@@ -334,11 +342,13 @@ func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 		return now.Add(maxSleep)
 	}
 	for _, a := range due {
-		if !now.Before(a.noted.NotBefore) && s.canFollow(a) && s.makeWay(ctx, a) && s.showParent(ctx, a) {
+		if a.Ready(now) && !now.Before(a.noted.NotBefore) && s.canFollow(a) && s.makeWay(ctx, a) && s.showParent(ctx, a) {
 			s.start(ctx, a)
 		}
-		if at := a.noted.NotBefore; at.After(now) {
-			next = soonest(next, at)
+		for _, at := range []time.Time{a.noted.NotBefore, a.Begins} {
+			if at.After(now) {
+				next = soonest(next, at)
+			}
 		}
 	}
 	return next

@@ -57,6 +57,7 @@ type JobStatus struct {
 	Job      string       `json:"job"`
 	Unlisted bool         `json:"not_in_file,omitempty"` // with a run in progress: a one-off request, or a removed job
 	Disabled bool         `json:"disabled,omitempty"`
+	Tags     []string     `json:"tags,omitempty"`
 	After    string       `json:"after,omitempty"`
 	Last     *runs.Run    `json:"last_run"`
 	Streak   *runs.Streak `json:"streak"` // of the job's own runs; see [runs.Streak]
@@ -66,7 +67,7 @@ type JobStatus struct {
 	Until    time.Time    `json:"until,omitzero"`     // when the wait ends, if known
 	Queued   int          `json:"queued"`             // data calls, including those shared with other jobs
 	Due      time.Time    `json:"next_due,omitzero"`  // may be in the past if the due time was missed
-	Begins   time.Time    `json:"begins_at,omitzero"` // later than Due because of jitter
+	Begins   time.Time    `json:"begins_at,omitzero"` // later than Due because of jitter or quiet hours
 	Overdue  bool         `json:"overdue,omitempty"`
 	Paused   *runs.Pause  `json:"paused,omitempty"` // of the job, or of the job that it comes after
 }
@@ -219,7 +220,7 @@ func (r *Reader) addJobs(s *Status) error {
 	}
 	for _, spec := range specs {
 		j := JobStatus{Job: spec.Name, Unlisted: r.Facts.Config.Job(spec.Name) == nil, Disabled: spec.Disabled,
-			After: spec.After, Doing: JobIdle, Queued: queued[spec.Name]}
+			Tags: spec.Tags, After: spec.After, Doing: JobIdle, Queued: queued[spec.Name]}
 		if err := r.addPast(&j); err != nil {
 			return err
 		}
@@ -274,6 +275,9 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	missed := clock.Next(last, zone)
 	if j.Overdue = !missed.IsZero() && !clock.Begins(missed, zone).After(now); j.Overdue {
 		j.Due, j.Begins = missed, time.Time{}
+		if end := clock.AfterQuiet(now, zone); end.After(now) {
+			j.Begins = end
+		}
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ package job
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -106,6 +107,16 @@ func (c *Config) Job(name string) *Spec {
 		}
 	}
 	return nil
+}
+
+// Tags returns the tags of all jobs, in alphabetical order.
+func (c *Config) Tags() []string {
+	var all []string
+	for i := range c.Jobs {
+		all = append(all, c.Jobs[i].Tags...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Service has the service's address, key, limits and prices.

@@ -141,6 +141,8 @@ func NextDue(j *forecast.JobStatus, at time.Time, in Style) string {
 		return "by hand"
 	case j.Due.IsZero():
 		return "after " + j.After
+	case j.Overdue && j.Begins.After(at):
+		return fmt.Sprintf("%s, overdue, starts %s", in.Short(j.Due, at), in.Short(j.Begins, at))
 	case j.Overdue:
 		return in.Short(j.Due, at) + ", overdue"
 	case j.After != "":
