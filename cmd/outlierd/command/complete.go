@@ -40,9 +40,9 @@ func addCompletion(c *cobra.Command, jobs cobra.CompletionFunc) {
 	}
 }
 
-// completeJob completes the jobs of the file that are not yet among the arguments. It completes nothing
-// if the file cannot be read.
-func (o *options) completeJob(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeJob completes the jobs of the file that are not yet among the arguments, and tags where there may be several
+// jobs. It completes nothing if the file cannot be read.
+func (o *options) completeJob(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	config, err := o.loadToRead()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -51,6 +51,11 @@ func (o *options) completeJob(_ *cobra.Command, args []string, _ string) ([]stri
 	for _, spec := range config.Jobs {
 		if !strings.Contains(" "+strings.Join(args, " ")+" ", " "+spec.Name+" ") {
 			names = append(names, cobra.CompletionWithDesc(spec.Name, spec.About))
+		}
+	}
+	if strings.Contains(c.Use, "JOB…") {
+		for _, tag := range config.Tags() {
+			names = append(names, cobra.CompletionWithDesc("@"+tag, "jobs with this tag"))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

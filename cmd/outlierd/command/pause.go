@@ -22,15 +22,15 @@ func pauseCommand(o *options) *cobra.Command {
 	var until, why string
 	c := &cobra.Command{
 		Use: "pause JOB…", Short: "Pause the schedules of jobs",
-		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'. A run in progress is
-finished. No due time starts a run meanwhile. Jobs that come "after" a paused job do not run
+		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'; @TAG stands for the
+jobs with a tag. A run in progress is finished. No due time starts a run meanwhile. Jobs that come "after" a paused job do not run
 either. When the pause ends, "catch_up" of the job decides which of the missed due times
 run. The pause survives a restart. 'outlierd run JOB' runs a paused job.
 
 --until takes a date, which begins at midnight in the timezone of the job file, a time such
 as 2026-11-01T12:00Z, or a duration from now such as 12h. Pausing a paused job replaces the
 pause.`,
-		Example: `  outlierd pause coffee
+		Example: `  outlierd pause @coffee
   outlierd pause coffee tea --until 2026-12-01 --why "budget is for the launch"`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
@@ -45,6 +45,10 @@ pause.`,
 			end, err := pauseEnd(until, now, config.Timezone)
 			if err != nil {
 				return usageError{fmt.Errorf("--until %w", err)}
+			}
+			refuses := func(spec *job.Spec) error { return canPause(config, spec.Name) }
+			if names, err = expandTags(config, names, refuses); err != nil {
+				return err
 			}
 			var pauses []runs.Pause
 			for _, name := range names {
@@ -69,7 +73,7 @@ pause.`,
 func resumeCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "resume JOB…", Short: "Resume the schedules of paused jobs",
-		Long: `End the pauses of jobs. "catch_up" of the job decides which of the missed due times run now:
+		Long: `End the pauses of jobs; @TAG stands for the jobs with a tag. "catch_up" of the job decides which of the missed due times run now:
 the latest one, all of them, or none.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
@@ -79,6 +83,10 @@ the latest one, all of them, or none.`,
 			}
 			return o.with(c.Context(), config, toChange, func(p *program) error {
 				pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
+				if err != nil {
+					return err
+				}
+				names, err := expandTags(config, names, anyJob)
 				if err != nil {
 					return err
 				}

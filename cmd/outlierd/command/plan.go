@@ -29,7 +29,9 @@ sends nothing and changes nothing. It works while another instance is running.
             more, up to the cap of the run
 
 A share of the month (budget.pace: even) applies to scheduled runs; a run by hand may spend
-all that the job asks for. SQL may find more by the time of the run.`,
+all that the job asks for. SQL may find more by the time of the run.
+
+@TAG stands for the jobs with a tag.`,
 		Example: `  outlierd plan
   outlierd plan coffee
   outlierd plan --what-if per_month=400
@@ -42,6 +44,9 @@ all that the job asks for. SQL may find more by the time of the run.`,
 			}
 			if err := assumeBudget(config, whatIf); err != nil {
 				return usageError{err}
+			}
+			if names, err = expandTags(config, names, anyJob); err != nil {
+				return err
 			}
 			for _, name := range names {
 				if config.Job(name) == nil {

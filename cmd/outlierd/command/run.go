@@ -36,7 +36,8 @@ func runCommand(o *options) *cobra.Command {
 		Use:   "run [JOB…]",
 		Short: "Run jobs now, one after another",
 		Long: `Run jobs now, one after another. Without a name it runs the only job; if there are several,
-it lists them with their worst-case cost. A job with "enabled: false" runs by name only.
+it lists them with their worst-case cost. @TAG stands for the jobs with a tag. A job with
+"enabled: false" runs by name only.
 
 A run that was killed, stopped or paused by a cap within the last day is continued: no
 page is bought twice. --continue RUN continues the run with this id under the flags that it
@@ -226,6 +227,10 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]jobRun, error
 		return nil, usageError{fmt.Errorf("%s has several jobs; name one, or pass --all:\n  %s",
 			config.Path, strings.Join(priceList(ctx, p.forecasts()), "\n  "))}
 	}
+	names, err := expandTags(config, names, refuseDisabled)
+	if err != nil {
+		return nil, err
+	}
 	var specs []job.Spec
 	for _, name := range names {
 		spec := config.Job(name)
@@ -236,6 +241,14 @@ func jobsNamed(ctx context.Context, p *program, names []string) ([]jobRun, error
 		specs = append(specs, *spec)
 	}
 	return byHand(specs), nil
+}
+
+// refuseDisabled returns an error for a job that runs by its name only.
+func refuseDisabled(spec *job.Spec) error {
+	if spec.Disabled {
+		return usageError{fmt.Errorf("job %s is disabled: it runs by its name only", spec.Name)}
+	}
+	return nil
 }
 
 // dueNow returns the unfinished runs of the last process, the runs of jobs that come after others, and

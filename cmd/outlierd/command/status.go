@@ -17,18 +17,19 @@ import (
 
 func statusCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status",
+		Use:   "status [JOB…]",
 		Short: "Show running, waiting and due jobs, and why jobs wait",
 		Long: `Show for each job its last run, what it is doing or waiting for, and when it is due next; then
-the budget, the pace, the queue, the sinks and the last failure.
+the budget, the pace, the queue, the sinks and the last failure. With names, or @TAG for the
+jobs with a tag, show only these jobs.
 
   last run  how it ended; "5 × ok_empty": the last five runs ended with this status
   queue     the earliest time at which it can be done, at the current pace
   sinks     "behind" counts answers that are stored but not published yet
 
 It works while another instance is running, and without one.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) error {
 			config, err := o.loadToRead()
 			if err != nil {
 				if _, not := o.alive(c.Context()); not == nil {
@@ -37,11 +38,22 @@ It works while another instance is running, and without one.`,
 				}
 				return err
 			}
+			if names, err = expandTags(config, names, anyJob); err != nil {
+				return err
+			}
 			return o.with(c.Context(), config, toRead, func(p *program) error {
 				s, err := statusOf(c.Context(), p)
 				if err != nil {
 					return err
 				}
+				for _, name := range names {
+					if !slices.ContainsFunc(s.Jobs, func(j forecast.JobStatus) bool { return j.Job == name }) {
+						return noJob(config, name, "")
+					}
+				}
+				s.Jobs = slices.DeleteFunc(s.Jobs, func(j forecast.JobStatus) bool {
+					return len(names) > 0 && !slices.Contains(names, j.Job)
+				})
 				return o.done(s, "%s", report.Status(s, o.look()))
 			})
 		},

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,47 @@ func didYouMean(typed string, known []string) string {
 	}
 	return ""
 }
+
+// expandTags replaces each @tag among names by the jobs that have the tag, except those that refuses returns an error
+// for, unless it does for all of them. Each job is named once.
+func expandTags(config *job.Config, names []string, refuses func(*job.Spec) error) (all []string, err error) {
+	for _, name := range names {
+		tag, isTag := strings.CutPrefix(name, "@")
+		found, refused := []string{name}, error(nil)
+		for i := range config.Jobs {
+			spec := &config.Jobs[i]
+			if !isTag || !slices.Contains(spec.Tags, tag) {
+				continue
+			}
+			if err := refuses(spec); err != nil {
+				refused = err
+				continue
+			}
+			found = append(found, spec.Name)
+		}
+		known := config.Tags()
+		switch {
+		case !isTag:
+		case len(found) > 1:
+			found = found[1:]
+		case refused != nil:
+			return nil, fmt.Errorf("%s: %w", name, refused)
+		case len(known) == 0:
+			return nil, usageError{fmt.Errorf("%s has no tag %q: no job has tags", config.Path, tag)}
+		default:
+			return nil, usageError{fmt.Errorf("%s has no tag %q; the tags are @%s", config.Path, tag, strings.Join(known, ", @"))}
+		}
+		for _, name := range found {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all, nil
+}
+
+// anyJob makes [expandTags] take all jobs with a tag.
+func anyJob(*job.Spec) error { return nil }
 
 // noJob returns the error for an unknown job name; why explains it.
 func noJob(config *job.Config, name, why string) error {
