@@ -56,6 +56,7 @@ type Marks struct {
 	Warehouse string // random id of the warehouse; a rebuilt one has another; "" if nothing is held
 	Answers   int64  // the last answer of which all rows are held
 	Ops       int64  // version of the operations tables
+	Omitted   string // what is left out, as [Omitted.String]
 }
 
 // Warehouse is the one place that computes the tables: it folds the rows of answers, replaces rows and
@@ -77,6 +78,10 @@ type Warehouse interface {
 	// Refill replaces what the warehouse has by the rows of the answers up to upTo that a copy has, because the
 	// journal no longer has these answers. After an error it has what it had.
 	Refill(ctx context.Context, upTo int64) error
+
+	// Omit deletes what is left out from now on, in addition to what already is, and durably: also rows of
+	// answers that are written later. It costs little if that is nothing new.
+	Omit(ctx context.Context, more Omitted) error
 
 	// Bytes returns the size on disk, by which publications are limited.
 	Bytes() int64

@@ -80,12 +80,8 @@ func (c *Copy) Publish(ctx context.Context) error {
 
 // isCopy reports whether files with these marks have the same rows. A vacuum changes none.
 func isCopy(a, b database.Marks) bool {
-	for _, name := range []string{database.Warehouse, database.Journal, database.Operations, database.Declared} {
-		if a[name] != b[name] {
-			return false
-		}
-	}
-	return true
+	a.Vacuum, b.Vacuum = 0, 0
+	return a == b
 }
 
 // What the operator can do about another file in the place of the published one.
@@ -95,20 +91,20 @@ const elsewhere = "move it away, or set another path for the DuckDB sink"
 func (c *Copy) shown(ctx context.Context) (database.Marks, error) {
 	info, err := os.Lstat(c.path)
 	if os.IsNotExist(err) {
-		return nil, nil
+		return database.Marks{}, nil
 	}
 	if err == nil {
 		err = database.CheckFile(c.path, elsewhere)
 	}
 	if err != nil {
-		return nil, err
+		return database.Marks{}, err
 	}
 	if c.known != nil && os.SameFile(info, c.known) && info.ModTime().Equal(c.known.ModTime()) {
 		return c.marks, nil
 	}
 	marks, err := c.read(ctx)
 	if err != nil {
-		return nil, err
+		return marks, err
 	}
 	c.known, c.marks = info, marks
 	return marks, nil
@@ -122,18 +118,18 @@ func (c *Copy) read(ctx context.Context) (database.Marks, error) {
 	case err == nil:
 		return marks, nil
 	case errors.Is(err, database.ErrForeign):
-		return nil, fmt.Errorf("%s: %w: %s", c.path, err, elsewhere)
+		return marks, fmt.Errorf("%s: %w: %s", c.path, err, elsewhere)
 	case ctx.Err() != nil:
-		return nil, err
+		return marks, err
 	}
 	have, failed := c.warehouse.Marks(ctx)
 	if failed != nil {
-		return nil, errors.Join(err, failed)
+		return marks, errors.Join(err, failed)
 	}
 	if have.Answers == 0 {
-		return nil, fmt.Errorf("%s cannot be read, and the warehouse is empty: %w (if it may go: move it away)", c.path, err)
+		return marks, fmt.Errorf("%s cannot be read, and the warehouse is empty: %w (if it may go: move it away)", c.path, err)
 	}
-	return nil, nil
+	return database.Marks{}, nil
 }
 
 // readFile reads the marks of the published file, or of a copy of it: another program that has the file open for
@@ -144,11 +140,11 @@ func (c *Copy) readFile(ctx context.Context) (database.Marks, error) {
 		return marks, err
 	}
 	if err := os.Mkdir(c.temp, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+		return marks, err
 	}
 	aside := filepath.Join(c.temp, "published")
 	if err := database.Copy(c.path, aside, 0o400); err != nil {
-		return nil, err
+		return marks, err
 	}
 	marks, err = database.ReadMarks(ctx, aside)
 	return marks, errors.Join(err, database.Remove(aside))

@@ -117,7 +117,7 @@ func (f *folder) findFiles(s state, keep string, tables []*schema.Table) (*Folde
 		return nil, err
 	}
 	for _, e := range entries {
-		if _, listed := all[e.name]; !listed && partName().MatchString(e.name) {
+		if _, listed := all[e.name]; !listed && !s.renaming && partName().MatchString(e.name) {
 			found.Problems = append(found.Problems, e.name+" is not of this copy: readers find its rows beside the others")
 		}
 	}

@@ -8,13 +8,13 @@
 // All rows of a key have one placing number for ever ([schema.Table.Placing]), so a key never leaves its
 // part. A publication writes the parts with changed rows again, whole. New rows come into the last part
 // until it is full, and then into new ones. Each part is replaced by one rename, and none is ever merged,
-// divided or removed. So whatever a reader opens while a publication is under way, a glob for the files of
+// or divided; one is removed when the warehouse has deleted all of its rows, see [sinks.Omitted]. So whatever a reader opens while a publication is under way, a glob for the files of
 // a table has every key exactly once, some with their old rows and some with the new ones. Between two
 // renames a reader may find one table with the newest answers and another one without them.
 //
 // A publication writes all parts under temporary names, then next.json, which is the commit, renames the
-// parts, and then next.json to latest.json. What a kill interrupts before the commit is done again; after
-// it, the next opening finishes the renames.
+// parts, removes those whose rows are gone, and then renames next.json to latest.json. What a kill interrupts before the
+// commit is done again; after it, the next opening finishes the renames, and its inspection the removals.
 //
 // The manifest is the authority. Files that it lists and that are missing, of another size or no regular
 // files are written again. The sizes are compared when the folder is opened, so also after an error, and once a day.
@@ -25,8 +25,10 @@ package parquet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,7 +168,7 @@ func (c *Copy) publishChanges(ctx context.Context) error {
 		}
 	}
 	for _, name := range surplus {
-		if err := c.removeFile(name); err != nil {
+		if err := c.removePart(name); err != nil {
 			return err
 		}
 	}
@@ -229,7 +231,8 @@ func (c *Copy) updateFolder(ctx context.Context, old Manifest, marks sinks.Marks
 	if old.Warehouse == marks.Warehouse && old.Answers > marks.Answers {
 		return fmt.Errorf("%s has the answers up to %d, the warehouse those up to %d only", c.dir, old.Answers, marks.Answers)
 	}
-	next := Manifest{Version: ManifestVersion, Warehouse: marks.Warehouse, Answers: marks.Answers, Ops: marks.Ops}
+	next := Manifest{Version: ManifestVersion, Warehouse: marks.Warehouse, Answers: marks.Answers, Ops: marks.Ops,
+		Omitted: json.RawMessage(marks.Omitted)}
 	var staged []string
 	err := c.warehouse.Read(ctx, func(db *database.DB) (err error) {
 		found, err := db.Marks(ctx)
@@ -241,7 +244,10 @@ func (c *Copy) updateFolder(ctx context.Context, old Manifest, marks sinks.Marks
 		}
 		staged, next.Forms, next.Tables = nil, map[string]string{}, map[string][]File{}
 		for _, t := range tablesOf(c.options) {
-			w := c.writerOf(db, t, old, marks)
+			w, err := c.writerOf(db, t, old, marks)
+			if err != nil {
+				return err
+			}
 			files, err := w.stageParts(ctx)
 			if err != nil {
 				return fmt.Errorf("table %s: %w", t.Name, err)
@@ -253,11 +259,12 @@ func (c *Copy) updateFolder(ctx context.Context, old Manifest, marks sinks.Marks
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || len(staged) == 0 && old.Marks() == marks {
 		return err
 	}
-	if len(staged) == 0 && old.Marks() == marks {
-		return nil
+	dropped := old.All()
+	for name := range next.All() {
+		delete(dropped, name)
 	}
-	return c.commitParts(next, staged)
+	return c.commitParts(next, staged, slices.Sorted(maps.Keys(dropped)))
 }

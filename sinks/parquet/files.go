@@ -158,6 +158,17 @@ func (c *Copy) removeFile(name string) error {
 	return ignoreMissing(c.nameFull(c.root.Remove(name)))
 }
 
+// removePart removes a part, and the folder of its day if that is empty then.
+func (c *Copy) removePart(name string) error {
+	err := c.removeFile(name)
+	if day := path.Dir(name); err == nil && strings.Contains(day, "/") {
+		if err = c.removeFile(day); errors.Is(err, fs.ErrExist) { // it has other files
+			return nil
+		}
+	}
+	return err
+}
+
 // makeFolder creates a folder and those above it, durably.
 func (c *Copy) makeFolder(name string) error {
 	if _, err := c.root.Stat(name); err == nil {

@@ -22,6 +22,8 @@ type Manifest struct {
 	Answers   int64  `json:"answers"`
 	Ops       int64  `json:"ops"`
 
+	Omitted json.RawMessage `json:"omitted,omitempty"` // what is left out, see [sinks.Omitted]
+
 	Forms  map[string]string `json:"forms"`  // by the table's folder: digest of the columns and settings of its files
 	Tables map[string][]File `json:"tables"` // by the table's folder; in the order of their names
 }
@@ -51,7 +53,7 @@ const (
 
 // Marks returns what the manifest says about the whole copy.
 func (m *Manifest) Marks() sinks.Marks {
-	return sinks.Marks{Warehouse: m.Warehouse, Answers: m.Answers, Ops: m.Ops}
+	return sinks.Marks{Warehouse: m.Warehouse, Answers: m.Answers, Ops: m.Ops, Omitted: string(m.Omitted)}
 }
 
 // All returns the files of all tables by name.
@@ -131,8 +133,9 @@ func loOf(name string) (lo int64) {
 // tablesOf returns the options' tables of both kinds.
 func tablesOf(o Options) []*schema.Table { return slices.Concat(o.Tables, o.Ops) }
 
-// commitParts publishes the parts that were staged, all or none: after a kill, [Copy.recoverPublication] does the rest.
-func (c *Copy) commitParts(next Manifest, staged []string) error {
+// commitParts publishes the parts that were staged, and removes those that next does not list: all or nothing of it, as
+// after a kill, [Copy.recoverPublication] does the rest.
+func (c *Copy) commitParts(next Manifest, staged, dropped []string) error {
 	folders := map[string]bool{}
 	for _, name := range staged {
 		folders[path.Dir(name)] = true
@@ -164,7 +167,7 @@ func (c *Copy) commitParts(next Manifest, staged []string) error {
 	if err := c.syncFolder(manifestFolder); err != nil { // the publication is committed
 		return err
 	}
-	return c.finishPublication(staged)
+	return c.finishPublication(staged, dropped)
 }
 
 // recoverPublication finishes a publication that was interrupted after its commit. If a manifest is damaged, all parts are written
@@ -172,7 +175,7 @@ func (c *Copy) commitParts(next Manifest, staged []string) error {
 func (c *Copy) recoverPublication() error {
 	next, err := c.readManifest(nextName)
 	if err == nil && next.Version != 0 {
-		return c.finishPublication(slices.Sorted(maps.Keys(next.All())))
+		return c.finishPublication(slices.Sorted(maps.Keys(next.All())), nil) // an inspection follows, which removes parts
 	}
 	if err == nil {
 		_, err = c.readManifest(ManifestName)
@@ -183,8 +186,8 @@ func (c *Copy) recoverPublication() error {
 	return err
 }
 
-// finishPublication gives the parts of the committed publication their names, and then the manifest.
-func (c *Copy) finishPublication(names []string) error {
+// finishPublication gives the parts of the committed publication their names, removes others, and then names the manifest.
+func (c *Copy) finishPublication(names, dropped []string) error {
 	folders := map[string]bool{}
 	for _, name := range names {
 		err := c.renameFile(temporary(name), name)
@@ -198,6 +201,11 @@ func (c *Copy) finishPublication(names []string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(folders)) {
 		if err := c.syncFolder(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range dropped {
+		if err := c.removePart(name); err != nil {
 			return err
 		}
 	}

@@ -26,18 +26,30 @@ type writer struct {
 	los    map[string][]int64 // by folder: what the listed parts begin with, ascending
 	shown  int64              // rows of higher versions are not published yet
 	afresh bool               // write all parts again
+	upTo   int64              // rows of answers up to this one were deleted since the copy was published; 0 for none
 
 	staged []string // parts that were written under temporary names
 }
 
-func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks sinks.Marks) *writer {
+func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks sinks.Marks) (*writer, error) {
 	w := &writer{Copy: c, db: db, table: t, marks: marks, listed: map[string]File{}, los: map[string][]int64{}}
 	w.shown = old.Answers
 	if slices.Contains(c.options.Ops, t) {
 		w.shown = old.Ops
 		w.afresh = old.Ops > marks.Ops // the state is older than the one that the copy was made from
 	}
-	w.afresh = w.afresh || old.Warehouse != marks.Warehouse || old.Forms[t.FileName()] != c.options.formOf(t)
+	had, err := sinks.ParseOmitted(string(old.Omitted))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ManifestName, err)
+	}
+	has, err := sinks.ParseOmitted(marks.Omitted)
+	if err != nil {
+		return nil, err
+	}
+	w.afresh = w.afresh || !slices.Equal(had.Columns[t.Name], has.Columns[t.Name]) || old.Warehouse != marks.Warehouse || old.Forms[t.FileName()] != c.options.formOf(t)
+	if w.afresh || had.UpTo[t.Name] != has.UpTo[t.Name] {
+		w.upTo = has.UpTo[t.Name]
+	}
 	for _, f := range old.Tables[t.FileName()] {
 		folder := path.Dir(f.Name)
 		w.listed[f.Name], w.los[folder] = f, append(w.los[folder], f.Lo)
@@ -45,7 +57,7 @@ func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks si
 	for _, los := range w.los {
 		slices.Sort(los)
 	}
-	return w
+	return w, nil
 }
 
 // stageParts stages the parts that have changed, and returns all files of the table.
@@ -71,6 +83,16 @@ func (w *writer) stageParts(ctx context.Context) (files []File, err error) {
 		}
 		for i, p := range partsOf(w.table, folder, los) {
 			f, ok := w.listed[nameOf(folder, p.lo)]
+			if p.lo <= w.upTo {
+				rows, err := w.countRows(ctx, p)
+				if err != nil {
+					return nil, err
+				}
+				if rows == 0 {
+					continue
+				}
+				hit[i] = hit[i] || rows != f.Rows
+			}
 			if w.afresh || !ok || hit[i] || f.Bytes == lost {
 				if f, err = w.stagePart(ctx, p); err != nil {
 					return nil, fmt.Errorf("write %s: %w", nameOf(folder, p.lo), err)
@@ -81,6 +103,14 @@ func (w *writer) stageParts(ctx context.Context) (files []File, err error) {
 	}
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
+}
+
+func (w *writer) countRows(ctx context.Context, p part) (int64, error) {
+	rows, err := w.db.Query(ctx, "SELECT count(*) FROM "+database.TableName(w.table)+" WHERE "+p.where())
+	if err != nil {
+		return 0, err
+	}
+	return rows[0][0].(int64), nil
 }
 
 // findChanges returns the placing numbers of rows that were written or deleted since the copy was published,

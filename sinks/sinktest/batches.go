@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -95,8 +96,8 @@ func FewChecks(t *testing.T) {
 	}
 }
 
-// anyBatches writes random journals in random batches, and publishes and reopens the line at random
-// times.
+// anyBatches writes random journals in random batches, and leaves more out, publishes and reopens the line at
+// random times.
 func anyBatches(t *testing.T, open Open) {
 	FewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -105,7 +106,16 @@ func anyBatches(t *testing.T, open Open) {
 		dir := t.TempDir()
 		l := open.Line(t, dir)
 		defer func() { l.Close(t) }()
+		var omitted sinks.Omitted
 		for lo := int64(0); lo < int64(len(j)); {
+			if pick(3) == 0 {
+				more := anyOmitted(r)
+				omitted = omitted.With(more)
+				l.Omit(t, more)
+			}
+			if has := l.Marks(t).Omitted; has != omitted.String() {
+				r.Fatalf("the warehouse leaves out %s, want %s", has, omitted)
+			}
 			hi := rapid.Int64Range(lo+1, int64(len(j))).Draw(r, "hi")
 			l.Write(t, j, lo, hi)
 			lo = hi
@@ -123,6 +133,82 @@ func anyBatches(t *testing.T, open Open) {
 			}
 		}
 	})
+}
+
+// anyOmitted leaves out something of a table: all, columns, or answers that may not be written yet.
+func anyOmitted(r *rapid.T) sinks.Omitted {
+	table := rapid.SampledFrom(Tables()).Draw(r, "table")
+	switch rapid.IntRange(0, 5).Draw(r, "omit") {
+	case 0:
+		return sinks.Omitted{UpTo: map[string]int64{table.Name: sinks.Whole}}
+	case 1, 2:
+		if table.Identity() == nil {
+			return sinks.Omitted{UpTo: map[string]int64{table.Name: rapid.Int64Range(1, 12).Draw(r, "up to")}}
+		}
+	}
+	columns := map[string][]string{}
+	for _, c := range table.Columns {
+		if c.Name != table.Grows && !slices.Contains(table.Key, c.Name) && rapid.Bool().Draw(r, c.Name) {
+			columns[table.Name] = append(columns[table.Name], c.Name)
+		}
+	}
+	return sinks.Omitted{Columns: columns}
+}
+
+// leftOut: what was left out once is gone at once, and stays out, also of later answers.
+func leftOut(t *testing.T, open Open) {
+	dir, j := t.TempDir(), Sample(8)
+	l := open.Line(t, dir)
+	l.Write(t, j, 0, 4)
+	l.Publish(t)
+	l.Omit(t, sinks.Omitted{
+		UpTo:    map[string]int64{"transcripts": sinks.Whole, "outliers": sinks.Whole},
+		Columns: map[string][]string{"comments": {"author_text", "text"}, "channels_history": {"description", "thumbnails"}},
+	})
+	l.Publish(t)
+	l.Check(t, j, 4)
+	l.Close(t)
+	l = open.Line(t, dir)
+	defer l.Close(t)
+	l.Omit(t, sinks.Omitted{Columns: map[string][]string{"comments": {"extra"}}})
+	l.Write(t, j, 4, 8)
+	l.Publish(t)
+	l.Check(t, j, 8)
+	for _, row := range l.Copy.Read(t, schema.Comments) {
+		if row["text"] != nil || row["extra"] != nil {
+			t.Fatalf("a comment has %v", row)
+		}
+	}
+	if n := len(l.Copy.Read(t, schema.Outliers)); n > 0 {
+		t.Errorf("outliers has %d rows", n)
+	}
+}
+
+// oldDays: the rows of old answers go from histories alone, and answers that are written again do not bring them back.
+func oldDays(t *testing.T, open Open) {
+	j := Sample(12)
+	for _, again := range []bool{false, true} {
+		l := open.Line(t, t.TempDir())
+		for day := range int64(6) {
+			if !again {
+				l.Write(t, j, 2*day, 2*day+2)
+				l.Publish(t)
+			}
+			old := map[string]int64{}
+			for _, table := range Tables() {
+				if table.Identity() == nil {
+					old[table.Name] = 2 * day
+				}
+			}
+			l.Omit(t, sinks.Omitted{UpTo: old})
+		}
+		if again {
+			l.Write(t, j, 0, 12)
+		}
+		l.Publish(t)
+		l.Check(t, j, 12)
+		l.Close(t)
+	}
 }
 
 func reopening(t *testing.T, open Open) {

@@ -70,7 +70,7 @@ func (j Journal) Only(tables ...*schema.Table) Journal {
 	for i := range less {
 		less[i].Rows, less[i].Gone = map[*schema.Table][]Row{}, map[*schema.Table][]Row{}
 		for _, table := range tables {
-			less[i].Rows[table], less[i].Gone[table] = j[i].Rows[table], j[i].Gone[table]
+			less[i].Rows[table], less[i].Gone[table] = slices.Clone(j[i].Rows[table]), j[i].Gone[table]
 		}
 	}
 	return less

@@ -59,6 +59,30 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 	return kept
 }
 
+// wantWithout is Want without what is left out.
+func (j Journal) wantWithout(table *schema.Table, hi int64, o sinks.Omitted) (rows []Row) {
+	less, upTo := j.Only(table), o.UpTo[table.Name]
+	for _, a := range less {
+		for i, row := range a.Rows[table] {
+			a.Rows[table][i] = maps.Clone(row)
+			for _, column := range o.Columns[table.Name] {
+				delete(a.Rows[table][i], column)
+			}
+		}
+	}
+	all := less.Want(table, hi)
+	for i, row := range all {
+		later := func(other Row) bool {
+			return key(other, table.Key) == key(row, table.Key) && other[sinks.ResponseID].(int64) <= upTo
+		}
+		stands := table.Kind == schema.Changes && upTo < sinks.Whole && !slices.ContainsFunc(all[i+1:], later)
+		if row[sinks.ResponseID].(int64) > upTo || stands {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
 // previous sets the columns of a row with the value of an earlier day, from the row before it.
 func previous(table *schema.Table, row, before Row) {
 	const day = 24 * time.Hour

@@ -10,8 +10,8 @@ import (
 
 // changeOf returns the SQL that brings rows into a table, as its kind says. The rows are those of [stagedRows], in the
 // order of the journal, and so are their rowids. If deleting is set, [stagedGone] has identities whose rows are
-// deleted.
-func changeOf(t *schema.Table, deleting bool) string {
+// deleted. The columns without are left NULL.
+func changeOf(t *schema.Table, deleting bool, without []string) string {
 	var sql []string
 	switch {
 	case t.Identity() == nil && t.Kind == schema.Changes:
@@ -23,7 +23,7 @@ func changeOf(t *schema.Table, deleting bool) string {
 	default:
 		sql = []string{takeOut, putIn(t), "DROP TABLE temp.old"}
 	}
-	return placeholders(t, deleting).Replace(strings.Join(sql, ";\n"))
+	return placeholders(t, deleting, without).Replace(strings.Join(sql, ";\n"))
 }
 
 const insertAll = `INSERT INTO {table} ({columns}) SELECT {columns} FROM {rows}`
@@ -108,11 +108,12 @@ const (
 func daySQL(time string) string { return "make_timestamp(epoch_us(" + time + "))::DATE" }
 
 // placeholders replaces the names in braces of the SQL above.
-func placeholders(t *schema.Table, deleting bool) *strings.Replacer {
+func placeholders(t *schema.Table, deleting bool, without []string) *strings.Replacer {
 	declared := t.Schema().NumFields()
 	var columns, compared, computed []string
 	for i, c := range t.All() {
 		switch {
+		case slices.Contains(without, c.Name):
 		case i < len(t.Columns):
 			columns = append(columns, c.Name)
 			compared = append(compared, database.Name(c.Name)+"::"+schema.SQLType(c.Type)) // JSON is staged as text

@@ -26,7 +26,7 @@ func (w *Warehouse) vacuumIfDue(ctx context.Context) error {
 	var last int64
 	err := w.run(ctx, func(db *database.DB) error {
 		marks, err := db.Marks(ctx)
-		last = marks[database.Vacuum]
+		last = marks.Vacuum
 		return err
 	})
 	now := w.now()

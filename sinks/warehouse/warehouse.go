@@ -106,14 +106,14 @@ func ReadMarks(ctx context.Context, path string) (sinks.Marks, error) {
 	return MarksOf(marks), err
 }
 
-// MarksOf returns the marks of the warehouse or of a published copy; zero marks for nil.
+// MarksOf returns the marks of the warehouse or of a published copy; zero marks if there is none.
 func MarksOf(marks database.Marks) sinks.Marks {
-	if marks == nil {
+	if marks.Warehouse == 0 {
 		return sinks.Marks{}
 	}
 	return sinks.Marks{
-		Warehouse: strconv.FormatInt(marks[database.Warehouse], 36),
-		Answers:   marks[database.Journal], Ops: marks[database.Operations],
+		Warehouse: strconv.FormatInt(marks.Warehouse, 36),
+		Answers:   marks.Journal, Ops: marks.Operations, Omitted: marks.Omitted,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"outlierd/schema"
@@ -20,7 +21,7 @@ func (w *Warehouse) Write(ctx context.Context, b sinks.Batch) error {
 		if err != nil {
 			return err
 		}
-		mark := marks[database.Journal]
+		mark := marks.Journal
 		if tried && mark == b.Hi { // the COMMIT that failed took effect
 			return nil
 		}
@@ -28,7 +29,11 @@ func (w *Warehouse) Write(ctx context.Context, b sinks.Batch) error {
 			return fmt.Errorf("batch (%d, %d] does not follow watermark %d of %s", b.Lo, b.Hi, mark, w.options.Path)
 		}
 		tried = true
-		return writeBatch(ctx, db, b)
+		omitted, err := sinks.ParseOmitted(marks.Omitted)
+		if err != nil {
+			return err
+		}
+		return writeBatch(ctx, db, b, omitted)
 	})
 	if err != nil {
 		return err
@@ -38,7 +43,8 @@ func (w *Warehouse) Write(ctx context.Context, b sinks.Batch) error {
 
 // writeBatch writes a batch in one transaction. The rows are staged before: within the transaction, DuckDB would keep
 // them in memory until its end.
-func writeBatch(ctx context.Context, db *database.DB, b sinks.Batch) error {
+func writeBatch(ctx context.Context, db *database.DB, b sinks.Batch, omitted sinks.Omitted) error {
+	b.Parts = slices.DeleteFunc(slices.Clone(b.Parts), func(p schema.Part) bool { return omitted.UpTo[p.Table.Name] == sinks.Whole })
 	for _, part := range b.Parts {
 		if err := stage(ctx, db, part); err != nil {
 			return fmt.Errorf("table %s: %w", part.Table.Name, err)
@@ -48,7 +54,11 @@ func writeBatch(ctx context.Context, db *database.DB, b sinks.Batch) error {
 		return err
 	}
 	for _, part := range b.Parts {
-		if _, err := db.Exec(ctx, changeOf(part.Table, part.Gone != nil)); err != nil {
+		sql, upTo := changeOf(part.Table, part.Gone != nil, omitted.Columns[part.Table.Name]), omitted.UpTo[part.Table.Name]
+		if upTo > b.Lo { // the table is built again
+			sql += ";\n" + deleteUpTo(part.Table, upTo)
+		}
+		if _, err := db.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("table %s: %w", part.Table.Name, err)
 		}
 	}

@@ -51,6 +51,11 @@ func (f *fakeWarehouse) Write(_ context.Context, b sinks.Batch) error {
 	return nil
 }
 
+func (f *fakeWarehouse) Omit(_ context.Context, more sinks.Omitted) error {
+	f.has.Omitted = more.String()
+	return f.fail()
+}
+
 func (f *fakeWarehouse) WriteOps(_ context.Context, o *sinks.Ops) error {
 	if f.ops != nil {
 		f.ops(o)

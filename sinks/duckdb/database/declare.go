@@ -57,12 +57,13 @@ func (db *DB) Checkpoint(ctx context.Context) error {
 
 // createOwn creates the schemas of the tables that are not in main, and the tables of the writer.
 const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF NOT EXISTS warehouse.outlierd;
-	CREATE TABLE IF NOT EXISTS warehouse.outlierd.marks (name VARCHAR, id BIGINT);
+	CREATE TABLE IF NOT EXISTS warehouse.outlierd.marks (name VARCHAR, id BIGINT, text VARCHAR);
 	COMMENT ON TABLE warehouse.outlierd.marks IS 'What the writer knows about the file.';
-	COMMENT ON COLUMN warehouse.outlierd.marks.name IS 'journal, operations, warehouse, vacuum or declared';
+	COMMENT ON COLUMN warehouse.outlierd.marks.name IS 'journal, operations, warehouse, vacuum, declared or omitted';
 	COMMENT ON COLUMN warehouse.outlierd.marks.id IS 'of journal and operations, the last answer and the last change '
 		'of the operations tables in the file; of warehouse, a random number, which every copy of the file has; '
 		'of vacuum, the time of the last vacuum in Unix seconds; of declared, a hash of the declarations';
+	COMMENT ON COLUMN warehouse.outlierd.marks.text IS 'of omitted, the rows and columns that are not kept, as JSON';
 	CREATE TABLE IF NOT EXISTS warehouse.outlierd.deleted (table_name VARCHAR, "placing" BIGINT, version BIGINT, hash UBIGINT);
 	COMMENT ON TABLE warehouse.outlierd.deleted IS 'Rows that were deleted and not replaced.';
 	COMMENT ON COLUMN warehouse.outlierd.deleted.table_name IS 'their table';
@@ -94,7 +95,7 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	all := sha256.New()
 	fmt.Fprintln(all, Version(), createOwn, missingDeclarations(tables, nil), viewsAndComments(tables, views))
 	hash := int64(binary.LittleEndian.Uint64(all.Sum(nil)))
-	if marks, err := db.Marks(ctx); err == nil && marks[Declared] == hash {
+	if marks, err := db.Marks(ctx); err == nil && marks.Declared == hash {
 		return nil
 	}
 	have, err := db.typesOf(ctx, tables)
@@ -105,9 +106,9 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	ddl = append(ddl, missingDeclarations(tables, have)...)
 	ddl = append(ddl, viewsAndComments(tables, views)...)
 	ddl = append(ddl, fmt.Sprintf(`INSERT INTO warehouse.outlierd.marks
-		SELECT * FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
+		SELECT *, NULL FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
 		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`,
-		Text(Journal), Text(Operations), Text(Vacuum), Text(Declared), Text(Warehouse), rand.Int64()),
+		Text(Journal), Text(Operations), Text(Vacuum), Text(Declared), Text(Omitted), Text(Warehouse), rand.Int64()),
 		fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s", hash, Text(Declared)),
 		"COMMIT", "CHECKPOINT warehouse")
 	// Query takes two thirds of the time of Exec for hundreds of statements, because the driver then
@@ -178,7 +179,7 @@ func viewsAndComments(tables []*schema.Table, views []View) (ddl []string) {
 	for _, t := range tables {
 		ddl = append(ddl, "COMMENT ON TABLE "+TableName(t)+" IS "+Text(t.Comment))
 		for _, c := range t.All() {
-			ddl = append(ddl, "COMMENT ON COLUMN "+TableName(t)+"."+Name(c.Name)+" IS "+Text(c.Comment))
+			ddl = append(ddl, commentOn(t, c))
 		}
 	}
 	for _, v := range views {
@@ -188,6 +189,20 @@ func viewsAndComments(tables []*schema.Table, views []View) (ddl []string) {
 		}
 	}
 	return ddl
+}
+
+// EmptyColumn returns the statements that make all values of a column NULL. They cost the same for any number of rows, and
+// keep the order of these. The column is then the last one of the table.
+func EmptyColumn(t *schema.Table, c schema.Column) []string {
+	return []string{
+		"ALTER TABLE " + TableName(t) + " DROP COLUMN " + Name(c.Name),
+		"ALTER TABLE " + TableName(t) + " ADD COLUMN " + columnDefinition(t, c),
+		commentOn(t, c),
+	}
+}
+
+func commentOn(t *schema.Table, c schema.Column) string {
+	return "COMMENT ON COLUMN " + TableName(t) + "." + Name(c.Name) + " IS " + Text(c.Comment)
 }
 
 func createTable(t *schema.Table) string {

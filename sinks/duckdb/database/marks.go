@@ -8,53 +8,63 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// Marks are what the writer knows about a file, by name.
-type Marks map[string]int64
+// Marks are what the writer knows about a file. All are zero if there is no file.
+type Marks struct {
+	Warehouse  int64  // random number of the warehouse
+	Journal    int64  // the last answer
+	Operations int64  // version of the operations tables
+	Vacuum     int64  // time of the last vacuum, in Unix seconds
+	Declared   int64  // hash of the declarations
+	Omitted    string // what is left out
+}
 
-// The names of the marks: the last answer, the version of the operations tables, the random number of the
-// warehouse, the time of its last vacuum, and the hash of the declarations.
+// The names of the marks in the file.
 const (
+	Warehouse  = "warehouse"
 	Journal    = "journal"
 	Operations = "operations"
-	Warehouse  = "warehouse"
 	Vacuum     = "vacuum"
 	Declared   = "declared"
+	Omitted    = "omitted"
 )
 
 // ErrForeign is the error for a DuckDB file without marks. Files of this program always have them.
 var ErrForeign = errors.New("another program made this DuckDB file")
 
 // Marks reads the marks of the file that is attached as warehouse.
-func (db *DB) Marks(ctx context.Context) (Marks, error) {
-	rows, err := db.Query(ctx, "SELECT name, id FROM warehouse.outlierd.marks")
+func (db *DB) Marks(ctx context.Context) (m Marks, err error) {
+	rows, err := db.Query(ctx, "SELECT name, id, text FROM warehouse.outlierd.marks")
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok &&
 		(failed.Type == duckdb.ErrorTypeCatalog || failed.Type == duckdb.ErrorTypeBinder) {
-		return nil, ErrForeign
+		return m, ErrForeign
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the marks of the file: %w", err)
+		return m, fmt.Errorf("read the marks of the file: %w", err)
 	}
-	marks := Marks{}
+	numbers := map[any]*int64{Warehouse: &m.Warehouse, Journal: &m.Journal, Operations: &m.Operations,
+		Vacuum: &m.Vacuum, Declared: &m.Declared}
 	for _, row := range rows {
-		if name, named := row[0].(string); named {
-			marks[name], _ = row[1].(int64)
+		if row[0] == Omitted {
+			m.Omitted, _ = row[2].(string)
+		} else if number := numbers[row[0]]; number != nil {
+			*number, _ = row[1].(int64)
 		}
 	}
-	if marks[Warehouse] == 0 {
-		return nil, ErrForeign
+	if m.Warehouse == 0 {
+		return m, ErrForeign
 	}
-	return marks, nil
+	return m, nil
 }
 
 // ReadMarks reads the marks of a file that is not open for writing.
-func ReadMarks(ctx context.Context, path string) (_ Marks, err error) {
+func ReadMarks(ctx context.Context, path string) (m Marks, err error) {
 	db, err := Open(ctx, Options{})
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if _, err := db.Exec(ctx, "ATTACH "+Text(path)+" AS warehouse (READ_ONLY)"); err != nil {
-		return nil, err
+		return m, err
 	}
 	return db.Marks(ctx)
 }
