@@ -67,9 +67,10 @@ type Check struct {
 	Pruned int64 // the last answer whose body was pruned; 0 if none was
 	Reader *compare.Reader
 
-	// Build makes a warehouse from the journal in an empty folder, up to an answer, and returns where it is
-	// read. The rows of pruned answers are taken from the DuckDB file older, if it is not "".
-	Build func(ctx context.Context, folder string, upTo int64, older string) (compare.Source, error)
+	// Build makes a warehouse from the journal in an empty folder, with the answers of other tables and without what
+	// they leave out, and returns where it is read. The rows of pruned answers are taken from the DuckDB file older, if
+	// it is not "".
+	Build func(ctx context.Context, folder string, like sinks.Marks, older string) (compare.Source, error)
 	Temp  string // folder for it
 }
 
@@ -111,11 +112,16 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 			return r.withUnreadable(ctx, t, err)
 		}
 	}
+	omitted, err := sinks.ParseOmitted(s.Has.Omitted)
+	if err != nil {
+		return r, err
+	}
+	isOff := func(t *schema.Table) bool { return omitted.UpTo[t.Name] == sinks.Whole }
 	for _, t := range schema.Tables() {
-		if t.History == nil {
+		if t.History == nil || isOff(t) || isOff(t.History) {
 			continue
 		}
-		stale, err := c.Reader.Stale(ctx, s.Source, t)
+		stale, err := c.Reader.Stale(ctx, s.Source, t, omitted.UpTo[t.History.Name])
 		if err != nil {
 			return r.withUnreadable(ctx, t, err)
 		}
@@ -125,6 +131,9 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 	}
 	// A video has many comments, and its last answer may have none, so they cannot be compared by one row
 	// per key.
+	if slices.ContainsFunc([]*schema.Table{schema.Comments, schema.CommentsHistory, schema.CommentCounts}, isOff) {
+		return r, nil
+	}
 	stale, err := c.Reader.StaleComments(ctx, s.Source)
 	if err != nil {
 		return r.withUnreadable(ctx, schema.Comments, err)
@@ -154,21 +163,24 @@ var unrelated = []string{
 // Read decodes the answers of the journal again and compares all rows with them. It adds to the results of
 // [Check.Look], which are in the order of the tables.
 func (c *Check) Read(ctx context.Context, all []Tables, results []Result) error {
-	built := map[int64]bool{}
+	built := map[sinks.Marks]bool{}
 	for i, s := range all {
-		if built[s.Has.Answers] || len(results[i].Problems) > 0 {
+		if built[derived(s.Has)] || len(results[i].Problems) > 0 {
 			continue
 		}
-		built[s.Has.Answers] = true
-		if err := c.readAt(ctx, s.Has.Answers, all, results); err != nil {
+		built[derived(s.Has)] = true
+		if err := c.readAt(ctx, derived(s.Has), all, results); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readAt compares the tables whose last answer is the given one with a warehouse of that answer.
-func (c *Check) readAt(ctx context.Context, mark int64, all []Tables, results []Result) (err error) {
+// derived returns the part of marks on which the tables depend that are derived from the journal.
+func derived(m sinks.Marks) sinks.Marks { return sinks.Marks{Answers: m.Answers, Omitted: m.Omitted} }
+
+// readAt compares the tables that have the given marks with a warehouse of them.
+func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables, results []Result) (err error) {
 	folder, err := os.MkdirTemp(c.Temp, "check-")
 	if err != nil {
 		return fmt.Errorf("create a folder for tables built from the journal: %w", err)
@@ -183,7 +195,7 @@ func (c *Check) readAt(ctx context.Context, mark int64, all []Tables, results []
 		return err
 	}
 	for i, s := range all {
-		if s.Has.Answers != mark || len(results[i].Problems) > 0 {
+		if derived(s.Has) != mark || len(results[i].Problems) > 0 {
 			continue
 		}
 		results[i].Pruned, results[i].Same = c.Pruned, older
@@ -195,9 +207,9 @@ func (c *Check) readAt(ctx context.Context, mark int64, all []Tables, results []
 }
 
 // findOlder returns the DuckDB file with the rows of pruned answers; "" if there is none, or nothing is pruned.
-func (c *Check) findOlder(mark int64, all []Tables, results []Result) string {
+func (c *Check) findOlder(mark sinks.Marks, all []Tables, results []Result) string {
 	for i, s := range all {
-		if c.Pruned > 0 && s.Has.Answers == mark && len(results[i].Problems) == 0 && s.Source.File != "" {
+		if c.Pruned > 0 && derived(s.Has) == mark && len(results[i].Problems) == 0 && s.Source.File != "" {
 			return s.Source.File
 		}
 	}

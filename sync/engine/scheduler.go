@@ -634,13 +634,14 @@ func (s *scheduler) publishIdle(ctx context.Context) error {
 	return s.worker.publish(ctx)
 }
 
-// publishMarked publishes what people have marked, if a publication is due. It does not wait for the service.
+// publishMarked publishes what people have marked, and what the job file leaves out since it was edited or since
+// midnight, if a publication is due. It does not wait for the service.
 func (s *scheduler) publishMarked(ctx context.Context) error {
 	l := s.worker.loader
 	if s.engine.marked.Swap(false) {
 		l.Marked = true
 	}
-	if !l.Marked || !l.PublishDue() {
+	if !l.Marked && !l.OmitDue() || !l.PublishDue() {
 		return nil
 	}
 	return s.worker.publish(ctx)

@@ -104,8 +104,9 @@ func (c *Config) SettingsSince(earlier *Config) string {
 	return said
 }
 
-// sections are the sections of the file besides jobs that may contain secrets, so that changes name only the section.
-var sections = []string{"notify", "alerts", "reports", "questions"}
+// sections are the sections of the file besides jobs that are long or may contain secrets, so that changes name only the
+// section.
+var sections = []string{"notify", "alerts", "reports", "questions", "tables"}
 
 // hashSections returns a hash of each section, whose values are expanded.
 func (b *builder) hashSections() map[string]string {

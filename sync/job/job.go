@@ -53,6 +53,8 @@ type Config struct {
 
 	Retention Retention `key:"retention.journal"` // of the journal
 
+	Tables []Table // of which something is left out, in the order of the file
+
 	Targets []Target // of notifications, in the order of the file
 	Alerts  []Alert  // in the order of the file
 	Reports []Report // in the order of the file

@@ -153,6 +153,7 @@ func (b *builder) buildConfig() {
 	b.readQuestions(b.root.Get("questions"))
 	b.readTokens(b.root.Get("daemon"))
 	b.readJobs(b.root.Get("jobs"))
+	b.readTables(b.root.Get("tables"))
 	b.cfg.worded, b.cfg.sections = b.wordSettings(), b.hashSections()
 	b.refuseUncapped(b.root.Get("budget"))
 	b.refuseUnexpanded()

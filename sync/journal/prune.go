@@ -76,6 +76,18 @@ func (j *Journal) Arrived(since time.Time) (all, recent int64, err error) {
 	return all, recent, err
 }
 
+// Before returns the last of the answers after one that arrived before a time, and before any that arrived later.
+func (j *Journal) Before(since time.Time, after int64) (last int64, err error) {
+	return store.Read(j.db, "look for the answers of a day", func(tx *store.Tx) (int64, error) {
+		later, err := store.Value[int64](tx, `SELECT id FROM responses WHERE id > ? AND received_at >= ? ORDER BY id LIMIT 1`,
+			after, store.Micros(since))
+		if err != nil || later > 0 {
+			return later - 1, err
+		}
+		return store.Value[int64](tx, `SELECT coalesce(max(id), 0) FROM responses`)
+	})
+}
+
 // Kept describes the answers that have a body.
 func (j *Journal) Kept() (Kept, error) {
 	return store.Read(j.db, "look for the first whole answer", func(tx *store.Tx) (k Kept, err error) {

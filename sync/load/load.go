@@ -9,6 +9,7 @@ package load
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"outlierd/internal/excerpt"
 	"outlierd/schema"
 	"outlierd/sinks"
+	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ops"
 	"outlierd/sync/state"
@@ -44,6 +46,7 @@ const publishSoon = 10 * time.Second
 type Line struct {
 	Warehouse sinks.Warehouse
 	Copies    []sinks.Copy
+	Tables    func() []job.Table // what the job file leaves out now; nil for nothing
 }
 
 // Loader brings the warehouse up to the end of the journal, and publishes the copies.
@@ -68,6 +71,9 @@ type Loader struct {
 	shown     int64         // the last answer at the time of the last publication
 	published time.Time     // when that was
 	copying   time.Duration // how long it took
+
+	tables  func() []job.Table
+	omitted string // what was left out of the warehouse, as [Loader.wanted]
 
 	forgotten int64 // changes of the operations tables up to this one were removed from the state
 
@@ -104,8 +110,11 @@ func openLoader(
 ) (*Loader, error) {
 	l := &Loader{
 		strict: strict, store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		warehouse: line.Warehouse, source: &sinkState{name: "warehouse"}, lo: -1, hi: -1, shown: -1,
+		warehouse: line.Warehouse, source: &sinkState{name: "warehouse"}, lo: -1, hi: -1, shown: -1, tables: line.Tables,
 		rows: map[string]map[string]int64{}, published: time.Now(), answered: line.Warehouse == nil, beat: beat,
+	}
+	if l.tables == nil {
+		l.tables = func() []job.Table { return nil }
 	}
 	var err error
 	if l.downSince, err = store.Runs.SinksDownSince(); err != nil {
@@ -352,7 +361,7 @@ func (l *Loader) Unseen() (bool, error) {
 func (l *Loader) Publish(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
-	if err := l.writeOps(ctx); err != nil || l.source.err != nil {
+	if err := errors.Join(l.omitUnwanted(ctx), l.writeOps(ctx)); err != nil || l.source.err != nil {
 		return err
 	}
 	for _, c := range l.copies {

@@ -64,8 +64,8 @@ func (l *Loader) readMarks(ctx context.Context) error {
 		return nil
 	}
 	l.lo, l.hi = l.source.marks.Answers, l.source.marks.Answers
-	l.answered = l.answered || l.Working()
-	return nil
+	l.answered, l.omitted = l.answered || l.Working(), unread
+	return l.omitUnwanted(ctx)
 }
 
 // readMark reads the marks of one of them, and disables it if that fails, or if it was filled from a state

@@ -17,6 +17,7 @@ import (
 
 	"outlierd/cmd/outlierd/report"
 	"outlierd/schema"
+	"outlierd/sinks"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb/database"
@@ -206,10 +207,10 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	}
 	all = append(own, all...)
 	c := &check.Check{State: seen, Temp: temp.path, Reader: reader,
-		Build: func(ctx context.Context, path string, upTo int64, older string) (compare.Source, error) {
+		Build: func(ctx context.Context, path string, like sinks.Marks, older string) (compare.Source, error) {
 			w := warehouseOptions(config, memory, log)
 			w.Path, w.Published, w.Older = path, "", nil
-			return compare.Source{Name: "the journal", File: path}, o.buildWarehouse(ctx, seen, w, upTo, older)
+			return compare.Source{Name: "the journal", File: path}, o.buildWarehouse(ctx, seen, w, like, older)
 		},
 	}
 	if c.End, err = seen.Journal.End(); err != nil {
@@ -239,9 +240,14 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	return results, err
 }
 
-// buildWarehouse makes a warehouse from the journal, with the rows of pruned answers from an older file.
-func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options warehouse.Options, upTo int64,
+// buildWarehouse makes a warehouse from the journal that should be like another one, with the rows of pruned answers from
+// an older file.
+func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options warehouse.Options, like sinks.Marks,
 	older string) (err error) {
+	omitted, err := sinks.ParseOmitted(like.Omitted)
+	if err != nil {
+		return err
+	}
 	w := warehouse.New(options)
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if older != "" {
@@ -253,8 +259,11 @@ func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options
 			return err
 		}
 	}
+	if err := w.Omit(ctx, omitted); err != nil {
+		return err
+	}
 	show := o.journalProgress(options.Log, "compared with the journal")
-	if err := load.Project(ctx, seen, upTo, w, func(id int64) { show(id, upTo) }); err != nil {
+	if err := load.Project(ctx, seen, like.Answers, w, func(id int64) { show(id, like.Answers) }); err != nil {
 		return err
 	}
 	operations, err := load.Operations(seen)

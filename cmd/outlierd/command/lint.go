@@ -55,6 +55,7 @@ of single jobs are listed after which they do.`,
 			if err := adviseOnRuns(c.Context(), config); err != nil {
 				return err
 			}
+			adviseOnTables(config)
 			said := ""
 			for _, w := range config.Warnings {
 				said += fmt.Sprintf("warning: %s\n%s", w, w.Excerpt)

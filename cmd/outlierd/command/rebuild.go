@@ -17,6 +17,7 @@ import (
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/warehouse"
+	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -201,7 +202,9 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 		if err != nil {
 			return err
 		}
-		return load.Fill(ctx, p.Engine.Store, load.Line{Warehouse: progress{w, done.Answers, show}}, p.Engine.Log, func() {})
+		return load.Fill(ctx, p.Engine.Store, load.Line{
+			Warehouse: progress{w, done.Answers, show}, Tables: func() []job.Table { return config.Tables },
+		}, p.Engine.Log, func() {})
 	})
 	if err != nil {
 		return nil, writable(err, config.Data)

@@ -348,10 +348,11 @@ func (o *options) duckdbMemory() (int64, error) {
 // addLine adds the warehouse and its copies. What cannot be opened now is opened when it is used, and the
 // engine then reports the error.
 func (p *program) addLine(o *options) {
-	config := p.Engine.Config // a reload changes none of the settings used here
+	config := p.Engine.Config // a reload changes none of the settings used here, but for the tables
 	rows := warehouse.New(warehouseOptions(config, p.memory, p.Engine.Log))
 	p.closers = append(p.closers, rows.Close)
 	p.Engine.Line.Warehouse = p.metrics.Warehouse(advised{rows, config.Data})
+	p.Engine.Line.Tables = func() []job.Table { return p.Engine.Config.Tables }
 	for _, s := range config.Sinks {
 		c := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Copy, error) {
 			if err := p.Engine.Store.DB.InPlace(); err != nil {
@@ -382,6 +383,10 @@ func (a advised) Marks(ctx context.Context) (sinks.Marks, error) {
 
 func (a advised) Write(ctx context.Context, b sinks.Batch) error {
 	return writable(a.Warehouse.Write(ctx, b), a.data)
+}
+
+func (a advised) Omit(ctx context.Context, more sinks.Omitted) error {
+	return writable(a.Warehouse.Omit(ctx, more), a.data)
 }
 
 func (a advised) WriteOps(ctx context.Context, ops *sinks.Ops) error {

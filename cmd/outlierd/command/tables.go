@@ -1,0 +1,60 @@
+package command
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sync/job"
+)
+
+// adviseOnTables warns of views, and of SQL of the job file, that read what the file leaves out. It looks for the names of
+// tables and columns, so a warning may be of another table's column.
+func adviseOnTables(config *job.Config) {
+	type reader struct{ name, sql string }
+	var all []reader
+	for _, v := range database.Views() {
+		all = append(all, reader{strings.TrimPrefix(v.Name, "main."), v.SQL})
+	}
+	for i := range config.Jobs {
+		for _, q := range config.Jobs[i].SQL() {
+			all = append(all, reader{"jobs." + config.Jobs[i].Name, q.SQL})
+		}
+	}
+	for _, a := range config.Alerts {
+		all = append(all, reader{"alerts." + a.Name, a.SQL})
+	}
+	for _, r := range config.Reports {
+		all = append(all, reader{"reports." + r.Name, r.SQL})
+	}
+	for _, q := range config.Questions {
+		all = append(all, reader{"questions." + q.Name, q.SQL})
+	}
+	for _, t := range config.Tables {
+		var of, readers []string
+		for _, r := range all {
+			if !mentions(r.sql, t.Name) {
+				continue
+			}
+			read := slices.DeleteFunc(slices.Clone(t.Without), func(c string) bool { return !mentions(r.sql, c) })
+			if t.Off || len(read) > 0 {
+				of, readers = append(of, read...), append(readers, r.name)
+			}
+		}
+		what := "has no rows"
+		if slices.Sort(of); !t.Off {
+			what = strings.Join(slices.Compact(of), ", ") + " left out, so NULL"
+		}
+		if len(readers) > 0 {
+			text := fmt.Sprintf("tables.%s: %s for %s", t.Name, what, strings.Join(slices.Compact(readers), ", "))
+			config.Warnings = append(config.Warnings, config.Mistake(t.Line, t.Column, text, ""))
+		}
+	}
+}
+
+// mentions reports whether SQL has a name as a word.
+func mentions(sql, name string) bool {
+	return regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(name) + `\b`).MatchString(sql)
+}

@@ -1,0 +1,104 @@
+package job
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	tables "outlierd/schema"
+	"outlierd/sync/yamltree"
+)
+
+// Table says what is left out of a table.
+type Table struct {
+	Name    string
+	Off     bool          // all rows
+	Without []string      // columns that are NULL, sorted
+	Keep    time.Duration // rows of earlier days, if more than 0; whole days
+
+	Line, Column int // position in the file
+}
+
+// leastDays are read by the views of a week, such as new_this_week.
+const leastDays = 7
+
+// readTables reads what is left out of the tables. Keys and lineage always stay, and so does the value whose growth a
+// table shows, so that the file need not list them.
+func (b *builder) readTables(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	names := []string{}
+	for _, t := range tables.Tables() {
+		names = append(names, t.Name)
+	}
+	for _, e := range n.Entries {
+		i := slices.Index(names, e.Key.Text)
+		switch {
+		case i < 0 && strings.HasPrefix(e.Key.Text, "ops."):
+			e.Key.Refuse("the tables ops.* are always kept whole")
+		case i < 0:
+			e.Key.RefuseWithHint(e.Key.DidYouMean(e.Key.Text, names), "no such table; `outlierd schema` lists them")
+		case e.Value.Has(yamltree.Text, yamltree.Mapping):
+			t := Table{Name: names[i], Off: e.Value.Has(yamltree.Text), Line: e.Key.Line, Column: e.Key.Column}
+			of := tables.Tables()[i]
+			t.Without = leftOut(of, e.Value.Get("columns"))
+			t.Keep = b.readKeep(of, e.Value.Get("keep"))
+			b.cfg.Tables = append(b.cfg.Tables, t)
+		}
+	}
+}
+
+// leftOut returns the columns of a table that a list of columns to keep does not have.
+func leftOut(t *tables.Table, n *yamltree.Node) (without []string) {
+	if n == nil || !n.Has(yamltree.List) {
+		return nil
+	}
+	var names, kept []string
+	for _, f := range t.Stored().Fields() {
+		names = append(names, f.Name)
+	}
+	for _, item := range n.Items {
+		if item.Has(yamltree.Text) && !slices.Contains(names, item.Text) {
+			item.RefuseWithHint(item.DidYouMean(item.Text, names), "%s has no column %s", t.Name, item.Shown())
+		}
+		kept = append(kept, item.Text)
+	}
+	for _, c := range t.Columns {
+		if !slices.Contains(slices.Concat(kept, t.Key, []string{t.Grows}), c.Name) {
+			without = append(without, c.Name)
+		}
+	}
+	slices.Sort(without)
+	return without
+}
+
+// readKeep reads how long rows are kept. Only rows that nothing replaces have an age.
+func (b *builder) readKeep(t *tables.Table, n *yamltree.Node) time.Duration {
+	if n == nil || n.Wrong {
+		return 0
+	}
+	keep, err := parseDuration(n.Text)
+	switch {
+	case err != nil:
+		n.RefuseQuoting(err.Error())
+	case t.Identity() != nil && t.History != nil:
+		n.RefuseWithHint("write it for "+t.History.Name, "is for histories, and %s has only the last row of each key", t.Name)
+	case t.Identity() != nil:
+		n.Refuse("is for histories, and %s has only the last answer about each %s", t.Name, t.Key[0])
+	case keep < leastDays*day || keep%day != 0:
+		n.Refuse("must be whole days, and at least %dd, because views such as new_this_week read the last week, got %s",
+			leastDays, n.Shown())
+	default:
+		for i := range b.cfg.Jobs {
+			spec := &b.cfg.Jobs[i]
+			if between := spec.shortestInterval(); between >= keep {
+				n.Warn("write more than "+Duration(between).String(),
+					"%s is not longer than the %s between two runs of job %s, so no two of them can be compared",
+					n.Shown(), Duration(between), spec.Name)
+			}
+		}
+		return keep
+	}
+	return 0
+}
