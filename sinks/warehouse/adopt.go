@@ -51,7 +51,7 @@ func OlderFile(path string) Older {
 // Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, because the journal no longer
 // has these answers. The watermark is then upTo.
 //
-// Current rows whose last answer is a later one are folded again from their history.
+// Current rows whose last answer is a later one are folded again from what their history has; see [Warehouse.CarryOver].
 func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except Except) error {
 	marks, err := w.Marks(ctx)
 	if err == nil && marks.Answers != 0 {
@@ -119,9 +119,40 @@ func (w *Warehouse) adoptRows(ctx context.Context, from Older, upTo int64, excep
 	return w.tidy(ctx)
 }
 
+// CarryOver takes over, from a file whose rows up to upTo were adopted, what current rows of keys that were first seen up to
+// upTo and last later say of all their answers, because histories may lack old days. The warehouse has the answers that the
+// file has.
+func (w *Warehouse) CarryOver(ctx context.Context, from string, upTo int64) error {
+	sql := []string{"ATTACH " + database.Text(from) + " AS older (READ_ONLY)", "BEGIN"}
+	for _, t := range w.options.Tables {
+		if t.Kind != schema.Current {
+			continue
+		}
+		var set []string
+		for _, c := range t.All()[t.Schema().NumFields():] {
+			set = append(set, fmt.Sprintf("%s = o.%[1]s", database.Name(c.Name)))
+		}
+		sql = append(sql, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS o WHERE %s AND t._response_id = o._response_id AND "+
+			"o._response_id > %d AND o._first_response_id <= %[5]d", database.TableName(t), strings.Join(set, ", "),
+			older(t), database.Same("t.", "o.", t.Key), upTo))
+	}
+	err := w.run(ctx, func(db *database.DB) error {
+		_, err := db.Exec(ctx, strings.Join(append(sql, "COMMIT", "DETACH older"), "; "))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take over from %s when keys were first seen: %w", from, err)
+	}
+	return w.tidy(ctx)
+}
+
+// older returns the name of a table in the older copy.
+func older(t *schema.Table) string {
+	return strings.Replace(database.TableName(t), "warehouse.", "older.", 1)
+}
+
 // adoptTable copies the rows of a table without what is to be erased. Columns that the older file lacks stay NULL.
 func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int64, except Except) error {
-	older := strings.Replace(database.TableName(t), "warehouse.", "older.", 1)
 	found, err := db.Query(ctx, "SELECT column_name FROM duckdb_columns() WHERE database_name = 'older' "+
 		"AND schema_name || '.' || table_name = "+database.Text("main."+t.Name))
 	if err != nil || len(found) == 0 {
@@ -141,7 +172,7 @@ func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int6
 		}
 	}
 	_, err = db.Exec(ctx, fmt.Sprintf("DELETE FROM %[1]s; INSERT INTO %[1]s (%s) SELECT %s FROM %s WHERE %s ORDER BY rowid",
-		database.TableName(t), strings.Join(names, ", "), strings.Join(values, ", "), older,
+		database.TableName(t), strings.Join(names, ", "), strings.Join(values, ", "), older(t),
 		strings.Join(stands, " AND ")))
 	return err
 }

@@ -250,11 +250,11 @@ func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options
 	}
 	w := warehouse.New(options)
 	defer func() { err = errors.Join(err, w.Close()) }()
+	pruned, err := seen.Journal.Pruned()
+	if err != nil {
+		return err
+	}
 	if older != "" {
-		pruned, err := seen.Journal.Pruned()
-		if err != nil {
-			return err
-		}
 		if err := w.Adopt(ctx, older, pruned, warehouse.Except{}); err != nil {
 			return err
 		}
@@ -265,6 +265,11 @@ func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options
 	show := o.journalProgress(options.Log, "compared with the journal")
 	if err := load.Project(ctx, seen, like.Answers, w, func(id int64) { show(id, like.Answers) }); err != nil {
 		return err
+	}
+	if older != "" {
+		if err := w.CarryOver(ctx, older, pruned); err != nil {
+			return err
+		}
 	}
 	operations, err := load.Operations(seen)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
@@ -195,7 +196,7 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 		var err error
 		switch {
 		case from.file != "":
-			err = w.Adopt(ctx, from.file, from.upTo, except)
+			err = adoptRows(ctx, p.Engine.Store, w, from, except, func(id int64) { show(id, done.Answers) })
 		case from.upTo > 0:
 			err = w.Write(ctx, sinks.Batch{Hi: from.upTo})
 		}
@@ -230,6 +231,22 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 		done.Kept, done.From = from.upTo, report.Path(from.file)
 	}
 	return done, nil
+}
+
+// adoptRows brings a new warehouse to what the older file has. except is left out.
+func adoptRows(ctx context.Context, journal *state.Store, w *warehouse.Warehouse, from older, except warehouse.Except,
+	at func(id int64)) error {
+	has, err := warehouse.ReadMarks(ctx, from.file)
+	if err == nil {
+		err = w.Adopt(ctx, from.file, from.upTo, except)
+	}
+	if err == nil {
+		err = load.Project(ctx, journal, has.Answers, w, at)
+	}
+	if err != nil {
+		return err
+	}
+	return w.CarryOver(ctx, from.file, from.upTo)
 }
 
 // progress is a warehouse being filled that reports how far it is.
