@@ -184,6 +184,25 @@ func leftOut(t *testing.T, open Open) {
 	}
 }
 
+// changedElsewhere: a row that differs from the one before it only in a column that is left out is not kept.
+func changedElsewhere(t *testing.T, open Open) {
+	channel := func(title, description string) []Row {
+		return []Row{{"channel_id": "a", "title": title, "description": description}}
+	}
+	j := journalOf(schema.ChannelsHistory, channel("x", "one"), channel("x", "two"), channel("y", "two"), channel("y", "three"))
+	l := open.Line(t, t.TempDir())
+	defer l.Close(t)
+	l.Write(t, j, 0, 3)
+	l.Publish(t)
+	l.Omit(t, sinks.Omitted{Columns: map[string][]string{"channels_history": {"description"}}})
+	l.Write(t, j, 3, 4)
+	l.Publish(t)
+	if rows := l.Copy.Read(t, schema.ChannelsHistory); len(rows) != 2 {
+		t.Errorf("%d rows, want 2: %v", len(rows), rows)
+	}
+	l.Check(t, j, 4)
+}
+
 // oldDays: the rows of old answers go from histories alone, and answers that are written again do not bring them back.
 func oldDays(t *testing.T, open Open) {
 	j := Sample(12)

@@ -154,6 +154,7 @@ func Run(t *testing.T, open Open) {
 		"tables do not depend on the batches":         anyBatches,
 		"old days are deleted once":                   oldDays,
 		"what is left out is left out for ever":       leftOut,
+		"changes of what is left out are none":        changedElsewhere,
 		"tables do not depend on reopening":           reopening,
 		"what was written unpublished is not lost":    unpublished,
 		"publishing again changes nothing":            publishTwice,
