@@ -69,7 +69,9 @@ func (f *fakeWarehouse) WriteOps(_ context.Context, o *sinks.Ops) error {
 	return f.fail()
 }
 
-func (f *fakeWarehouse) Refill(context.Context, int64) error { return errors.New("no copy has the rows") }
+func (f *fakeWarehouse) Refill(context.Context, int64) error {
+	return errors.New("no copy has the rows")
+}
 
 func (f *fakeWarehouse) Bytes() int64 { return 0 }
 
