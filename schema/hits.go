@@ -64,6 +64,8 @@ var hit = []Column{
 		Comment: "the service's grade: negative, neutral or positive"},
 	{Name: "service_time", Type: timestamp, Path: "time",
 		Comment: "the service's time marker of the hit, UTC"},
+	{Name: ImportedSeenAt, Type: timestamp, of: []string{"video_id"}, computed: computeImported,
+		Comment: "when it was first seen as imported by `outlierd import`, UTC; NULL if it was not"},
 	extra,
 	fieldsMissing,
 }
@@ -97,6 +99,14 @@ var Outliers = define(Table{
 	History: OutliersHistory, Grows: "view_count",
 	Columns: hit,
 }, lineage)
+
+// ImportedSeenAt is the column of hits that were seen before they were found here: first_seen_at is not later.
+const ImportedSeenAt = "imported_seen_at"
+
+func computeImported(s *Source, _ *row, of []any) any {
+	video, _ := of[0].(string)
+	return orNull(s.Imported[video])
+}
 
 func sourceSource(s *Source) any  { return orNull(s.Kind) }
 func sourceQueries(s *Source) any { return orNull(s.Queries) }

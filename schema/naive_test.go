@@ -166,6 +166,7 @@ func (n *naive) decodeHits(src Source, body []byte) error {
 		c.bools(h.Statistics.IsPositiveOutlier, h.Statistics.IsNegativeOutlier, h.Classification.IsFaceless)
 		c.texts(h.Classification.Quality)
 		c.time(h.Time)
+		c.time("") // it was not imported
 		c.extra()
 		c.texts(src.Kind)
 		c.list(src.Queries)

@@ -160,8 +160,21 @@ var OpsMarks = define(Table{
 	},
 }, nil)
 
+// OpsImports holds the videos that were seen before outlierd found them.
+var OpsImports = define(Table{
+	Name: "ops.imports", Kind: Log, Key: []string{"id"},
+	Comment: "One row per video of `outlierd import`.",
+	Columns: []Column{
+		opsID,
+		{Name: "video_id", Type: varchar, Comment: "the video; NULL if it was erased by `outlierd forget`"},
+		{Name: "first_seen_at", Type: timestamp, Comment: "when it was first seen, as the file has it, UTC"},
+		{Name: "origin", Type: varchar, Comment: "name of the file"},
+		{Name: "imported_at", Type: timestamp, Comment: "when it was imported, UTC"},
+	},
+}, nil)
+
 // OpsTables lists the operations tables. The first column of each is "id", the
 // state's row number.
 func OpsTables() []*Table {
-	return []*Table{OpsRuns, OpsSearches, OpsRequests, OpsCredits, OpsLimits, OpsMarks}
+	return []*Table{OpsRuns, OpsSearches, OpsRequests, OpsCredits, OpsLimits, OpsMarks, OpsImports}
 }

@@ -198,6 +198,8 @@ type Source struct {
 	Mode     string   // of a scan: [outlier.ModeFast] or [outlier.ModeStandard]; "" if not known
 	Credits  int64    // what starting a scan cost; 0 if not known
 
+	Imported map[string]time.Time // when hits were first seen, of those that were imported before the answer
+
 	Missing bool      // the service does not have the entity: a row of table "missing", no body is decoded
 	Status  int       // HTTP status, for table "missing"
 	Reason  string    // in words, for table "missing"; may be ""

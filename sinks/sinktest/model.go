@@ -43,6 +43,9 @@ func (j Journal) Want(table *schema.Table, hi int64) []Row {
 					}
 					kept = slices.Delete(kept, i, i+1)
 				}
+				if at, ok := row[schema.ImportedSeenAt].(time.Time); ok && at.Before(row[sinks.FirstSeenAt].(time.Time)) {
+					row[sinks.FirstSeenAt] = at
+				}
 			case schema.Children, schema.Once:
 				if older := fromOtherAnswers(row, table); !replaced || slices.ContainsFunc(kept, older) {
 					kept = slices.DeleteFunc(kept, older)

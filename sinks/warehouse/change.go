@@ -67,16 +67,16 @@ func putIn(t *schema.Table) string {
 	case t.Grows == "":
 		return putInCurrent + `
 	FROM (SELECT {identity}, max(rowid) AS last, min(_response_id) AS answer, count(*) AS times,
-			arg_min(observed_at, rowid) AS since
+			arg_min(observed_at, rowid) AS since{imported}
 		FROM {rows} GROUP BY {identity}) AS f` + takeOver
 	}
 	return putInCurrent + `,
 		CASE WHEN f.step IS NULL THEN o.previous_seen_at ELSE f.step.at END,
 		CASE WHEN f.step IS NULL THEN o.{previous} ELSE f.step.value END
 	FROM (SELECT {identity}, max(n) AS last, min(_response_id) AS answer, count(*) AS times,
-			arg_min(observed_at, n) AS since,
+			arg_min(observed_at, n) AS since{imported},
 			arg_max(before, n) FILTER (` + daySQL("before.at") + " < " + daySQL("observed_at") + `) AS step
-		FROM (SELECT {r.identity}, r.rowid AS n, r._response_id, r.observed_at,
+		FROM (SELECT {r.identity}, r.rowid AS n, r._response_id, r.observed_at{r.imported},
 				coalesce(lag({'at': r.observed_at, 'value': r.{grows}}) OVER (PARTITION BY {r.identity} ORDER BY r.rowid),
 					{'at': o.last_seen_at, 'value': o.{grows}}) AS before
 			FROM {rows} AS r LEFT JOIN temp.old AS o ON {r = o})
@@ -91,7 +91,7 @@ const (
 	LEFT JOIN (SELECT {identity}, min(_first_response_id) AS first FROM temp.old GROUP BY {identity}) AS o ON {r = o}` + wasDeleted
 
 	putInCurrent = `INSERT INTO {table} ({columns}, {computed})
-	SELECT {r.columns}, coalesce(o._first_response_id, d.first, f.answer), coalesce(o.first_seen_at, f.since), r.observed_at,
+	SELECT {r.columns}, coalesce(o._first_response_id, d.first, f.answer), {first_seen_at}, r.observed_at,
 		f.times + coalesce(o.times_seen, 0)`
 
 	takeOver = `
@@ -136,7 +136,13 @@ func placeholders(t *schema.Table, deleting bool, without []string) *strings.Rep
 	if t.Grows != "" {
 		carried = append(carried, t.Grows)
 	}
+	first, imported, ofRow := "coalesce(o.first_seen_at, f.since)", "", ""
+	if slices.Contains(columns, schema.ImportedSeenAt) {
+		first = "least(" + first + ", f.imported)"
+		imported, ofRow = ", min("+schema.ImportedSeenAt+") AS imported", ", r."+schema.ImportedSeenAt
+	}
 	return strings.NewReplacer(
+		"{first_seen_at}", first, "{imported}", imported, "{r.imported}", ofRow,
 		"{name}", database.Text(t.Name), "{table}", database.TableName(t), "{rows}", rows,
 		"{gone}", "(SELECT "+database.Names("", identity)+", max(_response_id) AS at FROM "+gone+" GROUP BY ALL)",
 		"{columns}", database.Names("", columns), "{r.columns}", database.Names("r.", columns), "{computed}", database.Names("", computed),

@@ -196,9 +196,12 @@ func (j *Journal) Answered(op outlier.Operation, params string, since, until tim
 
 // End returns the id of the last answer, removed ones included; 0 if there never was one.
 func (j *Journal) End() (int64, error) {
-	return store.Read(j.db, "look for the end of the journal", func(tx *store.Tx) (int64, error) {
-		return store.Value[int64](tx, `SELECT seq FROM sqlite_sequence WHERE name = 'responses'`)
-	})
+	return store.Read(j.db, "look for the end of the journal", LastID)
+}
+
+// LastID returns the id of the last answer; 0 if there is none.
+func LastID(tx *store.Tx) (int64, error) {
+	return store.Value[int64](tx, `SELECT seq FROM sqlite_sequence WHERE name = 'responses'`)
 }
 
 // Tail describes the answers after a given one, such as the last one that a sink has published.

@@ -204,7 +204,9 @@ func (l *Loader) fillBatch() (bool, error) {
 		if l.hi > l.lo && !fitsBatch(l.decoder, entry) {
 			return true, nil
 		}
-		l.decodeAnswer(entry)
+		if err := l.decodeAnswer(entry); err != nil {
+			return false, err
+		}
 		l.hi = entry.ID
 		if isFull(l.decoder) {
 			return true, nil
@@ -219,10 +221,10 @@ const maxErrorLength = 300
 
 // decodeAnswer adds an answer's rows to the batch. An unreadable answer stays in the journal, quarantined: it
 // adds no rows, and loading continues.
-func (l *Loader) decodeAnswer(entry *journal.Entry) {
-	source, ok := l.sourceOf(entry)
+func (l *Loader) decodeAnswer(entry *journal.Entry) error {
+	source, ok, err := sourceOf(l.store, entry)
 	if !ok {
-		return
+		return err
 	}
 	if err := l.decoder.Decode(source, entry.Body); err != nil {
 		l.log.Warn("answer quarantined", "job", entry.Job, "run", entry.Run, "response", entry.ID,
@@ -239,6 +241,7 @@ func (l *Loader) decodeAnswer(entry *journal.Entry) {
 			First: entry.ReceivedAt, Last: entry.ReceivedAt,
 		})
 	}
+	return nil
 }
 
 // countRows adds the number of an answer's rows to that of its run. Answers that are decoded again, for a
@@ -310,7 +313,10 @@ func (l *Loader) Recount(run string) (map[string]int64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("count the rows of run %s: %w", run, err)
 		}
-		source, ok := l.sourceOf(entry)
+		source, ok, err := sourceOf(l.store, entry)
+		if err != nil {
+			return nil, err
+		}
 		if !ok {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
@@ -40,7 +39,11 @@ func Project(ctx context.Context, from *state.Store, to int64, into sinks.Wareho
 				return err
 			}
 		}
-		if source, ok := sourceOf(from, slog.New(slog.DiscardHandler), entry); ok {
+		source, ok, err := sourceOf(from, entry)
+		if err != nil {
+			return err
+		}
+		if ok {
 			_ = p.decoder.Decode(source, entry.Body) // the run that received the answer has logged the error
 		}
 		p.hi = entry.ID

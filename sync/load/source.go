@@ -1,7 +1,8 @@
 package load
 
 import (
-	"log/slog"
+	"fmt"
+	"time"
 
 	"outlierd/outlier"
 	"outlierd/schema"
@@ -13,12 +14,11 @@ import (
 
 // sourceOf returns what the journal has about an answer, for the decoder, and reports whether the
 // answer may have rows. Errors, pages that were set aside and answers about forgotten ids have none.
-func (l *Loader) sourceOf(e *journal.Entry) (schema.Source, bool) {
-	return sourceOf(l.store, l.log, e)
-}
-
-func sourceOf(from *state.Store, log *slog.Logger, e *journal.Entry) (schema.Source, bool) {
-	source := schema.Source{
+func sourceOf(from *state.Store, e *journal.Entry) (source schema.Source, hasRows bool, err error) {
+	if e.Entity == store.Erased || !e.Missing && (e.Outcome != outlier.Charged || e.Status/100 != 2 || e.Page == journal.NoPage) {
+		return source, false, nil
+	}
+	source = schema.Source{
 		Response:   e.ID,
 		Run:        e.Run,
 		Job:        e.Job,
@@ -36,13 +36,14 @@ func sourceOf(from *state.Store, log *slog.Logger, e *journal.Entry) (schema.Sou
 	if e.Missing && e.Outcome == outlier.Refunded && e.Status/100 == 2 {
 		source.Reason = "the service refused the request"
 	}
+	var scan *runs.Scan
 	switch e.Op {
 	case outlier.OpSearch, outlier.OpFindChannels:
 		source.Kind = "search"
 		source.Queries = e.Params["query"]
 		if source.ScanID = e.Params.Get("referenceId"); source.ScanID != "" {
 			source.Kind = "scan"
-			ofScan(log, &source, func() (*runs.Scan, error) { return from.Runs.ScanByID(source.ScanID) })
+			scan, err = from.Runs.ScanByID(source.ScanID)
 		}
 	case outlier.OpRelated, outlier.OpFindRelatedChannels:
 		source.Kind = "related"
@@ -50,29 +51,44 @@ func sourceOf(from *state.Store, log *slog.Logger, e *journal.Entry) (schema.Sou
 			source.Seeds = append(source.Seeds, e.Params[name]...)
 		}
 	case outlier.OpScan:
-		ofScan(log, &source, func() (*runs.Scan, error) { return from.Runs.ScanByID(e.Entity) })
+		scan, err = from.Runs.ScanByID(e.Entity)
 	case outlier.OpStartScan:
-		ofScan(log, &source, func() (*runs.Scan, error) { return from.Runs.ScanOf(e.Step) })
+		scan, err = from.Runs.ScanOf(e.Step)
 	}
-	if e.Entity == store.Erased {
-		return source, false
+	if err == nil && scan != nil {
+		addScan(&source, scan)
 	}
-	return source, e.Missing || e.Outcome == outlier.Charged && e.Status/100 == 2 && e.Page != journal.NoPage
+	if err == nil && (e.Op == outlier.OpSearch || e.Op == outlier.OpRelated) {
+		source.Imported, err = importedBefore(from, e)
+	}
+	if err != nil {
+		return source, false, fmt.Errorf("look up what the state has about answer %d: %w", e.ID, err)
+	}
+	return source, true, nil
 }
 
-// ofScan adds how a scan was requested, because neither its polls nor the pages of its results repeat
-// that. It adds nothing for a scan that another client started.
-func ofScan(log *slog.Logger, source *schema.Source, find func() (*runs.Scan, error)) {
-	scan, err := find()
-	if err != nil {
-		log.Warn("scan unknown", "response", source.Response, "err", err)
-	}
-	if scan == nil {
-		return
-	}
+// addScan adds how a scan was requested, because neither its polls nor the pages of its results repeat
+// that. A scan that another client started has nothing to add.
+func addScan(source *schema.Source, scan *runs.Scan) {
 	if source.Op == outlier.OpSearch {
 		source.Queries = scan.Queries
 		return
 	}
 	source.FindBy, source.Mode, source.Credits = scan.FindBy, scan.Mode, int64(scan.Price)
+}
+
+// importedBefore returns when videos of a page were first seen, of those that were imported before its answer.
+func importedBefore(from *state.Store, e *journal.Entry) (map[string]time.Time, error) {
+	if some, err := from.Runs.HasImports(); err != nil || !some {
+		return nil, err
+	}
+	page, err := outlier.PageOf(e.Op, e.Body)
+	if err != nil {
+		return nil, nil // the decoder says why
+	}
+	var videos []string
+	for _, hit := range page.Hits {
+		videos = append(videos, hit.VideoID)
+	}
+	return from.Runs.ImportedBefore(e.ID, videos)
 }

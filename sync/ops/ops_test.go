@@ -82,6 +82,10 @@ func history(t *testing.T, s *state.Store) {
 	if err := star(s, "video-00001"); err != nil {
 		t.Fatal(err)
 	}
+	statetest.Update(t, s, func(tx *store.Tx) error {
+		_, err := runs.Import(tx, []runs.Imported{{Video: "video-00001", FirstSeen: time.Unix(1, 0), Origin: "seen.csv"}})
+		return err
+	})
 }
 
 func star(s *state.Store, video string) error {

@@ -8,6 +8,7 @@ func Forget(tx *store.Tx, ids [][]byte) error {
 	for _, id := range ids {
 		for _, statement := range []string{
 			`DELETE FROM seen WHERE video = ?`,
+			`UPDATE imported SET video = NULL, origin = '' WHERE video = ?`,
 			`DELETE FROM run_hits WHERE video = ?`,
 			`DELETE FROM run_hits WHERE channel = ?`,
 			// Two keys would become one. Such a search is refused from now on, and needs none.

@@ -63,4 +63,15 @@ var Ops = []ops.Table{
 			ops.Col("unreadable", `steps.unread`, ops.Plain),
 		},
 	},
+	{
+		Name:   "ops.imports",
+		Source: "imported", From: `imported`, ID: `id`,
+		Columns: []ops.Column{
+			ops.Col("id", `id`, ops.Plain),
+			ops.Col("video_id", `video`, ops.Text),
+			ops.Col("first_seen_at", `first_seen`, ops.Moment),
+			ops.Col("origin", `origin`, ops.Text),
+			ops.Col("imported_at", `at`, ops.Moment),
+		},
+	},
 }

@@ -1,6 +1,6 @@
 // Package runs records what jobs have done: their runs with steps and hits, the scans that they
 // started, the dates that their searches have covered, and the due times whose runs have not begun.
-// It owns the tables runs, run_keys, steps, seen, run_hits, scans, watermarks, dues, renames and pauses.
+// It owns the tables runs, run_keys, steps, seen, imported, run_hits, scans, watermarks, dues, renames and pauses.
 //
 // # A scan is started once
 //

@@ -322,6 +322,38 @@ func TestHitsAreCountedAgainstWhatWasSeenBefore(t *testing.T) {
 	}
 }
 
+func TestImportedVideosAreKnown(t *testing.T) {
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	one := statetest.BeginRun(t, s, "run-1")
+	old := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	statetest.Update(t, s, func(tx *store.Tx) error {
+		if _, err := runs.AddHits(tx, one.Run, one.ID, 0, 0, []runs.Hit{{VideoID: "seen"}}); err != nil {
+			return err
+		}
+		added, err := runs.Import(tx, []runs.Imported{{Video: "seen", FirstSeen: old}, {Video: "a", FirstSeen: old},
+			{Video: "a", FirstSeen: old.Add(time.Hour)}})
+		if added != 2 {
+			t.Errorf("%d videos imported, want 2", added)
+		}
+		return err
+	})
+	two := statetest.BeginRun(t, s, "run-2")
+	statetest.Update(t, s, func(tx *store.Tx) error {
+		got, err := runs.AddHits(tx, two.Run, two.ID, 0, 0, []runs.Hit{{VideoID: "seen"}, {VideoID: "a"}, {VideoID: "b"}})
+		if want := (runs.PageHits{Fresh: 1, New: 1, Distinct: 3}); got != want {
+			t.Errorf("hits %+v, want %+v", got, want)
+		}
+		return err
+	})
+	for answer, want := range map[int64]int{0: 0, 1: 2} { // answers that came before know nothing of it
+		found, err := s.Runs.ImportedBefore(answer, []string{"seen", "a", "b"})
+		if err != nil || len(found) != want || want > 0 && !found["a"].Equal(old) {
+			t.Errorf("imported before answer %d: %v, %v; want %d videos", answer, found, err, want)
+		}
+	}
+}
+
 func TestBestRanksTheRunsDistinctHits(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/internal/excerpt"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/forgotten"
@@ -253,3 +254,54 @@ func (c EditMarks) Do(_ context.Context, e *engine.Engine) (all []marks.Mark, er
 	}
 	return all, err
 }
+
+// ImportVideos records videos that were seen before, by other means.
+type ImportVideos struct {
+	Origin string          `json:"origin"` // name of the file
+	Videos []runs.Imported `json:"videos"`
+}
+
+// Imported counts the videos of an import.
+type Imported struct {
+	Imported  int `json:"imported"`
+	Known     int `json:"known"`     // imported before
+	Forgotten int `json:"forgotten"` // erased by a person, and not imported
+}
+
+// Add adds the counts of another part.
+func (i *Imported) Add(part Imported) {
+	i.Imported, i.Known, i.Forgotten = i.Imported+part.Imported, i.Known+part.Known, i.Forgotten+part.Forgotten
+}
+
+// Do implements [Change].
+func (c ImportVideos) Do(_ context.Context, e *engine.Engine) (done Imported, err error) {
+	var videos []runs.Imported
+	for _, v := range c.Videos {
+		switch id, err := outlier.ParseVideoID(v.Video); {
+		case err != nil:
+			return done, requestMistake("import a video: %w", err)
+		case id != v.Video:
+			return done, requestMistake("import a video: %s is an address, not an id", v.Video)
+		case v.FirstSeen.IsZero() || v.FirstSeen.After(time.Now()):
+			return done, requestMistake("import video %s: first_seen_at must be a time that is not in the future", v.Video)
+		case e.Store.Forgotten.Has(forgotten.ID{Kind: forgotten.Video, ID: id}):
+			done.Forgotten++
+			continue
+		}
+		v.Origin = excerpt.Runes(c.Origin, maxOrigin)
+		videos = append(videos, v)
+	}
+	err = e.Store.DB.Update(func(tx *store.Tx) (err error) {
+		done.Imported, err = runs.Import(tx, videos)
+		return err
+	})
+	if err != nil {
+		return Imported{}, fmt.Errorf("import %d videos: %w", len(videos), err)
+	}
+	done.Known = len(videos) - done.Imported
+	e.PublishSoon()
+	return done, nil
+}
+
+// maxOrigin limits the name of an imported file, in characters.
+const maxOrigin = 200

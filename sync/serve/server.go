@@ -93,6 +93,7 @@ func (s *Server) routes() *http.ServeMux {
 	addChange[AdoptScan](s, mux)
 	addChange[ResolveScan](s, mux)
 	addChange[EditMarks](s, mux)
+	addChange[ImportVideos](s, mux)
 	mux.HandleFunc("/", s.refuseUnknown)
 	return mux
 }

@@ -18,7 +18,7 @@ var owned = map[string][]string{
 	"journal": {"responses", "drift", "paging", "limits", "sqlite_sequence"},
 	"ledger":  {"attempts", "periods", "holds", "blocks", "recovered", "jobs", "hold_rests", "period_sums"},
 	"queue":   {"tasks", "wants", "freshness", "ops"},
-	"runs":    {"runs", "run_keys", "steps", "seen", "run_hits", "scans", "watermarks", "dues", "renames", "pauses"},
+	"runs":    {"runs", "run_keys", "steps", "seen", "imported", "run_hits", "scans", "watermarks", "dues", "renames", "pauses"},
 	"notify":  {"notify_outbox", "notify_episodes", "alert_rows"},
 	"marks":   {"marks", "views"},
 	"state":   {},

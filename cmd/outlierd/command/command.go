@@ -102,7 +102,7 @@ func addCommands(root *cobra.Command, o *options) {
 		}},
 		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o), shareCommand(o),
 			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),
-			doctorCommand(o), healthCommand(o), openCommand(o), markCommand(o), notifyCommand(o), reportCommand(o)}},
+			doctorCommand(o), healthCommand(o), openCommand(o), markCommand(o), importCommand(o), notifyCommand(o), reportCommand(o)}},
 		{"Maintenance:", []*cobra.Command{
 			backupCommand(o), restoreCommand(o), rebuildCommand(o), pruneCommand(o), forgetCommand(o),
 		}},

@@ -75,6 +75,9 @@ func originOf(ctx context.Context, store *state.Store, path, id string) (*report
 	if err != nil {
 		return nil, err
 	}
+	if why.Imported, err = store.Runs.ImportOf(id); err != nil {
+		return nil, err
+	}
 	ids := []string{id}
 	for _, seen := range times {
 		one := report.NewSighting(seen)
@@ -99,7 +102,7 @@ func originOf(ctx context.Context, store *state.Store, path, id string) (*report
 		return nil, err
 	}
 	why.Waiting = append(why.Waiting, waiting...)
-	if len(why.Sightings)+len(why.Calls)+len(why.Waiting) == 0 {
+	if len(why.Sightings)+len(why.Calls)+len(why.Waiting) == 0 && why.Imported == nil {
 		return nil, fmt.Errorf("%s is not in this data folder: no search found it, and no call requested it", id)
 	}
 	if isMissing(path) {

@@ -21,6 +21,7 @@ type Origin struct {
 	ID        string          `json:"id"`
 	Title     string          `json:"title,omitempty"`         // from the published tables
 	Channel   string          `json:"channel_title,omitempty"` // of a video
+	Imported  *runs.Imported  `json:"imported,omitempty"`      // if it was seen before
 	Sightings []Sighting      `json:"sightings"`
 	Calls     []ledger.Call   `json:"calls"`   // about it or its channel
 	Waiting   []queue.Waiting `json:"waiting"` // queued calls
@@ -60,6 +61,9 @@ func NewSighting(of runs.Sighting) Sighting {
 func Why(o *Origin, zone *time.Location) string {
 	l := &lines{Style: Style{Zone: zone}}
 	l.add("%s", strings.TrimSpace(o.ID+"  "+Title(o.Title, o.Channel)))
+	if v := o.Imported; v != nil {
+		l.add("first seen %s, as imported from %s on %s", l.At(v.FirstSeen), term.Plain(v.Origin), l.At(v.At))
+	}
 	for i := range o.Sightings {
 		l.addSighting(&o.Sightings[i], i == 0)
 	}

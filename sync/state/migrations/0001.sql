@@ -643,7 +643,7 @@ CREATE TABLE recovered (
 -- version up to which it has them, and changes that all sinks have are removed.
 CREATE TABLE ops_changes (
 	version INTEGER PRIMARY KEY AUTOINCREMENT,
-	source  TEXT NOT NULL CHECK (source = 'runs' OR source = 'steps' OR source = 'attempts' OR source = 'limits' OR source = 'marks'),
+	source  TEXT NOT NULL CHECK (source = 'runs' OR source = 'steps' OR source = 'attempts' OR source = 'limits' OR source = 'marks' OR source = 'imported'),
 	id      INTEGER NOT NULL,
 	UNIQUE (source, id)
 ) STRICT;
@@ -850,6 +850,28 @@ CREATE TRIGGER ops_mark_changes AFTER UPDATE ON marks
 BEGIN
 	DELETE FROM ops_changes WHERE source = 'marks' AND id = NEW.id;
 	INSERT INTO ops_changes (source, id) VALUES ('marks', NEW.id);
+END;
+
+-- Videos that were seen before, by other means: see runs.Import. They count for answers after the given one. video is
+-- NULL once it was forgotten.
+CREATE TABLE imported (
+	id         INTEGER PRIMARY KEY AUTOINCREMENT,
+	video      TEXT UNIQUE,
+	first_seen INTEGER NOT NULL,
+	origin     TEXT NOT NULL,
+	at         INTEGER NOT NULL,
+	after      INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER ops_imported AFTER INSERT ON imported
+BEGIN
+	INSERT INTO ops_changes (source, id) VALUES ('imported', NEW.id);
+END;
+
+CREATE TRIGGER ops_imported_changes AFTER UPDATE ON imported
+BEGIN
+	DELETE FROM ops_changes WHERE source = 'imported' AND id = NEW.id;
+	INSERT INTO ops_changes (source, id) VALUES ('imported', NEW.id);
 END;
 
 -- The saved views of the page: names of its addresses.

@@ -1,0 +1,80 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"outlierd/sync/journal"
+	"outlierd/sync/store"
+)
+
+// Imported is a video that was seen before, by other means than a run.
+type Imported struct {
+	Video     string    `json:"video_id"`
+	FirstSeen time.Time `json:"first_seen_at"`
+	Origin    string    `json:"origin,omitempty"` // name of the file
+	At        time.Time `json:"imported_at,omitzero"`
+}
+
+func (i *Imported) columns() store.Columns {
+	return store.Columns{"video": &i.Video, "first_seen": store.Time(&i.FirstSeen), "origin": &i.Origin, "at": store.Time(&i.At)}
+}
+
+// Import records videos that were seen before. They count as known to all later runs, as if a complete search had
+// covered them. Those that were imported before stay as they are. It returns how many were added.
+func Import(tx *store.Tx, videos []Imported) (added int, err error) {
+	after, err := journal.LastID(tx)
+	if err != nil {
+		return 0, err
+	}
+	now := store.Micros(tx.Now())
+	for _, v := range videos {
+		result, err := tx.Exec(`INSERT INTO imported (video, first_seen, origin, at, after) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			v.Video, store.Micros(v.FirstSeen), v.Origin, now, after)
+		if err != nil {
+			return 0, fmt.Errorf("import video %s: %w", v.Video, err)
+		}
+		if !store.Changed(result) {
+			continue
+		}
+		added++
+		_, err = tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?1, 0, 0)
+			ON CONFLICT DO UPDATE SET covered = 0 WHERE covered = ?2`, v.Video, uncovered)
+		if err != nil {
+			return 0, fmt.Errorf("count video %s as known: %w", v.Video, err)
+		}
+	}
+	return added, nil
+}
+
+// ImportOf returns the import of a video; nil if there was none.
+func (rs *Runs) ImportOf(video string) (*Imported, error) {
+	return store.Read(rs.db, "look for the import of "+video, func(tx *store.Tx) (*Imported, error) {
+		return store.First(tx, (*Imported).columns, `FROM imported WHERE video = ?`, video)
+	})
+}
+
+// HasImports reports whether any video was imported.
+func (rs *Runs) HasImports() (bool, error) {
+	return store.Read(rs.db, "look for imports", func(tx *store.Tx) (bool, error) {
+		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM imported)`)
+	})
+}
+
+// ImportedBefore returns when videos were first seen, of those that were imported before an answer.
+func (rs *Runs) ImportedBefore(answer int64, videos []string) (map[string]time.Time, error) {
+	ids, err := json.Marshal(videos)
+	if err != nil {
+		return nil, err
+	}
+	return store.Read(rs.db, "look for imported videos", func(tx *store.Tx) (map[string]time.Time, error) {
+		all, err := store.Select(tx, (*Imported).columns,
+			`FROM imported WHERE video IN (SELECT value FROM json_each(?)) AND after < ?`, string(ids), answer)
+		found := make(map[string]time.Time, len(all))
+		for _, v := range all {
+			found[v.Video] = v.FirstSeen
+		}
+		return found, err
+	})
+}
