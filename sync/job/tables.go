@@ -16,14 +16,14 @@ type Table struct {
 	Without []string      // columns that are NULL, sorted
 	Keep    time.Duration // rows of earlier days, if more than 0; whole days
 
-	Line, Column int // position in the file
+	At yamltree.Place // in the file
 }
 
 // leastDays are read by the views of a week, such as new_this_week.
 const leastDays = 7
 
-// readTables reads what is left out of the tables. Keys and lineage always stay, and so does the value whose growth a
-// table shows, so that the file need not list them.
+// readTables reads what is left out of the tables. Keys and lineage always stay, and so do the value whose growth a
+// table shows and imported_seen_at, which decides first_seen_at: the file need not list them.
 func (b *builder) readTables(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
@@ -40,7 +40,7 @@ func (b *builder) readTables(n *yamltree.Node) {
 		case i < 0:
 			e.Key.RefuseWithHint(e.Key.DidYouMean(e.Key.Text, names), "no such table; `outlierd schema` lists them")
 		case e.Value.Has(yamltree.Text, yamltree.Mapping):
-			t := Table{Name: names[i], Off: e.Value.Has(yamltree.Text), Line: e.Key.Line, Column: e.Key.Column}
+			t := Table{Name: names[i], Off: e.Value.Has(yamltree.Text), At: e.Key.At()}
 			of := tables.Tables()[i]
 			t.Without = leftOut(of, e.Value.Get("columns"))
 			t.Keep = b.readKeep(of, e.Value.Get("keep"))
@@ -65,7 +65,7 @@ func leftOut(t *tables.Table, n *yamltree.Node) (without []string) {
 		kept = append(kept, item.Text)
 	}
 	for _, c := range t.Columns {
-		if !slices.Contains(slices.Concat(kept, t.Key, []string{t.Grows}), c.Name) {
+		if !slices.Contains(slices.Concat(kept, t.Key, []string{t.Grows, tables.ImportedSeenAt}), c.Name) {
 			without = append(without, c.Name)
 		}
 	}

@@ -49,7 +49,7 @@ func adviseOnTables(config *job.Config) {
 		}
 		if len(readers) > 0 {
 			text := fmt.Sprintf("tables.%s: %s for %s", t.Name, what, strings.Join(slices.Compact(readers), ", "))
-			config.Warnings = append(config.Warnings, config.Mistake(t.Line, t.Column, text, ""))
+			config.Warnings = append(config.Warnings, config.Mistake(t.At, text, ""))
 		}
 	}
 }
