@@ -32,7 +32,7 @@ func (c *Config) RunCommands(ctx context.Context) (*Config, error) {
 	if !c.commands {
 		return c, nil
 	}
-	b := c.readAgain()
+	b := newBuilder(c.sources, c.env, c.needs)
 	b.run = func(file string, words []string) (string, error) { return runCommand(ctx, file, c.Dir, words) }
 	full, err := b.finish()
 	if err != nil {

@@ -3,7 +3,6 @@ package job
 import (
 	"net"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -56,16 +55,11 @@ func (d Daemon) Guarded() bool { return d.Token != Secret{} || d.ReadToken != Se
 // file is invalid: a daemon keeps running after its file was broken.
 func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daemon) {
 	src, _ := yamltree.ReadFile(path, path, yamltree.MaxBytes) // a missing file has the defaults
-	dir, err := filepath.Abs(filepath.Dir(path))
-	if err != nil {
-		dir = filepath.Dir(path)
-	}
-	b := newBuilder([]source{{path, src}}, env)
+	b := newBuilder([]source{{path, src}}, env, needs{})
 	if b.root = b.file.Parse(); b.root == nil {
-		b = newBuilder([]source{{path, cutSections(src, "data", "daemon")}}, env)
+		b = newBuilder([]source{{path, cutSections(src, "data", "daemon")}}, env, needs{})
 		b.root = b.file.Parse()
 	}
-	b.cfg.Dir = dir
 	for _, key := range []string{"data", "daemon"} {
 		b.variables(path).Expand(b.root.Get(key), false)
 	}

@@ -14,9 +14,9 @@ import (
 
 func (b *builder) readJobs(n *yamltree.Node) {
 	switch {
-	case n == nil && b.root.Has(yamltree.Mapping) && b.needs.jobs:
+	case n == nil && b.root.Has(yamltree.Mapping) && b.cfg.needs.jobs:
 		b.root.Missing("jobs", `add jobs: {"coffee":{"search":{"query":"moka pot"}}}`)
-	case n.Has(yamltree.Mapping) && len(n.Entries) == 0 && b.needs.jobs:
+	case n.Has(yamltree.Mapping) && len(n.Entries) == 0 && b.cfg.needs.jobs:
 		n.Refuse("is empty, must be a mapping of names to jobs")
 	}
 	if !n.Has(yamltree.Mapping) {

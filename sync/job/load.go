@@ -53,12 +53,12 @@ func loadFile(path string, env func(string) (string, bool), needs needs) (*Confi
 		}
 		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
 	}
-	return parseFile(path, []byte(src), env, needs)
+	return parseFile(path, src, env, needs)
 }
 
 // Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
 func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
-	return parseFile(path, src, env, needs{service: true, jobs: true})
+	return parseFile(path, string(src), env, needs{service: true, jobs: true})
 }
 
 // needs says which parts of the file a command needs.
@@ -67,15 +67,25 @@ type needs struct {
 	jobs    bool // at least one
 }
 
-func parseFile(path string, src []byte, env func(string) (string, bool), needs needs) (*Config, error) {
-	b := newBuilder([]source{{path, string(src)}}, env)
-	dir, err := filepath.Abs(filepath.Dir(path))
-	if err != nil {
-		b.file.Report(1, 1, fmt.Sprintf("find the folder of the file: %v", err), "")
-		return nil, b.file.Mistakes()
-	}
-	b.cfg.Dir, b.needs, b.fresh = dir, needs, true
+func parseFile(path, src string, env func(string) (string, bool), needs needs) (*Config, error) {
+	b := newBuilder([]source{{path, src}}, env, needs)
+	b.fresh = true
 	return b.finish()
+}
+
+// newBuilder returns a builder for the texts of a file and those that it includes.
+func newBuilder(sources []source, env func(string) (string, bool), needs needs) *builder {
+	path := sources[0].name
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil { // the working directory is gone
+		dir = filepath.Dir(path)
+	}
+	return &builder{
+		file:   yamltree.New(path, []byte(sources[0].text), withoutKeys),
+		env:    env,
+		cfg:    &Config{Path: path, Dir: dir, sources: slices.Clip(sources), needs: needs, env: env},
+		merged: map[*yamltree.Node]map[string]*yamltree.Node{},
+	}
 }
 
 // finish builds the config. The error is [yamltree.Mistakes].
@@ -84,24 +94,8 @@ func (b *builder) finish() (*Config, error) {
 	if found := b.file.Mistakes(); len(found) > 0 {
 		return nil, found
 	}
-	b.cfg.Warnings, b.cfg.needs = b.file.Warnings(), b.needs
+	b.cfg.Warnings = b.file.Warnings()
 	return b.cfg, nil
-}
-
-func newBuilder(sources []source, env func(string) (string, bool)) *builder {
-	return &builder{
-		file:   yamltree.New(sources[0].name, []byte(sources[0].text), withoutKeys),
-		env:    env,
-		cfg:    &Config{Path: sources[0].name, sources: slices.Clip(sources), env: env},
-		merged: map[*yamltree.Node]map[string]*yamltree.Node{},
-	}
-}
-
-// readAgain returns a builder for the texts that were loaded.
-func (c *Config) readAgain() *builder {
-	b := newBuilder(c.sources, c.env)
-	b.cfg.Dir, b.needs = c.Dir, c.needs
-	return b
 }
 
 // builder builds a Config from the tree.
@@ -113,8 +107,7 @@ type builder struct {
 
 	defaults *yamltree.Node // values for jobs that do not set them
 	open     []string       // names of the filters that are being merged
-	needs    needs
-	fresh    bool // the included files were not read yet
+	fresh    bool           // the included files were not read yet
 
 	run func(file string, words []string) (string, error) // runs a command of a file; nil to run none
 
@@ -132,7 +125,7 @@ func (b *builder) buildConfig() {
 		return
 	}
 	b.expandVariables(b.root)
-	if !b.needs.service {
+	if !b.cfg.needs.service {
 		b.allowMissing(b.root.Get("service").Get("url"), "no job can run without the address")
 		b.allowMissing(b.root.Get("service").Get("key"), "no job can run without the key")
 		b.allowMissing(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")

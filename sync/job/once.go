@@ -157,7 +157,7 @@ func (s *Spec) loopNames() string {
 // which may use the lists and filters of the file. The job has no schedule and no defaults, and its name
 // is that of the verb. The error is [yamltree.Mistakes].
 func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
-	b := c.readAgain() // because reading marks nodes
+	b := newBuilder(c.sources, c.env, c.needs) // because reading marks nodes
 	b.buildConfig()
 	b.file.Forget()
 	b.cfg, b.defaults = c, nil

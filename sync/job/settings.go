@@ -86,7 +86,7 @@ func (b *builder) readKey(service *yamltree.Node) {
 		n.RefuseWithHint("leave key out, or give the service's url",
 			"sim:// takes no key, so that simulated rows never mix with bought ones")
 	case s.URL == "" || s.Simulated():
-	case n == nil && !b.needs.service:
+	case n == nil && !b.cfg.needs.service:
 	case n == nil:
 		service.Missing("key", `add key: "${OUTLIERD_KEY}"`)
 	case given:
@@ -245,7 +245,7 @@ func (b *builder) readSink(n *yamltree.Node, kind string) {
 	case kind == SinkDuckDB && strings.Contains(path, "?"):
 		n.Refuse("must not contain a ?, got %s", n.Shown())
 		return
-	case strings.HasPrefix(bucket, "az://") && !hasAzure && b.needs.service:
+	case strings.HasPrefix(bucket, "az://") && !hasAzure && b.cfg.needs.service:
 		n.RefuseWithHint("build it with -tags azure, or use an official binary",
 			"this program was built without Azure")
 		return
