@@ -16,7 +16,11 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	return loadFile(path, env, needs{service: true, jobs: true})
+	src, err := readLimited(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, src, env)
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
@@ -45,6 +49,14 @@ func (c *Config) Unchanged() bool {
 }
 
 func loadFile(path string, env func(string) (string, bool), needs needs) (*Config, error) {
+	src, err := readLimited(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseFile(path, src, env, needs)
+}
+
+func readLimited(path string) ([]byte, error) {
 	src, err := yamltree.ReadFile(path, path, yamltree.MaxBytes)
 	if err != nil {
 		hint := ""
@@ -53,12 +65,12 @@ func loadFile(path string, env func(string) (string, bool), needs needs) (*Confi
 		}
 		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
 	}
-	return parseFile(path, src, env, needs)
+	return []byte(src), nil
 }
 
 // Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
 func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
-	return parseFile(path, string(src), env, needs{service: true, jobs: true})
+	return parseFile(path, src, env, needs{service: true, jobs: true})
 }
 
 // needs says which parts of the file a command needs.
@@ -67,8 +79,8 @@ type needs struct {
 	jobs    bool // at least one
 }
 
-func parseFile(path, src string, env func(string) (string, bool), needs needs) (*Config, error) {
-	b := newBuilder([]source{{path, src}}, env, needs)
+func parseFile(path string, src []byte, env func(string) (string, bool), needs needs) (*Config, error) {
+	b := newBuilder([]source{{path, string(src)}}, env, needs)
 	b.fresh = true
 	return b.finish()
 }
