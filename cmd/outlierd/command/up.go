@@ -28,6 +28,9 @@ before the data calls of another. Queued calls of earlier runs are made between 
 Other commands work at the same time: 'outlierd run' and similar commands pass their work to
 this process, which does it before the scheduled runs continue.
 
+With "daemon.listen" it serves a page for browsers, metrics, and an HTTP interface with which
+other programs start runs and read results.
+
 SIGTERM or ^C stops it: the call in progress may finish, all answers are stored and
 published, and the next start continues from there. A second signal stops at once.
 
