@@ -32,7 +32,6 @@ const (
 	maxKey      = 200              // characters of an idempotency key
 	maxWait     = time.Minute      // for the end of a run; proxies often end a request after it
 	orderTime   = time.Minute      // for an order, which may have to wait for a call in progress
-	readTime    = 20 * time.Second // for a document
 	sendTimeout = 30 * time.Second // for an answer to be received
 )
 
@@ -67,9 +66,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		return d.Budget(r.Context())
 	}))
 	mux.HandleFunc("GET /api/v1/outliers", s.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
-		ctx, cancel := context.WithTimeout(r.Context(), readTime)
-		defer cancel()
-		return d.Outliers(ctx, r.URL.Query())
+		return d.Outliers(r.Context(), r.URL.Query())
 	}))
 	mux.HandleFunc("/", s.refuseUnknown)
 	return mux
@@ -104,10 +101,9 @@ func (s *Server) awaitRun(d *Documents, w http.ResponseWriter, r *http.Request) 
 	if err := extendDeadlines(w, wait); err != nil {
 		return nil, err
 	}
-	enough, ticker := time.NewTimer(wait), time.NewTicker(progressEvery)
-	defer enough.Stop()
-	defer ticker.Stop()
-	for waiting := wait > 0; waiting; {
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	for ctx.Err() == nil && !isClosed(s.stopping) {
 		row, err := readRun(s.engine, r.PathValue("run"))
 		if err != nil {
 			return nil, err
@@ -116,13 +112,9 @@ func (s *Server) awaitRun(d *Documents, w http.ResponseWriter, r *http.Request) 
 			break
 		}
 		select {
-		case <-ticker.C:
-		case <-enough.C:
-			waiting = false
+		case <-time.After(progressEvery):
+		case <-ctx.Done():
 		case <-s.stopping:
-			waiting = false
-		case <-r.Context().Done():
-			return nil, context.Cause(r.Context())
 		}
 	}
 	return d.Run(r.Context(), r.PathValue("run"))

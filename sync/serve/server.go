@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -211,7 +210,7 @@ func WriteFailure(w http.ResponseWriter, err error) {
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrOtherJobs):
 		status = http.StatusConflict
-	case errors.Is(err, ErrStopped), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ErrStopped):
 		status = http.StatusServiceUnavailable
 	}
 	writeDocument(w, status, err)
@@ -337,7 +336,7 @@ func (s *Server) resolveOrder(o *Order) (engine.Order, error) {
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
-	if err != nil || asked.Spec == nil || asked.Spec.Version() != cmp.Or(o.Version, asked.Spec.Version()) {
+	if err != nil || asked.Spec == nil || o.key.Name == "" && asked.Spec.Version() != o.Version {
 		return asked, errors.Join(s.jobDiffers(o, asked.Spec), err)
 	}
 	return asked, s.addUnfinished(o, &asked)

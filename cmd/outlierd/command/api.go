@@ -57,6 +57,9 @@ type outliersPage struct {
 	Rows  []map[string]any `json:"rows"`
 }
 
+// queryTime limits a query of outliers.
+const queryTime = 20 * time.Second
+
 // listOutliers returns a page of the outliers that the page Found shows at an address with the same parameters.
 func listOutliers(ctx context.Context, tables *pagedata.Tables, filter url.Values) (*outliersPage, error) {
 	f, err := page.FilterOf("/found?" + filter.Encode())
@@ -66,10 +69,16 @@ func listOutliers(ctx context.Context, tables *pagedata.Tables, filter url.Value
 	if err != nil {
 		return nil, serve.Refuse(http.StatusBadRequest, "%w", err)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, queryTime, serve.Refuse(http.StatusServiceUnavailable,
+		"the query took longer than %s; narrow the filter, as with days=30", queryTime))
+	defer cancel()
 	found := &outliersPage{}
 	found.Rows, found.Total, err = tables.Rows(ctx, f)
-	if errors.Is(err, page.ErrNothingPublished) {
+	switch {
+	case errors.Is(err, page.ErrNothingPublished):
 		return nil, serve.Refuse(http.StatusServiceUnavailable, "%w", err)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
 	if int64(f.Page*page.PerPage) < found.Total {
 		filter.Set("page", strconv.Itoa(f.Page+1))

@@ -227,7 +227,7 @@ func (h *Web) requireScope(least scope, next http.HandlerFunc) http.HandlerFunc 
 		case has >= least:
 			next(w, r)
 		case has == scopeRead:
-			refuse(w, r, http.StatusForbidden, "this request may only read; send daemon.token as `Authorization: Bearer TOKEN`")
+			refuse(w, r, http.StatusForbidden, "this request may only read; a change needs daemon.token of the job file, as `Authorization: Bearer TOKEN`")
 		default:
 			w.Header().Add("WWW-Authenticate", `Bearer realm="outlierd"`)
 			w.Header().Add("WWW-Authenticate", `Basic realm="outlierd"`)
