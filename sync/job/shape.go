@@ -66,6 +66,7 @@ func adviseNested(n *yamltree.Node, key string, s *yamltree.Schema) string {
 		{s.Get("budget"), "it belongs under budget"},
 		{s.Get("read"), "it belongs under read"},
 		{s.Get("read").Get("where"), "filters belong under read.where"},
+		{s.Get("defaults"), "it belongs under a job, or under defaults for all jobs"},
 	} {
 		if hasKey(deeper.part, key) {
 			return deeper.advice
