@@ -1,9 +1,9 @@
 package job
 
 import (
-	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,12 +35,19 @@ func (c *Config) ScheduledBy(spec *Spec) *Spec {
 type Calendar struct {
 	config      *Config
 	from, until time.Time
-	dues        map[string][]time.Time
+	dues        map[rhythm][]time.Time
+}
+
+// rhythm is everything that the due times of a job depend on.
+type rhythm struct {
+	schedule string
+	every    time.Duration
+	quiet    string // in the words of the file
 }
 
 // NewCalendar returns the calendar of the jobs of a file for times after from and before until.
 func NewCalendar(config *Config, from, until time.Time) *Calendar {
-	return &Calendar{config: config, from: from, until: until, dues: map[string][]time.Time{}}
+	return &Calendar{config: config, from: from, until: until, dues: map[rhythm][]time.Time{}}
 }
 
 // MonthDays is the number of days of [MonthOf].
@@ -53,7 +60,7 @@ func MonthOf(config *Config) *Calendar {
 	return NewCalendar(config, from.Add(-time.Second), from.AddDate(0, 0, MonthDays))
 }
 
-// maxDues limits the due times of a schedule: a job that is due every minute has 44,640 in a month.
+// maxDues limits the due times of a rhythm: a job that is due every minute has 44,640 in a month.
 const maxDues = 45_000
 
 // Dues returns when a job is due, or the job whose runs it follows.
@@ -61,7 +68,7 @@ func (c *Calendar) Dues(spec *Spec) []time.Time {
 	if spec = c.config.ScheduledBy(spec); spec.Disabled {
 		return nil
 	}
-	key := fmt.Sprintf("%q %s %v", spec.Schedule, spec.Every, spec.quiet)
+	key := rhythm{strings.Join(spec.Schedule, "\n"), spec.Every, spec.worded["quiet"]}
 	dues, known := c.dues[key]
 	if !known {
 		due := spec.Next(c.from, c.config.Timezone)

@@ -191,3 +191,19 @@ func TestRequestDoesNotDependOnDueTimes(t *testing.T) {
 			edited.Request, plain.Request, edited.Version(), plain.Version())
 	}
 }
+
+// TestCalendarCountsMovedDueTimes of jobs whose schedules differ only by their quiet hours.
+func TestCalendarCountsMovedDueTimes(t *testing.T) {
+	config := parse(t, head+`defaults: {quiet: [sat, sun]}
+jobs:
+  default: {schedule: ["0 6 * * *", "0 18 * * *"], search: {query: tea}}
+  none: {schedule: ["0 6 * * *", "0 18 * * *"], quiet: [], search: {query: tea}}
+  night: {schedule: ["0 6 * * *", "0 18 * * *"], quiet: ["17:00-07:00"], search: {query: tea}}
+`)
+	month := MonthOf(config) // begins on a Wednesday, 1 July 2026
+	for name, want := range map[string]int{"default": 23*2 + 4, "none": 62, "night": 31} {
+		if got := len(month.Dues(config.Job(name))); got != want {
+			t.Errorf("%s has %d due times in July, want %d", name, got, want)
+		}
+	}
+}
