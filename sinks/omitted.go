@@ -41,11 +41,20 @@ func (o Omitted) String() string {
 	return string(text)
 }
 
-// Beyond returns the tables of which o leaves out more than other.
-func (o Omitted) Beyond(other Omitted) []string {
+// Until returns which of the rows up to an answer are left out.
+func (o Omitted) Until(answer int64) Omitted {
+	until := Omitted{UpTo: map[string]int64{}}
+	for table, upTo := range o.UpTo {
+		until.UpTo[table] = min(upTo, answer)
+	}
+	return until
+}
+
+// Beyond returns the tables of which o leaves out more than other, of rows of answers after one.
+func (o Omitted) Beyond(other Omitted, after int64) []string {
 	beyond := map[string]bool{}
 	for table, upTo := range o.UpTo {
-		beyond[table] = upTo > other.UpTo[table]
+		beyond[table] = upTo > max(other.UpTo[table], after)
 	}
 	for table, columns := range o.Columns {
 		beyond[table] = beyond[table] || len(columns) > len(other.Columns[table])

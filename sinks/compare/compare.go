@@ -116,12 +116,13 @@ func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, e
 }
 
 // Stale counts the keys whose row in the current table is not the last observation in its history: keys
-// without a row, with several rows, or with a row of another answer. The history lacks rows of answers up to upTo.
-func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table, upTo int64) (n int64, err error) {
+// without a row, with several rows, or with a row of another answer. The table and its history lack
+// rows of answers up to some.
+func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table, upTo, historyUpTo int64) (n int64, err error) {
 	now, history := s.from(current), s.from(current.History)
 	if now == "" || history == "" {
-		n, err := r.countRows(ctx, s, current, fmt.Sprintf("_response_id > %d", upTo))
-		more, again := r.Count(ctx, s, current.History)
+		n, err := r.countRows(ctx, s, current, fmt.Sprintf("_response_id > %d", historyUpTo))
+		more, again := r.countRows(ctx, s, current.History, fmt.Sprintf("_response_id > %d", upTo))
 		return min(n+more, 1), errors.Join(err, again)
 	}
 	newer := "h.last <> c.last" // if the history has every observation
@@ -132,8 +133,8 @@ func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table, upT
 	rows, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT count(*) FROM
 		(SELECT %[1]s, max(_response_id) AS last FROM %[2]s GROUP BY ALL) AS h
 		FULL JOIN (SELECT %[1]s, max(_response_id) AS last, count(*) AS n FROM %[3]s GROUP BY ALL) AS c ON %[4]s
-		WHERE h.last IS NULL AND c.last > %[6]d OR c.last IS NULL OR %[5]s OR c.n > 1`,
-		keys, history, now, database.Same("h.", "c.", current.Key), newer, upTo), s)
+		WHERE h.last IS NULL AND c.last > %[6]d OR c.last IS NULL AND h.last > %[7]d OR %[5]s OR c.n > 1`,
+		keys, history, now, database.Same("h.", "c.", current.Key), newer, historyUpTo, upTo), s)
 	if err == nil {
 		n = rows[0][0].(int64)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -29,22 +30,24 @@ type Except struct {
 type Older struct {
 	Path string
 
-	// Attach attaches the copy as the database "older", in which rowid has the order of the journal. It returns the
-	// last answer of which the copy has all rows.
-	Attach func(ctx context.Context, db *database.DB) (answers int64, err error)
+	// Attach attaches the copy as the database "older", in which rowid has the order of the journal. It returns what the
+	// copy has, and what it leaves out.
+	Attach func(ctx context.Context, db *database.DB) (sinks.Marks, error)
 }
 
 // OlderFile is a DuckDB file: an older warehouse, or a copy of one.
 func OlderFile(path string) Older {
-	return Older{path, func(ctx context.Context, db *database.DB) (answers int64, err error) {
+	return Older{path, func(ctx context.Context, db *database.DB) (has sinks.Marks, err error) {
 		if _, err := db.Exec(ctx, "ATTACH "+database.Text(path)+" AS older (READ_ONLY)"); err != nil {
-			return 0, err
+			return has, err
 		}
-		rows, err := db.Query(ctx, "SELECT max(id) FROM older.outlierd.marks WHERE name = "+database.Text(database.Journal))
+		rows, err := db.Query(ctx, fmt.Sprintf("SELECT max(id) FILTER (name = %s), max(text) FILTER (name = %s) FROM older.outlierd.marks",
+			database.Text(database.Journal), database.Text(database.Omitted)))
 		if err == nil {
-			answers, _ = rows[0][0].(int64)
+			has.Answers, _ = rows[0][0].(int64)
+			has.Omitted, _ = rows[0][1].(string)
 		}
-		return answers, err
+		return has, err
 	}}
 }
 
@@ -88,8 +91,12 @@ func (w *Warehouse) Refill(ctx context.Context, upTo int64) error {
 func (w *Warehouse) adoptRows(ctx context.Context, from Older, upTo int64, except Except) error {
 	err := w.run(ctx, func(db *database.DB) error {
 		has, err := from.Attach(ctx, db)
-		if err == nil && has < upTo {
-			err = fmt.Errorf("it has answers up to %d", has)
+		if err == nil && has.Answers < upTo {
+			err = fmt.Errorf("it has answers up to %d", has.Answers)
+		}
+		var omitted sinks.Omitted
+		if err == nil {
+			omitted, err = sinks.ParseOmitted(has.Omitted)
 		}
 		if err == nil {
 			_, err = db.Exec(ctx, "BEGIN; DELETE FROM warehouse.outlierd.deleted")
@@ -106,7 +113,7 @@ func (w *Warehouse) adoptRows(ctx context.Context, from Older, upTo int64, excep
 		}
 		if err == nil {
 			_, err = db.Exec(ctx, strings.Join([]string{setMark(database.Journal, upTo), setMark(database.Operations, 0),
-				setMark(database.Warehouse, rand.Int64()), "COMMIT", "DETACH older"}, "; "))
+				setOmitted(omitted.Until(upTo)), setMark(database.Warehouse, rand.Int64()), "COMMIT", "DETACH older"}, "; "))
 		}
 		if err != nil {
 			return fmt.Errorf("take over the rows of answers up to %d from %s: %w", upTo, from.Path, err)

@@ -41,8 +41,7 @@ func (w *Warehouse) Omit(ctx context.Context, more sinks.Omitted) error {
 				sql = append(sql, deleteUpTo(t, upTo))
 			}
 		}
-		sql = append(sql, fmt.Sprintf("UPDATE warehouse.outlierd.marks SET text = %s WHERE name = %s",
-			database.Text(all.String()), database.Text(database.Omitted)))
+		sql = append(sql, setOmitted(all))
 		if vacuum && marks.Vacuum > 0 {
 			sql = append(sql, setMark(database.Vacuum, 1)) // it is due, because much may have become free
 		}
@@ -55,6 +54,10 @@ func (w *Warehouse) Omit(ctx context.Context, more sinks.Omitted) error {
 		return err
 	}
 	return w.tidy(ctx)
+}
+
+func setOmitted(o sinks.Omitted) string {
+	return fmt.Sprintf("UPDATE warehouse.outlierd.marks SET text = %s WHERE name = %s", database.Text(o.String()), database.Text(database.Omitted))
 }
 
 // newColumns returns the columns of a table that are in after and not in before.

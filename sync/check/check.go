@@ -121,7 +121,7 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 		if t.History == nil || isOff(t) || isOff(t.History) {
 			continue
 		}
-		stale, err := c.Reader.Stale(ctx, s.Source, t, omitted.UpTo[t.History.Name])
+		stale, err := c.Reader.Stale(ctx, s.Source, t, omitted.UpTo[t.Name], omitted.UpTo[t.History.Name])
 		if err != nil {
 			return r.withUnreadable(ctx, t, err)
 		}

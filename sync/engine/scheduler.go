@@ -641,8 +641,9 @@ func (s *scheduler) publishMarked(ctx context.Context) error {
 	if s.engine.marked.Swap(false) {
 		l.Marked = true
 	}
-	if !l.Marked && !l.OmitDue() || !l.PublishDue() {
-		return nil
+	due, err := l.OmitDue()
+	if err != nil || !l.Marked && !due || !l.PublishDue() {
+		return err
 	}
 	return s.worker.publish(ctx)
 }

@@ -3,10 +3,12 @@ package load
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"outlierd/sinks"
+	"outlierd/sync/job"
 )
 
 // # What is left out
@@ -18,28 +20,42 @@ import (
 // unread is what [Loader.omitted] is before the marks of the warehouse were compared with the job file.
 const unread = "unread"
 
-// wanted identifies what the job file leaves out today; "" if it leaves out nothing.
-func (l *Loader) wanted() string {
-	if len(l.tables()) == 0 {
-		return ""
+// wanted identifies what the job file leaves out today, which is the UTC day by the service's clock, or zero if that is not
+// known or does not matter. It is "" if the file leaves out nothing.
+func (l *Loader) wanted() (what string, today time.Time, err error) {
+	tables := l.tables()
+	if len(tables) == 0 {
+		return "", today, nil
 	}
-	return fmt.Sprint(time.Now().UTC().Format(time.DateOnly), l.tables())
+	if slices.ContainsFunc(tables, func(t job.Table) bool { return t.Keep > 0 }) {
+		now, known, err := l.store.Ledger.CertainTime()
+		if err != nil {
+			return "", today, err
+		}
+		if known {
+			today = now.UTC().Truncate(24 * time.Hour)
+		}
+	}
+	return fmt.Sprint(today, tables), today, nil
 }
 
 // OmitDue reports whether the job file leaves out something else than at the time of the last publication.
-func (l *Loader) OmitDue() bool { return l.source.err == nil && l.omitted != l.wanted() }
+func (l *Loader) OmitDue() (bool, error) {
+	wanted, _, err := l.wanted()
+	return l.source.err == nil && l.omitted != wanted, err
+}
 
 // omitUnwanted has the warehouse leave out what the job file does.
 func (l *Loader) omitUnwanted(ctx context.Context) error {
-	if l.warehouse == nil || !l.OmitDue() {
-		return nil
+	wanted, today, err := l.wanted()
+	if err != nil || l.warehouse == nil || l.source.err != nil || l.omitted == wanted {
+		return err
 	}
-	wanted := l.wanted()
 	has, err := sinks.ParseOmitted(l.source.marks.Omitted)
 	if err != nil {
 		return l.disableSink(l.source, err)
 	}
-	more, err := l.unwanted(has)
+	more, err := l.unwanted(has, today)
 	if err != nil {
 		return err
 	}
@@ -50,7 +66,11 @@ func (l *Loader) omitUnwanted(ctx context.Context) error {
 		}
 		l.source.marks.Omitted = all.String()
 	}
-	if lacking := all.Beyond(more); len(lacking) > 0 {
+	pruned, err := l.store.Journal.Pruned()
+	if err != nil {
+		return err
+	}
+	if lacking := all.Beyond(more, pruned); len(lacking) > 0 {
 		l.log.Warn("tables lack what the job file keeps: 'outlierd rebuild' brings back what the journal still has",
 			"tables", strings.Join(lacking, ", "))
 	}
@@ -60,13 +80,14 @@ func (l *Loader) omitUnwanted(ctx context.Context) error {
 
 // unwanted returns what the job file leaves out now. has is what the warehouse leaves out, from which old days follow at a
 // cost that does not depend on how many there are.
-func (l *Loader) unwanted(has sinks.Omitted) (o sinks.Omitted, err error) {
+func (l *Loader) unwanted(has sinks.Omitted, today time.Time) (o sinks.Omitted, err error) {
 	o = sinks.Omitted{UpTo: map[string]int64{}, Columns: map[string][]string{}}
-	today := time.Now().UTC().Truncate(24 * time.Hour)
 	for _, t := range l.tables() {
 		switch {
 		case t.Off:
 			o.UpTo[t.Name] = sinks.Whole
+		case t.Keep > 0 && today.IsZero():
+			o.UpTo[t.Name] = has.UpTo[t.Name]
 		case t.Keep > 0:
 			if o.UpTo[t.Name], err = l.store.Journal.Before(today.Add(-t.Keep), has.UpTo[t.Name]-1); err != nil {
 				return o, err
