@@ -57,7 +57,7 @@ func (o Omitted) Beyond(other Omitted, after int64) []string {
 		beyond[table] = upTo > max(other.UpTo[table], after)
 	}
 	for table, columns := range o.Columns {
-		beyond[table] = beyond[table] || len(columns) > len(other.Columns[table])
+		beyond[table] = beyond[table] || len(columns) > len(other.Columns[table]) && other.UpTo[table] != Whole
 	}
 	maps.DeleteFunc(beyond, func(_ string, is bool) bool { return !is })
 	return slices.Sorted(maps.Keys(beyond))

@@ -158,13 +158,14 @@ func (c *Copy) removeFile(name string) error {
 	return ignoreMissing(c.nameFull(c.root.Remove(name)))
 }
 
-// removePart removes a part, and the folder of its day if that is empty then.
+// removePart removes a part, and its folder if that is empty then.
 func (c *Copy) removePart(name string) error {
 	err := c.removeFile(name)
-	if day := path.Dir(name); err == nil && strings.Contains(day, "/") {
-		if err = c.removeFile(day); errors.Is(err, fs.ErrExist) { // it has other files
-			return nil
-		}
+	if err == nil {
+		err = c.removeFile(path.Dir(name))
+	}
+	if errors.Is(err, fs.ErrExist) { // it has other files
+		return nil
 	}
 	return err
 }

@@ -73,7 +73,8 @@ type Loader struct {
 	copying   time.Duration // how long it took
 
 	tables  func() []job.Table
-	omitted string // what was left out of the warehouse, as [Loader.wanted]
+	omitted string        // what was left out of the warehouse, as [Loader.wanted]
+	left    sinks.Omitted // that is left out
 
 	forgotten int64 // changes of the operations tables up to this one were removed from the state
 
@@ -255,8 +256,15 @@ func (l *Loader) countRows(entry *journal.Entry) {
 	if rows == nil {
 		return // the run has ended, and its record is final
 	}
-	for table, n := range l.decoder.Counted() {
-		rows[table] += n
+	l.addCounted(rows, l.decoder)
+}
+
+// addCounted adds the rows of the last answer, but for tables without rows.
+func (l *Loader) addCounted(rows map[string]int64, decoder *schema.Decoder) {
+	for table, n := range decoder.Counted() {
+		if l.left.UpTo[table] != sinks.Whole {
+			rows[table] += n
+		}
 	}
 }
 
@@ -321,9 +329,7 @@ func (l *Loader) Recount(run string) (map[string]int64, error) {
 			continue
 		}
 		if _, err := decoder.Check(source, entry.Body); err == nil {
-			for table, n := range decoder.Counted() {
-				rows[table] += n
-			}
+			l.addCounted(rows, decoder)
 		}
 	}
 	return rows, nil

@@ -74,7 +74,7 @@ func (l *Loader) omitUnwanted(ctx context.Context) error {
 		l.log.Warn("tables lack what the job file keeps: 'outlierd rebuild' brings back what the journal still has",
 			"tables", strings.Join(lacking, ", "))
 	}
-	l.omitted = wanted
+	l.omitted, l.left = wanted, all
 	return nil
 }
 
