@@ -13,11 +13,17 @@ import (
 // that one cap applies to all of them.
 const ByHand = "once:"
 
+// Assistants begins the names of those one-off requests that assistants make. They have an account of this name, which is
+// a part of ByHand: what they spend counts for both.
+const Assistants = ByHand + "mcp:"
+
 // accountOf returns the account of a job: the name that the job had when it was first seen. A renamed
 // job does not get a fresh budget.
 func accountOf(tx *store.Tx, job string) (string, error) {
-	if strings.HasPrefix(job, ByHand) {
-		return ByHand, nil
+	for _, account := range []string{Assistants, ByHand} {
+		if strings.HasPrefix(job, account) {
+			return account, nil
+		}
 	}
 	account, err := store.Value[string](tx, `SELECT account FROM jobs WHERE job = ?`, job)
 	return cmp.Or(account, job), err

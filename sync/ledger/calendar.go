@@ -36,11 +36,14 @@ type period struct {
 // periodKey returns the key and the bounds of a period in the database.
 func (l *Ledger) periodKey(tx *store.Tx, p Period) (period, error) {
 	known := period{Period: p}
-	if p.Scope == ScopeJobMonth {
+	if p.Scope == ScopeJobMonth || p.Scope == ScopeJobDay {
 		job, cycle := CutJobCycle(p.Key)
 		account, err := accountOf(tx, job)
 		if err != nil {
 			return known, err
+		}
+		if p.Scope == ScopeJobMonth && account == Assistants {
+			account = ByHand
 		}
 		known.account, known.Key = account, JobCycle(account, cycle)
 	}
@@ -64,7 +67,7 @@ func (p period) within() (where string, args []any) {
 		return `run = ?1`, []any{p.Key}
 	}
 	if p.account != "" {
-		return `account = ?3 AND counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends, p.account}
+		return `account IN (?3, iif(?3 = 'once:', 'once:mcp:', ?3)) AND counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends, p.account}
 	}
 	return `counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends}
 }

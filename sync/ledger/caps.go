@@ -15,6 +15,7 @@ type Scope string
 const (
 	ScopeRun      Scope = "run"       // one run
 	ScopeJobMonth Scope = "job_month" // one job, or what no job buys, in one billing cycle
+	ScopeJobDay   Scope = "job_day"   // what assistants buy on one day
 	ScopeDay      Scope = "day"       // all jobs on one day
 	ScopeMonth    Scope = "month"     // all jobs in one billing cycle
 )
@@ -44,13 +45,16 @@ func Periods(run, job, day, cycle string) []Period {
 	if job != "" {
 		all = append(all, Period{ScopeJobMonth, JobCycle(job, cycle)})
 	}
+	if strings.HasPrefix(job, Assistants) {
+		all = append(all, Period{ScopeJobDay, JobCycle(job, day)})
+	}
 	if run != "" {
 		all = append(all, Period{ScopeRun, run})
 	}
 	return all
 }
 
-// JobCycle returns the period key of a job in a billing cycle: "weekly-ideas/2026-11-14".
+// JobCycle returns the period key of a job in a billing cycle, or on a day: "weekly-ideas/2026-11-14".
 func JobCycle(job, cycle string) string { return job + "/" + cycle }
 
 // CutJobCycle is the inverse of [JobCycle]. The key of a cycle contains no slash.
@@ -95,6 +99,9 @@ func (c Cap) String() string {
 			return fmt.Sprintf("the cap of one-off requests for the billing cycle from %s (budget.by_hand)", cycle)
 		}
 		return fmt.Sprintf("the job's cap for the billing cycle %s (budget.per_month of the job)", c.Period)
+	case ScopeJobDay:
+		_, day := CutJobCycle(c.Period)
+		return fmt.Sprintf("the cap of assistants for the day %s (mcp.budget.per_day)", day)
 	case ScopeDay:
 		return fmt.Sprintf("the cap for the day %s (budget.per_day)", c.Period)
 	case ScopeMonth:
@@ -108,7 +115,7 @@ func (c Cap) remedy() string {
 	switch c.Scope {
 	case ScopeRun:
 		return "raise the cap, or let the next run start again"
-	case ScopeDay:
+	case ScopeDay, ScopeJobDay:
 		return "raise the cap, or wait for the next day"
 	}
 	return "raise the cap, or wait for the next billing cycle"
@@ -175,7 +182,7 @@ func (p Period) Bounds(loc *time.Location, renews int) (from, to time.Time, err 
 	switch p.Scope {
 	case ScopeRun:
 		return from, to, nil
-	case ScopeJobMonth:
+	case ScopeJobMonth, ScopeJobDay:
 		_, key = CutJobCycle(key)
 	}
 	date, err := time.Parse(time.DateOnly, key)
@@ -184,7 +191,7 @@ func (p Period) Bounds(loc *time.Location, renews int) (from, to time.Time, err 
 	}
 	year, month, day := date.Date()
 	from = beginningOf(year, month, day, loc)
-	if p.Scope == ScopeDay {
+	if p.Scope == ScopeDay || p.Scope == ScopeJobDay {
 		return from, beginningOf(year, month, day+1, loc), nil
 	}
 	from, to = CycleBounds(from, loc, renews)

@@ -126,7 +126,7 @@ func (l *Ledger) cutPeriods(tx *store.Tx, at time.Time) error {
 		return err
 	}
 	_, err = tx.Exec(`DELETE FROM periods WHERE ends > 0 AND ends > ?1
-		AND begins < iif(scope = 'day', ?2, ?3)`,
+		AND begins < iif(scope IN ('day', 'job_day'), ?2, ?3)`,
 		now, store.Micros(day), store.Micros(cycle))
 	return err
 }

@@ -527,7 +527,8 @@ CREATE INDEX attempts_counted ON attempts (counts_at, account, state, price) WHE
 CREATE INDEX attempts_adjusted ON attempts (counts_at, adjustment) WHERE adjustment IS NOT NULL;
 
 -- What each period holds, and what it may hold (NULL: as much as it likes). A day or a
--- cycle has bounds, and an account if it is a job's; a run has neither. All rows have the
+-- cycle has bounds, and an account if it is a job's; a run has neither. What the account of assistants,
+-- once:mcp:, holds counts for that of all requests by hand, once:, too. All rows have the
 -- bounds of one calendar. What they hold can be counted anew at any time, so a row
 -- may be deleted.
 CREATE TABLE periods (
@@ -617,9 +618,9 @@ CREATE VIEW period_sums AS
 			(SELECT coalesce(sum(price), 0) FROM attempts
 				WHERE price > 0 AND state <> 'refunded' AND counts_at >= p.begins AND counts_at < p.ends),
 			(SELECT coalesce(sum(price), 0) FROM attempts
-				WHERE price > 0 AND state <> 'refunded' AND account = p.account AND counts_at >= p.begins AND counts_at < p.ends))
+				WHERE price > 0 AND state <> 'refunded' AND account IN (p.account, iif(p.account = 'once:', 'once:mcp:', p.account)) AND counts_at >= p.begins AND counts_at < p.ends))
 		+ (SELECT coalesce(sum(rest), 0) FROM hold_rests
-			WHERE counts_at >= p.begins AND counts_at < p.ends AND p.account IN ('', account)) AS held,
+			WHERE counts_at >= p.begins AND counts_at < p.ends AND p.account IN ('', account, iif(account = 'once:mcp:', 'once:', ''))) AS held,
 		iif(p.scope = 'month', (SELECT coalesce(sum(adjustment), 0) FROM attempts
 			WHERE adjustment IS NOT NULL AND counts_at >= p.begins AND counts_at < p.ends), 0) AS adjusted
 	FROM periods p WHERE p.scope <> 'run'
@@ -722,13 +723,13 @@ CREATE INDEX periods_ends ON periods (ends);
 -- The periods that a paid attempt or a hold counts for.
 CREATE VIEW attempt_periods AS
 	SELECT a.id, p.scope, p.period FROM attempts a CROSS JOIN periods p
-		WHERE a.price > 0 AND p.ends > a.counts_at AND p.begins <= a.counts_at AND p.account IN ('', a.account)
+		WHERE a.price > 0 AND p.ends > a.counts_at AND p.begins <= a.counts_at AND p.account IN ('', a.account, iif(a.account = 'once:mcp:', 'once:', ''))
 	UNION ALL
 	SELECT id, 'run', run FROM attempts WHERE price > 0 AND run <> '';
 
 CREATE VIEW hold_periods AS
 	SELECT h.id, p.scope, p.period FROM holds h CROSS JOIN periods p
-		WHERE p.ends > h.made_at AND p.begins <= h.made_at AND p.account IN ('', h.account)
+		WHERE p.ends > h.made_at AND p.begins <= h.made_at AND p.account IN ('', h.account, iif(h.account = 'once:mcp:', 'once:', ''))
 	UNION ALL
 	SELECT id, 'run', run FROM holds WHERE run <> '';
 
