@@ -35,6 +35,9 @@ func (r *Reader) CapsOf(run *runs.Run, f plan.Stored, own job.JobBudget) func(ti
 			month = budget.ByHand
 		}
 		add(ledger.ScopeJobMonth, ledger.JobCycle(run.Job, cycle), month, 0)
+		if day := ledger.Day(now, zone); strings.HasPrefix(run.Job, ledger.Assistants) {
+			add(ledger.ScopeJobDay, ledger.JobCycle(run.Job, day), &r.Config.Assistants.PerDay, 0)
+		}
 		add(ledger.ScopeDay, ledger.Day(now, zone), budget.PerDay, 0)
 		add(ledger.ScopeMonth, cycle, budget.PerMonth, reserve)
 		return caps

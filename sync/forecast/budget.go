@@ -12,7 +12,8 @@ import (
 type Budget struct {
 	At          time.Time           `json:"at"` // the service's time, by which periods begin
 	Cycle       Cycle               `json:"cycle"`
-	Caps        []CapBalance        `json:"caps"` // of the cycle, the day, and jobs with a cap or spending
+	Caps        []CapBalance        `json:"caps"`                      // of the cycle, the day, jobs with a cap or spending, and assistants today
+	PerSession  outlier.Credits     `json:"mcp_per_session,omitempty"` // of a session of an assistant
 	Adjustments []ledger.Adjustment `json:"adjustments,omitempty"`
 	Refusals    []ledger.Block      `json:"refusals,omitempty"`
 }
@@ -37,7 +38,7 @@ func (r *Reader) Budget(ctx context.Context) (*Budget, error) {
 		return nil, err
 	}
 	now, cycle := r.Facts.Store.Ledger.ServiceTime(), r.Facts.Cycle()
-	b := &Budget{At: now, Cycle: f.Cycle}
+	b := &Budget{At: now, Cycle: f.Cycle, PerSession: r.Facts.Config.Assistants.PerSession}
 	if err := r.addCaps(b, cycle, ledger.Day(now, r.Facts.Config.Timezone)); err != nil {
 		return nil, err
 	}
@@ -66,7 +67,15 @@ func (r *Reader) addCaps(b *Budget, cycle, day string) error {
 			return err
 		}
 	}
-	return add(ledger.ByHand, r.Facts.Config.Budget.ByHand)
+	if err := add(ledger.ByHand, r.Facts.Config.Budget.ByHand); err != nil {
+		return err
+	}
+	c, err := r.capBalance(CapBalance{Scope: ledger.ScopeJobDay, Period: ledger.JobCycle(ledger.Assistants, day), Job: ledger.Assistants,
+		Max: &r.Facts.Config.Assistants.PerDay})
+	if *c.Max > 0 || c.Balance != (ledger.Balance{}) {
+		b.Caps = append(b.Caps, c)
+	}
+	return err
 }
 
 // addShared adds the billing cycle and the day, which all jobs share.

@@ -18,8 +18,9 @@ type Asked struct {
 
 // OneOff is a one-off request: a mapping like that of a job in the file.
 type OneOff struct {
-	Verb Verb            `json:"verb"`
-	Job  json.RawMessage `json:"job"`
+	Verb      Verb            `json:"verb"`
+	Job       json.RawMessage `json:"job"`
+	Assistant bool            `json:"assistant,omitempty"` // an assistant asks, whose budget is `mcp`
 }
 
 // Backfill is a search of past dates; see [Spec.Backfill].
@@ -67,13 +68,19 @@ func (c *Config) Asked(a Asked) (*Spec, error) {
 		spec = back
 	}
 	if a.Once != nil {
-		spec.Name = OnceMark + string(a.Once.Verb)
+		spec.once, spec.Name = a.Once, OnceMark+string(a.Once.Verb)
+	}
+	if a.Once != nil && a.Once.Assistant {
+		spec.Name = AssistantMark + string(a.Once.Verb)
 	}
 	return &spec, nil
 }
 
 // OnceMark is the prefix of the names of one-off jobs, which no job of a file can have.
 const OnceMark = "once:"
+
+// AssistantMark is the prefix of those that assistants ask for.
+const AssistantMark = OnceMark + "mcp:"
 
 // Shown returns the name of a job for people: for a one-off request its command, such as "find-channels".
 func Shown(name string) string {

@@ -61,7 +61,8 @@ type Config struct {
 
 	Questions []Question // in the order of the file
 
-	Daemon Daemon `key:"daemon"`
+	Daemon     Daemon     `key:"daemon"`
+	Assistants Assistants `key:"mcp"`
 
 	CommentAuthors string `key:"privacy.comment_authors"` // what is stored of them: AuthorsKeep, AuthorsHash or AuthorsDrop
 

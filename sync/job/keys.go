@@ -109,6 +109,10 @@ func (k taggedField) store() {
 	switch field := k.field.Addr().Interface().(type) {
 	case **outlier.Credits:
 		*field = readCredits(k.node)
+	case *outlier.Credits:
+		if amount := readCredits(k.node); amount != nil {
+			*field = *amount
+		}
 	case *[]string:
 		for _, member := range k.node.Members() {
 			*field = append(*field, member.TextOr(""))

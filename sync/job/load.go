@@ -142,6 +142,7 @@ func (b *builder) buildConfig() {
 		b.allowMissing(b.root.Get("service").Get("key"), "no job can run without the key")
 		b.allowMissing(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
 	}
+	b.allowMissing(b.root.Get("mcp").Get("token"), "`outlierd mcp --listen` does not start without the token")
 	checkShape(b.root, schema())
 	b.requireKeys()
 	b.includeFiles()
@@ -157,6 +158,7 @@ func (b *builder) buildConfig() {
 	b.readReports(b.root.Get("reports"))
 	b.readQuestions(b.root.Get("questions"))
 	b.readTokens(b.root.Get("daemon"))
+	b.cfg.Assistants.Token = readToken(b.root.Get("mcp").Get("token"))
 	b.readJobs(b.root.Get("jobs"))
 	b.readTables(b.root.Get("tables"))
 	b.cfg.worded, b.cfg.sections = b.wordSettings(), b.hashSections()

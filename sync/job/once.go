@@ -181,7 +181,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	if found := once.Mistakes(); len(found) > 0 {
 		return nil, found
 	}
-	spec.once = &OneOff{verb, yaml}
+	spec.once = &OneOff{Verb: verb, Job: yaml}
 	spec.SeedsFresh = 0 // its rows are printed, and reuse_for keeps it from buying a page twice
 	return &spec, nil
 }

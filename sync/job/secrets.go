@@ -77,3 +77,15 @@ func withoutKeys(lines []string) []string {
 	}
 	return shown
 }
+
+// Shown returns the text of the file and of those that it includes, without their secrets. Values of ${…} are not expanded.
+func (c *Config) Shown() string {
+	var all []string
+	for i, s := range c.sources {
+		if i > 0 {
+			all = append(all, "# "+s.name)
+		}
+		all = append(all, strings.Join(withoutKeys(strings.Split(s.text, "\n")), "\n"))
+	}
+	return strings.Join(all, "\n")
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ type options struct {
 	logLevel  string
 	logFormat string
 	spending  *spending
+	brief     bool            // print the most important columns as JSON, too
+	logs      io.Writer       // for log lines; nil for standard error
 	wide      bool            // print every column of a table, and all of its text
 	zone      *time.Location  // of the job file, once it is read; nil before
 	printed   *countingWriter // standard output if it is for a program; else nil
@@ -101,7 +104,7 @@ func addCommands(root *cobra.Command, o *options) {
 			channelCommand(o), channelsCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
 		}},
 		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o), shareCommand(o),
-			connectCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),
+			connectCommand(o), mcpCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),
 			doctorCommand(o), healthCommand(o), openCommand(o), markCommand(o), importCommand(o), notifyCommand(o), reportCommand(o)}},
 		{"Maintenance:", []*cobra.Command{
 			backupCommand(o), restoreCommand(o), rebuildCommand(o), pruneCommand(o), forgetCommand(o),

@@ -37,6 +37,7 @@ var fenced = map[string][]string{
 	"github.com/prometheus/":       {"sync/metrics"},
 	"golang.org/x/term":            {"cmd/outlierd/term"},
 	"github.com/jedib0t/":          {"cmd/outlierd/term"},
+	"github.com/modelcontextproto": {"cmd/outlierd/mcp"},
 }
 
 // TestImportsPointOneWay holds the table of layers in CONTRIBUTING.md: a package imports only what

@@ -41,12 +41,13 @@ func (w wishes) encodeYAML() ([]byte, error) {
 
 // A request is a one-off request of a user.
 type request struct {
-	verb   job.Verb
-	job    wishes
-	again  bool                                 // buy pages again that were bought recently
-	before func(context.Context, showing) error // checks before the run; nil for no check
-	onward func(showing) (string, error)        // how to continue an unfinished request; nil or "": by repeating it
-	show   func(showing) (string, error)        // returns the query over the published file for the result
+	verb      job.Verb
+	job       wishes
+	assistant bool                                 // asks, not a person
+	again     bool                                 // buy pages again that were bought recently
+	before    func(context.Context, showing) error // checks before the run; nil for no check
+	onward    func(showing) (string, error)        // how to continue an unfinished request; nil or "": by repeating it
+	show      func(showing) (string, error)        // returns the query over the published file for the result
 }
 
 // showing is a run whose rows are printed.
@@ -62,7 +63,7 @@ func (r *request) spec(config *job.Config) (*job.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := job.Asked{Once: &job.OneOff{Verb: r.verb, Job: text}, Changes: &job.Overrides{Again: r.again}}
+	asked := job.Asked{Once: &job.OneOff{Verb: r.verb, Job: text, Assistant: r.assistant}, Changes: &job.Overrides{Again: r.again}}
 	spec, err := config.Asked(asked)
 	if err != nil {
 		return nil, usageError{nameMistakes(r.verb, config.Path, err)}
@@ -77,6 +78,7 @@ func (o *options) once(ctx context.Context, r request) error {
 	if err != nil {
 		return err
 	}
+	r.assistant = o.spending.assistant
 	spec, err := r.spec(config)
 	if err != nil {
 		return err
@@ -102,7 +104,7 @@ func (o *options) once(ctx context.Context, r request) error {
 		if s.row, failed = aside.runJob(ctx, p, todo[0]); s.row == nil {
 			return failed
 		}
-		o.ended = s.row.Error
+		o.outcomes, o.ended = aside.outcomes, s.row.Error
 		if s.row.Status.Open() {
 			next, err := r.sayNext(s)
 			return &stoppedError{errors.Join(failed, err), next}
@@ -147,6 +149,7 @@ func (o *options) findNamedChannels(ctx context.Context, r request, s showing) e
 	}
 	if o.spending.dryRun {
 		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
+		o.spending.spent += price * outlier.Credits(len(unknown.Channels))
 		return idle(fmt.Sprintf("your tables do not have the channel id of %s; to find it costs at most %s",
 			strings.Join(unknown.Channels, ", "), term.Count(price*outlier.Credits(len(unknown.Channels)), "credit")))
 	}
@@ -167,7 +170,7 @@ func (o *options) findNamedChannels(ctx context.Context, r request, s showing) e
 func (o *options) findChannels(ctx context.Context, p *program, unknown []string) error {
 	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), o.aside()
 	ask := func(verb job.Verb, body wishes) error {
-		spec, err := (&request{verb: verb, job: wishes{string(verb): body}}).spec(p.Engine.Config)
+		spec, err := (&request{verb: verb, job: wishes{string(verb): body}, assistant: o.spending.assistant}).spec(p.Engine.Config)
 		if err != nil {
 			return err
 		}

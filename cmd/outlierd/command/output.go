@@ -265,8 +265,7 @@ func (o *options) aside() *options {
 
 // columns selects the columns: the most important ones for people, otherwise all.
 func (o *options) columns(few string) string {
-	switch o.output {
-	case "table", "markdown":
+	if o.brief || o.output == "table" || o.output == "markdown" {
 		return few
 	}
 	return "t.*"

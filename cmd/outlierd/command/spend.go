@@ -30,6 +30,7 @@ import (
 type spending struct {
 	yes, dryRun bool
 	most        int64 // 0 for no cap
+	assistant   bool  // an assistant asks: most is a cap even if it is 0
 
 	spent outlier.Credits // and held, by the runs so far
 }
@@ -88,7 +89,7 @@ func (s *spending) keepWithin(p *program, j *jobRun) (before outlier.Credits, er
 	if old != nil {
 		before, err = heldBy(p, old)
 	}
-	if s.most > 0 {
+	if s.most > 0 || s.assistant {
 		spec := *j.Spec
 		spec.Budget.MaxCredits = new(before + s.creditsLeft())
 		j.Spec = &spec

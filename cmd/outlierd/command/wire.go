@@ -537,7 +537,12 @@ func (p *program) useSimulator() (err error) {
 var logLevels = []string{"debug", "info", "warn", "error"}
 
 // logger writes to standard error: text for people, JSON for machines.
-func (o *options) logger() (*slog.Logger, error) { return o.loggerTo(o.block.Above(o.world.err)) }
+func (o *options) logger() (*slog.Logger, error) {
+	if o.logs != nil {
+		return o.loggerTo(o.logs)
+	}
+	return o.loggerTo(o.block.Above(o.world.err))
+}
 
 // loggerTo returns a logger that writes to w what is meant for standard error.
 func (o *options) loggerTo(w io.Writer) (*slog.Logger, error) {

@@ -62,6 +62,9 @@ func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
 // nameCap returns the scope of a cap, for people.
 func nameCap(c *forecast.CapBalance) string {
 	switch {
+	case c.Scope == ledger.ScopeJobDay:
+		_, day := ledger.CutJobCycle(c.Period)
+		return "assistants " + day
 	case IsOnce(c.Job):
 		return "by hand"
 	case c.Job != "":

@@ -22,6 +22,7 @@ type Outliers struct {
 
 	ChannelID string
 
+	Where   []string            // conditions over the table outliers AS t
 	Only    []string            // ids; nil for all
 	Without []string            // ids that are not wanted
 	Tags    map[string][]string // the ids with each tag, which is in lower case
@@ -180,7 +181,7 @@ func (o *Outliers) setConditions() (where []string) {
 	if len(o.Without) > 0 {
 		where = append(where, "t.video_id NOT IN "+listTexts(o.Without))
 	}
-	return where
+	return append(where, o.Where...)
 }
 
 // listTexts returns texts as a list of SQL, which is never empty.

@@ -1,0 +1,206 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"outlierd/cmd/outlierd/mcp"
+	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/pagedata"
+	"outlierd/outlier"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
+)
+
+func mcpCommand(o *options) *cobra.Command {
+	var listen string
+	c := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve assistants by the Model Context Protocol",
+		Long: `Serve an assistant by the Model Context Protocol: it can query the tables, find outliers in
+them, and search the service for more, as the commands of the same names do, beside
+'outlierd up' or without it. By default it talks over standard input and output, as clients
+expect that start it. --listen serves clients on this machine over HTTP, at the path /mcp;
+they send mcp.token of the job file.
+
+An assistant can spend credits only if mcp.budget of the job file says how many a day and a
+session, and only with allow_spend: true. The default is none. The other caps apply, too.`,
+		Example: `  outlierd mcp
+  outlierd mcp --listen 127.0.0.1:7412`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := o.loadToRead()
+			if err != nil {
+				return err
+			}
+			o.prepareToAct(false)
+			if listen == "" {
+				return mcp.Serve(c.Context(), o.forAssistants(), o.world.in, o.world.out)
+			}
+			token := config.Assistants.Token.Reveal()
+			switch host, _, err := net.SplitHostPort(listen); {
+			case err != nil || !(job.Daemon{Listen: listen}).Private() || host == "":
+				return usageError{fmt.Errorf("--listen must be an address of this machine, such as 127.0.0.1:7412, got %s", listen)}
+			case token == "":
+				return fmt.Errorf("%s has no token for --listen; add mcp: {token: \"${OUTLIERD_MCP_TOKEN}\"}, and set the variable", config.Path)
+			}
+			port, err := new(net.ListenConfig).Listen(c.Context(), "tcp", listen)
+			if err != nil {
+				return fmt.Errorf("--listen: %w", err)
+			}
+			fmt.Fprintf(o.world.err, "http://%s/mcp\n", port.Addr())
+			return mcp.ServeHTTP(c.Context(), o.forAssistants(), port, token)
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", "", "serve HTTP at this address of this machine, such as 127.0.0.1:7412")
+	return c
+}
+
+// # Tools of assistants
+//
+// A tool that acts or shows a document does it by the command of its name, in this process, with -o json. So
+// prices, caps, mistakes and the way to the daemon are those of the command, and between two calls this
+// process holds nothing. The job file is read for each call.
+
+// forAssistants returns what the server for assistants uses.
+func (o *options) forAssistants() mcp.Program {
+	return mcp.Program{Version: version(), Run: o.runFor, Query: o.queryFor, Find: o.findFor, JobFile: func() (string, error) {
+		config, err := o.loadToRead()
+		if err != nil {
+			return "", err
+		}
+		return config.Shown(), nil
+	}}
+}
+
+// runFor runs another command as if it had been typed with -o json.
+func (o *options) runFor(ctx context.Context, c mcp.Command) (*mcp.Done, error) {
+	var out, said bytes.Buffer
+	w := o.world
+	w.in, w.out, w.err, w.args, w.acts = strings.NewReader(""), &out, &said, c.Args, nil
+	inner := &options{world: w, brief: true, logs: o.world.err}
+	root := newCommand(inner)
+	inner.config, inner.output, inner.logLevel, inner.logFormat = o.config, "json", o.logLevel, o.logFormat
+	*inner.spending = spending{yes: true, dryRun: c.DryRun, assistant: !c.DryRun, most: int64(c.Most)}
+	root.SetArgs(c.Args)
+	_, err := root.ExecuteContextC(ctx)
+	done := &mcp.Done{Out: out.Bytes(), Said: strings.TrimSpace(said.String()), Spent: inner.spending.spent}
+	if n := len(inner.outcomes); n > 0 {
+		done.Status = string(inner.outcomes[n-1].Status)
+	}
+	if err != nil {
+		err = errors.New(cmp.Or(strings.TrimPrefix(errorMessage(ctx, err), "outlierd: "), inner.ended, err.Error()))
+	}
+	return done, err
+}
+
+// queryFor runs SQL in a process of its own.
+func (o *options) queryFor(ctx context.Context, sql string, most int) (*mcp.Rows, error) {
+	config, err := o.loadToRead()
+	if err != nil {
+		return nil, err
+	}
+	tables := &pagedata.Tables{Path: published(config), Zone: config.Timezone}
+	if tables.Path == "" {
+		return nil, noFile(config)
+	}
+	got, err := tables.First(ctx, query.Process{Command: newAnswerer}, sql)
+	if errors.Is(err, page.ErrNothingPublished) {
+		return nil, explained(tables.Path, query.ErrNotPublished)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rows := &mcp.Rows{Rows: [][]any{}, More: got.More || len(got.Rows) > most}
+	for _, c := range got.Columns {
+		rows.Columns = append(rows.Columns, c.Name)
+	}
+	for _, row := range got.Rows[:min(most, len(got.Rows))] {
+		cells := make([]any, len(row))
+		for i, text := range row {
+			if text != nil {
+				cells[i] = *text
+			}
+			if text != nil && got.Columns[i].Number && json.Valid([]byte(*text)) {
+				cells[i] = json.Number(*text)
+			}
+		}
+		rows.Rows = append(rows.Rows, cells)
+	}
+	return rows, nil
+}
+
+// findFor returns SQL that finds outliers in the tables by the filters of a job.
+func (o *options) findFor(f mcp.Filter) (string, error) {
+	config, err := o.loadToRead()
+	if err != nil {
+		return "", err
+	}
+	if f.Order != "" && query.Orders[f.Order] == "" {
+		return "", fmt.Errorf("order: there is no %q; use ratio, score, views, gain, found, published or subscribers", f.Order)
+	}
+	wanted := query.Outliers{Words: f.Words, Week: f.New, Query: f.Query, Job: f.Job, Channel: f.Channel, Order: f.Order, Now: time.Now()}
+	wanted.Where, err = conditionsOf(config, f.Where)
+	return wanted.Plain(), err
+}
+
+// hitColumns are the columns of the table outliers AS t that filters of a search compare.
+var hitColumns = map[string]string{
+	"type": "t.kind", "averageViewsRatio": "t.average_views_ratio", "zScore": "t.z_score", "viewCount": "t.view_count",
+	"language": "t.language", "duration": "t.duration", "publishedAt": "t.published_at", "subscribersCount": "t.channel_subscribers",
+	"channelId": "t.channel_id", "channelMonetizationAdsense": "t.channel_adsense", "classificationQuality": "t.quality",
+	"classificationIsFaceless": "t.is_faceless", "rpmEstimation": "(t.rpm_estimation_from + t.rpm_estimation_to) / 2",
+	"revenueEstimation": "(t.revenue_estimation_from + t.revenue_estimation_to) / 2",
+}
+
+// conditionsOf returns the filters of a job as conditions over the table outliers AS t.
+func conditionsOf(config *job.Config, where map[string]any) (all []string, err error) {
+	if len(where) == 0 {
+		return nil, nil
+	}
+	search := wishes{"query": []string{"any"}, "where": where}
+	spec, err := (&request{verb: job.VerbSearch, job: wishes{string(job.VerbSearch): search}}).spec(config)
+	if err != nil {
+		return nil, err
+	}
+	now, err := spec.Resolve(job.Inputs{Now: time.Now()})
+	if err != nil {
+		return nil, err
+	}
+	params := now.Asks[0].Query.Params()
+	for _, p := range outlier.OpSearch.Params() {
+		for _, name := range p.Names() {
+			values, column := params[name], hitColumns[p.Name]
+			if p.Role != outlier.Filter || len(values) == 0 {
+				continue
+			}
+			if column == "" {
+				return nil, fmt.Errorf("where %s: the tables do not have it; leave it out, or use search", strings.Join(job.Conditions(url.Values{name: values}), ""))
+			}
+			var texts []string
+			for _, v := range values {
+				texts = append(texts, database.Text(v))
+			}
+			switch { // DuckDB converts the texts to the type of the column
+			case p.Name == name:
+				all = append(all, column+" IN ("+strings.Join(texts, ", ")+")")
+			case strings.HasSuffix(name, "From"):
+				all = append(all, column+" >= "+texts[0])
+			default:
+				all = append(all, column+" <= "+texts[0])
+			}
+		}
+	}
+	return all, nil
+}
