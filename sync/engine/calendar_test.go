@@ -220,13 +220,20 @@ func (c *calendar) quietEnds(rule job.CatchUp, from, to time.Time) func(time.Tim
 	}
 }
 
-// instants returns the due times of a list of expressions outside quiet hours, given when they end.
+// instants returns the due times of a list of expressions outside quiet hours, given when they end: those within them
+// are moved to their end, unless another one follows on the same day.
 func (c *calendar) instants(list [2]cron, from, to time.Time, end func(time.Time) time.Time) (dues []time.Time) {
+	var all []time.Time
 	for _, x := range list {
-		for _, due := range x.instants(from.Add(-day), to, c.zone) { // quiet hours may have begun before from
-			if due = end(due); due.After(from) && due.Before(to) {
-				dues = append(dues, due)
-			}
+		all = append(all, x.instants(from.Add(-day), to.Add(day), c.zone)...) // quiet hours may have begun before from
+	}
+	for _, due := range all {
+		moved := end(due)
+		follows := func(own time.Time) bool {
+			return !own.Before(moved) && end(own).Equal(own) && own.In(c.zone).Format(time.DateOnly) == moved.In(c.zone).Format(time.DateOnly)
+		}
+		if moved.After(from) && moved.Before(to) && (moved.Equal(due) || !slices.ContainsFunc(all, follows)) {
+			dues = append(dues, moved)
 		}
 	}
 	slices.SortFunc(dues, time.Time.Compare)

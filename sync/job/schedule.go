@@ -18,8 +18,8 @@ import (
 )
 
 // Next returns the first due time of the job after the given time, or the zero time if the job has no
-// schedule. A due time of several schedules is one. A due time within quiet hours is moved to their end, and all of
-// them are one there.
+// schedule. A due time of several schedules is one. Due times within quiet hours are moved to their end, where all of
+// them are one; they are dropped if the job has a due time of its own later that day.
 //
 // A schedule refers to the wall clock in loc, which jumps twice a year. A job with fixed hours is due
 // once per wall time: a time that is skipped is due when the clocks jump, and one that occurs twice is
@@ -32,7 +32,16 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 	for begin, _ := s.quiet.around(after, loc); !begin.IsZero(); begin, _ = s.quiet.around(after, loc) {
 		after = begin.Add(-1) // the due times since then are moved past after
 	}
-	return s.AfterQuiet(s.nextUnmoved(after, loc), loc)
+	due := s.nextUnmoved(after, loc)
+	end := s.AfterQuiet(due, loc)
+	if !end.After(due) {
+		return due
+	}
+	own := s.nextUnmoved(end.Add(-1), loc)
+	if sameDay := wall(own, loc).Truncate(day).Equal(wall(end, loc).Truncate(day)); sameDay && s.AfterQuiet(own, loc).Equal(own) {
+		return own
+	}
+	return end
 }
 
 // nextUnmoved is [Spec.Next] without quiet hours.
