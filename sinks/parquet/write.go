@@ -26,7 +26,7 @@ type writer struct {
 	los    map[string][]int64 // by folder: what the listed parts begin with, ascending
 	shown  int64              // rows of higher versions are not published yet
 	afresh bool               // write all parts again
-	upTo   int64              // rows of answers up to this one were deleted since the copy was published; 0 for none
+	upTo   int64              // rows of answers up to this one may have been deleted since the copy was published; 0 for none
 
 	staged []string // parts that were written under temporary names
 }
@@ -49,6 +49,9 @@ func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks si
 	w.afresh = w.afresh || !slices.Equal(had.Columns[t.Name], has.Columns[t.Name]) || old.Warehouse != marks.Warehouse || old.Forms[t.FileName()] != c.options.formOf(t)
 	if w.afresh || had.UpTo[t.Name] != has.UpTo[t.Name] {
 		w.upTo = has.UpTo[t.Name]
+	}
+	if w.afresh && t.Kind == schema.Changes { // with fewer columns it has fewer changes
+		w.upTo = sinks.Whole
 	}
 	for _, f := range old.Tables[t.FileName()] {
 		folder := path.Dir(f.Name)

@@ -37,8 +37,8 @@ Stop a running daemon first.
 Rows of answers that the journal has pruned are taken from the old warehouse, or from the
 published DuckDB file. If neither can be read, nothing is changed.
 
-Use it if 'outlierd check' finds a difference, or to fill columns that a newer version of
-outlierd has added. A copy alone that is damaged or deleted is made again by the next run.
+Use it if 'outlierd check' finds a difference, to fill columns that a newer version of outlierd
+has added, or to bring back what "tables" in the job file keeps again. A copy alone that is damaged or deleted is made again by the next run.
 So is a copy that cannot be made now, such as in a bucket that refuses: the exit code is then 3.`,
 		Example: `  outlierd rebuild`,
 		Args:    cobra.NoArgs,
