@@ -110,6 +110,7 @@ var newThisWeek = View{
 	},
 	SQL: `WITH fresh AS (
 			SELECT * FROM main.outliers WHERE ` + days("first_seen_at", newest) + ` < 7
+				AND first_seen_at IS DISTINCT FROM imported_seen_at
 		), brought AS (
 			SELECT h.video_id, list_sort(list_distinct(list(h._job))) AS jobs,
 				list_sort(list_distinct(flatten(list(

@@ -211,7 +211,7 @@ func useTemporaryTables(condition string) string {
 	condition = strings.ReplaceAll(condition, "t.video_id IN (SELECT video_id FROM outliers_history WHERE "+topic+" = ",
 		"t.rowid IN (SELECT place FROM brought WHERE topic = ")
 	return strings.ReplaceAll(condition, "t.video_id IN (SELECT video_id FROM new_this_week)",
-		"epoch_us(t.first_seen_at) > "+newest+" - "+week)
+		"(epoch_us(t.first_seen_at) > "+newest+" - "+week+" AND t.first_seen_at IS DISTINCT FROM t.imported_seen_at)")
 }
 
 // allConditions returns the condition of all filters but the facets.
