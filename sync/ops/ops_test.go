@@ -83,7 +83,7 @@ func history(t *testing.T, s *state.Store) {
 		t.Fatal(err)
 	}
 	statetest.Update(t, s, func(tx *store.Tx) error {
-		_, err := runs.Import(tx, []runs.Imported{{Video: "video-00001", FirstSeen: time.Unix(1, 0), Origin: "seen.csv"}})
+		_, err := runs.Import(tx, "seen.csv", []runs.Imported{{Video: "video-00001", FirstSeen: time.Unix(1, 0)}})
 		return err
 	})
 }

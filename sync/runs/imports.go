@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -23,29 +22,29 @@ func (i *Imported) columns() store.Columns {
 
 // Import records videos that were seen before. They count as known to all later runs, as if a complete search had
 // covered them. Those that were imported before stay as they are. It returns how many were added.
-func Import(tx *store.Tx, videos []Imported) (added int, err error) {
+func Import(tx *store.Tx, origin string, videos []Imported) (added int, err error) {
 	after, err := journal.LastID(tx)
 	if err != nil {
 		return 0, err
 	}
-	now := store.Micros(tx.Now())
-	for _, v := range videos {
-		result, err := tx.Exec(`INSERT INTO imported (video, first_seen, origin, at, after) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			v.Video, store.Micros(v.FirstSeen), v.Origin, now, after)
-		if err != nil {
-			return 0, fmt.Errorf("import video %s: %w", v.Video, err)
-		}
-		if !store.Changed(result) {
-			continue
-		}
-		added++
-		_, err = tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?1, 0, 0)
-			ON CONFLICT DO UPDATE SET covered = 0 WHERE covered = ?2`, v.Video, uncovered)
-		if err != nil {
-			return 0, fmt.Errorf("count video %s as known: %w", v.Video, err)
-		}
+	list := make([][2]any, len(videos))
+	for i, v := range videos {
+		list[i] = [2]any{v.Video, store.Micros(v.FirstSeen)}
 	}
-	return added, nil
+	text := store.JSON(list)
+	result, err := tx.Exec(`INSERT INTO imported (video, first_seen, origin, at, after)
+		SELECT value ->> 0, value ->> 1, ?2, ?3, ?4 FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`,
+		text, origin, store.Micros(tx.Now()), after)
+	if err != nil {
+		return 0, fmt.Errorf("record %d imported videos: %w", len(videos), err)
+	}
+	_, err = tx.Exec(`INSERT INTO seen (video, run, covered) SELECT value ->> 0, 0, 0 FROM json_each(?1) WHERE true
+		ON CONFLICT DO UPDATE SET covered = 0 WHERE covered = ?2`, text, uncovered)
+	if err != nil {
+		return 0, fmt.Errorf("count %d imported videos as known: %w", len(videos), err)
+	}
+	rows, err := result.RowsAffected()
+	return int(rows), err
 }
 
 // ImportOf returns the import of a video; nil if there was none.
@@ -64,13 +63,9 @@ func (rs *Runs) HasImports() (bool, error) {
 
 // ImportedBefore returns when videos were first seen, of those that were imported before an answer.
 func (rs *Runs) ImportedBefore(answer int64, videos []string) (map[string]time.Time, error) {
-	ids, err := json.Marshal(videos)
-	if err != nil {
-		return nil, err
-	}
 	return store.Read(rs.db, "look for imported videos", func(tx *store.Tx) (map[string]time.Time, error) {
 		all, err := store.Select(tx, (*Imported).columns,
-			`FROM imported WHERE video IN (SELECT value FROM json_each(?)) AND after < ?`, string(ids), answer)
+			`FROM imported WHERE video IN (SELECT value FROM json_each(?)) AND after < ?`, store.JSON(videos), answer)
 		found := make(map[string]time.Time, len(all))
 		for _, v := range all {
 			found[v.Video] = v.FirstSeen

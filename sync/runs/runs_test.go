@@ -331,7 +331,7 @@ func TestImportedVideosAreKnown(t *testing.T) {
 		if _, err := runs.AddHits(tx, one.Run, one.ID, 0, 0, []runs.Hit{{VideoID: "seen"}}); err != nil {
 			return err
 		}
-		added, err := runs.Import(tx, []runs.Imported{{Video: "seen", FirstSeen: old}, {Video: "a", FirstSeen: old},
+		added, err := runs.Import(tx, "seen.csv", []runs.Imported{{Video: "seen", FirstSeen: old}, {Video: "a", FirstSeen: old},
 			{Video: "a", FirstSeen: old.Add(time.Hour)}})
 		if added != 2 {
 			t.Errorf("%d videos imported, want 2", added)

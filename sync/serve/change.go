@@ -288,11 +288,10 @@ func (c ImportVideos) Do(_ context.Context, e *engine.Engine) (done Imported, er
 			done.Forgotten++
 			continue
 		}
-		v.Origin = excerpt.Runes(c.Origin, maxOrigin)
 		videos = append(videos, v)
 	}
 	err = e.Store.DB.Update(func(tx *store.Tx) (err error) {
-		done.Imported, err = runs.Import(tx, videos)
+		done.Imported, err = runs.Import(tx, excerpt.Runes(c.Origin, maxOrigin), videos)
 		return err
 	})
 	if err != nil {

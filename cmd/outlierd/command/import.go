@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,51 +53,30 @@ const importChunk = 5000
 // importMemory limits DuckDB's buffers: the CSV reader needs some, and a million rows are sorted.
 const importMemory = 128 << 20
 
-// importVideos checks the whole file before it imports anything. The earliest times are imported first, so that they count
-// if a video comes twice.
-func (o *options) importVideos(ctx context.Context, l *importList) (err error) {
+// importVideos checks the whole file before it imports anything. It imports videos sorted by id, because that writes
+// fewer pages of the state.
+func (o *options) importVideos(ctx context.Context, l *importList) error {
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
 	}
-	return o.with(ctx, config, toChange, func(p *program) (err error) {
-		if err := l.openFile(ctx, temporaryFolder(config)); err != nil {
-			return fmt.Errorf("import %s: %w", l.path, err)
-		}
-		defer func() { err = errors.Join(err, l.db.Close()) }()
-		if err := l.checkRows(ctx); err != nil {
+	return o.with(ctx, config, toChange, func(p *program) error {
+		seen, err := l.readVideos(ctx, temporaryFolder(config))
+		if err != nil {
 			return fmt.Errorf("import %s: %w", l.path, err)
 		}
 		var done serve.Imported
-		chunk := serve.ImportVideos{Origin: filepath.Base(l.path)}
-		send := func() error {
-			if len(chunk.Videos) == 0 {
-				return nil
+		ids := slices.Sorted(maps.Keys(seen))
+		for some := range slices.Chunk(ids, importChunk) {
+			chunk := serve.ImportVideos{Origin: filepath.Base(l.path)}
+			for _, id := range some {
+				chunk.Videos = append(chunk.Videos, runs.Imported{Video: id, FirstSeen: time.UnixMicro(seen[id]).UTC()})
 			}
 			added, err := change(ctx, p, chunk)
-			done.Add(added)
-			chunk.Videos = chunk.Videos[:0]
-			return err
-		}
-		now := time.Now().UTC()
-		err = l.eachRow(ctx, "3 NULLS LAST, n", func(_ int64, video string, seen time.Time, _ string) error {
-			id, err := outlier.ParseVideoID(video)
 			if err != nil {
-				return err
+				return fmt.Errorf("import %s: after %d videos: %w; repeat the command to import the others", l.path, done.Imported, err)
 			}
-			if seen.IsZero() {
-				seen = now
-			}
-			if chunk.Videos = append(chunk.Videos, runs.Imported{Video: id, FirstSeen: seen}); len(chunk.Videos) == importChunk {
-				return send()
-			}
-			return nil
-		})
-		if err == nil {
-			err = send()
-		}
-		if err != nil {
-			return fmt.Errorf("import %s: after %d videos: %w; repeat the command to import the others", l.path, done.Imported, err)
+			done.Add(added)
 		}
 		if p.daemon == nil {
 			if err := p.Engine.Publish(ctx); err != nil {
@@ -108,7 +88,7 @@ func (o *options) importVideos(ctx context.Context, l *importList) (err error) {
 			said += fmt.Sprintf(", %d imported before", done.Known)
 		}
 		if done.Forgotten > 0 {
-			said += fmt.Sprintf(", %d were erased ('outlierd forget') and stay so", done.Forgotten)
+			said += fmt.Sprintf(", %d left out, as 'outlierd forget' erased them", done.Forgotten)
 		}
 		return o.done(done, "%s\n", said)
 	})
@@ -118,20 +98,18 @@ func (o *options) importVideos(ctx context.Context, l *importList) (err error) {
 type importList struct {
 	path     string
 	id, seen string // names of the columns
-	db       *database.DB
-	from     string // SQL of the rows: n, video, seen in microseconds, and as text
 }
 
-// openFile prepares reading the file.
-func (l *importList) openFile(ctx context.Context, temp string) (err error) {
+// selectRows returns SQL for the rows of the file: the video, its time in microseconds, and as text if it is not a time.
+func (l *importList) selectRows(ctx context.Context, db *database.DB) (string, error) {
 	info, err := os.Stat(l.path)
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case !info.Mode().IsRegular():
-		return errors.New("it is not a file")
+		return "", errors.New("it is not a file")
 	case info.Size() == 0:
-		return errors.New("it is empty")
+		return "", errors.New("it is empty")
 	}
 	read, path := "", database.Text(globless(l.path))
 	switch strings.ToLower(filepath.Ext(l.path)) {
@@ -140,30 +118,27 @@ func (l *importList) openFile(ctx context.Context, temp string) (err error) {
 	case ".csv", ".tsv", ".txt":
 		read = "read_csv(" + path + ", all_varchar = true, header = true, buffer_size = 4000000, max_line_size = 1000000)"
 	default:
-		return errors.New("the name must end in .csv or .parquet")
+		return "", errors.New("the name must end in .csv or .parquet")
 	}
-	if l.db, err = database.Open(ctx, database.Options{Temp: temp, Memory: importMemory}); err != nil {
-		return err
-	}
-	columns, err := l.db.Query(ctx, "DESCRIBE SELECT * FROM "+read)
+	columns, err := db.Query(ctx, "DESCRIBE SELECT * FROM "+read)
 	if err != nil {
-		return errors.Join(fmt.Errorf("it cannot be read: %s", reason(err)), l.db.Close())
+		return "", fmt.Errorf("it cannot be read: %s", reason(err))
 	}
 	var names []string
 	for _, c := range columns {
 		names = append(names, c[0].(string))
 	}
 	if !slices.Contains(names, l.id) {
-		return errors.Join(fmt.Errorf("it has no column %s, but %s: name the column with the ids by --id-column",
-			l.id, strings.Join(names, ", ")), l.db.Close())
+		return "", fmt.Errorf("it has no column %s, but %s: name the column with the ids by --id-column",
+			l.id, strings.Join(names, ", "))
 	}
-	seen := "NULL"
+	written := "NULL"
 	if slices.Contains(names, l.seen) {
-		seen = database.Name(l.seen) + "::VARCHAR"
+		written = "nullif(trim(" + database.Name(l.seen) + "::VARCHAR), '')"
 	}
-	l.from = fmt.Sprintf("FROM (SELECT row_number() OVER () AS n, trim(%s::VARCHAR) AS video, nullif(trim(%s), '') AS text FROM %s)",
-		database.Name(l.id), seen, read)
-	return nil
+	return fmt.Sprintf(`SELECT video, epoch_us(seen), CASE WHEN seen IS NULL THEN written END
+		FROM (SELECT coalesce(%[1]s::VARCHAR, '') AS video, %[2]s AS written, TRY_CAST(%[2]s AS TIMESTAMPTZ) AS seen FROM %[3]s)`,
+		database.Name(l.id), written, read), nil
 }
 
 // reason is DuckDB's error without its advice, which is about its own settings.
@@ -177,63 +152,78 @@ func globless(path string) string {
 	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(path)
 }
 
-// eachRow calls each for every row, in an order.
-func (l *importList) eachRow(ctx context.Context, order string, each func(n int64, video string, seen time.Time, text string) error) (err error) {
-	rows, err := l.db.Conn().(driver.QueryerContext).QueryContext(ctx,
-		"SELECT n, coalesce(video, ''), epoch_us(TRY_CAST(text AS TIMESTAMPTZ)), coalesce(text, '') "+l.from+" ORDER BY "+order, nil)
-	if err != nil {
-		return errors.New(reason(err))
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for row := make([]driver.Value, 4); ; {
-		if err := rows.Next(row); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return errors.New(reason(err))
-		}
-		var seen time.Time
-		if us, ok := row[2].(int64); ok {
-			seen = time.UnixMicro(us).UTC()
-		}
-		if err := each(row[0].(int64), row[1].(string), seen, row[3].(string)); err != nil {
-			return err
-		}
-	}
-}
-
 // shownMistakes is how many mistakes of a file are listed.
 const shownMistakes = 5
 
-// checkRows returns an error that lists what cannot be imported.
-func (l *importList) checkRows(ctx context.Context) error {
-	var mistakes []string
-	found, rows, now := 0, 0, time.Now()
-	err := l.eachRow(ctx, "n", func(n int64, video string, seen time.Time, text string) error {
-		rows++
-		_, err := outlier.ParseVideoID(video)
-		switch {
-		case err != nil:
-		case text != "" && seen.IsZero():
-			err = fmt.Errorf("%s %q is neither a date nor a time, such as 2026-03-01 or 2026-03-01T12:00:00Z", l.seen, term.Clip(text, 40))
-		case seen.After(now):
-			err = fmt.Errorf("%s %s is in the future", l.seen, text)
-		default:
-			return nil
-		}
-		if found++; found <= shownMistakes {
-			mistakes = append(mistakes, fmt.Sprintf("row %d: %v", n, err))
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case rows == 0:
-		return errors.New("it has no rows")
-	case found == 0:
-		return nil
-	case found > shownMistakes:
-		mistakes = append(mistakes, fmt.Sprintf("and %d other rows", found-shownMistakes))
+// readVideos returns the videos of the file, each with its earliest time in microseconds, or an error that lists what
+// cannot be imported.
+func (l *importList) readVideos(ctx context.Context, temp string) (videos map[string]int64, err error) {
+	db, err := database.Open(ctx, database.Options{Temp: temp, Memory: importMemory})
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Errorf("nothing was imported:\n  %s", strings.Join(mistakes, "\n  "))
+	defer func() { err = errors.Join(err, db.Close()) }()
+	sql, err := l.selectRows(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.Conn().(driver.QueryerContext).QueryContext(ctx, sql, nil)
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be read: %s", reason(err))
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	videos = map[string]int64{}
+	var mistakes []string
+	row, wrong, now := make([]driver.Value, 3), 0, time.Now()
+	for n := 1; ; n++ {
+		if err := rows.Next(row); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("it cannot be read: %s", reason(err))
+		}
+		id, at, err := l.readRow(row, now)
+		if err != nil {
+			if wrong++; wrong <= shownMistakes {
+				mistakes = append(mistakes, fmt.Sprintf("row %d: %v", n, err))
+			}
+			continue
+		}
+		if earliest, found := videos[id]; !found || at < earliest {
+			videos[strings.Clone(id)] = at
+		}
+	}
+	switch {
+	case wrong > shownMistakes:
+		mistakes = append(mistakes, fmt.Sprintf("and %s", term.Count(wrong-shownMistakes, "other row")))
+		fallthrough
+	case wrong > 0:
+		return nil, fmt.Errorf("nothing was imported:\n  %s", strings.Join(mistakes, "\n  "))
+	case len(videos) == 0:
+		return nil, errors.New("it has no rows")
+	}
+	return videos, nil
+}
+
+// earliestImport refuses what is no time of a video, such as 0001-01-01.
+var earliestImport = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+// readRow returns the video of a row, and when it was first seen: now, if the file does not say.
+func (l *importList) readRow(row []driver.Value, now time.Time) (id string, at int64, err error) {
+	if id, err = outlier.ParseVideoID(row[0].(string)); err != nil {
+		return "", 0, err
+	}
+	if text, is := row[2].(string); is {
+		return "", 0, fmt.Errorf("%s %q is neither a date nor a time, such as 2026-03-01 or 2026-03-01T12:00:00Z", l.seen, term.Clip(text, 40))
+	}
+	at, is := row[1].(int64)
+	day := time.UnixMicro(at).UTC().Format(time.DateOnly)
+	switch {
+	case !is:
+		return id, now.UnixMicro(), nil
+	case at < earliestImport:
+		return "", 0, fmt.Errorf("%s %s is before 2000", l.seen, day)
+	case at > now.UnixMicro():
+		return "", 0, fmt.Errorf("%s %s is in the future", l.seen, day)
+	}
+	return id, at, nil
 }
