@@ -54,7 +54,8 @@ var leaderboard = View{
 			count(*) AS outliers, count(*) FILTER (average_views_ratio >= 10) AS tier_10x,
 			count(*) FILTER (average_views_ratio >= 5 AND average_views_ratio < 10) AS tier_5x,
 			count(*) FILTER (average_views_ratio >= 3 AND average_views_ratio < 5) AS tier_3x,
-			count(*) FILTER (` + days("first_seen_at", "n.at") + ` < 7) AS new_this_week,
+			count(*) FILTER (` + days("first_seen_at", "n.at") + ` < 7
+				AND first_seen_at IS DISTINCT FROM imported_seen_at) AS new_this_week,
 			max(average_views_ratio) AS best_ratio, arg_max(title, average_views_ratio) AS best_title,
 			round(avg(z_score), 2) AS average_z_score, TRY_CAST(sum(view_count) AS BIGINT) AS views,
 			round(median(view_count / nullif(channel_subscribers, 0)), 3) AS views_per_subscriber,

@@ -15,8 +15,10 @@ const (
 	newest = "(SELECT epoch_us(max(last_seen_at)) FROM outliers)"
 )
 
-// weeksAgo is how many weeks before the newest answer an outlier was found: 0 are the last seven days.
-const weeksAgo = "((" + newest + " - epoch_us(t.first_seen_at)) // " + week + ")"
+// weeksAgo is how many weeks before the newest answer an outlier was found: 0 are the last seven days, in which no
+// imported one was found.
+const weeksAgo = "greatest((" + newest + " - epoch_us(t.first_seen_at)) // " + week +
+	", (t.first_seen_at IS NOT DISTINCT FROM t.imported_seen_at)::BIGINT)"
 
 // Niches returns a query for the topics, with the most new outliers of the week first: topic, and their number.
 func Niches(most int) string {
