@@ -128,23 +128,27 @@ func (l *importList) selectRows(ctx context.Context, db *database.DB) (string, e
 	for _, c := range columns {
 		names = append(names, c[0].(string))
 	}
-	if !slices.Contains(names, l.id) {
+	switch {
+	case slices.Contains(names, l.id):
+	case len(names) == 1 && strings.Contains(names[0], l.id):
+		return "", fmt.Errorf("its columns cannot be told apart: its first line is %s, and other lines must have as many columns", term.Clip(names[0], 200))
+	default:
 		return "", fmt.Errorf("it has no column %s, but %s: name the column with the ids by --id-column",
-			l.id, strings.Join(names, ", "))
+			l.id, term.Clip(strings.Join(names, ", "), 300))
 	}
 	written := "NULL"
 	if slices.Contains(names, l.seen) {
 		written = "nullif(trim(" + database.Name(l.seen) + "::VARCHAR), '')"
 	}
-	return fmt.Sprintf(`SELECT video, epoch_us(seen), CASE WHEN seen IS NULL THEN written END
-		FROM (SELECT coalesce(%[1]s::VARCHAR, '') AS video, %[2]s AS written, TRY_CAST(%[2]s AS TIMESTAMPTZ) AS seen FROM %[3]s)`,
+	return fmt.Sprintf(`SELECT video, seen, CASE WHEN seen IS NULL THEN written END
+		FROM (SELECT coalesce(%[1]s::VARCHAR, '') AS video, %[2]s AS written, epoch_us(TRY_CAST(%[2]s AS TIMESTAMPTZ)) AS seen FROM %[3]s)`,
 		database.Name(l.id), written, read), nil
 }
 
 // reason is DuckDB's error without its advice, which is about its own settings.
 func reason(err error) string {
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return term.Plain(first)
+	problem, _, _ := strings.Cut(err.Error(), "\n\n")
+	return term.Clip(strings.ReplaceAll(problem, "\n", ", "), 300)
 }
 
 // globless escapes what DuckDB takes for a pattern in a path.
@@ -205,7 +209,7 @@ func (l *importList) readVideos(ctx context.Context, temp string) (videos map[st
 }
 
 // earliestImport refuses what is no time of a video, such as 0001-01-01.
-var earliestImport = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+var earliestImport = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
 // readRow returns the video of a row, and when it was first seen: now, if the file does not say.
 func (l *importList) readRow(row []driver.Value, now time.Time) (id string, at int64, err error) {
@@ -221,7 +225,7 @@ func (l *importList) readRow(row []driver.Value, now time.Time) (id string, at i
 	case !is:
 		return id, now.UnixMicro(), nil
 	case at < earliestImport:
-		return "", 0, fmt.Errorf("%s %s is before 2000", l.seen, day)
+		return "", 0, fmt.Errorf("%s %s is before 1990", l.seen, day)
 	case at > now.UnixMicro():
 		return "", 0, fmt.Errorf("%s %s is in the future", l.seen, day)
 	}
