@@ -313,3 +313,27 @@ func TestABackupOfAPrunedJournalComesBackWithThePublishedFile(t *testing.T) {
 		p.must("check", "--read-data")
 	})
 }
+
+// TestImportedTimesOutlivePruning: when a video was first seen elsewhere stands in the state and in pruned rows.
+func TestImportedTimesOutlivePruning(t *testing.T) {
+	t.Parallel()
+	testenv.RacesLittle(t)
+	bubble(t, kept(fewJobs, "1d"), func(p *person) {
+		p.must("run", "coffee")
+		list, again := filepath.Join(p.dir, "seen.csv"), "count(*) from outliers where first_seen_at = imported_seen_at"
+		p.must("export", "select video_id, first_seen_at - interval 1 year as first_seen_at from outliers", "--to", list)
+		p.must("import", list)
+		time.Sleep(26 * time.Hour)
+		p.prunes()
+		want := p.number(again)
+		if want == 0 {
+			p.Fatal("no video has the time that was imported")
+		}
+		p.lose("state/warehouse.duckdb", "outliers.duckdb")
+		p.must("rebuild")
+		if got := p.number(again); got != want {
+			p.Errorf("%d videos have the time that was imported, want %d", got, want)
+		}
+		p.must("check", "--read-data")
+	})
+}
