@@ -33,6 +33,7 @@ var fenced = map[string][]string{
 	"github.com/santhosh-tekuri/":  {}, // for tests alone
 	"github.com/spf13/":            {"cmd/outlierd/command"},
 	"go.opentelemetry.io/":         {"sync/trace"},
+	"filippo.io/age":               {"internal/sealed"},
 	"github.com/wneessen/":         {"sync/notify"},
 	"github.com/prometheus/":       {"sync/metrics"},
 	"golang.org/x/term":            {"cmd/outlierd/term"},
