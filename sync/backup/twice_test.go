@@ -21,11 +21,11 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := func() error {
-		_, err := Write(t.Context(), from, Folder(copies), state.Options{})
+		_, err := Write(t.Context(), from, Folder(copies), Options{})
 		return err
 	}
 	restore := func() error {
-		_, err := Restore(t.Context(), Folder(copies), filepath.Join(back, "state"), state.Options{}, func(*state.Store, Manifest) error { return nil })
+		_, err := Restore(t.Context(), Folder(copies), Which{}, filepath.Join(back, "state"), state.Options{}, func(*state.Store, Backup) error { return nil })
 		return err
 	}
 	for _, c := range []struct {

@@ -28,6 +28,7 @@ type Status struct {
 	Refused []ledger.Block `json:"refused,omitempty"` // why the service refuses calls now
 	Pace    PaceStatus     `json:"pace"`
 	Sinks   []SinkStatus   `json:"sinks"`
+	Backup  *BackupStatus  `json:"backup,omitempty"` // of the daemon; nil if the job file has none
 	Journal JournalStatus  `json:"journal"`
 	Newest  time.Time      `json:"newest_row_at,omitzero"` // when the newest published answer was received
 	Failure *runs.Run      `json:"last_failure,omitempty"` // the newest failed run of any job
@@ -110,6 +111,14 @@ type SinkStatus struct {
 	runs.SinkState
 }
 
+// BackupStatus is the state of the daemon's backups.
+type BackupStatus struct {
+	To    string    `json:"to"`
+	Last  time.Time `json:"last,omitzero"` // when the last good one was made
+	Error string    `json:"error,omitempty"`
+	Since time.Time `json:"failing_since,omitzero"`
+}
+
 // Status returns the current state.
 func (r *Reader) Status() (s *Status, err error) {
 	now := time.Now()
@@ -119,7 +128,7 @@ func (r *Reader) Status() (s *Status, err error) {
 	}
 	pace := r.Pace.Status()
 	s.Pace = PaceStatus{Pace: r.PaceText(), Next: pace.Reset, Blocked: pace.BlockedUntil}
-	for _, add := range []func(*Status) error{r.addJobs, r.addBudget, r.addSinks, r.addJournal} {
+	for _, add := range []func(*Status) error{r.addJobs, r.addBudget, r.addSinks, r.addBackup, r.addJournal} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -162,6 +171,16 @@ func (r *Reader) addSinks(s *Status) error {
 		}
 	}
 	return nil
+}
+
+func (r *Reader) addBackup(s *Status) error {
+	to := r.Facts.Config.Backup
+	if to == nil {
+		return nil
+	}
+	now, err := r.Facts.Store.Runs.Sink(runs.BackupSink)
+	s.Backup = &BackupStatus{To: to.To, Last: now.Published, Error: now.Error, Since: now.Since}
+	return err
 }
 
 func (r *Reader) addJournal(s *Status) (err error) {

@@ -106,7 +106,7 @@ func (c *Config) SettingsSince(earlier *Config) string {
 
 // sections are the sections of the file besides jobs that are long or may contain secrets, so that changes name only the
 // section.
-var sections = []string{"notify", "alerts", "reports", "questions", "tables"}
+var sections = []string{"notify", "alerts", "reports", "questions", "tables", "backup"}
 
 // hashSections returns a hash of each section, whose values are expanded.
 func (b *builder) hashSections() map[string]string {

@@ -40,7 +40,7 @@ func TestManualHasTheTablesOfKeys(t *testing.T) {
 		"filters of hits":  keyList(outlier.HitParams(outlier.OpSearch)),
 		"filters of finds": keyList(outlier.HitParams(outlier.OpFindChannels)),
 	}
-	for _, definition := range []string{"service", "budget", "jobBudget", "table", "privacy", "daemon", "mcp", "assistantBudget", "receiver", "mail", "alert", "report"} {
+	for _, definition := range []string{"service", "budget", "jobBudget", "table", "privacy", "daemon", "mcp", "assistantBudget", "receiver", "mail", "alert", "report", "backup"} {
 		tables["keys of "+definition] = keyTable(t, definition)
 	}
 	for name, table := range tables {

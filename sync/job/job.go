@@ -53,6 +53,8 @@ type Config struct {
 
 	Retention Retention `key:"retention.journal"` // of the journal
 
+	Backup *Backup // that the daemon makes; nil for none
+
 	Tables []Table // of which something is left out, in the order of the file
 
 	Targets []Target // of notifications, in the order of the file

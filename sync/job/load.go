@@ -152,6 +152,7 @@ func (b *builder) buildConfig() {
 	b.placeData(b.root.Get("data"))
 	b.checkBudget(b.root.Get("budget"))
 	b.readSinks(b.root.Get("sinks"))
+	b.readBackup(b.root.Get("backup"))
 	b.readFilters(b.root.Get("filters"))
 	b.readTargets(b.root.Get("notify"))
 	b.readAlerts(b.root.Get("alerts"))

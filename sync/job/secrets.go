@@ -48,6 +48,9 @@ var (
 // azureKey matches the secret part of a connection string of Azure Storage, or of a SAS token.
 var azureKey = lazyregexp.New(`(?i)\b((?:AccountKey|SharedAccessSignature|sig)=)[^;&\s"']+`)
 
+// ageKey matches a secret key of age, for example where its public key belongs.
+var ageKey = lazyregexp.New(`(?i)\b(AGE-SECRET-KEY-)[A-Z0-9-]+`)
+
 // withoutKeys hides the user and password of addresses, and the value of `key:` unless it is only a
 // reference, including the more indented lines below, on which a text may continue. It works on plain
 // lines, because excerpts are shown even of a file that is not YAML.
@@ -63,6 +66,7 @@ func withoutKeys(lines []string) []string {
 		shown[i] = urlLogin().ReplaceAllString(line, "${1}********@")
 		shown[i] = urlQuery().ReplaceAllString(shown[i], "${1}********")
 		shown[i] = userinfo().ReplaceAllString(shown[i], "://********@")
+		shown[i] = ageKey().ReplaceAllString(shown[i], "${1}********")
 		shown[i] = azureKey().ReplaceAllString(shown[i], "${1}********")
 		depth := len(line) - len(strings.TrimLeft(line, " "))
 		if hiding >= 0 && (depth > hiding || strings.TrimSpace(line) == "") {

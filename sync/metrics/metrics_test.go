@@ -53,6 +53,7 @@ version: 1
 service: {url: "sim://"}
 budget: {per_month: 400, per_day: 40}
 daemon: {listen: "127.0.0.1:7411"}
+backup: {to: /mnt/backup/outlierd}
 jobs:
   ideas: {every: 1h, search: {query: chess}}
   by-hand: {search: {query: tea}}

@@ -18,6 +18,7 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
@@ -89,6 +90,7 @@ var (
 	sinkUp        = newDesc("sink_up", "1 if the last call of the warehouse or of a sink succeeded.", "sink")
 	sinkLag       = newDesc("sink_lag_responses", "Answers that the warehouse or a sink does not have yet.", "sink")
 	unknownFields = newDesc("response_unknown_fields_total", "Fields of answers that differ from the interface, since the state was created.", "endpoint")
+	backedUp      = newDesc("backup_last_success_timestamp_seconds", "When the daemon made its last good backup; missing without `backup`, 0 if there is none.")
 	free          = newDesc("disk_free_bytes", "Free space on the disk of the data folder.")
 	heartbeat     = newDesc("scheduler_heartbeat_timestamp_seconds", "When the scheduler last made progress.")
 )
@@ -97,7 +99,7 @@ var (
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		limitRequests, limitWindow, limitLeft, limitReset, waited, budget, blocked, nextFire, paused,
-		tasks, sinkUp, sinkLag, unknownFields, free, heartbeat,
+		tasks, sinkUp, sinkLag, unknownFields, backedUp, free, heartbeat,
 	} {
 		to <- d
 	}
@@ -114,6 +116,14 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 		blocked: func() error { return s.setBlocks(gauge) },
 		sinkLag: func() error { return s.setSinks(gauge) },
 		paused:  func() error { return s.setJobs(gauge) },
+		backedUp: func() error {
+			if s.metrics.config.Load().Backup == nil {
+				return nil
+			}
+			last, err := s.Store.Runs.Sink(runs.BackupSink)
+			gauge(backedUp, unixSeconds(last.Published))
+			return err
+		},
 		free: func() error {
 			room, err := s.Store.DB.Free()
 			if room != store.Unknown {

@@ -34,6 +34,7 @@ const (
 	DiskLow        Kind = "disk_low"        // the disk has too little room to buy anything
 	SchemaDrift    Kind = "schema_drift"    // answers differ from the interface in a new way
 	SinkBehind     Kind = "sink_behind"     // a sink has been disabled for some time
+	BackupFailed   Kind = "backup_failed"   // the backups of the daemon fail
 	FileRefused    Kind = "file_refused"    // an edit of the job file has a mistake, or needs a restart
 
 	Started Kind = "started" // a run began; for Healthchecks alone
@@ -44,7 +45,7 @@ const (
 
 // Kinds has the kinds that `events` in the job file can name.
 var Kinds = []Kind{Published, Partial, Failed, Recovered, BudgetLow, BudgetPaused, UnknownOutcome,
-	KeyRefused, DiskLow, SchemaDrift, SinkBehind, FileRefused}
+	KeyRefused, DiskLow, SchemaDrift, SinkBehind, BackupFailed, FileRefused}
 
 // Version is the version of the JSON form of an event. It changes when a member is renamed, removed or
 // given another meaning, but not when one is added.

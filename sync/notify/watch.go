@@ -249,7 +249,8 @@ func (w *Watcher) currentConditions(s *state.Store) ([]condition, error) {
 	if isFull {
 		roomErr = nil
 	}
-	if err := errors.Join(err, blockErr, sinksErr, roomErr); err != nil {
+	backup, backupErr := w.backupFails(s)
+	if err := errors.Join(err, blockErr, sinksErr, roomErr, backupErr); err != nil {
 		return nil, err
 	}
 	refused := block != nil && block.Stands(time.Now())
@@ -267,7 +268,7 @@ func (w *Watcher) currentConditions(s *state.Store) ([]condition, error) {
 	if isFull {
 		all[2].text = full.Error()
 	}
-	return append(append(all, w.fileCondition()), sinks...), nil
+	return append(append(all, w.fileCondition(), backup), sinks...), nil
 }
 
 // fileCondition returns the condition that the job file on disk is refused. It ends when a process uses the file.
@@ -301,6 +302,22 @@ func (w *Watcher) sinkConditions(s *state.Store) (all []condition, err error) {
 		})
 	}
 	return all, nil
+}
+
+// backupFails returns the condition that the last backup of the daemon failed.
+func (w *Watcher) backupFails(s *state.Store) (condition, error) {
+	c := condition{kind: BackupFailed, title: "The backup failed", over: "The backup no longer fails"}
+	to := w.config.Backup
+	if to == nil {
+		return c, nil
+	}
+	now, err := s.Runs.Sink(runs.BackupSink)
+	last := "There is no earlier one."
+	if !now.Published.IsZero() {
+		last = "The last good one is of " + now.Published.In(w.config.Timezone).Format("2006-01-02 15:04 MST") + "."
+	}
+	c.holds, c.text = now.Error != "", now.Error+"\n"+last+" It is tried again every half hour. Runs go on meanwhile."
+	return c, err
 }
 
 // budgetLow returns the condition that few credits are left. It has one event per billing cycle.

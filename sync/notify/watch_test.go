@@ -181,7 +181,7 @@ func TestEachDifferenceHasOneEvent(t *testing.T) {
 
 func TestOneEventPerFileEpisode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "budget: {per_month: 100}\n")
+		w := newWorld(t, "budget: {per_month: 100}\nbackup: {to: /mnt/copies}\n")
 		w.config.Jobs[0].Notify = nil
 		check := func() {
 			t.Helper()
@@ -261,6 +261,15 @@ func TestOneEventPerFileEpisode(t *testing.T) {
 		disable("parquet", "duckdb") // at the same time
 		time.Sleep(behindAfter)
 		check()
+		disable(runs.BackupSink)
+		check()
+		disable(runs.BackupSink) // tried again
+		check()
+		if all := w.events("other"); !strings.Contains(all[len(all)-1].Text, "backup is full\nThere is no earlier one.") {
+			t.Errorf("the last event is %+v, want one about the backup", all[len(all)-1])
+		}
+		publish(runs.BackupSink)
+		check()
 		w.watcher.Refused("jobs.yaml:4:3: a mistake")
 		check()
 		w.watcher.Refused("jobs.yaml:5:3: another mistake")
@@ -269,11 +278,11 @@ func TestOneEventPerFileEpisode(t *testing.T) {
 		w.open() // a process starts only with a valid file
 		check()
 		want := "schema_drift key_refused recovered key_refused budget_low " +
-			"sink_behind sink_behind recovered recovered sink_behind sink_behind file_refused recovered"
+			"sink_behind sink_behind recovered recovered sink_behind sink_behind backup_failed recovered file_refused recovered"
 		if got := w.kinds("other"); got != want {
 			t.Errorf("events of other: %s, want %s", got, want)
 		}
-		want = "schema_drift recovered recovered recovered recovered"
+		want = "schema_drift recovered recovered recovered recovered recovered"
 		if got := w.kinds("hook"); got != want {
 			t.Errorf("events of hook, which selects kinds: %s, want %s", got, want)
 		}

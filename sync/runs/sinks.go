@@ -32,8 +32,12 @@ type SinkState struct {
 	Published time.Time `json:"published,omitzero"` // when it was last published
 	Error     string    `json:"error,omitempty"`    // why the sink is disabled; "" if it is not
 	Since     time.Time `json:"since,omitzero"`     // when it was disabled
-	Places    []string  `json:"places,omitempty"`   // where a lake has been, see [Runs.SinkAt]
+	Places    []string  `json:"places,omitempty"`   // where a lake or the backups have been, see [Runs.SinkAt]
 }
+
+// BackupSink is the name of the state of the daemon's backups, which is that of a sink: when the last good one was
+// made, since when they fail, and where they have been.
+const BackupSink = "backup"
 
 func sinkNamed(name string) store.Cell[SinkState] { return store.Cell[SinkState]{Key: "sink: " + name} }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/report"
+	"outlierd/internal/sealed"
 	"outlierd/outlier"
 	"outlierd/sinks/bucket"
 	"outlierd/sync/backup"
@@ -20,80 +23,186 @@ import (
 
 func backupCommand(o *options) *cobra.Command {
 	var check bool
+	var encrypt []string
+	var which chosenBackup
 	c := &cobra.Command{
-		Use:   "backup FOLDER|ADDRESS",
+		Use:   "backup [FOLDER|ADDRESS]",
 		Short: "Copy the state to another folder or to a bucket",
 		Long: `Copy a consistent snapshot of the state to another folder or to a bucket, with a checksum. It
 works while another instance is running. The state contains the ledger, the journal and the queue.
 The tables are not copied, because they can be rebuilt from the journal. Each backup is a full
-copy, and replaces the previous one in its place when it is complete. It does not replace one
-that has more answers: that is the backup of another state, or of a newer one.
+copy. It replaces the oldest one in its place when it is complete and was read back: a place
+keeps one, or as many as "backup.keep" of the job file says. A place with backups of another
+state, or of a newer one, is refused.
+
+With "backup" in the job file 'outlierd up' does this by itself. Without an argument the
+command makes such a backup now.
+
+--encrypt encrypts the copy to a public key of age before it leaves the disk of the data.
 
 The address of a bucket is s3://BUCKET/PREFIX, or az://CONTAINER/PREFIX of Azure Blob Storage.
 Credentials and the address of the store come from the variables of AWS's own tools, such as
 AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL, or of Azure's, such as AZURE_STORAGE_CONNECTION_STRING,
 as for Parquet files in a bucket. The copy is made in data/state/tmp first, and needs as much
-space there as the state.
+space there as the state, or twice as much if it is encrypted.
 
 The job file is not copied, because it may contain a key.`,
 		Example: "  outlierd backup /mnt/backup/outlierd\n  outlierd backup s3://acme-backup/outlierd\n" +
+			"  outlierd backup --encrypt age1fgqcx89j7y239e92jfzpswmeq9940tn84lpvx282h4halrlx9aks9p05m2 /mnt/backup\n" +
 			"  outlierd backup --check s3://acme-backup/outlierd",
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return o.backup(c.Context(), args[0], check) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if check {
+				return o.checkBackup(c.Context(), args, which)
+			}
+			if which != (chosenBackup{}) {
+				return usageError{errors.New("--file and --identity need --check: a backup is encrypted to a public key, with --encrypt")}
+			}
+			return o.backup(c.Context(), args, encrypt)
+		},
 	}
-	c.Flags().BoolVar(&check, "check", false, "compare the existing backup with its checksum; write nothing")
+	c.Flags().BoolVar(&check, "check", false, "compare an existing backup with its checksum; write nothing")
+	c.Flags().StringSliceVar(&encrypt, "encrypt", nil, "encrypt to this `public key` of age; may be repeated")
+	which.addFlags(c)
 	return c
 }
 
-func (o *options) backup(ctx context.Context, to string, check bool) error {
-	if check {
-		place, err := o.backupPlace(to, "")
-		if err != nil {
-			return err
+// chosenBackup has the flags that say which backup to read.
+type chosenBackup struct{ file, identity string }
+
+func (w *chosenBackup) addFlags(c *cobra.Command) {
+	c.Flags().StringVar(&w.file, "file", "", "the `name` of a backup; without it the newest")
+	c.Flags().StringVar(&w.identity, "identity", "", "an identity `file` of age, for an encrypted backup; - for standard input")
+}
+
+// read reads the identity.
+func (w *chosenBackup) read(o *options) (which backup.Which, err error) {
+	which.File = w.file
+	switch w.identity {
+	case "":
+	case "-":
+		which.Identity, err = sealed.ReadIdentity(o.world.in)
+	default:
+		var file *os.File
+		if file, err = os.Open(w.identity); err == nil {
+			which.Identity, err = sealed.ReadIdentity(file)
+			err = errors.Join(err, file.Close())
 		}
-		m, err := backup.Verify(ctx, place)
-		if err != nil {
-			return err
-		}
-		return o.done(m, "the backup in %s is undamaged; made on %s: %d answers, %d bytes\n", place,
-			m.At.Format(time.RFC3339), m.Answers, m.Bytes)
 	}
+	if err != nil {
+		err = usageError{fmt.Errorf("--identity: %w", err)}
+	}
+	return which, err
+}
+
+// backupTarget returns the settings of a backup by hand: those of the job file, if it is to that place.
+func backupTarget(config *job.Config, args, encrypt []string) (*job.Backup, error) {
+	to := config.Backup
+	if len(args) > 0 {
+		full, err := filepath.Abs(args[0])
+		if err != nil {
+			return nil, err
+		}
+		if address := job.BucketAddress(args[0]); address != "" {
+			full = address
+		}
+		if to == nil || to.To != full {
+			to = &job.Backup{To: args[0]}
+		}
+	}
+	if to == nil {
+		return nil, usageError{errors.New("name a folder or the address of a bucket, or set `backup` in the job file")}
+	}
+	if len(encrypt) > 0 {
+		if err := sealed.Check(encrypt); err != nil {
+			return nil, usageError{fmt.Errorf("--encrypt: %w", err)}
+		}
+		to = &job.Backup{To: to.To, Keep: to.Keep, Encrypt: encrypt}
+	}
+	return to, nil
+}
+
+func (o *options) checkBackup(ctx context.Context, args []string, chosen chosenBackup) error {
+	var config job.Config // a check needs no job file if the place is named
+	if len(args) == 0 {
+		loaded, err := o.loadToRead()
+		if err != nil {
+			return err
+		}
+		config = *loaded
+	}
+	to, err := backupTarget(&config, args, nil)
+	if err != nil {
+		return err
+	}
+	place, err := o.backupPlace(to.To, "")
+	if err != nil {
+		return err
+	}
+	which, err := chosen.read(o)
+	if err != nil {
+		return err
+	}
+	b, err := backup.Verify(ctx, place, which)
+	if err != nil {
+		return err
+	}
+	note := ""
+	if len(b.Hints) > 0 && which.Identity == nil {
+		note = fmt.Sprintf("\nIt is encrypted to %s, and was not decrypted: --identity FILE does that.", strings.Join(b.Hints, ", "))
+	}
+	return o.done(b, "the backup in %s is undamaged; made on %s: %d answers, %d bytes%s\n", place,
+		b.At.Format(time.RFC3339), b.Answers, b.Bytes, note)
+}
+
+func (o *options) backup(ctx context.Context, args, encrypt []string) error {
 	config, err := o.loadToRead()
+	if err != nil {
+		return err
+	}
+	to, err := backupTarget(config, args, encrypt)
 	if err != nil {
 		return err
 	}
 	if folder := stateFolder(config); isMissing(folder) {
 		return &store.NoStateError{Dir: folder}
 	}
-	if job.BucketAddress(to) == "" {
-		if err := refuseOwn(config, to); err != nil {
-			return err
-		}
-	}
-	m, place, err := o.writeBackup(ctx, config, to)
+	b, err := o.writeBackup(ctx, config, to, false)
 	if err != nil {
 		return err
 	}
-	return o.done(m, "backed up to %s/%s: %d answers, %d bytes\n",
-		strings.TrimRight(place.String(), "/"), m.File, m.Answers, m.Bytes)
+	return o.done(b, "backed up to %s/%s: %d answers, %d bytes\n",
+		strings.TrimRight(to.To, "/"), b.File, b.Answers, b.Bytes)
 }
 
-func (o *options) writeBackup(ctx context.Context, config *job.Config,
-	to string) (m backup.Manifest, place backup.Place, err error) {
-	temp := "" // not needed for a folder
-	if job.BucketAddress(to) != "" {
+// makeBackup makes the backup of the job file.
+func (o *options) makeBackup(ctx context.Context, config *job.Config, known bool) (backup.Backup, error) {
+	return o.writeBackup(ctx, config, config.Backup, known)
+}
+
+func (o *options) writeBackup(ctx context.Context, config *job.Config, to *job.Backup,
+	known bool) (b backup.Backup, err error) {
+	if job.BucketAddress(to.To) == "" {
+		if err := refuseOwn(config, to.To); err != nil {
+			return b, err
+		}
+	}
+	temp := "" // not needed for a plain copy in a folder
+	if job.BucketAddress(to.To) != "" || len(to.Encrypt) > 0 {
 		made, err := newTemporary(config)
 		if err != nil {
-			return m, nil, err
+			return b, err
 		}
 		defer func() { err = errors.Join(err, made.Close()) }()
 		temp = made.path
 	}
-	if place, err = o.backupPlace(to, temp); err != nil {
-		return m, nil, err
+	place, err := o.backupPlace(to.To, temp)
+	if err != nil {
+		return b, err
 	}
-	m, err = backup.Write(ctx, stateFolder(config), place, stateOptions(config))
-	return m, place, err
+	return backup.Write(ctx, stateFolder(config), place, backup.Options{
+		State: stateOptions(config), Recipients: to.Encrypt, Temp: temp, Keep: to.Keep, Known: known,
+	})
 }
 
 // backupPlace opens the place of backups that the user named: a folder or a bucket. The copy for a
@@ -114,11 +223,15 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 
 func restoreCommand(o *options) *cobra.Command {
 	var spent int64
+	var chosen chosenBackup
 	c := &cobra.Command{
 		Use:   "restore FOLDER|ADDRESS --spent N",
 		Short: "Restore the state from a backup",
 		Long: `Check a backup in a folder or bucket, and restore it into a data folder that has no state.
 The next run, or 'outlierd rebuild', builds the tables from its journal.
+
+An encrypted backup needs the identity of one of its recipients, as age-keygen writes it. Of
+several backups the newest one is restored, or the one that --file names.
 
 A backup has no record of what was spent after it was made. Look that up at the service, and
 pass it as --spent, or 0 if nothing was spent. The credits are booked in the current billing
@@ -126,29 +239,35 @@ cycle, so that its cap holds. If a scan was started after the backup, link it wi
 scan adopt' before a job starts it again. The backup still contains what 'outlierd forget'
 erased after it was made: erase it again.`,
 		Example: "  outlierd restore /mnt/backup/outlierd --spent 12\n" +
-			"  outlierd restore s3://acme-backup/outlierd --spent 12",
+			"  outlierd restore s3://acme-backup/outlierd --spent 12\n" +
+			"  outlierd restore s3://acme-backup/outlierd --spent 12 --identity key.age",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			which, err := chosen.read(o)
+			if err != nil {
+				return err
+			}
 			if !c.Flags().Changed("spent") {
-				return o.unknownSpent(c.Context(), args[0])
+				return o.unknownSpent(c.Context(), args[0], which)
 			}
 			if err := job.CheckCredits(spent); err != nil && spent != 0 {
 				return usageError{fmt.Errorf("--spent must be 0, or %w", err)}
 			}
-			return o.restore(c.Context(), args[0], outlier.Credits(spent))
+			return o.restore(c.Context(), args[0], which, outlier.Credits(spent))
 		},
 	}
 	c.Flags().Int64Var(&spent, "spent", 0, "credits that were spent after the backup was made")
+	chosen.addFlags(c)
 	return c
 }
 
 // unknownSpent tells the user to look up what was spent since a backup.
-func (o *options) unknownSpent(ctx context.Context, from string) error {
+func (o *options) unknownSpent(ctx context.Context, from string, which backup.Which) error {
 	place, err := o.backupPlace(from, "")
 	if err != nil {
 		return err
 	}
-	m, err := backup.Verify(ctx, place)
+	m, err := backup.Verify(ctx, place, which)
 	if err != nil {
 		return err
 	}
@@ -156,7 +275,7 @@ func (o *options) unknownSpent(ctx context.Context, from string) error {
 		"look it up at the service, and pass it as --spent N, or 0 if nothing was spent", m.At.Format(time.RFC3339))}
 }
 
-func (o *options) restore(ctx context.Context, from string, spent outlier.Credits) error {
+func (o *options) restore(ctx context.Context, from string, which backup.Which, spent outlier.Credits) error {
 	config, err := o.loadToRead()
 	if err != nil {
 		return err
@@ -170,11 +289,11 @@ func (o *options) restore(ctx context.Context, from string, spent outlier.Credit
 		return err
 	}
 	folder := stateFolder(config)
-	m, err := backup.Restore(ctx, place, folder, stateOptions(config), func(s *state.Store, m backup.Manifest) error {
+	m, err := backup.Restore(ctx, place, which, folder, stateOptions(config), func(s *state.Store, b backup.Backup) error {
 		if spent == 0 {
 			return nil
 		}
-		return s.Ledger.Adjust(spent, "spent after the backup of "+m.At.Format(time.RFC3339))
+		return s.Ledger.Adjust(spent, "spent after the backup of "+b.At.Format(time.RFC3339))
 	})
 	if err != nil {
 		return err

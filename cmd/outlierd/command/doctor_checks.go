@@ -29,6 +29,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/notify"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
@@ -149,6 +150,7 @@ func (c *checkup) state(ctx context.Context) {
 	c.budget(seen)
 	c.blocks(seen)
 	c.journal(seen)
+	c.backup(seen)
 	if n, err := seen.Forgetting(); err != nil {
 		c.fail("erasure", "", "%v", err)
 	} else if n > 0 {
@@ -184,6 +186,27 @@ func (c *checkup) journal(seen *state.Store) {
 }
 
 // at formats a time for people.
+// backup reports when the daemon made its last good backup.
+func (c *checkup) backup(seen *state.Store) {
+	to := c.config.Backup
+	if to == nil {
+		return
+	}
+	switch last, err := seen.Runs.Sink(runs.BackupSink); {
+	case err != nil:
+		c.fail("backup", "", "%v", err)
+	case last.Error != "":
+		c.fail("backup", "'outlierd backup' tries it now", "it fails since %s: %s", c.at(last.Since), last.Error)
+	case last.Published.IsZero():
+		c.warn("backup", "'outlierd up' makes the first one at once", "none was made yet to %s", to.To)
+	case time.Since(last.Published) > 2*to.Every:
+		c.warn("backup", "'outlierd up' makes them while it runs, and 'outlierd backup' makes one now",
+			"the last one to %s is of %s", to.To, c.at(last.Published))
+	default:
+		c.ok("backup", "the last one to %s is of %s", to.To, c.at(last.Published))
+	}
+}
+
 func (c *checkup) at(t time.Time) string {
 	return t.In(c.config.Timezone).Format("2006-01-02 15:04 MST")
 }

@@ -12,6 +12,7 @@ import (
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
+	"outlierd/sync/backup"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/metrics"
@@ -101,9 +102,10 @@ func (o *options) runDaemon(ctx context.Context) (err error) {
 	p.warnOfSpace()
 	return daemon.Run(ctx, daemon.Options{
 		Engine: p.Engine, Commands: p.server, Env: o.world.env, Hangups: hangups, InUse: &p.inUse,
-		Load:  func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
-		Check: checkSQL,
-		Apply: p.applyEdit,
+		Backups: (&backup.Daily{State: p.Engine.Store, Config: p.inUse.Load, Log: log, Write: o.makeBackup}).Serve,
+		Load:    func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
+		Check:   checkSQL,
+		Apply:   p.applyEdit,
 		Report: func(refused error) {
 			p.metrics.Reloaded(refused == nil)
 			p.watcher.Refused(daemon.WhyRefused(refused))

@@ -22,6 +22,7 @@ type Options struct {
 	Hangups  <-chan os.Signal            // on each, the job file is read
 	InUse    *atomic.Pointer[job.Config] // the job file, for other goroutines
 
+	Backups  func(context.Context)                    // makes backups when they are due, until the context ends
 	Load     func() (*job.Config, error)              // reads the job file
 	Check    func(context.Context, *job.Config) error // finds mistakes that reading does not
 	Apply    func(context.Context, *job.Config) error // makes the engine use an edited job file
@@ -67,6 +68,7 @@ func Run(ctx context.Context, o Options) error {
 	o.Commands.Compare(edits.compareFile)
 	var beside sync.WaitGroup
 	beside.Go(func() { edits.serve(ctx, o.Hangups) })
+	beside.Go(func() { o.Backups(ctx) })
 	beside.Go(func() { newSystemd(o.Env, log).serve(ctx, o.Engine.Beat) })
 	o.Engine.Serve(ctx)
 	beside.Wait()

@@ -56,6 +56,9 @@ func (l *lines) addFacts(s *forecast.Status) {
 	for i := range s.Sinks {
 		add("sink", "%s", Sink(&s.Sinks[i], s.At, l.Style))
 	}
+	if s.Backup != nil {
+		add("backup", "%s", backup(s.Backup, s.At, l.Style))
+	}
 	if j := &s.Journal; j.Retention != "" || j.Pruned > 0 {
 		add("journal", "%s", journal(j, s.At, l.Style))
 	}
@@ -231,6 +234,18 @@ func Sink(s *forecast.SinkStatus, at time.Time, in Style) string {
 	}
 	if s.Error != "" {
 		text += fmt.Sprintf("; disabled since %s: %s", in.Short(s.SinkState.Since, at), s.Error)
+	}
+	return text
+}
+
+// backup describes when the last good backup was made, and why there is no newer one.
+func backup(b *forecast.BackupStatus, at time.Time, in Style) string {
+	text := "none yet to " + b.To
+	if !b.Last.IsZero() {
+		text = in.Short(b.Last, at) + " to " + b.To
+	}
+	if b.Error != "" {
+		text += fmt.Sprintf("; failing since %s: %s", in.Short(b.Since, at), b.Error)
 	}
 	return text
 }

@@ -1,0 +1,83 @@
+package backup
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+	"outlierd/sync/state"
+)
+
+// TestDailyBackupsSurviveAnOutage plays three days without the target's disk, restarts, and an edit of the job file.
+func TestDailyBackupsSurviveAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "copies")
+		s, err := state.Open(t.Context(), from, state.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		config := &job.Config{Backup: &job.Backup{To: to, Every: 24 * time.Hour, Keep: 3}}
+		tries := 0
+		serve := func(d time.Duration) {
+			ctx, stop := context.WithTimeout(t.Context(), d)
+			defer stop()
+			(&Daily{State: s, Config: func() *job.Config { return config }, Log: slog.New(slog.DiscardHandler),
+				Write: func(ctx context.Context, c *job.Config, known bool) (Backup, error) {
+					tries++
+					return Write(ctx, from, Folder(c.Backup.To), Options{Keep: c.Backup.Keep, Known: known})
+				}}).Serve(ctx)
+		}
+		expect := func(when string, tried, kept int, fails bool) {
+			t.Helper()
+			m, _, err := readManifest(t.Context(), Folder(config.Backup.To))
+			if kept > 0 && err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+			now, err := s.Runs.Sink(runs.BackupSink)
+			if err != nil || tries != tried || len(m.Backups) != kept || (now.Error != "") != fails {
+				t.Errorf("%s: %d tries, %d backups, error %q (%v), want %d, %d, and an error: %t",
+					when, tries, len(m.Backups), now.Error, err, tried, kept, fails)
+			}
+		}
+		serve(10 * time.Hour)
+		serve(10 * time.Hour) // a restart makes no backup
+		expect("before a day", 1, 1, false)
+		serve(99 * time.Hour) // of 119
+		expect("after five days", 5, 3, false)
+
+		away := to + ".away"
+		if err := os.Rename(to, away); err != nil {
+			t.Fatal(err)
+		}
+		serve(72*time.Hour - time.Minute) // one is due in an hour
+		expect("without the disk", 5+142, 0, true)
+		if _, err := os.Stat(to); !os.IsNotExist(err) {
+			t.Errorf("the folder was made where the disk is missing (%v)", err)
+		}
+		if now, err := s.Runs.Sink(runs.BackupSink); err != nil || !strings.Contains(now.Error, "mount its disk") || time.Since(now.Since) < 70*time.Hour {
+			t.Errorf("state %+v (%v), want that it fails since three days", now, err)
+		}
+		if err := os.Rename(away, to); err != nil {
+			t.Fatal(err)
+		}
+		tries = 0
+		serve(time.Hour)
+		expect("with the disk again", 1, 3, false)
+
+		config = &job.Config{Backup: &job.Backup{To: to + ".new", Every: 24 * time.Hour, Keep: 3}}
+		serve(time.Hour)
+		expect("in another place", 2, 1, false)
+	})
+}

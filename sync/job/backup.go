@@ -1,0 +1,77 @@
+package job
+
+import (
+	"strings"
+	"time"
+
+	"outlierd/internal/sealed"
+	"outlierd/sync/yamltree"
+)
+
+// Backup says which backups of the state `outlierd up` makes.
+type Backup struct {
+	To      string        `key:"to"` // the absolute path of a folder, or the address of a bucket
+	Every   time.Duration `key:"every"`
+	Keep    int           `key:"keep"`
+	Encrypt []string      `key:"encrypt"` // public keys of age; none for plain backups
+}
+
+const mostRecipients = 20
+
+func (b *builder) readBackup(n *yamltree.Node) {
+	if !n.Has(yamltree.Mapping) {
+		return
+	}
+	to, at := &Backup{}, n.Get("to")
+	readKeys(to, schema().Get("backup"), n)
+	b.cfg.Backup = to
+	b.checkRecipients(n.Get("encrypt"), to.Encrypt)
+	if to.To == "" { // refused by the schema
+		return
+	}
+	if bucket := BucketAddress(to.To); bucket != "" {
+		to.To = bucket
+		if strings.HasPrefix(bucket, "az://") && !hasAzure && b.needs.service {
+			at.RefuseWithHint("build it with -tags azure, or use an official binary", "this program was built without Azure")
+		}
+		for _, sink := range b.cfg.Sinks {
+			if sink.Bucket != "" && (within(bucket, sink.Bucket) || within(sink.Bucket, bucket)) {
+				at.Refuse("must not overlap with the bucket of the %s sink", sink.Kind)
+			}
+		}
+		return
+	}
+	if strings.Contains(to.To, "://") || strings.Contains(to.To, "AccountKey=") { // it may contain a key
+		at.RefuseWithHint("keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
+			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, with only letters, digits and . _ -")
+		return
+	}
+	to.To = b.absolutePath(at, to.To)
+	if within(to.To, b.cfg.Data) {
+		at.RefuseWithHint("choose a folder on another disk, or a bucket", "must not be inside the data folder, with which it would be lost")
+	}
+	for _, sink := range b.cfg.Sinks {
+		if sink.Lake != nil && within(to.To, sink.Lake.Warehouse) {
+			at.Refuse("must not be inside the warehouse of the iceberg sink")
+		}
+	}
+}
+
+// checkRecipients refuses keys to which nothing can be encrypted, alone or together.
+func (b *builder) checkRecipients(n *yamltree.Node, all []string) {
+	if len(all) > mostRecipients {
+		n.Refuse("must have at most %d keys", mostRecipients)
+	}
+	wrong := false
+	for _, key := range n.Members() {
+		if err := sealed.Check([]string{key.TextOr("")}); err != nil && key.Has(yamltree.Text) {
+			key.Refuse("%v", err)
+		}
+		wrong = wrong || key.Wrong
+	}
+	if n.Has(yamltree.List) && !wrong {
+		if err := sealed.Check(all); err != nil {
+			n.Refuse("%v", err)
+		}
+	}
+}
