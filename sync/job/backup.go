@@ -31,7 +31,7 @@ func (b *builder) readBackup(n *yamltree.Node) {
 	}
 	if bucket := BucketAddress(to.To); bucket != "" {
 		to.To = bucket
-		if strings.HasPrefix(bucket, "az://") && !hasAzure && b.needs.service {
+		if strings.HasPrefix(bucket, "az://") && !hasAzure && b.cfg.needs.service {
 			at.RefuseWithHint("build it with -tags azure, or use an official binary", "this program was built without Azure")
 		}
 		for _, sink := range b.cfg.Sinks {

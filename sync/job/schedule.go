@@ -37,9 +37,11 @@ func (s Spec) Next(after time.Time, loc *time.Location) time.Time {
 	if !end.After(due) {
 		return due
 	}
-	own := s.nextUnmoved(end.Add(-1), loc)
-	if sameDay := wall(own, loc).Truncate(day).Equal(wall(end, loc).Truncate(day)); sameDay && s.AfterQuiet(own, loc).Equal(own) {
-		return own
+	date := wall(end, loc).Truncate(day)
+	for own := s.nextUnmoved(end.Add(-1), loc); wall(own, loc).Truncate(day).Equal(date); own = s.nextUnmoved(own, loc) {
+		if s.AfterQuiet(own, loc).Equal(own) {
+			return own
+		}
 	}
 	return end
 }
