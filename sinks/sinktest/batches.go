@@ -148,7 +148,7 @@ func anyOmitted(r *rapid.T) sinks.Omitted {
 	}
 	columns := map[string][]string{}
 	for _, c := range table.Columns {
-		if c.Name != table.Grows && !slices.Contains(table.Key, c.Name) && rapid.Bool().Draw(r, c.Name) {
+		if c.Name != table.Grows && c.Name != schema.ImportedSeenAt && !slices.Contains(table.Key, c.Name) && rapid.Bool().Draw(r, c.Name) {
 			columns[table.Name] = append(columns[table.Name], c.Name)
 		}
 	}
