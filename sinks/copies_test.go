@@ -175,10 +175,10 @@ func TestLostWarehouseIsRefilled(t *testing.T) {
 			l.write(t, j.Batch(0, 20))
 			l.write(t, j.Batch(20, 30))
 			l.lose(t, l.older(name))
-			if err := l.Refill(t.Context(), 31); err == nil || !strings.Contains(err.Error(), "up to 30") {
+			if err := l.Refill(t.Context(), 31, 31); err == nil || !strings.Contains(err.Error(), "up to 30") {
 				t.Errorf("refill with more than the copy has: %v", err)
 			}
-			if err := l.Refill(t.Context(), 30); err != nil {
+			if err := l.Refill(t.Context(), 30, 30); err != nil {
 				t.Fatal(err)
 			}
 			l.write(t, j.Batch(30, 40))
@@ -190,6 +190,33 @@ func TestLostWarehouseIsRefilled(t *testing.T) {
 				if diff := sinktest.Diff(want, got); diff != "" {
 					t.Errorf("table %s (-want +got):\n%s", table.Name, diff)
 				}
+			}
+		})
+	}
+}
+
+// TestRefillKeepsFirstSightings: histories that the job file cuts short no longer say when a key was first seen.
+func TestRefillKeepsFirstSightings(t *testing.T) {
+	for _, name := range []string{"file", "folder"} {
+		t.Run(name, func(t *testing.T) {
+			l, j := newLine(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(40)
+			l.write(t, j.Batch(0, 20))
+			if err := l.Omit(t.Context(), sinks.Omitted{UpTo: map[string]int64{"outliers_history": 15}}); err != nil {
+				t.Fatal(err)
+			}
+			l.write(t, j.Batch(20, 40))
+			l.lose(t, l.older(name))
+			if err := l.Refill(t.Context(), 20, 40); err != nil {
+				t.Fatal(err)
+			}
+			has, err := l.Marks(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.write(t, j.Batch(has.Answers, 40))
+			want, got := j.Want(schema.Outliers, 40), l.check(t, schema.Outliers)
+			if diff := sinktest.Diff(want, got); diff != "" {
+				t.Errorf("table outliers (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -231,14 +258,14 @@ func TestChangedPartsRefillNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.lose(t, l.older("folder"))
-	if err := l.Refill(t.Context(), 10); err == nil || !strings.Contains(err.Error(), filepath.Base(parts[0])+" is damaged") {
+	if err := l.Refill(t.Context(), 10, 10); err == nil || !strings.Contains(err.Error(), filepath.Base(parts[0])+" is damaged") {
 		t.Errorf("refill from a changed part: %v", err)
 	}
 	if has, err := l.Marks(t.Context()); err != nil || has.Answers != 0 {
 		t.Errorf("the warehouse has %+v, %v", has, err)
 	}
 	l.lose(t, l.older("folder"), l.older("file"))
-	if err := l.Refill(t.Context(), 10); err != nil {
+	if err := l.Refill(t.Context(), 10, 10); err != nil {
 		t.Error(err)
 	}
 }

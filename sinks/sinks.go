@@ -75,9 +75,9 @@ type Warehouse interface {
 	// their version, so that they are sent again.
 	WriteOps(ctx context.Context, ops *Ops) error
 
-	// Refill replaces what the warehouse has by the rows of the answers up to upTo that a copy has, because the
-	// journal no longer has these answers. After an error it has what it had.
-	Refill(ctx context.Context, upTo int64) error
+	// Refill replaces what the warehouse has by the rows that a copy has, because the journal no longer has the answers
+	// up to least. It takes no rows of answers after most. After an error it has what it had.
+	Refill(ctx context.Context, least, most int64) error
 
 	// Omit deletes what is left out from now on, in addition to what already is, and durably: also rows of
 	// answers that are written later. It costs little if that is nothing new.

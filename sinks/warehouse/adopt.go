@@ -63,19 +63,19 @@ func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except E
 	if err != nil {
 		return err
 	}
-	return w.adoptRows(ctx, OlderFile(from), upTo, except)
+	return w.adoptRows(ctx, OlderFile(from), upTo, upTo, except)
 }
 
 // Refill implements [sinks.Warehouse]. The first copy that has the rows is taken.
-func (w *Warehouse) Refill(ctx context.Context, upTo int64) error {
+func (w *Warehouse) Refill(ctx context.Context, least, most int64) error {
 	var wrong []error
 	for _, from := range w.options.Older {
 		if _, err := os.Stat(from.Path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		err := w.adoptRows(ctx, from, upTo, Except{})
+		err := w.adoptRows(ctx, from, least, most, Except{})
 		if err == nil {
-			w.warn("the warehouse lacked rows of pruned answers: they were taken from a copy", "from", from.Path, "up_to", upTo)
+			w.warn("the warehouse lacked rows of pruned answers: they were taken from a copy", "from", from.Path, "up_to", least)
 			return nil
 		}
 		wrong = append(wrong, err)
@@ -86,14 +86,15 @@ func (w *Warehouse) Refill(ctx context.Context, upTo int64) error {
 	return errors.Join(wrong...)
 }
 
-// adoptRows replaces all rows by those of the answers up to upTo that a copy has. The warehouse is then another one, so
-// that all copies are made again.
-func (w *Warehouse) adoptRows(ctx context.Context, from Older, upTo int64, except Except) error {
+// adoptRows replaces all rows by those of the answers up to most that a copy has, which must be at least those up to
+// least. The warehouse is then another one, so that all copies are made again.
+func (w *Warehouse) adoptRows(ctx context.Context, from Older, least, most int64, except Except) error {
 	err := w.run(ctx, func(db *database.DB) error {
 		has, err := from.Attach(ctx, db)
-		if err == nil && has.Answers < upTo {
+		if err == nil && has.Answers < least {
 			err = fmt.Errorf("it has answers up to %d", has.Answers)
 		}
+		upTo := min(has.Answers, most)
 		var omitted sinks.Omitted
 		if err == nil {
 			omitted, err = sinks.ParseOmitted(has.Omitted)
@@ -116,7 +117,7 @@ func (w *Warehouse) adoptRows(ctx context.Context, from Older, upTo int64, excep
 				setOmitted(omitted.Until(upTo)), setMark(database.Warehouse, rand.Int64()), "COMMIT", "DETACH older"}, "; "))
 		}
 		if err != nil {
-			return fmt.Errorf("take over the rows of answers up to %d from %s: %w", upTo, from.Path, err)
+			return fmt.Errorf("take over the rows of answers up to %d from %s: %w", least, from.Path, err)
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/sinks"
+	"outlierd/sync/state"
 )
 
 // # Failures
@@ -46,17 +47,14 @@ func (l *Loader) readMarks(ctx context.Context) error {
 			return err
 		}
 	}
-	pruned, err := l.store.Journal.Pruned()
-	if err != nil {
-		return err
-	}
-	if mark := l.source.marks.Answers; l.source.err == nil && mark < pruned {
-		if err := l.warehouse.Refill(ctx, pruned); err != nil {
-			err = l.disableSink(l.source, &PrunedError{Mark: mark, Pruned: pruned, Err: err})
-			if err != nil {
-				return err
-			}
-		} else if err := l.readMark(l.source, func() (sinks.Marks, error) { return l.warehouse.Marks(ctx) }); err != nil {
+	if l.source.err == nil {
+		filled, err := Refill(ctx, l.store, l.warehouse, l.source.marks)
+		if lacking, is := errors.AsType[*PrunedError](err); is {
+			err = l.disableSink(l.source, lacking)
+		} else if filled && err == nil {
+			err = l.readMark(l.source, func() (sinks.Marks, error) { return l.warehouse.Marks(ctx) })
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -92,6 +90,32 @@ func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err e
 		return nil
 	}
 	return l.store.AcceptSink(s.name)
+}
+
+// Refill gives a warehouse with these marks, if it lacks rows of pruned answers, those of a copy, and reports whether it
+// did. It takes all that the copy has, because histories that the job file cuts short no longer say when a key was first
+// seen. After a restore, a copy may have other answers with the numbers of those in the journal: then these are written
+// from the journal.
+func Refill(ctx context.Context, from *state.Store, w sinks.Warehouse, has sinks.Marks) (filled bool, err error) {
+	pruned, err := from.Journal.Pruned()
+	if err != nil || has.Answers >= pruned {
+		return false, err
+	}
+	most, err := from.Journal.End()
+	if err != nil {
+		return false, err
+	}
+	restores, err := from.Restores()
+	if err != nil {
+		return false, err
+	}
+	if len(restores) > 0 {
+		most = pruned
+	}
+	if err := w.Refill(ctx, pruned, most); err != nil {
+		return false, &PrunedError{Mark: has.Answers, Pruned: pruned, Err: err}
+	}
+	return true, nil
 }
 
 // LostStateError reports that a sink has answers of a state that was lost, while the journal of the

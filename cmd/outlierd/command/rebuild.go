@@ -157,10 +157,8 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 		return r, err
 	}
 	has, err := p.Engine.Line.Warehouse.Marks(ctx)
-	if err == nil && has.Answers < r.upTo {
-		if err = p.Engine.Line.Warehouse.Refill(ctx, r.upTo); err != nil {
-			err = &load.PrunedError{Mark: has.Answers, Pruned: r.upTo, Err: err}
-		}
+	if err == nil {
+		_, err = load.Refill(ctx, p.Engine.Store, p.Engine.Line.Warehouse, has)
 	}
 	if err != nil {
 		return r, err
