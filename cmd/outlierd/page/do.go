@@ -60,7 +60,7 @@ const acting = 25 * time.Second
 
 // actionOf reads an action from a form.
 func actionOf(verb string, form url.Values) (a Action, err error) {
-	if err := tooLong(form); err != nil {
+	if err := checkTexts(form); err != nil {
 		return a, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }

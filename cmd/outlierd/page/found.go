@@ -159,11 +159,16 @@ type firstView struct {
 // longest is the maximum length of a form field, in characters.
 const longest = 500
 
-// tooLong returns an error if a field of the form is too long.
-func tooLong(form url.Values) error {
-	for name := range form {
-		if n := utf8.RuneCountInString(form.Get(name)); n > longest {
-			return fmt.Errorf("%.40q: %d characters are too many; at most %d are allowed", name, n, longest)
+// checkTexts returns an error if a value of the form is too long, or no text.
+func checkTexts(form url.Values) error {
+	for name, values := range form {
+		for _, value := range values {
+			if n := utf8.RuneCountInString(value); n > longest {
+				return fmt.Errorf("%.40q: %d characters are too many; at most %d are allowed", name, n, longest)
+			}
+			if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+				return fmt.Errorf("%.40q: must be text, got %.40q", name, value)
+			}
 		}
 	}
 	return nil
@@ -172,7 +177,7 @@ func tooLong(form url.Values) error {
 // filterOf parses an address of the page Found. On / it selects what is new, on /found everything.
 func filterOf(address *url.URL) (f Filter, err error) {
 	form := address.Query()
-	if err := tooLong(form); err != nil {
+	if err := checkTexts(form); err != nil {
 		return f, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }

@@ -136,7 +136,7 @@ func (s *Site) saveView(w http.ResponseWriter, r *http.Request) {
 	name, address := strings.TrimSpace(form.Get("name")), form.Get("address")
 	if form.Has("delete") {
 		name = ""
-	} else if err := tooLong(url.Values{"name": {name}}); err != nil || name == "" || !isList(address) {
+	} else if err := checkTexts(url.Values{"name": {name}}); err != nil || name == "" || !isList(address) {
 		s.serveSentence(w, r, http.StatusBadRequest, "Nothing was saved: a view needs a name and the address of a list.")
 		return
 	}

@@ -23,7 +23,7 @@ func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) {
 		s.serveSentence(w, r, http.StatusBadRequest, fmt.Sprintf("%d videos are too many; pick at most %d.", len(ids), mostPicked))
 		return
 	}
-	if err := tooLong(form); err != nil {
+	if err := checkTexts(form); err != nil {
 		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	}

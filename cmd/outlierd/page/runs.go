@@ -129,7 +129,7 @@ const CallsPerPage = 100
 // serveRuns shows a list of runs.
 func (s *Site) serveRuns(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
-	if err := tooLong(form); err != nil {
+	if err := checkTexts(form); err != nil {
 		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
 		return
 	}

@@ -132,7 +132,7 @@ func (s *Site) serveVideo(w http.ResponseWriter, r *http.Request) {
 	form := r.URL.Query()
 	number, err := pageOf(form)
 	if err == nil {
-		err = tooLong(url.Values{"words": form["words"]})
+		err = checkTexts(url.Values{"words": form["words"]})
 	}
 	if err != nil {
 		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
