@@ -322,8 +322,6 @@ func TestInterfaceIsAsDescribed(t *testing.T) {
 			if want := strings.Fields(p.ask("select video_id from outliers order by view_count desc nulls last, video_id")); !slices.Equal(titles, want) || len(want) <= page.PerPage {
 				t.Errorf("outliers %v, want %v", titles, want)
 			}
-			refused(400, `"q": must be text`, runs, "GET", "outliers?q=%00", "", "")
-			refused(400, `"job": must be text`, runs, "GET", "outliers?job=a&job=%ff", "", "")
 			refused(400, `"ordr": unknown parameter`, runs, "GET", "outliers?ordr=views", "", "")
 			_, recorded = c.read("runs/" + run)
 			c.describes()

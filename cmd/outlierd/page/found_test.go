@@ -181,6 +181,7 @@ func TestInvalidFilterIsRefused(t *testing.T) {
 		"ratio=many": `ratio: must be a number from 0 to 1000000, got "many"`, "ratio=-1": "ratio:", "ratio=NaN": "ratio:",
 		"days=x": "days:", "days=1e9": "days:", "show=x": "show:", "page=-1": "page:", "page=99999999999999999999": "page:",
 		"order=title%3B--": `order: unknown value "title;--"`, "query=" + strings.Repeat("x", 501): `"query": 501 characters are too many`,
+		"q=%00": `"q": must be text`, "job=a&job=%ff": `"job": must be text`,
 	} {
 		if w := answer(s, "/found?"+form); w.Code != http.StatusBadRequest || !strings.Contains(html.UnescapeString(w.Body.String()), says) {
 			t.Errorf("%s: HTTP %d %s, want %d with %s", form, w.Code, w.Body, http.StatusBadRequest, says)
