@@ -18,8 +18,11 @@ type Place struct {
 	Line, Column int // from 1; columns count characters
 }
 
-// String returns the place in the form that editors follow: "jobs.yaml:7:12".
-func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
+// String returns the place in the form that editors follow: "jobs.yaml:7:12". It has no control characters, which names
+// of files may have.
+func (p Place) String() string {
+	return fmt.Sprintf("%s:%d:%d", strings.Map(replaceControl, p.File), p.Line, p.Column)
+}
 
 // Mistake is one error in the file, with its position.
 type Mistake struct {
