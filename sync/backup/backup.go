@@ -296,7 +296,11 @@ func readManifest(ctx context.Context, from Place) (m Manifest, version string, 
 // Which says which backup of a place to read, and with what.
 type Which struct {
 	File     string           // "" for the newest
-	Identity *sealed.Identity // nil if there is none
+	Identity *sealed.Identity // nil without one
+
+	// Ask asks a person for the identity of an encrypted backup, of which it gets the beginnings of the recipients'
+	// keys; nil where that is not possible.
+	Ask func(hints []string) (*sealed.Identity, error)
 }
 
 // find returns a backup of a place.
@@ -363,7 +367,7 @@ func (b Backup) fetch(ctx context.Context, from Place, identity *sealed.Identity
 		return fmt.Errorf("the backup in %s is damaged: %s does not match its checksum; use another backup",
 			from, b.File)
 	case errors.Is(err, sealed.ErrOther):
-		return b.Locked(from, err.Error())
+		return b.lockedError(from, err.Error())
 	}
 	return err
 }
@@ -384,8 +388,8 @@ func (a *attempt) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Locked returns the error that an encrypted backup cannot be read.
-func (b Backup) Locked(from Place, why string) error {
+// lockedError returns the error that an encrypted backup cannot be read.
+func (b Backup) lockedError(from Place, why string) error {
 	return fmt.Errorf("%s in %s cannot be read: %s; it is encrypted to %s: pass the identity file of one of them "+
 		"as --identity FILE", b.File, from, why, strings.Join(b.Hints, ", "))
 }
@@ -408,7 +412,12 @@ func Restore(ctx context.Context, from Place, which Which, to string, o state.Op
 		return b, err
 	}
 	if len(b.Hints) > 0 && which.Identity == nil {
-		return b, b.Locked(from, "no identity was given")
+		if which.Ask == nil {
+			return b, b.lockedError(from, "no identity was given")
+		}
+		if which.Identity, err = which.Ask(b.Hints); err != nil {
+			return b, err
+		}
 	}
 	above := filepath.Dir(to)
 	if err := os.MkdirAll(above, 0o755); err != nil {

@@ -171,7 +171,7 @@ func TestALostAnswerDamagesNothing(t *testing.T) {
 	}
 }
 
-// TestPlacesOfOthersAreRefused also takes the manifest away: then nobody knows whose the copies are.
+// TestPlacesOfOthersAreRefused also takes the manifest away: then the copies could be of any state.
 func TestPlacesOfOthersAreRefused(t *testing.T) {
 	from, _ := newState(t)
 	other, _ := newState(t)

@@ -230,8 +230,8 @@ func restoreCommand(o *options) *cobra.Command {
 		Long: `Check a backup in a folder or bucket, and restore it into a data folder that has no state.
 The next run, or 'outlierd rebuild', builds the tables from its journal.
 
-An encrypted backup needs the identity of one of its recipients, as age-keygen writes it. Of
-several backups the newest one is restored, or the one that --file names.
+An encrypted backup needs the identity of one of its recipients, as age-keygen writes it. At
+a terminal the command asks for its file. Of several backups the newest one is restored, or the one that --file names.
 
 A backup has no record of what was spent after it was made. Look that up at the service, and
 pass it as --spent, or 0 if nothing was spent. The credits are booked in the current billing
@@ -252,6 +252,16 @@ erased after it was made: erase it again.`,
 			}
 			if err := job.CheckCredits(spent); err != nil && spent != 0 {
 				return usageError{fmt.Errorf("--spent must be 0, or %w", err)}
+			}
+			if who := o.asker(); who != nil {
+				which.Ask = func(hints []string) (*sealed.Identity, error) {
+					path, err := who.Line("The backup is encrypted to " + strings.Join(hints, ", ") + ". Identity file:")
+					if err != nil {
+						return nil, err
+					}
+					asked, err := (&chosenBackup{identity: path}).read(o)
+					return asked.Identity, err
+				}
 			}
 			return o.restore(c.Context(), args[0], which, outlier.Credits(spent))
 		},

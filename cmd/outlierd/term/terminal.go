@@ -42,11 +42,17 @@ type Asker struct {
 
 // Yes asks a question and reports whether the answer is yes. No input counts as no.
 func (a *Asker) Yes(question string) (bool, error) {
-	fmt.Fprintf(a.Out, "%s [y/N] ", question)
+	answer, err := a.Line(question + " [y/N]")
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes", err
+}
+
+// Line asks a question and returns the answer, a line without the space around it.
+func (a *Asker) Line(question string) (string, error) {
+	fmt.Fprintf(a.Out, "%s ", question)
 	answer, err := bufio.NewReader(a.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("read the answer: %w", err)
+		return "", fmt.Errorf("read the answer: %w", err)
 	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	return strings.TrimSpace(answer), nil
 }
