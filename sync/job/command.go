@@ -14,7 +14,7 @@ import (
 
 // # Secrets from commands
 //
-// Reading a file runs none of its ${command: …}, so checking a file of another person is safe. Whoever needs the
+// Reading a file runs none of its ${command: …}, so checking a file of another person is safe. What needs the
 // secrets calls [Config.RunCommands]: what makes calls or sends notifications, when it starts and when it uses an
 // edited file.
 

@@ -34,7 +34,7 @@ func TestQuietHoursMoveDueTimes(t *testing.T) {
 			[]string{"2026-11-27T20:00:00+01:00", "2026-11-30T08:00:00+01:00", "2026-11-30T12:00:00+01:00"}},
 		{"the night of a nightly job moves to its end", "Europe/Berlin", night + `schedule: "0 3 * * *"`, "2026-11-26T12:00:00+01:00",
 			[]string{"2026-11-27T06:00:00+01:00", "2026-11-30T06:00:00+01:00", "2026-12-01T06:00:00+01:00"}},
-		{"a later due time of the day that is quiet is none", "Europe/Berlin", night + `schedule: ["0 3 * * *", "0 23 * * *"]`, "2026-11-26T12:00:00+01:00",
+		{"a later due time of the day that is quiet does not count", "Europe/Berlin", night + `schedule: ["0 3 * * *", "0 23 * * *"]`, "2026-11-26T12:00:00+01:00",
 			[]string{"2026-11-27T06:00:00+01:00", "2026-11-30T06:00:00+01:00"}},
 		{"within them the next due time is their end", "Europe/Berlin", night + `schedule: "0 23 * * *"`, "2026-11-29T12:34:00+01:00",
 			[]string{"2026-11-30T06:00:00+01:00", "2026-12-01T06:00:00+01:00"}},

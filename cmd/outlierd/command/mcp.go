@@ -35,7 +35,7 @@ expect that start it. --listen serves clients on this machine over HTTP, at the 
 they send mcp.token of the job file.
 
 An assistant can spend credits only if mcp.budget of the job file says how many a day and a
-session, and only with allow_spend: true. The default is none. The other caps apply, too.`,
+session, and only with allow_spend: true. By default that is 0. The other caps apply, too.`,
 		Example: `  outlierd mcp
   outlierd mcp --listen 127.0.0.1:7412`,
 		Args: cobra.NoArgs,
