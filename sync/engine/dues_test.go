@@ -144,7 +144,7 @@ func (h *history) play(days int) {
 	}
 	h.outages, h.ill = nil, nil
 	from := time.Now()
-	h.serve(6 * time.Hour)
+	h.serve(atEnd)
 	h.ups = append(h.ups, span{from, time.Now()})
 }
 
@@ -198,6 +198,10 @@ func (h *history) check() {
 	}
 }
 
+// atEnd is how long the process is up at the end of a history: longer than from any due time to the next one, at which an
+// interrupted run is continued.
+const atEnd = 13 * time.Hour
+
 // saysWhy checks that a run has searched, or that its record has a reason.
 func (h *history) saysWhy(run *runs.Run) {
 	switch run.Status {
@@ -218,7 +222,7 @@ func (h *history) saysWhy(run *runs.Run) {
 				h.Fatal(err)
 			}
 			left := slices.ContainsFunc(open, func(u runs.Run) bool { return u.ID == run.ID })
-			if left && run.Started.Before(time.Now().Add(-6*time.Hour)) {
+			if left && run.Started.Before(time.Now().Add(-atEnd)) {
 				h.Errorf("%s for %s is still interrupted", run.Job, run.Due)
 			}
 		})
