@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -138,13 +137,9 @@ func (p *person) serveAPI(work func(c *apiClient, a actions, stop func())) {
 }
 
 // send sends a request, and returns the status and the document of its answer.
-func (c *apiClient) send(token, method, path, key string, body io.Reader) (status int, document map[string]any) {
+func (c *apiClient) send(token, method, path, key, body string) (status int, document map[string]any) {
 	c.Helper()
-	var sent bytes.Buffer
-	if body != nil {
-		body = io.TeeReader(body, &sent)
-	}
-	r, err := http.NewRequestWithContext(c.Context(), method, "http://127.0.0.1:7411"+path, body)
+	r, err := http.NewRequestWithContext(c.Context(), method, "http://127.0.0.1:7411"+path, strings.NewReader(body))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -162,7 +157,7 @@ func (c *apiClient) send(token, method, path, key string, body io.Reader) (statu
 		err = answer.Body.Close()
 	}
 	if err == nil {
-		err = c.check(r, sent.Bytes(), answer, text)
+		err = c.check(r, body, answer, text)
 	}
 	if err == nil && path != "/api/v1/openapi.yaml" {
 		err = json.Unmarshal(text, &document)
@@ -174,7 +169,8 @@ func (c *apiClient) send(token, method, path, key string, body io.Reader) (statu
 }
 
 // check returns what the description does not allow.
-func (c *apiClient) check(r *http.Request, sent []byte, answer *http.Response, text []byte) error {
+func (c *apiClient) check(sent *http.Request, body string, answer *http.Response, text []byte) error {
+	r := sent.Clone(sent.Context()) // after an early answer, the transport may still be reading the request that was sent
 	route, path, err := c.router.FindRoute(r)
 	if err != nil {
 		return err
@@ -182,11 +178,12 @@ func (c *apiClient) check(r *http.Request, sent []byte, answer *http.Response, t
 	c.mu.Lock()
 	c.met[fmt.Sprint(route.Method, " ", route.Path, " ", answer.StatusCode)] = true
 	c.mu.Unlock()
-	if r.Body = io.NopCloser(bytes.NewReader(sent)); len(sent) > 0 {
+	isTooLarge := answer.StatusCode == http.StatusRequestEntityTooLarge
+	if r.Body = io.NopCloser(strings.NewReader(body)); body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	in := &openapi3filter.RequestValidationInput{Request: r, PathParams: path, Route: route, Options: &openapi3filter.Options{
-		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeRequestBody: len(sent) == 0,
+		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeRequestBody: body == "" || isTooLarge,
 	}}
 	wrong := openapi3filter.ValidateRequest(r.Context(), in)
 	for name := range r.URL.Query() {
@@ -194,8 +191,7 @@ func (c *apiClient) check(r *http.Request, sent []byte, answer *http.Response, t
 			wrong = fmt.Errorf("%s is not a parameter", name)
 		}
 	}
-	isRefused := answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusRequestEntityTooLarge
-	if (wrong != nil) != isRefused {
+	if isRefused := answer.StatusCode == http.StatusBadRequest; (wrong != nil) != isRefused {
 		return fmt.Errorf("HTTP %d, and the description says of the request: %v", answer.StatusCode, wrong)
 	}
 	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: answer.StatusCode, Header: answer.Header}
@@ -205,7 +201,7 @@ func (c *apiClient) check(r *http.Request, sent []byte, answer *http.Response, t
 // start orders a run with daemon.token, and returns its id.
 func (c *apiClient) start(job, key, body string) (status int, run string) {
 	c.Helper()
-	status, doc := c.send("Bearer "+runToken, "POST", "/api/v1/jobs/"+job+"/runs", key, strings.NewReader(body))
+	status, doc := c.send("Bearer "+runToken, "POST", "/api/v1/jobs/"+job+"/runs", key, body)
 	run, _ = doc["run_id"].(string)
 	return status, run
 }
@@ -229,7 +225,7 @@ func (c *apiClient) begin(text string) net.Conn {
 // read gets a document with daemon.read_token.
 func (c *apiClient) read(path string) (status int, document map[string]any) {
 	c.Helper()
-	return c.send("Bearer "+readToken, "GET", "/api/v1/"+path, "", nil)
+	return c.send("Bearer "+readToken, "GET", "/api/v1/"+path, "", "")
 }
 
 // awaitRun polls until a run has ended.
@@ -250,7 +246,7 @@ func TestInterfaceIsAsDescribed(t *testing.T) {
 		p.serveAPI(func(c *apiClient, a actions, stop func()) {
 			refused := func(want int, says, token, method, path, key, body string) {
 				t.Helper()
-				status, doc := c.send(token, method, "/api/v1/"+path, key, strings.NewReader(body))
+				status, doc := c.send(token, method, "/api/v1/"+path, key, body)
 				failure, _ := doc["error"].(map[string]any)
 				if message, _ := failure["message"].(string); status != want || !strings.Contains(message, says) {
 					t.Errorf("%s %s: HTTP %d %v, want %d with %q", method, path, status, doc, want, says)
@@ -302,7 +298,7 @@ func TestInterfaceIsAsDescribed(t *testing.T) {
 			}
 
 			for _, path := range []string{"status", "budget", "openapi.yaml"} {
-				if status, doc := c.send("Basic "+base64.StdEncoding.EncodeToString([]byte("n8n:"+readToken)), "GET", "/api/v1/"+path, "", nil); status != http.StatusOK {
+				if status, doc := c.send("Basic "+base64.StdEncoding.EncodeToString([]byte("n8n:"+readToken)), "GET", "/api/v1/"+path, "", ""); status != http.StatusOK {
 					t.Errorf("%s: HTTP %d %v", path, status, doc)
 				}
 			}
