@@ -151,7 +151,7 @@ func (o *options) checkBackup(ctx context.Context, args []string, chosen chosenB
 	if len(b.Hints) > 0 && which.Identity == nil {
 		note = fmt.Sprintf("\nIt is encrypted to %s, and was not decrypted: --identity FILE does that.", strings.Join(b.Hints, ", "))
 	}
-	return o.done(b, "the backup in %s is undamaged; made on %s: %d answers, %d bytes%s\n", place,
+	return backupShown.print(o, b, "the backup in %s is undamaged; made on %s: %d answers, %d bytes%s\n", place,
 		b.At.Format(time.RFC3339), b.Answers, b.Bytes, note)
 }
 
@@ -171,7 +171,7 @@ func (o *options) backup(ctx context.Context, args, encrypt []string) error {
 	if err != nil {
 		return err
 	}
-	return o.done(b, "backed up to %s/%s: %d answers, %d bytes\n",
+	return backupShown.print(o, b, "backed up to %s/%s: %d answers, %d bytes\n",
 		strings.TrimRight(to.To, "/"), b.File, b.Answers, b.Bytes)
 }
 
@@ -309,7 +309,7 @@ func (o *options) restore(ctx context.Context, from string, which backup.Which, 
 		return err
 	}
 	warnOfRoot(log, config.Data)
-	return o.done(m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
+	return backupShown.print(o, m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
 		"What 'outlierd forget' erased after that backup was restored too: erase it again.\n",
 		report.Path(folder), m.At.Format(time.RFC3339), m.Answers, spent)
 }

@@ -50,7 +50,7 @@ func (o *options) showBudget(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return o.done(b, "%s", report.Budget(b, o.look()))
+		return budgetShown.print(o, b, "%s", report.Budget(b, o.look()))
 	})
 }
 
@@ -160,13 +160,13 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		return err
 	}
 	if len(lifted) == 0 {
-		return o.done(serve.Lifted{Blocks: []ledger.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
+		return liftedBlocks.print(o, serve.Lifted{Blocks: []ledger.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
 	}
 	said, style := "", report.Style{Zone: config.Timezone}
 	for _, block := range lifted {
 		said += "lifted: " + report.Block(block, style) + "\n"
 	}
-	return o.done(serve.Lifted{Blocks: lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
+	return liftedBlocks.print(o, serve.Lifted{Blocks: lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }
 
 // lift lifts the blocks of calls. A daemon continues at once; another process that has locked the state

@@ -74,6 +74,12 @@ func printChannelsPrice(ctx context.Context, w io.Writer, p *program, list *job.
 	return nil
 }
 
+// channelsResolved is the output of channels resolve for programs.
+type channelsResolved struct {
+	Changed int      `json:"changed"` // lines of the list
+	Unknown []string `json:"unknown"` // names without an id
+}
+
 // resolveChannels finds the ids of the channels in a list and writes them into its file.
 func (o *options) resolveChannels(ctx context.Context, p *program, list *job.ChannelList) error {
 	known, err := job.IdentifyChannels(list.Names, p.idsOf(ctx))
@@ -92,7 +98,7 @@ func (o *options) resolveChannels(ctx context.Context, p *program, list *job.Cha
 		return err
 	}
 	unknown, _ := unidentified(known)
-	err = o.done(map[string]any{"changed": changed, "unknown": unknown}, "%s replaced by ids\n",
+	err = resolvedChannels.print(o, channelsResolved{changed, unknown}, "%s replaced by ids\n",
 		term.Count(changed, "line"))
 	if err != nil || len(unknown) == 0 {
 		return err

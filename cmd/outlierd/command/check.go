@@ -77,7 +77,7 @@ func (o *options) check(ctx context.Context, readData bool) error {
 	}
 	var away error // the results of the sinks do not depend on it
 	found.Buckets, away = o.checkBuckets(ctx, config, readData)
-	if err := o.done(found, "%s", report.Check(&found, o.look())); err != nil {
+	if err := checkedAll.print(o, found, "%s", report.Check(&found, o.look())); err != nil {
 		return err
 	}
 	return errors.Join(sinksError(found.Sinks), bucketsError(found.Buckets), away)

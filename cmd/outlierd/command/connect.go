@@ -102,7 +102,7 @@ func (o *options) connect(chosen []string, p *places) error {
 	if text == "" {
 		return fmt.Errorf("%s reads none of the sinks of the job file", chosen[0])
 	}
-	return o.done(all, "%s", strings.TrimPrefix(text, "\n"))
+	return toolLines.print(o, all, "%s", strings.TrimPrefix(text, "\n"))
 }
 
 //go:embed connect.tmpl

@@ -48,7 +48,7 @@ func (o *options) showCursors(p *program, name string) error {
 	if len(marks) == 0 && name != "" && p.Engine.Config.Job(name) == nil {
 		return noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
 	}
-	return printList(o, each(marks), []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
+	return jobCursors.print(o, each(marks), []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
 		return []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)}
 	})
 }
@@ -87,7 +87,7 @@ have no cursor yet get one.`,
 				if _, err := change(c.Context(), p, set); err != nil {
 					return err
 				}
-				return o.done(set,
+				return setCursors.print(o, set,
 					"%s of %s set to %s\n", term.Count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
 			})
 		},
@@ -113,7 +113,7 @@ window, and buys fresh seeds again.`,
 				if err != nil {
 					return err
 				}
-				return o.done(cursorsReset{args[0], deleted},
+				return resetCursors.print(o, cursorsReset{args[0], deleted},
 					"%s of %s deleted; its next run searches like its first one\n",
 					term.Count(deleted, "cursor"), args[0])
 			})

@@ -155,6 +155,12 @@ func (o *options) errDetached(ctx context.Context, p *program, err error, j *job
 	return &stoppedError{fmt.Errorf("detached; the run continues in %s", p.daemon.Name()), next}
 }
 
+// runCancelled is the output of run --cancel for programs.
+type runCancelled struct {
+	Run string `json:"run"`
+	Job string `json:"job"`
+}
+
 // cancelRun asks the daemon to stop a run.
 func (o *options) cancelRun(ctx context.Context, what string) error {
 	config, err := o.loadToRead()
@@ -180,7 +186,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 	if err := daemon.Cancel(ctx, run.ID); err != nil {
 		return err
 	}
-	return o.done(map[string]any{"run": run.ID, "job": run.Job},
+	return cancelledRun.print(o, runCancelled{run.ID, run.Job},
 		"run %s of %s is stopped; what was paid for is stored\n", run.ID, job.Shown(run.Job))
 }
 

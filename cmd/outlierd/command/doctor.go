@@ -39,6 +39,12 @@ looked up; --notify sends each a test notification.
 	return c
 }
 
+// setup is the output of doctor for programs.
+type setup struct {
+	OK     bool      `json:"ok"`
+	Checks []finding `json:"checks"`
+}
+
 // finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
@@ -94,26 +100,18 @@ func (o *options) doctor(ctx context.Context, send bool) error {
 }
 
 func (c *checkup) print() error {
-	failed := 0
+	failed, text := 0, ""
 	for _, f := range c.findings {
+		text += fmt.Sprintf("%-4s  %-14s  %s\n", f.Status, f.Check, term.Plain(f.Found))
+		if f.Remedy != "" {
+			text += fmt.Sprintf("%22s%s\n", "", term.Plain(f.Remedy))
+		}
 		if f.Status == "fail" {
 			failed++
 		}
 	}
-	if c.options.forPrograms() {
-		if err := c.options.whole(map[string]any{"ok": failed == 0, "checks": c.findings}); err != nil {
-			return err
-		}
-	} else {
-		for _, f := range c.findings {
-			line := fmt.Sprintf("%-4s  %-14s  %s\n", f.Status, f.Check, term.Plain(f.Found))
-			if f.Remedy != "" {
-				line += fmt.Sprintf("%22s%s\n", "", term.Plain(f.Remedy))
-			}
-			if _, err := fmt.Fprint(c.options.world.out, line); err != nil {
-				return err
-			}
-		}
+	if err := checkedSetup.print(c.options, setup{failed == 0, c.findings}, "%s", text); err != nil {
+		return err
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %s failed", failed, term.Count(len(c.findings), "check"))

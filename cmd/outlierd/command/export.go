@@ -166,6 +166,14 @@ func resolved(path string) string {
 	return path
 }
 
+// fileExported is the output of export for programs.
+type fileExported struct {
+	File   string `json:"file"`
+	Format string `json:"format"`
+	Rows   int64  `json:"rows"`
+	Bytes  int64  `json:"bytes"`
+}
+
 // export writes a result to its destination.
 func (o *options) export(ctx context.Context, e export) error {
 	if e.to == "-" {
@@ -180,7 +188,7 @@ func (o *options) export(ctx context.Context, e export) error {
 	if err != nil {
 		return err
 	}
-	return o.done(map[string]any{"file": e.to, "format": e.format, "rows": rows, "bytes": bytes},
+	return exportedFile.print(o, fileExported{e.to, e.format, rows, bytes},
 		"wrote %s (%s, %s)\n", report.Path(e.to), term.Count(rows, "row"), report.Size(bytes))
 }
 

@@ -166,7 +166,7 @@ func (o *options) forget(ctx context.Context, f forgetFlags) error {
 			return err
 		}
 		if found := f.things(erasure, left, false); f.dryRun {
-			return o.done(found, "would erase %s; nothing was changed\n%s", found, found.remark())
+			return forgottenIDs.print(o, found, "would erase %s; nothing was changed\n%s", found, found.remark())
 		} else if !f.yes {
 			if err := askConsent(o.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
 				return err
@@ -295,7 +295,7 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 		return err
 	}
 	gone := f.things(e, left, true)
-	return o.done(gone, "erased %s in %s\n"+
+	return forgottenIDs.print(o, gone, "erased %s in %s\n"+
 		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)),
 		gone.remark())
 }

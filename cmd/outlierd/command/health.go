@@ -37,10 +37,16 @@ the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
 			if err != nil {
 				return err
 			}
-			return o.done(map[string]string{"status": "ok", "asked": where},
+			return healthShown.print(o, health{"ok", where},
 				"outlierd up is alive (answered at %s)\n", where)
 		},
 	}
+}
+
+// health is the output of health for programs.
+type health struct {
+	Status string `json:"status"` // ok
+	Asked  string `json:"asked"`  // the address that answered
 }
 
 // askFor is the time limit of a request to the daemon; there may be two requests. Tests change it.

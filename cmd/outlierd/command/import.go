@@ -90,7 +90,7 @@ func (o *options) importVideos(ctx context.Context, l *importList) error {
 		if done.Forgotten > 0 {
 			said += fmt.Sprintf(", %d left out, as 'outlierd forget' erased them", done.Forgotten)
 		}
-		return o.done(done, "%s\n", said)
+		return importedVideos.print(o, done, "%s\n", said)
 	})
 }
 

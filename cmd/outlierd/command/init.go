@@ -35,13 +35,18 @@ it. An existing job file is not changed.`,
 			} else if url := config.Service.URL; !config.Service.Simulated() {
 				run = "at " + url + ", for credits: --dry-run prints the price"
 			}
-			return o.done(map[string]any{"wrote": []string{o.config, schema}}, `wrote %s and %s
+			return writtenFiles.print(o, filesWritten{[]string{o.config, schema}}, `wrote %s and %s
   outlierd lint            check it
   outlierd run             run it now (%s)
   outlierd up              run it on its schedule
 `, o.config, schema, run)
 		},
 	}
+}
+
+// filesWritten is the output of init and man for programs.
+type filesWritten struct {
+	Wrote []string `json:"wrote"`
 }
 
 // writeNew writes a file that must not exist.

@@ -74,7 +74,7 @@ of single jobs are listed after which they do.`,
 				report.Changes = report.Changes[:min(len(report.Changes), 3)]
 			}
 			_, takes := warehouseDisk(config)
-			return o.done(report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
+			return lintedFile.print(o, report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
 				strings.Join(prices, "\n  "), report.cycle(), takes)
 		},
 	}

@@ -27,7 +27,7 @@ func manCommand(o *options) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("write manual pages into %s: %w", args[0], err)
 			}
-			return o.done(map[string]any{"wrote": wrote}, "wrote %s into %s\n",
+			return writtenFiles.print(o, filesWritten{wrote}, "wrote %s into %s\n",
 				term.Count(len(wrote), "manual page"), args[0])
 		},
 	}

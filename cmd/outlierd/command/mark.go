@@ -70,6 +70,11 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
 	return c
 }
 
+// videosMarked is the output of an edit for programs.
+type videosMarked struct {
+	Marks []marks.Mark `json:"marks"` // as they are now
+}
+
 // mark makes an edit, or lists marks.
 func (o *options) mark(ctx context.Context, edit marks.Edit, isEdit bool) error {
 	config, err := o.loadToRead()
@@ -89,7 +94,7 @@ func (o *options) mark(ctx context.Context, edit marks.Edit, isEdit bool) error 
 				return err
 			}
 		}
-		return o.done(map[string]any{"marks": marked}, "%s marked\n", term.Count(len(marked), "video"))
+		return markedVideos.print(o, videosMarked{marked}, "%s marked\n", term.Count(len(marked), "video"))
 	})
 }
 
@@ -103,7 +108,7 @@ func (o *options) listMarks(p *program, of []string) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(m marks.Mark) bool { return len(of) > 0 && !slices.Contains(of, m.Video) })
-	return printList(o, each(all), []string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, func(m marks.Mark) []any {
+	return listedMarks.print(o, each(all), []string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, func(m marks.Mark) []any {
 		return []any{m.Video, m.Starred, m.Hidden, strings.Join(m.Tags, ", "), m.Note, when(m.Marked)}
 	})
 }

@@ -56,10 +56,17 @@ once, whatever "events" says. Errors show only the host of an address, which is 
 			if err := sender.Send(c.Context(), target, notify.Sample(id, time.Now())); err != nil {
 				return fmt.Errorf("notify %s: %w", target.Name, err)
 			}
-			return o.done(map[string]string{"target": target.Name, "kind": target.Kind, "id": id},
+			return sentTest.print(o, testSent{target.Name, target.Kind, id},
 				"sent a test notification to %s (%s)\n", target.Name, notify.Describe(target))
 		},
 	}
+}
+
+// testSent is the output of notify test for programs.
+type testSent struct {
+	Target string `json:"target"`
+	Kind   string `json:"kind"`
+	ID     string `json:"id"` // of the notification
 }
 
 // newSender returns what sends notifications from this process.

@@ -63,6 +63,11 @@ once and within a minute. --print always prints one.`,
 	return c
 }
 
+// pageAt is the output of open for programs.
+type pageAt struct {
+	Address string `json:"address"`
+}
+
 // openDaemon opens the page of the daemon that uses a state folder.
 func (o *options) openDaemon(ctx context.Context, folder, address string, show bool) error {
 	daemon, err := serve.Dial(ctx, folder)
@@ -75,9 +80,9 @@ func (o *options) openDaemon(ctx context.Context, folder, address string, show b
 	}
 	program := findBrowser()
 	if show || program == "" {
-		return o.done(map[string]string{"address": address + ticket.Path}, "%s\n", address+ticket.Path)
+		return pageAddress.print(o, pageAt{address + ticket.Path}, "%s\n", address+ticket.Path)
 	}
-	if err := o.done(map[string]string{"address": address + "/"}, "%s/\n", address); err != nil {
+	if err := pageAddress.print(o, pageAt{address + "/"}, "%s/\n", address); err != nil {
 		return err
 	}
 	if err := openInBrowser(ctx, program, folder, address+ticket.Path); err != nil {
@@ -91,7 +96,7 @@ func (o *options) openDaemon(ctx context.Context, folder, address string, show b
 // openView serves the published file, and opens the page in a browser.
 func (o *options) openView(ctx context.Context, config *job.Config, show bool) error {
 	return o.view(ctx, config, func(address string) error {
-		if err := o.done(map[string]string{"address": address + "/"}, "%s/\n", address); err != nil {
+		if err := pageAddress.print(o, pageAt{address + "/"}, "%s/\n", address); err != nil {
 			return err
 		}
 		program := findBrowser()

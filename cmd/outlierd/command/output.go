@@ -1,10 +1,8 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -106,79 +104,6 @@ func asksForJSON(args []string) bool {
 		}
 	}
 	return false
-}
-
-// done prints the result of a command: a sentence for people, or a document for programs.
-func (o *options) done(result any, format string, args ...any) error {
-	if o.forPrograms() {
-		return o.whole(result)
-	}
-	_, err := fmt.Fprintf(o.world.out, format, args...)
-	return err
-}
-
-// whole prints one value as JSON.
-func (o *options) whole(v any) error {
-	text, err := term.JSON(v)
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	if o.output != "ndjson" {
-		if err := json.Indent(&out, text, "", "  "); err != nil {
-			return err
-		}
-		text = out.Bytes()
-	}
-	_, err = fmt.Fprintf(o.world.out, "%s\n", text)
-	return err
-}
-
-// printList prints values while they are read: as JSON for programs, else as a table with a row for each.
-func printList[T any](o *options, all iter.Seq2[T, error], columns []string, row func(T) []any) error {
-	if o.forPrograms() {
-		return printJSON(o.world.out, o.output, all)
-	}
-	t := term.NewTable(o.world.out, o.look(), columns)
-	for v, err := range all {
-		if err != nil {
-			return err
-		}
-		if err := t.Row(row(v)); err != nil {
-			return err
-		}
-	}
-	return t.Close()
-}
-
-// printJSON prints values as JSON: as a list, or with ndjson one a line.
-func printJSON[T any](w io.Writer, format string, all iter.Seq2[T, error]) error {
-	begin, between, end := "[\n", ",\n", "\n]\n"
-	if format == "ndjson" {
-		begin, between, end = "", "\n", "\n"
-	}
-	printed, next := false, begin
-	for v, err := range all {
-		if err != nil {
-			return err
-		}
-		text, err := term.JSON(v)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(w, "%s%s", next, text); err != nil {
-			return err
-		}
-		printed, next = true, between
-	}
-	switch {
-	case !printed && begin == "":
-		return nil
-	case !printed:
-		end = "[]\n"
-	}
-	_, err := io.WriteString(w, end)
-	return err
 }
 
 // first yields the first values; all of them for a limit of 0.

@@ -61,13 +61,18 @@ pause.`,
 				if _, err := change(c.Context(), p, serve.PauseJobs{Pauses: pauses}); err != nil {
 					return err
 				}
-				return o.done(pauses, "%s %s\n", strings.Join(names, ", "), report.Paused(&pauses[0], config.Timezone))
+				return jobPauses.print(o, pauses, "%s %s\n", strings.Join(names, ", "), report.Paused(&pauses[0], config.Timezone))
 			})
 		},
 	}
 	c.Flags().StringVar(&until, "until", "", "end the pause at this date or time, or after this long")
 	c.Flags().StringVar(&why, "why", "", "a reason, which status and plan show")
 	return c
+}
+
+// jobsResumed is the output of resume for programs.
+type jobsResumed struct {
+	Resumed []string `json:"resumed"`
 }
 
 func resumeCommand(o *options) *cobra.Command {
@@ -105,7 +110,7 @@ the latest one, all of them, or none.`,
 				if _, err := change(c.Context(), p, serve.ResumeJobs{Jobs: resumed}); err != nil {
 					return err
 				}
-				return o.done(map[string][]string{"resumed": resumed}, "%s", said)
+				return resumedJobs.print(o, jobsResumed{resumed}, "%s", said)
 			})
 		},
 	}

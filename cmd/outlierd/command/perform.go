@@ -60,7 +60,7 @@ func (o *options) reporting(ctx context.Context, config *job.Config, which func(
 	if failed != nil && len(aside.outcomes) == 0 {
 		return failed // nothing ran
 	}
-	err := printJSON(o.world.out, o.output, each(aside.outcomes))
+	err := endedRuns.printJSON(o, each(aside.outcomes))
 	if err != nil {
 		return worst([]error{failed, err})
 	}

@@ -58,7 +58,7 @@ all that the job asks for. SQL may find more by the time of the run.
 				if err != nil {
 					return err
 				}
-				return o.done(f, "%s", report.Plan(f, config.Timezone, len(names) == 0))
+				return forecastShown.print(o, f, "%s", report.Plan(f, config.Timezone, len(names) == 0))
 			})
 		},
 	}

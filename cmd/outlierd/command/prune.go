@@ -41,7 +41,7 @@ func (o *options) pruneJournal(ctx context.Context, compact bool) error {
 		return err
 	}
 	if !config.Retention.Any() && !compact {
-		return o.done(prunedNow{}, "%s has no retention.journal: everything is kept\n", o.config)
+		return prunedJournal.print(o, prunedNow{}, "%s has no retention.journal: everything is kept\n", o.config)
 	}
 	log, err := o.logger()
 	if err != nil {
@@ -82,5 +82,5 @@ func (o *options) printPruned(p *program, now prunedNow) error {
 	now.Bytes, now.Free = room.Bytes, room.Free
 	text := fmt.Sprintf("%s pruned, up to answer %d; the state has %s, %s of it free\n",
 		term.Count(now.Answers, "answer"), now.UpTo, report.Size(now.Bytes), report.Size(now.Free))
-	return o.done(now, "%s", text)
+	return prunedJournal.print(o, now, "%s", text)
 }

@@ -51,7 +51,7 @@ It works while another instance is running.`,
 					return err
 				}
 				columns := []string{"job", "operation", "entity", "value", "done_at", "why", "since"}
-				err := printList(o, first(p.forecasts().Queue(name), limit), columns, waitingRow)
+				err := queuedCalls.print(o, first(p.forecasts().Queue(name), limit), columns, waitingRow)
 				if err != nil || o.forPrograms() || limit == 0 {
 					return err
 				}
@@ -115,7 +115,7 @@ func (o *options) clearQueue(ctx context.Context, config *job.Config, name strin
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
 	}
-	return o.done(done, "%s\n",
+	return clearedQueue.print(o, done, "%s\n",
 		clearedText(name, done))
 }
 

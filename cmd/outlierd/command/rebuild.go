@@ -82,7 +82,7 @@ func (o *options) rebuild(ctx context.Context, without bool) error {
 		if err != nil {
 			return fmt.Errorf("rebuild the tables: %w", err)
 		}
-		if err := o.done(done, "%s", done); err != nil || len(done.Behind) == 0 {
+		if err := rebuiltTables.print(o, done, "%s", done); err != nil || len(done.Behind) == 0 {
 			return err
 		}
 		fmt.Fprintf(o.world.err, "outlierd: %s\n  the next run tries again\n", strings.Join(done.Behind, "\noutlierd: "))

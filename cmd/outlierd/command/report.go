@@ -100,11 +100,18 @@ func (o *options) previewReport(ctx context.Context, config *job.Config, report 
 			written = append(written, path)
 		}
 	}
-	if err := o.done(map[string]any{"title": e.Title, "rows": e.Counts["rows"], "files": written},
+	if err := reportPreview.print(o, previewWritten{e.Title, e.Counts["rows"], written},
 		"%s\n  %s\n", term.Plain(e.Title), strings.Join(written, "\n  ")); err != nil {
 		return err
 	}
 	return failed
+}
+
+// previewWritten is the output of report preview for programs.
+type previewWritten struct {
+	Title string   `json:"title"`
+	Rows  int64    `json:"rows"`
+	Files []string `json:"files"`
 }
 
 // tablesOf returns the published tables for the mails of reports.

@@ -56,7 +56,7 @@ It works while another instance is running. The table ops.runs has every run, to
 				if err := refuseUnknown(config, p.Engine.Store, filter.Job); err != nil {
 					return err
 				}
-				return printList(o, first(p.Engine.Store.Runs.Newest(filter), limit), runColumns, func(r *runs.Run) []any { return runRow(r, o.wide) })
+				return recordedRuns.print(o, first(p.Engine.Store.Runs.Newest(filter), limit), runColumns, func(r *runs.Run) []any { return runRow(r, o.wide) })
 			})
 		},
 	}
@@ -105,7 +105,7 @@ func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) e
 		if err != nil {
 			return err
 		}
-		return o.done(d, "%s", report.RunDetails(d, o.look()))
+		return recordedRun.print(o, d, "%s", report.RunDetails(d, o.look()))
 	})
 }
 

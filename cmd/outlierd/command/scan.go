@@ -41,7 +41,7 @@ func scanListCommand(o *options) *cobra.Command {
 					return err
 				}
 				columns := []string{"intent", "scan_id", "state", "status", "job", "mode", "queries", "credits", "intended_at", "seen_at"}
-				return printList(o, each(all), columns, func(s runs.Scan) []any {
+				return knownScans.print(o, each(all), columns, func(s runs.Scan) []any {
 					return []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status), s.Job, s.Mode, strings.Join(s.Queries, ", "),
 						int64(s.Price), when(s.Intended), when(s.Polled)}
 				})
@@ -224,7 +224,7 @@ sent, name the start with --intent: then the time is not compared.`,
 				if err != nil {
 					return err
 				}
-				return o.done(scan,
+				return adoptedScan.print(o, scan,
 					"scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent,
 					scan.State, next)
 			})
@@ -312,7 +312,7 @@ If the service has the scan, use 'scan adopt'.`,
 				if err != nil {
 					return err
 				}
-				return o.done(scanResolved{intent, refunded}, "%s\n", resolvedText(intent, refunded))
+				return resolvedScan.print(o, scanResolved{intent, refunded}, "%s\n", resolvedText(intent, refunded))
 			})
 		},
 	}

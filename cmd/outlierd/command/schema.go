@@ -15,7 +15,7 @@ func schemaCommand(o *options) *cobra.Command {
 		&cobra.Command{
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				return o.done(listColumns(), "%s", schema.Markdown())
+				return tableColumns.print(o, listColumns(), "%s", schema.Markdown())
 			},
 		},
 		&cobra.Command{
@@ -46,7 +46,7 @@ extra of their rows.`,
 					return err
 				}
 				columns := []string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}
-				return printList(o, each(all), columns, func(d journal.Drift) []any {
+				return answerDrift.print(o, each(all), columns, func(d journal.Drift) []any {
 					return []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example}
 				})
 			})

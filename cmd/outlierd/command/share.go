@@ -114,8 +114,17 @@ func (o *options) writeShare(ctx context.Context, s sharing, view string) error 
 	if total > int64(len(shared.Cards)) {
 		of = fmt.Sprintf(" of %d", total)
 	}
-	return o.done(map[string]any{"file": s.to, "videos": len(shared.Cards), "of": total, "pictures": len(shared.Pictures), "bytes": bytes},
+	return sharedFile.print(o, fileShared{s.to, len(shared.Cards), total, len(shared.Pictures), bytes},
 		"wrote %s (%s%s, %s, %s)\n", report.Path(s.to), term.Count(len(shared.Cards), "video"), of, term.Count(len(shared.Pictures), "picture"), report.Size(bytes))
+}
+
+// fileShared is the output of share for programs.
+type fileShared struct {
+	File     string `json:"file"`
+	Videos   int    `json:"videos"`
+	Of       int64  `json:"of"` // without --top
+	Pictures int    `json:"pictures"`
+	Bytes    int64  `json:"bytes"`
 }
 
 // selectShared finds the videos, and returns how many there are without --top.

@@ -57,6 +57,11 @@ It reports what it charged and refunded:
 	return c
 }
 
+// simulatorAt is the output of simulate for programs.
+type simulatorAt struct {
+	URL string `json:"url"`
+}
+
 // serveSimulator answers until ctx ends.
 func (o *options) serveSimulator(ctx context.Context, address string, handler http.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -69,7 +74,7 @@ func (o *options) serveSimulator(ctx context.Context, address string, handler ht
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve returns the error
 	defer stopped()
 	url := "http://" + listener.Addr().String()
-	if err := o.done(map[string]any{"url": url}, "simulating the service at %s\n", url); err != nil {
+	if err := simulatorURL.print(o, simulatorAt{url}, "simulating the service at %s\n", url); err != nil {
 		return err
 	}
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

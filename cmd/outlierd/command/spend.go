@@ -130,7 +130,7 @@ func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) er
 		all = append(all, one)
 	}
 	columns := []string{"job", "credits", "if_lost", "requests", "seconds", "in_journal", "fresh"}
-	return printList(o, each(all), columns, func(p price) []any {
+	return runPrices.print(o, each(all), columns, func(p price) []any {
 		return []any{p.Job, int64(p.Credits), int64(p.Lost), int64(p.Requests), p.Time.Seconds(), int64(p.Known), int64(p.Fresh)}
 	})
 }

@@ -54,7 +54,7 @@ It works while another instance is running, and without one.`,
 				s.Jobs = slices.DeleteFunc(s.Jobs, func(j forecast.JobStatus) bool {
 					return len(names) > 0 && !slices.Contains(names, j.Job)
 				})
-				return o.done(s, "%s", report.Status(s, o.look()))
+				return statusShown.print(o, s, "%s", report.Status(s, o.look()))
 			})
 		},
 	}

@@ -32,10 +32,15 @@ func versionCommand(o *options) *cobra.Command {
 					libraries[dep.Path] = dep.Version
 				}
 			}
-			return o.done(map[string]any{
-				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				"libraries": libraries,
-			}, "%s", said)
+			return versionShown.print(o, versions{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, libraries}, "%s", said)
 		},
 	}
+}
+
+// versions is the output of version for programs.
+type versions struct {
+	Version   string            `json:"version"`
+	Go        string            `json:"go"`
+	Platform  string            `json:"platform"`
+	Libraries map[string]string `json:"libraries"`
 }

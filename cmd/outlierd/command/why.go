@@ -49,7 +49,7 @@ while another instance is running.`,
 				if err := explainUnfinished(why, p.Engine.Facts()); err != nil {
 					return err
 				}
-				return o.done(why, "%s", report.Why(why, config.Timezone))
+				return originShown.print(o, why, "%s", report.Why(why, config.Timezone))
 			})
 		},
 	}
