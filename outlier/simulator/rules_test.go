@@ -39,36 +39,23 @@ var relatedCases = []ruleCase{
 	{"relatedChannelId", []string{"", "@handle", "UC"}, []string{"UCaaaaaaaaaaaaaaaaaaaaaa"}},
 }
 
-// commonCases are the cases of the common filters.
+// commonCases are the cases of the common filters that need values of their own. What every parameter says of
+// simple values is compared with the contract.
 var commonCases = []ruleCase{
 	{"type", []string{"", "shorts"}, []string{"video", "short"}},
 	{"averageViewsRatioFrom", []string{"", "x", "NaN", "1e999", "0x1p4"}, []string{"-1", "0", "2.5", "1e3"}},
-	{"averageViewsRatioTo", []string{"Inf"}, []string{"-0.5"}},
-	{"zScoreFrom", []string{"1,5"}, []string{"-3"}},
-	{"zScoreTo", []string{".."}, []string{"3"}},
 	{"viewCountFrom", []string{"-1", "1.5", tooLarge, "99999999999999999999"}, []string{"0", "9007199254740991"}},
 	{"viewCountTo", []string{"0", tooLarge}, []string{"1"}},
 	{"language", []string{"", "eng", "EN", "en,de"}, []string{"en"}},
-	{"durationFrom", []string{"-1", tooLarge}, []string{"0"}},
-	{"durationTo", []string{"0", tooLarge}, []string{"1"}},
 	{"publishedAtFrom", []string{"2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+01:00", "2025-02-29T00:00:00Z", "2100-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:00Z"},
 		[]string{"2024-02-29T00:00Z", "2000-02-29T23:59:59Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z"}},
-	{"publishedAtTo", []string{"yesterday"}, []string{"2026-01-01T00:00:00Z"}},
-	{"subscribersCountFrom", []string{"-1", tooLarge}, []string{"0"}},
-	{"subscribersCountTo", []string{"0", tooLarge}, []string{"1"}},
 	{"channelAvgViewsFrom", []string{"-0.1"}, []string{"0", "0.1"}},
 	{"channelAvgViewsTo", []string{"0", "-1"}, []string{"0.1"}},
 	{"channelVideoCountFrom", []string{"-1", tooLarge}, []string{"0", "121"}},
 	{"channelVideoCountTo", []string{"0", "121"}, []string{"1", "120"}},
 	{"channelId", nil, []string{"anything"}},
-	{"channelAvgViewsToSubscribersRatioFrom", []string{"-1"}, []string{"0"}},
-	{"channelAvgViewsToSubscribersRatioTo", []string{"0"}, []string{"0.001"}},
 	{"titlePattern", []string{"", "*", "*a", "ab", "*1234", "日本*", "*ⅣⅥ", strings.Repeat("a", 200) + "*"}, []string{"*ab", "É*à", "ƒ*ṩ", strings.Repeat("a", 199) + "*"}},
 	{"referenceId", []string{""}, []string{"x"}},
-	{"rpmEstimationFrom", []string{"-1"}, []string{"0"}},
-	{"rpmEstimationTo", []string{"0"}, []string{"0.5"}},
-	{"revenueEstimationFrom", []string{"-1"}, []string{"0"}},
-	{"revenueEstimationTo", []string{"0"}, []string{"0.5"}},
 	{"channelMonetizationAdsense", []string{"", "yes", "1"}, []string{"true", "false"}},
 	{"channelMonetizationSponsored", []string{"True"}, []string{"true", "false"}},
 	{"classificationQuality", []string{"good"}, []string{"negative", "neutral", "positive"}},
@@ -94,26 +81,7 @@ var channelCases = []ruleCase{
 	{"filterBy", []string{"", "videos"}, []string{"video", "short"}},
 	{"contentKind", []string{"long"}, []string{"video", "short", "long-form", "short-form"}},
 	{"publishedAtFrom", []string{"2026-01-01"}, []string{"2026-01-01T00:00:00Z"}},
-	{"publishedAtTo", []string{"today"}, []string{"2026-01-01T00:00:00Z"}},
-	{"averageViewsFrom", []string{"x"}, []string{"0", "1000.5"}},
-	{"averageViewsTo", []string{""}, []string{"1e6"}},
-	{"medianViewsFrom", []string{"x"}, []string{"1"}},
-	{"medianViewsTo", []string{"x"}, []string{"1"}},
 	{"language", []string{"EN"}, []string{"en"}},
-	{"avgViewsToSubscribersRatioFrom", []string{"x"}, []string{"0.5"}},
-	{"avgViewsToSubscribersRatioTo", []string{"x"}, []string{"0.5"}},
-	{"subscribersFrom", []string{"x"}, []string{"1000"}},
-	{"subscribersTo", []string{"x"}, []string{"1000"}},
-	{"videosCountFrom", []string{"x"}, []string{"10"}},
-	{"videosCountTo", []string{"x"}, []string{"121"}},
-	{"viewVariationCoefficientFrom", []string{"x"}, []string{"0.1"}},
-	{"viewVariationCoefficientTo", []string{"x"}, []string{"1.5"}},
-	{"revenueMonthlyEstimationFrom", []string{"x"}, []string{"100"}},
-	{"revenueMonthlyEstimationTo", []string{"x"}, []string{"100"}},
-	{"rpmEstimationFrom", []string{"x"}, []string{"1"}},
-	{"rpmEstimationTo", []string{"x"}, []string{"1"}},
-	{"avgDurationFrom", []string{"1m"}, []string{"60"}},
-	{"avgDurationTo", []string{"1h"}, []string{"3600"}},
 	{"monetizationAdsense", []string{"yes"}, []string{"true", "false"}},
 	{"excludeNiche", nil, []string{"gaming"}},
 	{"classificationQuality", []string{"good"}, []string{"negative", "neutral", "positive"}},
@@ -154,22 +122,13 @@ func allRuleCases() (all []endpointCase) {
 
 func TestEveryRuleOfTheInterfaceIsEnforced(t *testing.T) {
 	rt := unlimited(Options{Seed: 1}).Transport()
-	checked := map[string]bool{}
 	for _, tt := range allRuleCases() {
-		checked[tt.path+" "+tt.name] = true
 		for _, v := range tt.bad {
 			checkRefused(t, rt, tt.name, tt.target(v))
 		}
 		for _, v := range tt.good {
 			if resp, body := askRaw(t, rt, tt.target(v)); resp.StatusCode != http.StatusOK {
 				t.Errorf("GET %s: answer %d %s, want %d", tt.target(v), resp.StatusCode, body, http.StatusOK)
-			}
-		}
-	}
-	for _, e := range endpoints {
-		for name := range e.params {
-			if !checked[e.path+" "+name] {
-				t.Errorf("the rule of %s at %s is not tested", name, e.path)
 			}
 		}
 	}

@@ -427,12 +427,12 @@ var promises = []promise{
 	{"Our own reads open the published file per query and close it.", []string{"sinks/duckdb/query TestIDsComeFromTheLatestPublication"}},
 
 	// Grammar.
-	{"`a..b` is inclusive;", []string{"sync/job TestEveryFilterIsRead"}},
-	{"`..2026-10-31` includes that day;", []string{"sync/job TestEveryFilterIsRead"}},
+	{"`a..b` is inclusive;", []string{"sync/job TestFiltersAreSentAsParameters"}},
+	{"`..2026-10-31` includes that day;", []string{"sync/job TestFiltersAreSentAsParameters"}},
 	{"a bare number where a range is meant is an error;", []string{"sync/job/testdata/mistakes/enrich-where.golden"}},
 	{"`~` removes a key inherited by `use`;", []string{"sync/job TestUseBringsFiltersThatAJobMayChangeAndRemove"}},
 	{"`$${` escapes;", []string{"sync/job TestTemplatesMeetVariablesAndEscapes"}},
-	{"digits-only ids stay text (read the token, not the number).", []string{"sync/job TestTextsStayTexts", "sync/job TestEveryFilterIsRead"}},
+	{"digits-only ids stay text (read the token, not the number).", []string{"sync/job TestTextsStayTexts", "sync/job TestFiltersAreSentAsParameters"}},
 	{
 		"Sources of ids and `for_each`: a literal list, `{list: name}`, `{file: rivals.txt}`, `{sql: …}`.",
 		[]string{"sync/job TestIdsComeFromListsFilesAndSQLWithoutRepetitions", "sync/job TestForEachMakesTheCrossProductOfItsValues"},
