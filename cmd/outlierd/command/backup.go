@@ -21,6 +21,8 @@ import (
 	"outlierd/sync/store"
 )
 
+var backupShown = documentOf[backup.Backup]("backup", "restore")
+
 func backupCommand(o *options) *cobra.Command {
 	var check bool
 	var encrypt []string

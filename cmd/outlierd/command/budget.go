@@ -18,6 +18,10 @@ import (
 	"outlierd/sync/state"
 )
 
+var budgetShown = documentOf[*forecast.Budget]("budget", "budget adjust")
+
+var liftedBlocks = documentOf[serve.Lifted]("budget resume")
+
 func budgetCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "budget",

@@ -80,6 +80,8 @@ type channelsResolved struct {
 	Unknown []string `json:"unknown"` // names without an id
 }
 
+var resolvedChannels = documentOf[channelsResolved]("channels resolve")
+
 // resolveChannels finds the ids of the channels in a list and writes them into its file.
 func (o *options) resolveChannels(ctx context.Context, p *program, list *job.ChannelList) error {
 	known, err := job.IdentifyChannels(list.Names, p.idsOf(ctx))

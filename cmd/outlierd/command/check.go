@@ -30,6 +30,8 @@ import (
 	"outlierd/sync/state"
 )
 
+var checkedAll = documentOf[report.Checked]("check")
+
 func checkCommand(o *options) *cobra.Command {
 	var readData bool
 	c := &cobra.Command{

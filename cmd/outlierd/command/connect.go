@@ -58,6 +58,8 @@ type snippets struct {
 	Iceberg string `json:"iceberg,omitempty"`
 }
 
+var toolLines = documentOf[[]snippets]("connect")
+
 // connect prints the lines of the chosen tools, or of all if none is chosen.
 func (o *options) connect(chosen []string, p *places) error {
 	if p.File == "" && p.Parquet == "" && p.Lake == nil {

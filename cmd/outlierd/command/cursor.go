@@ -17,6 +17,10 @@ import (
 	"outlierd/sync/state"
 )
 
+var jobCursors = listOf[runs.Watermark]("cursor show")
+
+var setCursors = documentOf[serve.SetCursors]("cursor set")
+
 func cursorCommand(o *options) *cobra.Command {
 	return group("cursor", "Show, set or reset the cursors of jobs",
 		`The cursor of a search is the time at which its last complete run started. Searches of a job
@@ -101,6 +105,8 @@ type cursorsReset struct {
 	Job     string `json:"job"`
 	Cursors int    `json:"cursors"` // that were deleted
 }
+
+var resetCursors = documentOf[cursorsReset]("cursor reset")
 
 func cursorResetCommand(o *options) *cobra.Command {
 	return &cobra.Command{

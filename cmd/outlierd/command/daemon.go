@@ -161,6 +161,8 @@ type runCancelled struct {
 	Job string `json:"job"`
 }
 
+var cancelledRun = documentOf[runCancelled]("run --cancel")
+
 // cancelRun asks the daemon to stop a run.
 func (o *options) cancelRun(ctx context.Context, what string) error {
 	config, err := o.loadToRead()

@@ -45,6 +45,8 @@ type setup struct {
 	Checks []finding `json:"checks"`
 }
 
+var checkedSetup = documentOf[setup]("doctor")
+
 // finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`

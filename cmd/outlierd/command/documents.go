@@ -6,68 +6,15 @@ import (
 	"fmt"
 	"iter"
 
-	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
-	"outlierd/sync/backup"
-	"outlierd/sync/forecast"
-	"outlierd/sync/journal"
-	"outlierd/sync/marks"
-	"outlierd/sync/runs"
-	"outlierd/sync/serve"
 )
 
 // # Documents
 //
-// With -o json a command prints one document: a value of one type, or a list of such values. From these types a test
+// With -o json a command prints one document: a value of one type, or a list of such values. From the types a test
 // writes the lists of members in docs/commands.md.
 
-var (
-	writtenFiles     = documentOf[filesWritten]("init", "man")
-	lintedFile       = documentOf[linted]("lint")
-	forecastShown    = documentOf[*forecast.Forecast]("plan")
-	endedRuns        = listOf[*report.Run]("run", "backfill")
-	runPrices        = listOf[price]("run --dry-run", "backfill --dry-run")
-	cancelledRun     = documentOf[runCancelled]("run --cancel")
-	jobPauses        = documentOf[[]runs.Pause]("pause")
-	resumedJobs      = documentOf[jobsResumed]("resume")
-	queuedCalls      = listOf[*forecast.Waiting]("queue")
-	clearedQueue     = documentOf[serve.Cleared]("queue clear")
-	jobCursors       = listOf[runs.Watermark]("cursor show")
-	setCursors       = documentOf[serve.SetCursors]("cursor set")
-	resetCursors     = documentOf[cursorsReset]("cursor reset")
-	knownScans       = listOf[runs.Scan]("scan list")
-	adoptedScan      = documentOf[*runs.Scan]("scan adopt")
-	resolvedScan     = documentOf[scanResolved]("scan resolve")
-	resolvedChannels = documentOf[channelsResolved]("channels resolve")
-	statusShown      = documentOf[*forecast.Status]("status")
-	recordedRuns     = listOf[*runs.Run]("runs")
-	recordedRun      = documentOf[*report.Run]("runs RUN")
-	exportedFile     = documentOf[fileExported]("export")
-	sharedFile       = documentOf[fileShared]("share")
-	toolLines        = documentOf[[]snippets]("connect")
-	originShown      = documentOf[*report.Origin]("why")
-	budgetShown      = documentOf[*forecast.Budget]("budget", "budget adjust")
-	liftedBlocks     = documentOf[serve.Lifted]("budget resume")
-	tableColumns     = documentOf[[]tableColumn]("schema tables")
-	answerDrift      = listOf[journal.Drift]("schema drift")
-	checkedAll       = documentOf[report.Checked]("check")
-	checkedSetup     = documentOf[setup]("doctor")
-	healthShown      = documentOf[health]("health")
-	pageAddress      = documentOf[pageAt]("open")
-	listedMarks      = listOf[marks.Mark]("mark")
-	markedVideos     = documentOf[videosMarked]("mark VIDEO")
-	importedVideos   = documentOf[serve.Imported]("import")
-	sentTest         = documentOf[testSent]("notify test")
-	reportPreview    = documentOf[previewWritten]("report preview")
-	backupShown      = documentOf[backup.Backup]("backup", "restore")
-	rebuiltTables    = documentOf[*rebuilt]("rebuild")
-	prunedJournal    = documentOf[prunedNow]("prune")
-	forgottenIDs     = documentOf[forgottenThings]("forget")
-	simulatorURL     = documentOf[simulatorAt]("simulate")
-	versionShown     = documentOf[versions]("version")
-)
-
-// documents lists all documents, in the order above.
+// documents lists all documents.
 var documents []documented
 
 // documented is a document as the manual lists it.

@@ -56,7 +56,8 @@ func listDocuments() string {
 	}
 	s := shapes{described: map[string]reflect.Type{}}
 	text := "| Command | Document |\n|---|---|\n"
-	for _, d := range documents {
+	inOrder := slices.SortedFunc(slices.Values(documents), func(a, b documented) int { return cmp.Compare(a.commands[0], b.commands[0]) })
+	for _, d := range inOrder {
 		shape := ""
 		if of := valueOf(d.zero); uses[of] == 1 && of.Kind() == reflect.Struct {
 			shape = s.members(of)

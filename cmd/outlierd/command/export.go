@@ -174,6 +174,8 @@ type fileExported struct {
 	Bytes  int64  `json:"bytes"`
 }
 
+var exportedFile = documentOf[fileExported]("export")
+
 // export writes a result to its destination.
 func (o *options) export(ctx context.Context, e export) error {
 	if e.to == "-" {

@@ -110,6 +110,8 @@ type forgottenThings struct {
 	Left       []string `json:"left"` // other places that sinks have written and the job file no longer lists
 }
 
+var forgottenIDs = documentOf[forgottenThings]("forget")
+
 // things counts an erasure. There may be more videos than requested, because of channels.
 func (f *forgetFlags) things(e *state.Erasure, left []string, erased bool) forgottenThings {
 	t := forgottenThings{

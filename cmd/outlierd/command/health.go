@@ -49,6 +49,8 @@ type health struct {
 	Asked  string `json:"asked"`  // the address that answered
 }
 
+var healthShown = documentOf[health]("health")
+
 // askFor is the time limit of a request to the daemon; there may be two requests. Tests change it.
 var askFor = 1400 * time.Millisecond
 

@@ -22,6 +22,8 @@ import (
 	"outlierd/sync/serve"
 )
 
+var importedVideos = documentOf[serve.Imported]("import")
+
 func importCommand(o *options) *cobra.Command {
 	l := &importList{}
 	c := &cobra.Command{

@@ -49,6 +49,8 @@ type filesWritten struct {
 	Wrote []string `json:"wrote"`
 }
 
+var writtenFiles = documentOf[filesWritten]("init", "man")
+
 // writeNew writes a file that must not exist.
 func writeNew(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

@@ -92,6 +92,8 @@ type linted struct {
 	Changes []forecast.Change   `json:"changes,omitempty"`
 }
 
+var lintedFile = documentOf[linted]("lint")
+
 // listInputs returns the inputs for [job.Config.CheckLists]. Without a duckdb sink there is nothing to query.
 func listInputs(ctx context.Context, find query.Finder) job.Inputs {
 	return job.Inputs{Now: time.Now(), Assume: true, IDs: func(sql, column string) ([]string, error) {

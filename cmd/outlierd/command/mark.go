@@ -15,6 +15,8 @@ import (
 	"outlierd/sync/store"
 )
 
+var listedMarks = listOf[marks.Mark]("mark")
+
 func markCommand(o *options) *cobra.Command {
 	var star, unstar, hide, unhide bool
 	var note string
@@ -74,6 +76,8 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
 type videosMarked struct {
 	Marks []marks.Mark `json:"marks"` // as they are now
 }
+
+var markedVideos = documentOf[videosMarked]("mark VIDEO")
 
 // mark makes an edit, or lists marks.
 func (o *options) mark(ctx context.Context, edit marks.Edit, isEdit bool) error {

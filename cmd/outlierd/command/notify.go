@@ -69,6 +69,8 @@ type testSent struct {
 	ID     string `json:"id"` // of the notification
 }
 
+var sentTest = documentOf[testSent]("notify test")
+
 // newSender returns what sends notifications from this process.
 func newSender(config *job.Config, env func(string) (string, bool)) (*notify.Sender, error) {
 	var transport http.RoundTripper

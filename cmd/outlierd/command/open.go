@@ -68,6 +68,8 @@ type pageAt struct {
 	Address string `json:"address"`
 }
 
+var pageAddress = documentOf[pageAt]("open")
+
 // openDaemon opens the page of the daemon that uses a state folder.
 func (o *options) openDaemon(ctx context.Context, folder, address string, show bool) error {
 	daemon, err := serve.Dial(ctx, folder)

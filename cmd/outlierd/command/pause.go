@@ -18,6 +18,8 @@ import (
 // longestWhy is the maximum length of a reason, in characters.
 const longestWhy = 200
 
+var jobPauses = documentOf[[]runs.Pause]("pause")
+
 func pauseCommand(o *options) *cobra.Command {
 	var until, why string
 	c := &cobra.Command{
@@ -74,6 +76,8 @@ pause.`,
 type jobsResumed struct {
 	Resumed []string `json:"resumed"`
 }
+
+var resumedJobs = documentOf[jobsResumed]("resume")
 
 func resumeCommand(o *options) *cobra.Command {
 	return &cobra.Command{

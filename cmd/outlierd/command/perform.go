@@ -49,6 +49,8 @@ type idle string
 
 func (why idle) Error() string { return string(why) }
 
+var endedRuns = listOf[*report.Run]("run", "backfill")
+
 // reporting performs runs and reports them: to people by summaries, and to programs by one value per run,
 // with the summaries on standard error.
 func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {

@@ -15,6 +15,8 @@ import (
 	"outlierd/sync/job"
 )
 
+var forecastShown = documentOf[*forecast.Forecast]("plan")
+
 func planCommand(o *options) *cobra.Command {
 	var whatIf string
 	c := &cobra.Command{

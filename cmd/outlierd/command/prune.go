@@ -35,6 +35,8 @@ type prunedNow struct {
 	Free    int64 `json:"free"`    // of these, unused
 }
 
+var prunedJournal = documentOf[prunedNow]("prune")
+
 func (o *options) pruneJournal(ctx context.Context, compact bool) error {
 	config, err := o.loadToRead()
 	if err != nil {

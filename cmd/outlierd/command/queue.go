@@ -23,6 +23,10 @@ import (
 // maxQueue is the default of --limit.
 const maxQueue = 40
 
+var queuedCalls = listOf[*forecast.Waiting]("queue")
+
+var clearedQueue = documentOf[serve.Cleared]("queue clear")
+
 func queueCommand(o *options) *cobra.Command {
 	limit := maxQueue
 	c := &cobra.Command{

@@ -57,6 +57,8 @@ type rebuilt struct {
 	Behind  []string      `json:"behind"` // why copies were not made again; the next run does it
 }
 
+var rebuiltTables = documentOf[*rebuilt]("rebuild")
+
 func (r *rebuilt) String() string {
 	text := fmt.Sprintf("tables rebuilt from %s in %s\n", term.Count(r.Answers, "answer"), term.Duration(r.Seconds.Duration))
 	if r.Kept > 0 {

@@ -114,6 +114,8 @@ type previewWritten struct {
 	Files []string `json:"files"`
 }
 
+var reportPreview = documentOf[previewWritten]("report preview")
+
 // tablesOf returns the published tables for the mails of reports.
 func tablesOf(config *job.Config) *pagedata.Tables {
 	return pagedata.New(published(config), config.Timezone)

@@ -23,6 +23,10 @@ var statuses = []string{
 	string(runs.PausedQuota), string(runs.Failed), string(runs.Interrupted),
 }
 
+var recordedRuns = listOf[*runs.Run]("runs")
+
+var recordedRun = documentOf[*report.Run]("runs RUN")
+
 func runsCommand(o *options) *cobra.Command {
 	var filter runs.Filter
 	limit := firstRuns

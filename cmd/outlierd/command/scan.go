@@ -19,6 +19,10 @@ import (
 	"outlierd/sync/state"
 )
 
+var knownScans = listOf[runs.Scan]("scan list")
+
+var adoptedScan = documentOf[*runs.Scan]("scan adopt")
+
 func scanCommand(o *options) *cobra.Command {
 	return group("scan", "Start and read scans, and resolve unconfirmed starts",
 		`A scan collects outliers for hours and costs 50 or 100 credits; reading its results costs 2
@@ -287,6 +291,8 @@ type scanResolved struct {
 	Intent   int64           `json:"intent"`
 	Refunded outlier.Credits `json:"refunded"`
 }
+
+var resolvedScan = documentOf[scanResolved]("scan resolve")
 
 func scanResolveCommand(o *options) *cobra.Command {
 	var intent int64

@@ -10,6 +10,8 @@ import (
 	"outlierd/sync/journal"
 )
 
+var answerDrift = listOf[journal.Drift]("schema drift")
+
 func schemaCommand(o *options) *cobra.Command {
 	return group("schema", "Print the tables, the job file's schema, or schema drift", "",
 		&cobra.Command{
@@ -62,6 +64,8 @@ type tableColumn struct {
 	Path    string `json:"path,omitempty"` // in an answer
 	Comment string `json:"comment,omitempty"`
 }
+
+var tableColumns = documentOf[[]tableColumn]("schema tables")
 
 // listColumns returns the columns of all tables.
 func listColumns() (all []tableColumn) {

@@ -127,6 +127,8 @@ type fileShared struct {
 	Bytes    int64  `json:"bytes"`
 }
 
+var sharedFile = documentOf[fileShared]("share")
+
 // selectShared finds the videos, and returns how many there are without --top.
 func selectShared(ctx context.Context, s sharing, view string, tables *pagedata.Tables, into *page.Shared) (int64, error) {
 	if s.sql != "" {

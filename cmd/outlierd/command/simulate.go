@@ -62,6 +62,8 @@ type simulatorAt struct {
 	URL string `json:"url"`
 }
 
+var simulatorURL = documentOf[simulatorAt]("simulate")
+
 // serveSimulator answers until ctx ends.
 func (o *options) serveSimulator(ctx context.Context, address string, handler http.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

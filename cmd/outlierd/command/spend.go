@@ -119,6 +119,8 @@ type price struct {
 	Fresh    int             `json:"fresh"`      // calls
 }
 
+var runPrices = listOf[price]("run --dry-run", "backfill --dry-run")
+
 // printPrices prints what runs may cost.
 func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) error {
 	var all []price

@@ -15,6 +15,8 @@ import (
 	"outlierd/sync/store"
 )
 
+var statusShown = documentOf[*forecast.Status]("status")
+
 func statusCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status [JOB…]",

@@ -44,3 +44,5 @@ type versions struct {
 	Platform  string            `json:"platform"`
 	Libraries map[string]string `json:"libraries"`
 }
+
+var versionShown = documentOf[versions]("version")

@@ -19,6 +19,8 @@ import (
 	"outlierd/sync/state"
 )
 
+var originShown = documentOf[*report.Origin]("why")
+
 func whyCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why VIDEO_ID|URL",
