@@ -225,7 +225,7 @@ func TestRefillKeepsFirstSightings(t *testing.T) {
 // older returns one of the copies.
 func (l *line) older(name string) warehouse.Older {
 	if name == "file" {
-		return warehouse.OlderFile(l.file)
+		return warehouse.Published(l.file)
 	}
 	return parquet.Older(l.folder, l.options.Tables)
 }
@@ -267,5 +267,47 @@ func TestChangedPartsRefillNothing(t *testing.T) {
 	l.lose(t, l.older("folder"), l.older("file"))
 	if err := l.Refill(t.Context(), 10, 10); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestChangedFileRefillsNothing, and a damaged one: neither has the rows of paid answers, nor is the warehouse to blame.
+func TestChangedFileRefillsNothing(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, path string) error{
+		"it was changed": func(t *testing.T, path string) error {
+			_, err := startDuckDB(t).Exec(t.Context(), "ATTACH "+database.Text(path)+" AS f; UPDATE f.outliers SET title = 'x'; DETACH f")
+			return err
+		},
+		"is damaged": func(_ *testing.T, path string) error {
+			text, err := os.ReadFile(path)
+			if err == nil {
+				text[len(text)-100_000]++
+				err = os.WriteFile(path, text, 0o644)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, j := newLine(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(10)
+			l.write(t, j.Batch(0, 5))
+			older, err := os.ReadFile(l.options.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.write(t, j.Batch(5, 10))
+			l.lose(t, l.older("file"))
+			if err := errors.Join(os.Chmod(l.file, 0o644), change(t, l.file), os.WriteFile(l.options.Path, older, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Refill(t.Context(), 10, 10); err == nil || !strings.Contains(err.Error(), l.file) || !strings.Contains(err.Error(), name) {
+				t.Errorf("refill from a changed file: %v", err)
+			}
+			if has, err := l.Marks(t.Context()); err != nil || has.Answers != 5 {
+				t.Errorf("the warehouse has %+v, %v", has, err)
+			}
+			l.lose(t, l.older("file"), l.older("folder"))
+			if err := l.Refill(t.Context(), 10, 10); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

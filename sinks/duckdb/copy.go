@@ -78,9 +78,9 @@ func (c *Copy) Publish(ctx context.Context) error {
 	return err
 }
 
-// isCopy reports whether files with these marks have the same rows. A vacuum changes none.
+// isCopy reports whether files with these marks have the same rows. A vacuum changes none, but another program may.
 func isCopy(a, b database.Marks) bool {
-	a.Vacuum, b.Vacuum = 0, 0
+	a.Vacuum, b.Vacuum, a.Published, b.Published = 0, 0, 0, 0
 	return a == b
 }
 

@@ -384,3 +384,42 @@ func healsAfter(t *testing.T, damage func(*os.File) error) {
 	}
 	l.Check(t, j, 8)
 }
+
+// TestChangedFileIsPublishedAgain, also if the warehouse was lost, which then begins without it.
+func TestChangedFileIsPublishedAgain(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		dir, j := t.TempDir(), sinktest.Sample(6)
+		l := open(t, dir)
+		l.Write(t, j, 0, 6)
+		l.Publish(t)
+		l.Close(t)
+		db, err := database.Open(t.Context(), database.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = os.Chmod(published(dir), 0o644)
+		if err == nil {
+			_, err = db.Exec(t.Context(), "ATTACH "+database.Text(published(dir))+" AS mine; UPDATE mine.outliers SET title = 'mine'")
+		}
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		l = open(t, dir)
+		if lost {
+			l.Close(t)
+			if err := os.Remove(private(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if has := l.Marks(t); has.Answers != 0 {
+				t.Errorf("the warehouse begins with answers up to %d", has.Answers)
+			}
+			l.Write(t, j, 0, 6)
+		}
+		if shown, err := l.Copy.Shows(t.Context()); err != nil || shown.Answers != 6 {
+			t.Errorf("the copy shows %+v, %v", shown, err)
+		}
+		l.Publish(t)
+		l.Check(t, j, 6)
+		l.Close(t)
+	}
+}

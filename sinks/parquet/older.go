@@ -15,17 +15,14 @@ import (
 // Older returns a folder as a copy from which the warehouse takes rows. A folder with a part that is missing or has
 // changed is refused.
 func Older(dir string, tables []*schema.Table) warehouse.Older {
-	return warehouse.Older{Path: dir, Attach: func(ctx context.Context, db *database.DB) (has sinks.Marks, err error) {
+	return warehouse.Older{Path: dir, Look: func(ctx context.Context) (has sinks.Marks, attach string, err error) {
 		found, err := Look(ctx, dir, "", tables)
 		if err != nil {
-			return has, err
+			return has, "", err
 		}
 		changed, err := found.Verify(ctx)
 		if problems := append(found.Problems, changed...); err == nil && len(problems) > 0 {
 			err = errors.New(strings.Join(problems, "; "))
-		}
-		if err != nil {
-			return has, err
 		}
 		sql := []string{"ATTACH ':memory:' AS older"}
 		for _, t := range tables {
@@ -40,7 +37,6 @@ func Older(dir string, tables []*schema.Table) warehouse.Older {
 				"FROM read_parquet([%s], file_row_number = true, hive_partitioning = false, union_by_name = true)",
 				database.Name(t.Name), sinks.ResponseID, strings.Join(paths, ", ")))
 		}
-		_, err = db.Exec(ctx, strings.Join(sql, "; "))
-		return found.Marks, err
+		return found.Marks, strings.Join(sql, "; "), err
 	}}
 }

@@ -30,26 +30,30 @@ type Except struct {
 type Older struct {
 	Path string
 
-	// Attach attaches the copy as the database "older", in which rowid has the order of the journal. It returns what the
-	// copy has, and what it leaves out.
-	Attach func(ctx context.Context, db *database.DB) (sinks.Marks, error)
+	// Look returns what the copy has, and the SQL that attaches it as the database "older", in which rowid has the order of
+	// the journal. It refuses a copy that is damaged, or that another program has changed.
+	Look func(ctx context.Context) (has sinks.Marks, attach string, err error)
 }
 
-// OlderFile is a DuckDB file: an older warehouse, or a copy of one.
-func OlderFile(path string) Older {
-	return Older{path, func(ctx context.Context, db *database.DB) (has sinks.Marks, err error) {
-		if _, err := db.Exec(ctx, "ATTACH "+database.Text(path)+" AS older (READ_ONLY)"); err != nil {
-			return has, err
-		}
-		rows, err := db.Query(ctx, fmt.Sprintf("SELECT max(id) FILTER (name = %s), max(text) FILTER (name = %s) FROM older.outlierd.marks",
-			database.Text(database.Journal), database.Text(database.Omitted)))
+// Published is a copy of a warehouse that was published as a DuckDB file.
+func Published(path string) Older {
+	return Older{path, func(ctx context.Context) (has sinks.Marks, attach string, err error) {
+		file, err := os.Open(path)
 		if err == nil {
-			has.Answers, _ = rows[0][0].(int64)
-			has.Omitted, _ = rows[0][1].(string)
+			err = errors.Join(database.Verify(file), file.Close())
 		}
-		return has, err
+		if err != nil {
+			return has, "", err
+		}
+		marks, err := database.ReadMarks(ctx, path)
+		if err == nil && marks.Changed {
+			err = database.ErrChanged
+		}
+		return MarksOf(marks), attachFile(path), err
 	}}
 }
+
+func attachFile(path string) string { return "ATTACH " + database.Text(path) + " AS older (READ_ONLY)" }
 
 // Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, because the journal no longer
 // has these answers. The watermark is then upTo.
@@ -63,7 +67,11 @@ func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except E
 	if err != nil {
 		return err
 	}
-	return w.adoptRows(ctx, OlderFile(from), upTo, upTo, except)
+	has, err := ReadMarks(ctx, from)
+	if err == nil {
+		err = w.adoptRows(ctx, attachFile(from), has, upTo, upTo, except)
+	}
+	return explainAdopt(from, upTo, err)
 }
 
 // Refill implements [sinks.Warehouse]. The first copy that has the rows is taken.
@@ -73,12 +81,15 @@ func (w *Warehouse) Refill(ctx context.Context, least, most int64) error {
 		if _, err := os.Stat(from.Path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		err := w.adoptRows(ctx, from, least, most, Except{})
+		has, attach, err := from.Look(ctx)
+		if err == nil {
+			err = w.adoptRows(ctx, attach, has, least, most, Except{})
+		}
 		if err == nil {
 			w.warn("the warehouse lacked rows of pruned answers: they were taken from a copy", "from", from.Path, "up_to", least)
 			return nil
 		}
-		wrong = append(wrong, err)
+		wrong = append(wrong, explainAdopt(from.Path, least, err))
 	}
 	if len(wrong) == 0 {
 		return errors.New("no copy of the job file has these rows")
@@ -86,40 +97,44 @@ func (w *Warehouse) Refill(ctx context.Context, least, most int64) error {
 	return errors.Join(wrong...)
 }
 
+func explainAdopt(from string, upTo int64, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("take over the rows of answers up to %d from %s: %w", upTo, from, err)
+}
+
 // adoptRows replaces all rows by those of the answers up to most that a copy has, which must be at least those up to
 // least. The warehouse is then another one, so that all copies are made again.
-func (w *Warehouse) adoptRows(ctx context.Context, from Older, least, most int64, except Except) error {
-	err := w.run(ctx, func(db *database.DB) error {
-		has, err := from.Attach(ctx, db)
-		if err == nil && has.Answers < least {
-			err = fmt.Errorf("it has answers up to %d", has.Answers)
-		}
-		upTo := min(has.Answers, most)
-		var omitted sinks.Omitted
-		if err == nil {
-			omitted, err = sinks.ParseOmitted(has.Omitted)
-		}
-		if err == nil {
-			_, err = db.Exec(ctx, "BEGIN; DELETE FROM warehouse.outlierd.deleted")
+func (w *Warehouse) adoptRows(ctx context.Context, attach string, has sinks.Marks, least, most int64, except Except) error {
+	if has.Answers < least {
+		return fmt.Errorf("it has answers up to %d", has.Answers)
+	}
+	omitted, err := sinks.ParseOmitted(has.Omitted)
+	if err != nil {
+		return err
+	}
+	upTo := min(has.Answers, most)
+	err = w.run(ctx, func(db *database.DB) error {
+		if _, err := db.Exec(ctx, attach+"; BEGIN; DELETE FROM warehouse.outlierd.deleted"); err != nil {
+			return err
 		}
 		for _, t := range w.options.Tables {
-			if err == nil {
-				err = adoptTable(ctx, db, t, upTo, except)
+			if err := adoptTable(ctx, db, t, upTo, except); err != nil {
+				return err
 			}
 		}
 		for _, t := range w.options.Tables {
-			if err == nil && slices.Contains(w.options.Tables, t.History) {
-				_, err = db.Exec(ctx, foldHistory(t))
+			if !slices.Contains(w.options.Tables, t.History) {
+				continue
+			}
+			if _, err := db.Exec(ctx, foldHistory(t)); err != nil {
+				return err
 			}
 		}
-		if err == nil {
-			_, err = db.Exec(ctx, strings.Join([]string{setMark(database.Journal, upTo), setMark(database.Operations, 0),
-				setOmitted(omitted.Until(upTo)), setMark(database.Warehouse, rand.Int64()), "COMMIT", "DETACH older"}, "; "))
-		}
-		if err != nil {
-			return fmt.Errorf("take over the rows of answers up to %d from %s: %w", least, from.Path, err)
-		}
-		return nil
+		_, err := db.Exec(ctx, strings.Join([]string{setMark(database.Journal, upTo), setMark(database.Operations, 0),
+			setOmitted(omitted.Until(upTo)), setMark(database.Warehouse, rand.Int64()), "COMMIT", "DETACH older"}, "; "))
+		return err
 	})
 	if err != nil {
 		return err

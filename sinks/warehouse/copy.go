@@ -12,10 +12,20 @@ import (
 // CopyTo copies the file to path, where no program reads it yet. The copy is read-only and complete: its log is empty,
 // every block of it has its checksum, and it is on disk.
 func (w *Warehouse) CopyTo(ctx context.Context, path string) error {
-	if err := w.closeSettled(ctx); err != nil {
+	err := w.run(ctx, func(db *database.DB) error {
+		number, err := database.CountCheckpoints(w.options.Path)
+		if err == nil {
+			_, err = db.Exec(ctx, setMark(database.Published, number+1)) // the checkpoint of closeSettled
+		}
+		return err
+	})
+	if err == nil {
+		err = w.closeSettled(ctx)
+	}
+	if err != nil {
 		return err
 	}
-	err := database.Copy(w.options.Path, path, 0o444)
+	err = database.Copy(w.options.Path, path, 0o444)
 	if database.Damaged(err) {
 		return errors.Join(err, w.removeDamaged(err))
 	}

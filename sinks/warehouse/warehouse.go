@@ -183,11 +183,15 @@ func (w *Warehouse) copyPublished(ctx context.Context, to string) bool {
 	if err == nil {
 		err = database.Copy(from, to, 0o600)
 	}
+	var marks database.Marks
 	if err == nil {
-		_, err = database.ReadMarks(ctx, to)
+		marks, err = database.ReadMarks(ctx, to)
+	}
+	if err == nil && marks.Changed {
+		err = database.ErrChanged
 	}
 	if err != nil {
-		w.warn("the published file cannot be read: the warehouse is made again from the journal alone",
+		w.warn("no warehouse: the published file cannot be used, so it is made again from the journal alone",
 			"file", from, "err", errors.Join(err, database.Remove(to, to+".wal")))
 		return false
 	}

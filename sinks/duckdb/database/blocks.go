@@ -24,12 +24,14 @@ func (e *DamagedError) Error() string {
 // rest of it.
 const headerSize = 4096
 
-// Verify reads a DuckDB file that no program writes to, and returns a [*DamagedError] if a header or a block of it is
-// damaged.
-func Verify(f *os.File) error {
+// header is the newest header of a file.
+type header struct{ number, blocks, size int64 }
+
+// readHeader reads the headers of a file, and returns a [*DamagedError] if one is damaged.
+func readHeader(f *os.File) (h header, err error) {
 	headers := make([]byte, 3*headerSize)
 	if _, err := f.ReadAt(headers, 0); err != nil {
-		return fmt.Errorf("read the headers of %s: %w", f.Name(), err)
+		return h, fmt.Errorf("read the headers of %s: %w", f.Name(), err)
 	}
 	number := func(at int64) int64 { return int64(binary.LittleEndian.Uint64(headers[at:])) }
 	newest := int64(headerSize)
@@ -38,13 +40,33 @@ func Verify(f *os.File) error {
 	}
 	for _, at := range []int64{0, newest} {
 		if !hasChecksum(headers[at:][:headerSize]) {
-			return &DamagedError{f.Name(), at}
+			return h, &DamagedError{f.Name(), at}
 		}
 	}
-	count, size := number(newest+32), number(newest+40)
-	block := make([]byte, size)
-	for n := range count {
-		at := int64(len(headers)) + n*size
+	return header{number(newest + 8), number(newest + 32), number(newest + 40)}, nil
+}
+
+// CountCheckpoints returns how often DuckDB has written a header of a file: once in each checkpoint.
+func CountCheckpoints(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	h, err := readHeader(f)
+	return h.number, err
+}
+
+// Verify reads a DuckDB file that no program writes to, and returns a [*DamagedError] if a header or a block of it is
+// damaged.
+func Verify(f *os.File) error {
+	h, err := readHeader(f)
+	if err != nil {
+		return err
+	}
+	block := make([]byte, h.size)
+	for n := range h.blocks {
+		at := 3*headerSize + n*h.size
 		n, err := f.ReadAt(block, at)
 		switch {
 		case n == 0 && errors.Is(err, io.EOF): // the last blocks were free, and DuckDB has cut them off

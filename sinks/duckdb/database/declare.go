@@ -59,10 +59,11 @@ func (db *DB) Checkpoint(ctx context.Context) error {
 const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF NOT EXISTS warehouse.outlierd;
 	CREATE TABLE IF NOT EXISTS warehouse.outlierd.marks (name VARCHAR, id BIGINT, text VARCHAR);
 	COMMENT ON TABLE warehouse.outlierd.marks IS 'What the writer knows about the file.';
-	COMMENT ON COLUMN warehouse.outlierd.marks.name IS 'journal, operations, warehouse, vacuum, declared or omitted';
+	COMMENT ON COLUMN warehouse.outlierd.marks.name IS 'journal, operations, warehouse, vacuum, published, declared or omitted';
 	COMMENT ON COLUMN warehouse.outlierd.marks.id IS 'of journal and operations, the last answer and the last change '
 		'of the operations tables in the file; of warehouse, a random number, which every copy of the file has; '
-		'of vacuum, the time of the last vacuum in Unix seconds; of declared, a hash of the declarations';
+		'of vacuum, the time of the last vacuum in Unix seconds; of published, the number of checkpoints of the '
+		'published file; of declared, a hash of the declarations';
 	COMMENT ON COLUMN warehouse.outlierd.marks.text IS 'of omitted, the rows and columns that are not kept, as JSON';
 	CREATE TABLE IF NOT EXISTS warehouse.outlierd.deleted (table_name VARCHAR, "placing" BIGINT, version BIGINT, hash UBIGINT);
 	COMMENT ON TABLE warehouse.outlierd.deleted IS 'Rows that were deleted and not replaced.';
@@ -106,9 +107,9 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	ddl = append(ddl, missingDeclarations(tables, have)...)
 	ddl = append(ddl, viewsAndComments(tables, views)...)
 	ddl = append(ddl, fmt.Sprintf(`INSERT INTO warehouse.outlierd.marks
-		SELECT *, NULL FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
+		SELECT *, NULL FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
 		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`,
-		Text(Journal), Text(Operations), Text(Vacuum), Text(Declared), Text(Omitted), Text(Warehouse), rand.Int64()),
+		Text(Journal), Text(Operations), Text(Vacuum), Text(Declared), Text(Omitted), Text(Published), Text(Warehouse), rand.Int64()),
 		fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s", hash, Text(Declared)),
 		"COMMIT", "CHECKPOINT warehouse")
 	// Query takes two thirds of the time of Exec for hundreds of statements, because the driver then

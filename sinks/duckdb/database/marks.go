@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/duckdb/duckdb-go/v2"
 )
@@ -16,6 +17,11 @@ type Marks struct {
 	Vacuum     int64  // time of the last vacuum, in Unix seconds
 	Declared   int64  // hash of the declarations
 	Omitted    string // what is left out
+
+	// Published is the number of checkpoints of the file when it was last published. A published file of which DuckDB has
+	// another number was changed since; see [ReadMarks].
+	Published int64
+	Changed   bool
 }
 
 // The names of the marks in the file.
@@ -26,6 +32,7 @@ const (
 	Vacuum     = "vacuum"
 	Declared   = "declared"
 	Omitted    = "omitted"
+	Published  = "published"
 )
 
 // ErrForeign is the error for a DuckDB file without marks. Files of this program always have them.
@@ -42,7 +49,7 @@ func (db *DB) Marks(ctx context.Context) (m Marks, err error) {
 		return m, fmt.Errorf("read the marks of the file: %w", err)
 	}
 	numbers := map[any]*int64{Warehouse: &m.Warehouse, Journal: &m.Journal, Operations: &m.Operations,
-		Vacuum: &m.Vacuum, Declared: &m.Declared}
+		Vacuum: &m.Vacuum, Declared: &m.Declared, Published: &m.Published}
 	for _, row := range rows {
 		if row[0] == Omitted {
 			m.Omitted, _ = row[2].(string)
@@ -56,7 +63,11 @@ func (db *DB) Marks(ctx context.Context) (m Marks, err error) {
 	return m, nil
 }
 
-// ReadMarks reads the marks of a file that is not open for writing.
+// ErrChanged is the error for a published file that another program has written to.
+var ErrChanged = errors.New("it was changed after it was published")
+
+// ReadMarks reads the marks of a file that is not open for writing. Of a published file they say whether another program
+// has changed it.
 func ReadMarks(ctx context.Context, path string) (m Marks, err error) {
 	db, err := Open(ctx, Options{})
 	if err != nil {
@@ -66,5 +77,11 @@ func ReadMarks(ctx context.Context, path string) (m Marks, err error) {
 	if _, err := db.Exec(ctx, "ATTACH "+Text(path)+" AS warehouse (READ_ONLY)"); err != nil {
 		return m, err
 	}
-	return db.Marks(ctx)
+	if m, err = db.Marks(ctx); err != nil {
+		return m, err
+	}
+	number, err := CountCheckpoints(path)
+	log, missing := os.Stat(path + ".wal")
+	m.Changed = number != m.Published || missing == nil && log.Size() > 0
+	return m, err
 }
