@@ -27,12 +27,7 @@ var ChannelsHistory = define(Table{
 }, lineage)
 
 // Channels holds each channel as last seen.
-var Channels = define(Table{
-	Name: "channels", Kind: Current, Key: []string{"channel_id"},
-	Comment: "Each channel as it was last seen.",
-	History: ChannelsHistory,
-	Columns: channel,
-}, lineage)
+var Channels = ChannelsHistory.defineCurrent("channels", "", channel, "Each channel as it was last seen.")
 
 var channelStatistics = []Column{
 	{Name: "channel_id", Type: varchar, Path: "../id", Comment: "the channel's id, 24 characters"},
@@ -85,12 +80,7 @@ var ChannelStatisticsHistory = define(Table{
 }, lineage)
 
 // ChannelStatistics holds each channel's latest numbers, for videos and for shorts.
-var ChannelStatistics = define(Table{
-	Name: "channel_statistics", Kind: Current, Key: []string{"channel_id", "kind"},
-	Comment: "Each channel's latest statistics, for its videos and for its shorts.",
-	History: ChannelStatisticsHistory, Grows: "subscriber_count",
-	Columns: channelStatistics,
-}, lineage)
+var ChannelStatistics = ChannelStatisticsHistory.defineCurrent("channel_statistics", "subscriber_count", channelStatistics, "Each channel's latest statistics, for its videos and for its shorts.")
 
 var channelUploads = []Column{
 	{Name: "channel_id", Type: varchar, Path: "../id", Comment: "the channel's id, 24 characters"},
@@ -130,12 +120,7 @@ var ChannelUploadsHistory = define(Table{
 }, lineage)
 
 // ChannelUploads holds each sampled upload as last seen.
-var ChannelUploads = define(Table{
-	Name: "channel_uploads", Kind: Current, Key: []string{"channel_id", "video_id"},
-	Comment: "Each sampled upload of a channel as it was last seen.",
-	History: ChannelUploadsHistory, Grows: "view_count",
-	Columns: channelUploads,
-}, lineage)
+var ChannelUploads = ChannelUploadsHistory.defineCurrent("channel_uploads", "view_count", channelUploads, "Each sampled upload of a channel as it was last seen.")
 
 func sourceSampled(s *Source) any {
 	if s.Op == outlier.OpChannelShorts {

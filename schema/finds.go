@@ -39,9 +39,4 @@ var FoundChannelsHistory = define(Table{
 }, lineage)
 
 // FoundChannels holds each channel as last seen by a channel search.
-var FoundChannels = define(Table{
-	Name: "found_channels", Kind: Current, Key: []string{"channel_id"},
-	Comment: "Each channel as it was last seen by a channel search.",
-	History: FoundChannelsHistory,
-	Columns: foundChannel,
-}, lineage)
+var FoundChannels = FoundChannelsHistory.defineCurrent("found_channels", "", foundChannel, "Each channel as it was last seen by a channel search.")

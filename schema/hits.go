@@ -93,12 +93,7 @@ var OutliersHistory = define(Table{
 }, lineage)
 
 // Outliers holds each video's latest hit.
-var Outliers = define(Table{
-	Name: "outliers", Kind: Current, Key: []string{"video_id"},
-	Comment: "Each outlier video as it was last seen by a search.",
-	History: OutliersHistory, Grows: "view_count",
-	Columns: hit,
-}, lineage)
+var Outliers = OutliersHistory.defineCurrent("outliers", "view_count", hit, "Each outlier video as it was last seen by a search.")
 
 // ImportedSeenAt is the column of hits that were seen before they were found here: first_seen_at is not later.
 const ImportedSeenAt = "imported_seen_at"

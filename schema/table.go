@@ -102,6 +102,11 @@ func define(t Table, lineage []Column) *Table {
 	return &t
 }
 
+// defineCurrent defines the table with the last row of each key of a history. grows is its [Table.Grows].
+func (t *Table) defineCurrent(name, grows string, columns []Column, comment string) *Table {
+	return define(Table{Name: name, Kind: Current, Key: t.Key, Columns: columns, Comment: comment, History: t, Grows: grows}, t.lineage)
+}
+
 // CommentKey is the key of a column's comment in the metadata of its Arrow field.
 const CommentKey = "comment"
 

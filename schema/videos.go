@@ -46,12 +46,7 @@ var VideosHistory = define(Table{
 }, lineage)
 
 // Videos holds each video's details as last seen.
-var Videos = define(Table{
-	Name: "videos", Kind: Current, Key: []string{"video_id"},
-	Comment: "Each video's details as they were last seen.",
-	History: VideosHistory, Grows: "view_count",
-	Columns: video,
-}, lineage)
+var Videos = VideosHistory.defineCurrent("videos", "view_count", video, "Each video's details as they were last seen.")
 
 // Comments holds the latest sample of each video's comments (interface, Video comments).
 var Comments = define(Table{
@@ -125,12 +120,7 @@ var CommentCountsHistory = define(Table{
 }, lineage)
 
 // CommentCounts holds the latest number of comments of each video.
-var CommentCounts = define(Table{
-	Name: "comment_counts", Kind: Current, Key: []string{"video_id"},
-	Comment: "The latest number of comments of each video.",
-	History: CommentCountsHistory,
-	Columns: commentCounts,
-}, lineage)
+var CommentCounts = CommentCountsHistory.defineCurrent("comment_counts", "", commentCounts, "The latest number of comments of each video.")
 
 // Transcripts holds each video's full text (interface, Video transcript).
 var Transcripts = define(Table{
