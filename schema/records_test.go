@@ -13,7 +13,7 @@ func TestRecordsTakeValuesInTheOrderOfColumns(t *testing.T) {
 		{int64(1), "r1", "coffee", "manual", nil, at, nil, "ok", int64(2), int64(80), int64(7), map[string]int64{"outliers": 80, "channels": 3}, int64(5), int64(4), int64(0), int64(1), int64(0), 1.5, nil, "abc", nil},
 		make([]any, len(OpsRuns.Columns)),
 	}
-	batch, err := OpsRuns.Records(rows)
+	batch, err := NewRecord(OpsRuns.Schema(), rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,11 +34,11 @@ func TestRecordsTakeValuesInTheOrderOfColumns(t *testing.T) {
 func TestRecordsNameTheValueThatDoesNotFit(t *testing.T) {
 	row := make([]any, len(OpsLimits.Columns))
 	row[0], row[2] = int64(1), "ten"
-	_, err := OpsLimits.Records([][]any{row})
-	if err == nil || !strings.Contains(err.Error(), "ops.limits, column max_requests: got string, want int64") {
+	_, err := NewRecord(OpsLimits.Schema(), [][]any{row})
+	if err == nil || !strings.Contains(err.Error(), "row 0, column max_requests: got string, want int64") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := OpsLimits.Records([][]any{{int64(1)}}); err == nil {
+	if _, err := NewRecord(OpsLimits.Schema(), [][]any{{int64(1)}}); err == nil {
 		t.Error("a short row was taken")
 	}
 }

@@ -15,17 +15,17 @@ import (
 // The values of a row are in the order of the columns: nil for NULL, int64, float64, string, bool,
 // time.Time, []string or []any for a LIST, []any for the fields of a STRUCT, and map[string]int64.
 
-// Records converts rows of an operations table to Arrow.
-func (t *Table) Records(rows [][]any) (arrow.RecordBatch, error) {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, t.schema())
+// NewRecord converts rows to Arrow.
+func NewRecord(of *arrow.Schema, rows [][]any) (arrow.RecordBatch, error) {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, of)
 	defer b.Release()
 	for i, row := range rows {
-		if len(row) != len(t.Columns) {
-			return nil, fmt.Errorf("row %d of %s has %d values for %d columns", i, t.Name, len(row), len(t.Columns))
+		if len(row) != of.NumFields() {
+			return nil, fmt.Errorf("row %d has %d values for %d columns", i, len(row), of.NumFields())
 		}
 		for j, value := range row {
 			if err := appendValue(b.Field(j), value); err != nil {
-				return nil, fmt.Errorf("row %d of %s, column %s: %w", i, t.Name, t.Columns[j].Name, err)
+				return nil, fmt.Errorf("row %d, column %s: %w", i, of.Field(j).Name, err)
 			}
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -28,10 +26,8 @@ func Tables() []*schema.Table {
 func Ops() []*schema.Table { return []*schema.Table{schema.OpsRuns, schema.OpsLimits} }
 
 // Row is a row: column → value. Times are time.Time in UTC, lists []any, structs map[string]any, and
-// maps []any of entry. A missing column is NULL.
+// maps map[string]int64. A missing column is NULL.
 type Row = map[string]any
-
-type entry struct{ Key, Value any }
 
 // Answer has the decoded rows of one answer of the journal.
 type Answer struct {
@@ -219,7 +215,7 @@ func values(t arrow.DataType) []any {
 	case *arrow.TimestampType:
 		return times
 	case *arrow.MapType:
-		return []any{[]any{}, nil, []any{entry{"a", int64(1)}, entry{"it's", nil}}}
+		return []any{map[string]int64{}, nil, map[string]int64{"a": 1, "it's": -2}}
 	case *arrow.ListType:
 		pool := values(t.Elem())
 		return []any{[]any{}, nil, slices.Clone(pool), []any{pool[0]}}
@@ -236,49 +232,39 @@ func values(t arrow.DataType) []any {
 
 // Record converts rows to an Arrow record.
 func Record(to *arrow.Schema, rows []Row) arrow.RecordBatch {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, to)
-	defer b.Release()
+	var all [][]any
 	for _, row := range rows {
-		for i, f := range to.Fields() {
-			appendValue(b.Field(i), row[f.Name])
-		}
+		all = append(all, ordered(to.Fields(), row))
 	}
-	return b.NewRecordBatch()
+	return record(to, all)
 }
 
-func appendValue(b array.Builder, v any) {
-	if v == nil {
-		b.AppendNull()
-		return
+func record(to *arrow.Schema, rows [][]any) arrow.RecordBatch {
+	batch, err := schema.NewRecord(to, rows)
+	if err != nil {
+		panic(err)
 	}
-	switch b := b.(type) {
-	case *array.StringBuilder:
-		b.Append(v.(string))
-	case *array.Int64Builder:
-		b.Append(v.(int64))
-	case *array.Float64Builder:
-		b.Append(v.(float64))
-	case *array.BooleanBuilder:
-		b.Append(v.(bool))
-	case *array.TimestampBuilder:
-		b.Append(arrow.Timestamp(v.(time.Time).UnixMicro()))
-	case *array.MapBuilder:
-		b.Append(true)
-		for _, e := range v.([]any) {
-			appendValue(b.KeyBuilder(), e.(entry).Key)
-			appendValue(b.ItemBuilder(), e.(entry).Value)
-		}
-	case *array.ListBuilder:
-		b.Append(true)
-		for _, e := range v.([]any) {
-			appendValue(b.ValueBuilder(), e)
-		}
-	case *array.StructBuilder:
-		b.Append(true)
-		for i, f := range b.Type().(*arrow.StructType).Fields() {
-			appendValue(b.FieldBuilder(i), v.(Row)[f.Name])
-		}
-	default:
-		panic(fmt.Sprintf("sinktest: no builder for %v", b.Type()))
+	return batch
+}
+
+// ordered returns the values of a row as package schema wants them: in the order of the columns.
+func ordered(fields []arrow.Field, row Row) (values []any) {
+	for _, f := range fields {
+		values = append(values, orderedValue(f.Type, row[f.Name]))
 	}
+	return values
+}
+
+func orderedValue(t arrow.DataType, v any) any {
+	switch v := v.(type) {
+	case Row:
+		return ordered(t.(*arrow.StructType).Fields(), v)
+	case []any:
+		list := []any{}
+		for _, e := range v {
+			list = append(list, orderedValue(t.(*arrow.ListType).Elem(), e))
+		}
+		return list
+	}
+	return v
 }

@@ -157,8 +157,6 @@ func printable(v any) any {
 			list = append(list, printable(e))
 		}
 		return list
-	case entry:
-		return entry{printable(v.Key), printable(v.Value)}
 	case string:
 		if len(v) > 40 {
 			return fmt.Sprintf("%q…%d", v[:40], len(v))

@@ -88,11 +88,11 @@ func plain(v any) any {
 		}
 		return row
 	case duckdb.OrderedMap:
-		list := []any{}
+		counts := map[string]int64{}
 		for i, key := range v.Keys() {
-			list = append(list, entry{key, v.Values()[i]})
+			counts[key.(string)] = v.Values()[i].(int64)
 		}
-		return list
+		return counts
 	}
 	return v
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -53,57 +51,60 @@ func random(lo, hi int64, each map[string]int) sinks.Batch {
 
 // randomRows returns a record with n rows per answer.
 func randomRows(t *schema.Table, lo, hi int64, n int) arrow.RecordBatch {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Schema())
-	defer b.Release()
 	r := rand.New(rand.NewPCG(uint64(lo), uint64(len(t.Name))))
+	var rows [][]any
 	for id := lo + 1; id <= hi; id++ {
-		for row := range n {
+		for at := range n {
+			var row []any
 			for i, f := range t.Schema().Fields() {
+				var value any
 				switch {
 				case f.Name == sinks.ResponseID:
-					b.Field(i).(*array.Int64Builder).Append(id)
+					value = id
 				case f.Name == sinks.ObservedAt:
-					appendValue(b.Field(i), moment(id))
+					value = start.Add(time.Duration(id) * time.Second)
 				case f.Name == "position":
-					appendValue(b.Field(i), int64(row))
+					value = int64(at)
 				case len(t.Key) > 0 && f.Name == t.Key[0] && len(t.Identity()) == 1 && t.Kind != schema.Current:
-					appendValue(b.Field(i), fmt.Sprintf("vid%08x", id))
+					value = fmt.Sprintf("vid%08x", id)
 				case len(t.Key) > 0 && f.Name == t.Key[0]:
-					appendValue(b.Field(i), fmt.Sprintf("v%07x%03x", id, row))
+					value = fmt.Sprintf("v%07x%03x", id, at)
 				case i < len(t.Columns) && t.Columns[i].JSON:
-					appendValue(b.Field(i), fmt.Sprintf(`{"n": %d}`, r.IntN(1000)))
+					value = fmt.Sprintf(`{"n": %d}`, r.IntN(1000))
 				case t.Repeats(f.Name) && f.Type.ID() == arrow.STRING:
-					appendValue(b.Field(i), fmt.Sprintf("%s %d", words[r.IntN(len(words))], r.IntN(20)))
+					value = fmt.Sprintf("%s %d", words[r.IntN(len(words))], r.IntN(20))
 				default:
-					appendRandom(b.Field(i), r)
+					value = randomValue(f.Type, r)
 				}
+				row = append(row, value)
 			}
+			rows = append(rows, row)
 		}
 	}
-	return b.NewRecordBatch()
+	return record(t.Schema(), rows)
 }
 
-// appendRandom appends a random value of the builder's type that compresses about as well as real ones.
-func appendRandom(b array.Builder, r *rand.Rand) {
-	switch b := b.(type) {
-	case *array.StringBuilder:
-		b.Append(sentence(r))
-	case *array.Int64Builder:
-		b.Append(r.Int64N(1 << 20))
-	case *array.Float64Builder:
-		b.Append(r.Float64() * 100)
-	case *array.BooleanBuilder:
-		b.Append(r.IntN(2) == 0)
-	case *array.TimestampBuilder:
-		b.Append(arrow.Timestamp(start.Add(-time.Duration(r.IntN(1e9)) * time.Millisecond).UnixMicro()))
-	case *array.StructBuilder:
-		b.Append(true)
-		for i := range b.NumField() {
-			appendRandom(b.FieldBuilder(i), r)
+// randomValue returns a random value of a type that compresses about as well as real ones.
+func randomValue(t arrow.DataType, r *rand.Rand) any {
+	switch t := t.(type) {
+	case *arrow.StringType:
+		return sentence(r)
+	case *arrow.Int64Type:
+		return r.Int64N(1 << 20)
+	case *arrow.Float64Type:
+		return r.Float64() * 100
+	case *arrow.BooleanType:
+		return r.IntN(2) == 0
+	case *arrow.TimestampType:
+		return start.Add(-time.Duration(r.IntN(1e9)) * time.Millisecond)
+	case *arrow.StructType:
+		var values []any
+		for _, f := range t.Fields() {
+			values = append(values, randomValue(f.Type, r))
 		}
-	default:
-		b.AppendNull()
+		return values
 	}
+	return nil
 }
 
 var words = strings.Fields("the water has to boil before you add noodles and then we wait for it slowly")
@@ -115,5 +116,3 @@ func sentence(r *rand.Rand) string {
 	}
 	return string(fmt.Appendf(text, "%x", r.Uint32()))
 }
-
-func moment(id int64) time.Time { return start.Add(time.Duration(id) * time.Second) }

@@ -69,7 +69,7 @@ func opsParts(from *state.Store, table *schema.Table, changes ops.Changes) iter.
 		for rows, err := range from.OpsRows(table.Name, changes, opsBatchRows) {
 			part := schema.Part{Table: table}
 			if err == nil {
-				part.Rows, err = table.Records(rows)
+				part.Rows, err = schema.NewRecord(table.Schema(), rows)
 			}
 			if !yield(part, err) || err != nil {
 				return

@@ -35,7 +35,7 @@ func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
 		if len(rows) == 0 {
 			t.Errorf("%s has no rows: this test shows nothing", table.Name)
 		}
-		record, err := table.Records(rows)
+		record, err := schema.NewRecord(table.Schema(), rows)
 		if err != nil {
 			t.Errorf("%s: %v", table.Name, err)
 			continue
