@@ -17,7 +17,7 @@
 // commit is done again; after it, the next opening finishes the renames, and its inspection the removals.
 //
 // The manifest is the authority. Files that it lists and that are missing, of another size or no regular
-// files are written again. The sizes are compared when the folder is opened, so also after an error, and once a day.
+// files are written again. The sizes are compared by each process, after an error, and once a day.
 // A copy of another warehouse, or one whose manifest is missing or damaged, is written again over the parts that are
 // there. Files with other names are never touched, so a folder of another version is refused: readers would find its
 // rows beside the new ones.
@@ -28,6 +28,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -63,10 +64,12 @@ var _ sinks.Copy = (*Copy)(nil)
 
 // Copy is a folder of Parquet files. It is used by one goroutine at a time.
 type Copy struct {
-	*folder   // nil while it is closed
+	*folder   // open during a call
 	warehouse *warehouse.Warehouse
 	options   Options
-	inspected time.Time // when the files were last compared with the manifest; zero if they were not
+
+	inspected   time.Time   // when the files were last compared with the manifest; zero if they were not
+	inspectedIn fs.FileInfo // the folder that they were in
 
 	limit limit // of parts; tests lower it
 
@@ -78,8 +81,7 @@ type Copy struct {
 // inspectAfter is how often the files are compared with the manifest.
 const inspectAfter = 24 * time.Hour
 
-// New returns the copy of w. It opens the folder when it is first used, and closes it after an error, because the
-// cause may have been removed.
+// New returns the copy of w. It opens the folder for each call only: another one may take its place meanwhile.
 func New(w *warehouse.Warehouse, o Options) *Copy {
 	return &Copy{warehouse: w, options: o, limit: defaultLimit, step: func(string) error { return nil }, now: time.Now}
 }
@@ -87,26 +89,21 @@ func New(w *warehouse.Warehouse, o Options) *Copy {
 // Name implements [sinks.Copy].
 func (c *Copy) Name() string { return "parquet" }
 
-// Close implements [sinks.Copy]. The copy can be used again afterwards.
+// Close implements [sinks.Copy]. The copy can be used again; the files are then inspected.
 func (c *Copy) Close() error {
-	if c.folder == nil {
-		return nil
-	}
-	err := c.root.Close()
-	c.folder = nil
-	return err
+	c.inspected = time.Time{}
+	return nil
 }
 
-// withFolder calls do with the folder open.
+// withFolder opens or creates the folder, finishes a publication that a kill has interrupted, and calls do. After an error
+// the files are inspected again.
 func (c *Copy) withFolder(do func() error) error {
-	if c.folder == nil {
-		if err := c.openFolder(); err != nil {
-			return errors.Join(fmt.Errorf("folder of the Parquet files: %w", err), c.Close())
-		}
-	}
-	err := c.inPlace()
+	err := c.openFolder()
 	if err == nil {
-		err = do()
+		if err = c.recoverPublication(); err == nil {
+			err = do()
+		}
+		err = errors.Join(err, c.root.Close())
 	}
 	if err != nil {
 		return errors.Join(err, c.Close())
@@ -114,19 +111,19 @@ func (c *Copy) withFolder(do func() error) error {
 	return nil
 }
 
-// openFolder opens or creates the folder. It finishes a publication that a kill has interrupted.
 func (c *Copy) openFolder() (err error) {
-	if err := os.MkdirAll(c.options.Dir, 0o755); err != nil {
-		return err
+	if err = os.MkdirAll(c.options.Dir, 0o755); err == nil {
+		if denied := unix.Access(c.options.Dir, unix.W_OK); denied != nil {
+			err = &os.PathError{Op: "write to", Path: c.options.Dir, Err: denied}
+		}
 	}
-	if err := unix.Access(c.options.Dir, unix.W_OK); err != nil {
-		return &os.PathError{Op: "write to", Path: c.options.Dir, Err: err}
+	if err == nil {
+		c.folder, err = openFolder(c.options.Dir)
 	}
-	if c.folder, err = openFolder(c.options.Dir); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("folder of the Parquet files: %w", err)
 	}
-	c.inspected = time.Time{}
-	return c.recoverPublication()
+	return nil
 }
 
 // Shows implements [sinks.Copy].
@@ -146,9 +143,10 @@ func (c *Copy) Publish(ctx context.Context) error {
 
 func (c *Copy) publishChanges(ctx context.Context) error {
 	old, err := c.readManifest(ManifestName)
-	if errors.Is(err, errDamaged) {
-		err = c.recoverPublication()
+	if err != nil {
+		return err
 	}
+	place, err := c.root.Stat(".")
 	if err != nil {
 		return err
 	}
@@ -156,7 +154,8 @@ func (c *Copy) publishChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	surplus, inspect := []string(nil), c.now().Sub(c.inspected) > inspectAfter || old.Version == 0
+	var surplus []string
+	inspect := c.now().Sub(c.inspected) > inspectAfter || !os.SameFile(place, c.inspectedIn) || old.Version == 0
 	if inspect {
 		if surplus, err = c.inspectFolder(&old); err != nil {
 			return err
@@ -173,7 +172,7 @@ func (c *Copy) publishChanges(ctx context.Context) error {
 		}
 	}
 	if inspect {
-		c.inspected = c.now()
+		c.inspected, c.inspectedIn = c.now(), place
 	}
 	return nil
 }

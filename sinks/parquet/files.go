@@ -30,20 +30,6 @@ func openFolder(dir string) (*folder, error) {
 	return &folder{dir, root}, nil
 }
 
-// inPlace returns an error if the folder is no longer at its path. A moved folder stays open, so all
-// writes would go where no reader looks.
-func (f *folder) inPlace() error {
-	opened, err := f.root.Stat(".")
-	if err != nil {
-		return err
-	}
-	found, err := os.Stat(f.dir)
-	if err == nil && !os.SameFile(opened, found) {
-		err = fmt.Errorf("%s was replaced while it was in use", f.dir)
-	}
-	return err
-}
-
 // nameFull replaces the name in an error of [os.Root], which is relative to the folder, by the path.
 func (f *folder) nameFull(err error) error {
 	switch e := err.(type) {

@@ -35,9 +35,8 @@ type File struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 
-	Lo      int64 `json:"lo"`      // first placing number that the part may hold, see [schema.Table.Placing]
-	Hi      int64 `json:"hi"`      // highest placing number in it
-	Answers int64 `json:"answers"` // highest number in it of an answer, or in ops tables of a version
+	Lo int64 `json:"lo"` // first placing number that the part may hold, see [schema.Table.Placing]
+	Hi int64 `json:"hi"` // highest placing number in it
 }
 
 // ManifestVersion is the version of the manifests that this package writes.

@@ -195,13 +195,12 @@ func adoptFiles(t *schema.Table, sizes map[string]int64) (files []File) {
 // stagePart writes a part under its temporary name.
 func (w *writer) stagePart(ctx context.Context, p part) (f File, err error) {
 	f = File{Name: nameOf(p.folder, p.lo), Lo: p.lo}
-	rows, err := w.db.Query(ctx, fmt.Sprintf("SELECT count(*), coalesce(max(%s), %d), coalesce(max(%s), 0), "+
-		"coalesce(sum(%s), 0)::BIGINT FROM %s WHERE %s", database.Name(w.table.Placing()), p.lo,
-		database.Name(w.table.Version()), bytesOf(w.table), database.TableName(w.table), p.where()))
+	rows, err := w.db.Query(ctx, fmt.Sprintf("SELECT count(*), coalesce(max(%s), %d), coalesce(sum(%s), 0)::BIGINT FROM %s WHERE %s",
+		database.Name(w.table.Placing()), p.lo, bytesOf(w.table), database.TableName(w.table), p.where()))
 	if err != nil {
 		return f, err
 	}
-	f.Rows, f.Hi, f.Answers = rows[0][0].(int64), rows[0][1].(int64), rows[0][2].(int64)
+	f.Rows, f.Hi = rows[0][0].(int64), rows[0][1].(int64)
 	if err := w.makeFolder(p.folder); err != nil {
 		return f, err
 	}
@@ -213,7 +212,7 @@ func (w *writer) stagePart(ctx context.Context, p part) (f File, err error) {
 	// DuckDB would follow a symbolic link in a path.
 	query, settings := w.options.copyFrom(w.table, p.where())
 	copied, err := w.db.Exec(ctx, fmt.Sprintf("COPY (%s) TO '/proc/self/fd/%d' (%s, ROW_GROUP_SIZE %d, KV_METADATA {%s: %s, %s: '%d'})",
-		query, out.Fd(), settings, groupRows(f.Rows, rows[0][3].(int64)), database.Text("outlierd.warehouse"),
+		query, out.Fd(), settings, groupRows(f.Rows, rows[0][2].(int64)), database.Text("outlierd.warehouse"),
 		database.Text(w.marks.Warehouse), database.Text("outlierd.lo"), p.lo))
 	if err == nil && copied != f.Rows {
 		err = fmt.Errorf("DuckDB wrote %d rows of %d", copied, f.Rows)

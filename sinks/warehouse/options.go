@@ -27,7 +27,6 @@ type Options struct {
 	Older     []Older // other places with rows to begin with, if there is no such copy
 	Temp      string  // folder for data that does not fit into memory
 	Memory    int64   // maximum of DuckDB's buffers, in bytes; 0 for what the machine or container allows
-	Threads   int     // 0 means 1: batches are small, and more threads only cost more CPU
 	Tables    []*schema.Table
 	Ops       []*schema.Table // tables of the schema "ops"
 	Log       *slog.Logger    // of repairs; nil discards them

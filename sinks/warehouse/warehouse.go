@@ -131,7 +131,7 @@ func (w *Warehouse) open(ctx context.Context) error {
 	}
 	w.measureMemory()
 	db, err := database.Open(ctx, database.Options{
-		Memory: w.limit, Threads: w.options.Threads, Temp: w.options.Temp,
+		Memory: w.limit, Temp: w.options.Temp,
 	})
 	if err != nil {
 		return err
