@@ -86,7 +86,7 @@ func (w *Warehouse) Refill(ctx context.Context, least, most int64) error {
 			err = w.adoptRows(ctx, attach, has, least, most, Except{})
 		}
 		if err == nil {
-			w.warn("the warehouse lacked rows of pruned answers: they were taken from a copy", "from", from.Path, "up_to", least)
+			w.options.Log.Warn("the warehouse lacked rows of pruned answers: they were taken from a copy", "from", from.Path, "up_to", least)
 			return nil
 		}
 		wrong = append(wrong, explainAdopt(from.Path, least, err))

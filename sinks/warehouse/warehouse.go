@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -34,6 +35,9 @@ type Warehouse struct {
 
 // New returns a warehouse. It opens nothing yet.
 func New(o Options) *Warehouse {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	return &Warehouse{options: o, machine: database.Memory, now: time.Now}
 }
 
@@ -191,11 +195,11 @@ func (w *Warehouse) copyPublished(ctx context.Context, to string) bool {
 		err = database.ErrChanged
 	}
 	if err != nil {
-		w.warn("no warehouse: the published file cannot be used, so it is made again from the journal alone",
+		w.options.Log.Warn("no warehouse: the published file cannot be used, so it is made again from the journal alone",
 			"file", from, "err", errors.Join(err, database.Remove(to, to+".wal")))
 		return false
 	}
-	w.warn("no warehouse: it is made again from the published file and the journal", "file", w.options.Path)
+	w.options.Log.Warn("no warehouse: it is made again from the published file and the journal", "file", w.options.Path)
 	return true
 }
 
@@ -206,15 +210,9 @@ func (w *Warehouse) copyPublished(ctx context.Context, to string) bool {
 // match and the whole file cannot be opened: about one of 600 kills during a write. No data is lost: copies are never
 // written that way, and the journal has everything that they lack.
 func (w *Warehouse) removeDamaged(damage error) error {
-	w.warn("damaged warehouse removed; the copies and the journal have what it had",
+	w.options.Log.Warn("damaged warehouse removed; the copies and the journal have what it had",
 		"file", w.options.Path, "err", damage)
 	return database.Remove(w.options.Path, w.options.Path+".wal")
-}
-
-func (w *Warehouse) warn(message string, args ...any) {
-	if w.options.Log != nil {
-		w.options.Log.Warn(message, args...)
-	}
 }
 
 var holder = regexp.MustCompile(`Conflicting lock is held in .*?\(PID (\d+)\)`)
