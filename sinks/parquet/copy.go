@@ -68,8 +68,8 @@ type Copy struct {
 	warehouse *warehouse.Warehouse
 	options   Options
 
-	inspected   time.Time   // when the files were last compared with the manifest; zero if they were not
-	inspectedIn fs.FileInfo // the folder that they were in
+	place     fs.FileInfo // the folder in the last call; nil before the first one, and after an error
+	inspected time.Time   // when the files in it were last compared with the manifest; zero if they were not
 
 	limit limit // of parts; tests lower it
 
@@ -81,7 +81,8 @@ type Copy struct {
 // inspectAfter is how often the files are compared with the manifest.
 const inspectAfter = 24 * time.Hour
 
-// New returns the copy of w. It opens the folder for each call only: another one may take its place meanwhile.
+// New returns the copy of w. It opens the folder for each call only: another one may take its place meanwhile. It makes
+// the folder in the first call, and after an error.
 func New(w *warehouse.Warehouse, o Options) *Copy {
 	return &Copy{warehouse: w, options: o, limit: defaultLimit, step: func(string) error { return nil }, now: time.Now}
 }
@@ -91,15 +92,16 @@ func (c *Copy) Name() string { return "parquet" }
 
 // Close implements [sinks.Copy]. The copy can be used again; the files are then inspected.
 func (c *Copy) Close() error {
-	c.inspected = time.Time{}
+	c.place = nil
 	return nil
 }
 
-// withFolder opens or creates the folder, finishes a publication that a kill has interrupted, and calls do. After an error
-// the files are inspected again.
+// withFolder opens the folder, finishes a publication that a kill has interrupted, and calls do.
 func (c *Copy) withFolder(do func() error) error {
 	err := c.openFolder()
-	if err == nil {
+	if err != nil {
+		err = fmt.Errorf("folder of the Parquet files: %w", err)
+	} else {
 		if err = c.recoverPublication(); err == nil {
 			err = do()
 		}
@@ -112,18 +114,23 @@ func (c *Copy) withFolder(do func() error) error {
 }
 
 func (c *Copy) openFolder() (err error) {
-	if err = os.MkdirAll(c.options.Dir, 0o755); err == nil {
-		if denied := unix.Access(c.options.Dir, unix.W_OK); denied != nil {
-			err = &os.PathError{Op: "write to", Path: c.options.Dir, Err: denied}
+	if c.place == nil {
+		if err := os.MkdirAll(c.options.Dir, 0o755); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		c.folder, err = openFolder(c.options.Dir)
+	if err := unix.Access(c.options.Dir, unix.W_OK); err != nil {
+		return &os.PathError{Op: "write to", Path: c.options.Dir, Err: err}
 	}
+	place, err := os.Stat(c.options.Dir)
 	if err != nil {
-		return fmt.Errorf("folder of the Parquet files: %w", err)
+		return err
 	}
-	return nil
+	if !os.SameFile(place, c.place) {
+		c.place, c.inspected = place, time.Time{}
+	}
+	c.folder, err = openFolder(c.options.Dir)
+	return err
 }
 
 // Shows implements [sinks.Copy].
@@ -146,16 +153,12 @@ func (c *Copy) publishChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	place, err := c.root.Stat(".")
-	if err != nil {
-		return err
-	}
 	marks, err := c.warehouse.Marks(ctx)
 	if err != nil {
 		return err
 	}
 	var surplus []string
-	inspect := c.now().Sub(c.inspected) > inspectAfter || !os.SameFile(place, c.inspectedIn) || old.Version == 0
+	inspect := c.now().Sub(c.inspected) > inspectAfter || old.Version == 0
 	if inspect {
 		if surplus, err = c.inspectFolder(&old); err != nil {
 			return err
@@ -172,7 +175,7 @@ func (c *Copy) publishChanges(ctx context.Context) error {
 		}
 	}
 	if inspect {
-		c.inspected, c.inspectedIn = c.now(), place
+		c.inspected = c.now()
 	}
 	return nil
 }

@@ -169,6 +169,26 @@ func TestReplacedFolderIsFilled(t *testing.T) {
 	w.check()
 }
 
+// TestMovedFolderIsNotMade, because it may be put back: only once an error has said so.
+func TestMovedFolderIsNotMade(t *testing.T) {
+	w, j := newWorld(t, few, nil), sinktest.Sample(20).Only(few...)
+	if _, err := w.copy.Shows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.write(j, 20)
+	if err := os.Rename(w.dir, w.dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.copy.Publish(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(w.dir); !os.IsNotExist(err) {
+		t.Errorf("the folder was made: %v", err)
+	}
+	w.publish()
+	w.check()
+}
+
 // TestUnusableFolderHeals: there is a file in the place of the folder.
 func TestUnusableFolderHeals(t *testing.T) {
 	w, j := newWorld(t, few, nil), sinktest.Sample(20).Only(few...)
