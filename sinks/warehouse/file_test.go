@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -246,6 +247,37 @@ func TestUnsoundPublishedFileIsNotTaken(t *testing.T) {
 			l.Write(t, j, 0, 4)
 			l.Check(t, j, 4)
 		})
+	}
+}
+
+// TestFullDiskDoesNotForgetPublishedFile: the next attempt takes it, once there is space.
+func TestFullDiskDoesNotForgetPublishedFile(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	o := sinktest.Options(dir)
+	o.Published = filepath.Join(dir, "outliers.duckdb")
+	l := sinktest.Open(open).With(t, dir, o)
+	l.Write(t, j, 0, 4)
+	before := l.Marks(t)
+	if err := l.CopyTo(t.Context(), o.Published); err != nil {
+		t.Fatal(err)
+	}
+	l.Close(t)
+	if err := os.Remove(o.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", filepath.Dir(o.Path), "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("this user may not mount a file system: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(filepath.Dir(o.Path), unix.MNT_DETACH) })
+	l = sinktest.Open(open).With(t, dir, o)
+	defer l.Close(t)
+	_, err := l.Warehouse.Marks(t.Context())
+	wantError(t, err, "no space left")
+	if err := unix.Mount("tmpfs", filepath.Dir(o.Path), "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, l.Marks(t)); diff != "" {
+		t.Errorf("marks (-before +after):\n%s", diff)
 	}
 }
 

@@ -165,42 +165,49 @@ func (w *Warehouse) create(ctx context.Context, db *database.DB) error {
 	if err := database.Remove(made, made+".wal"); err != nil {
 		return err
 	}
-	if !w.copyPublished(ctx, made) {
-		_, err := db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(made), database.NewFile))
-		if err != nil {
-			return err
-		}
+	copied, err := w.copyPublished(ctx, made)
+	if err == nil && !copied {
+		_, err = db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(made), database.NewFile))
+	}
+	if err != nil {
+		return err
 	}
 	return database.Replace(made, w.options.Path)
 }
 
-// copyPublished copies the published file, and reports whether it could.
-func (w *Warehouse) copyPublished(ctx context.Context, to string) bool {
+// copyPublished copies the published file, and reports whether it could. An error is one that says nothing about the
+// file: an empty warehouse in the place of the lost one would be filled from the journal, and all copies made again.
+func (w *Warehouse) copyPublished(ctx context.Context, to string) (copied bool, err error) {
 	from := w.options.Published
 	if from == "" {
-		return false
+		return false, nil
 	}
 	if _, err := os.Stat(from); os.IsNotExist(err) {
-		return false
+		return false, nil
 	}
-	err := database.CheckFile(from, "it is another program's")
+	var marks database.Marks
+	err = database.CheckFile(from, "it is another program's")
 	if err == nil {
 		err = database.Copy(from, to, 0o600)
 	}
-	var marks database.Marks
 	if err == nil {
 		marks, err = database.ReadMarks(ctx, to)
 	}
 	if err == nil && marks.Changed {
 		err = database.ErrChanged
 	}
-	if err != nil {
-		w.options.Log.Warn("no warehouse: the published file cannot be used, so it is made again from the journal alone",
-			"file", from, "err", errors.Join(err, database.Remove(to, to+".wal")))
-		return false
+	if err == nil {
+		w.options.Log.Warn("no warehouse: it is made again from the published file and the journal", "file", w.options.Path)
+		return true, nil
 	}
-	w.options.Log.Warn("no warehouse: it is made again from the published file and the journal", "file", w.options.Path)
-	return true
+	err = errors.Join(err, database.Remove(to, to+".wal"))
+	lacking := func(resource error) bool { return errors.Is(err, resource) }
+	if ctx.Err() != nil || slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE}, lacking) {
+		return false, err
+	}
+	w.options.Log.Warn("no warehouse: the published file cannot be used, so it is made again from the journal alone",
+		"file", from, "err", err)
+	return false, nil
 }
 
 // removeDamaged removes a damaged file, so that the next open makes it anew.
