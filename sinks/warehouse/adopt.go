@@ -38,11 +38,7 @@ type Older struct {
 // Published is a copy of a warehouse that was published as a DuckDB file.
 func Published(path string) Older {
 	return Older{path, func(ctx context.Context) (has sinks.Marks, attach string, err error) {
-		file, err := os.Open(path)
-		if err == nil {
-			err = errors.Join(database.Verify(file), file.Close())
-		}
-		if err != nil {
+		if err := verifyFile(path); err != nil {
 			return has, "", err
 		}
 		marks, err := database.ReadMarks(ctx, path)
@@ -53,7 +49,28 @@ func Published(path string) Older {
 	}}
 }
 
+// IsDamaged reports whether a block of a warehouse is damaged that no program has open.
+func IsDamaged(path string) bool { return database.Damaged(verifyFile(path)) }
+
+func verifyFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(database.Verify(file), file.Close())
+}
+
 func attachFile(path string) string { return "ATTACH " + database.Text(path) + " AS older (READ_ONLY)" }
+
+func (w *Warehouse) removeIfDamaged() error {
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if damage := verifyFile(w.options.Path); database.Damaged(damage) {
+		return w.removeDamaged(damage)
+	}
+	return nil
+}
 
 // Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, because the journal no longer
 // has these answers. The watermark is then upTo.
@@ -68,13 +85,17 @@ func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except E
 		return err
 	}
 	has, err := ReadMarks(ctx, from)
+	if err == nil && has.Answers < upTo {
+		err = fmt.Errorf("it has answers up to %d", has.Answers)
+	}
 	if err == nil {
-		err = w.adoptRows(ctx, attachFile(from), has, upTo, upTo, except)
+		err = w.adoptRows(ctx, attachFile(from), has, upTo, except)
 	}
 	return explainAdopt(from, upTo, err)
 }
 
-// Refill implements [sinks.Warehouse]. The first copy that has the rows is taken.
+// Refill implements [sinks.Warehouse]. The first copy that has the rows is taken. A damaged warehouse may have others: it is
+// only removed once there is such a copy.
 func (w *Warehouse) Refill(ctx context.Context, least, most int64) error {
 	var wrong []error
 	for _, from := range w.options.Older {
@@ -82,8 +103,14 @@ func (w *Warehouse) Refill(ctx context.Context, least, most int64) error {
 			continue
 		}
 		has, attach, err := from.Look(ctx)
+		if err == nil && has.Answers < least {
+			err = fmt.Errorf("it has answers up to %d", has.Answers)
+		}
 		if err == nil {
-			err = w.adoptRows(ctx, attach, has, least, most, Except{})
+			err = w.removeIfDamaged()
+		}
+		if err == nil {
+			err = w.adoptRows(ctx, attach, has, most, Except{})
 		}
 		if err == nil {
 			w.options.Log.Warn("the warehouse lacked rows of pruned answers: they were taken from a copy", "from", from.Path, "up_to", least)
@@ -104,12 +131,9 @@ func explainAdopt(from string, upTo int64, err error) error {
 	return fmt.Errorf("take over the rows of answers up to %d from %s: %w", upTo, from, err)
 }
 
-// adoptRows replaces all rows by those of the answers up to most that a copy has, which must be at least those up to
-// least. The warehouse is then another one, so that all copies are made again.
-func (w *Warehouse) adoptRows(ctx context.Context, attach string, has sinks.Marks, least, most int64, except Except) error {
-	if has.Answers < least {
-		return fmt.Errorf("it has answers up to %d", has.Answers)
-	}
+// adoptRows replaces all rows by those of the answers up to most that a copy has. The warehouse is then another one, so that
+// all copies are made again.
+func (w *Warehouse) adoptRows(ctx context.Context, attach string, has sinks.Marks, most int64, except Except) error {
 	omitted, err := sinks.ParseOmitted(has.Omitted)
 	if err != nil {
 		return err

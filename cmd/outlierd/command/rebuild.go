@@ -158,14 +158,21 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 	if r.upTo, err = p.Engine.Store.Journal.Pruned(); err != nil || r.upTo == 0 {
 		return r, err
 	}
-	has, err := p.Engine.Line.Warehouse.Marks(ctx)
+	rows, path := p.Engine.Line.Warehouse, warehouseOptions(p.Engine.Config, p.memory, p.Engine.Log).Path
+	has, err := rows.Marks(ctx)
 	if err == nil {
-		_, err = load.Refill(ctx, p.Engine.Store, p.Engine.Line.Warehouse, has)
+		err = rows.Close()
+	}
+	if err == nil {
+		if warehouse.IsDamaged(path) {
+			has = sinks.Marks{}
+		}
+		_, err = load.Refill(ctx, p.Engine.Store, rows, has)
 	}
 	if err != nil {
 		return r, err
 	}
-	r.file = warehouseOptions(p.Engine.Config, p.memory, p.Engine.Log).Path
+	r.file = path
 	return r, nil
 }
 

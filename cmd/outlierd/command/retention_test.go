@@ -229,6 +229,20 @@ func (p *person) lose(names ...string) {
 	}
 }
 
+// damage changes a byte in the middle of a file below the data folder.
+func (p *person) damage(name string) {
+	p.Helper()
+	path := filepath.Join(p.dir, "data", name)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		text[len(text)/2]++
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
 func TestPrunedRowsComeBackFromAnyCopy(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
@@ -240,6 +254,10 @@ func TestPrunedRowsComeBackFromAnyCopy(t *testing.T) {
 		p.lose(own)
 		p.must("rebuild")
 		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+
+		p.damage(own)
+		p.must("rebuild")
+		p.holdsSame(job.SinkParquet, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
 
 		p.lose(own, "outliers.duckdb")
 		p.must("rebuild")
