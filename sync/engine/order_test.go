@@ -1079,7 +1079,7 @@ func TestKeyHasOneRun(t *testing.T) {
 	if testing.Short() {
 		step = 9
 	}
-	key, kills := runs.Key{Name: "monday", Request: "short {}"}, 0
+	key, kills := runs.NewKey("monday", "short {}"), 0
 	for n, killed := 1, true; killed; n += step {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLife(newWorkshop(t, strings.Replace(busyFile, "every: 1h", "enabled: false", 1)), 1)
@@ -1113,7 +1113,7 @@ func TestKeyHasOneRun(t *testing.T) {
 					if err != nil || len(all) != 1 || all[0].ID != first || all[0].Status != runs.OK {
 						t.Errorf("kill before transaction %d: runs %+v, %v; want one, %s", n, all, err, first)
 					}
-					_, err = e.Order(l.ctx, Order{Spec: l.config.Job("other"), Trigger: Manual, Key: runs.Key{Name: key.Name, Request: "other {}"}})
+					_, err = e.Order(l.ctx, Order{Spec: l.config.Job("other"), Trigger: Manual, Key: runs.NewKey("monday", "other {}")})
 					if used, is := errors.AsType[*runs.KeyError](err); !is || used.Run != first {
 						t.Errorf("the key for another job: %v, want a KeyError of run %s", err, first)
 					}
@@ -1135,12 +1135,12 @@ func TestKeyJoinsARunInProgress(t *testing.T) {
 	bubble(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
 			first := w.order(e, Order{Spec: w.config.Job("other")})
-			second := w.order(e, Order{Spec: w.config.Job("other"), Key: runs.Key{Name: "a", Request: "other {}"}})
+			second := w.order(e, Order{Spec: w.config.Job("other"), Key: runs.NewKey("a", "other {}")})
 			if second.Run() != first.Run() || !second.Joined() {
 				t.Errorf("run %s, joined %t; want %s", second.Run(), second.Joined(), first.Run())
 			}
 			w.ends(second, runs.OK)
-			row, err := e.Store.Runs.Keyed(runs.Key{Name: "a", Request: "other {}"})
+			row, err := e.Store.Runs.Keyed(runs.NewKey("a", "other {}"))
 			if err != nil || row == nil || row.ID != first.Run() {
 				t.Errorf("the key's run is %+v, %v; want %s", row, err, first.Run())
 			}

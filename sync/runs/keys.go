@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -8,18 +9,22 @@ import (
 	"outlierd/sync/store"
 )
 
-// Key is what a client calls an order of a run. An order that is repeated with its key belongs to the run of the first
-// one, whatever has happened since.
+// Key identifies an order of a run. An order that is repeated with its key belongs to the run of the first one, whatever
+// has happened since. The zero Key is that of an order without one.
 type Key struct {
-	Name    string // "" for an order without a key
-	Request string // what is asked for, which must be the same in a repeated order
+	Hash    [sha256.Size]byte // of the client's name for the order, which may be a token that was pasted by mistake
+	Request string
 }
 
+// NewKey returns the key of an order by the client's name for it, and by what is asked for, which must be the same in a
+// repeated order.
+func NewKey(name, request string) Key { return Key{sha256.Sum256([]byte(name)), request} }
+
 // KeyError refuses a key that was used for another order.
-type KeyError struct{ Key, Request, Run string }
+type KeyError struct{ Request, Run string }
 
 func (e *KeyError) Error() string {
-	return fmt.Sprintf("the key %q was used for another request (%s), whose run is %s; use a new key", e.Key, e.Request, e.Run)
+	return fmt.Sprintf("the key was used for another request (%s), whose run is %s; use a new key", e.Request, e.Run)
 }
 
 // Join records that a run in progress is the one of r.Key.
@@ -28,10 +33,10 @@ func (rs *Runs) Join(r Run) error {
 }
 
 func addKey(tx *store.Tx, r Run) error {
-	if r.Key.Name == "" {
+	if r.Key == (Key{}) {
 		return nil
 	}
-	_, err := tx.Exec(`INSERT INTO run_keys (key, run, request) VALUES (?, ?, ?)`, r.Key.Name, r.ID, r.Key.Request)
+	_, err := tx.Exec(`INSERT INTO run_keys (key, run, request) VALUES (?, ?, ?)`, r.Key.Hash[:], r.ID, r.Key.Request)
 	return err
 }
 
@@ -40,7 +45,7 @@ func addKey(tx *store.Tx, r Run) error {
 func (rs *Runs) Keyed(k Key) (*Run, error) {
 	var run, request string
 	err := rs.db.View(func(tx *store.Tx) error {
-		err := tx.Row(`SELECT run, request FROM run_keys WHERE key = ?`, k.Name).Scan(&run, &request)
+		err := tx.Row(`SELECT run, request FROM run_keys WHERE key = ?`, k.Hash[:]).Scan(&run, &request)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -52,7 +57,7 @@ func (rs *Runs) Keyed(k Key) (*Run, error) {
 	case run == "":
 		return nil, nil
 	case request != k.Request:
-		return nil, &KeyError{k.Name, request, run}
+		return nil, &KeyError{request, run}
 	}
 	return rs.Get(run)
 }

@@ -182,5 +182,5 @@ func (s *Server) readOrder(w http.ResponseWriter, r *http.Request) (*Order, erro
 	}
 	body, err := json.Marshal(limits)
 	return &Order{Asked: job.Asked{Job: name}, Trigger: engine.Manual, MaxCredits: limits.MaxCredits,
-		key: runs.Key{Name: key, Request: name + " " + string(body)}}, err
+		key: runs.NewKey(key, name+" "+string(body))}, err
 }

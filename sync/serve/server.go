@@ -336,7 +336,7 @@ func (s *Server) resolveOrder(o *Order) (engine.Order, error) {
 	}
 	var err error
 	asked.Spec, err = e.Config.Asked(o.Asked)
-	if err != nil || asked.Spec == nil || o.key.Name == "" && asked.Spec.Version() != o.Version {
+	if err != nil || asked.Spec == nil || o.key == (runs.Key{}) && asked.Spec.Version() != o.Version {
 		return asked, errors.Join(s.jobDiffers(o, asked.Spec), err)
 	}
 	return asked, s.addUnfinished(o, &asked)

@@ -44,9 +44,10 @@ CREATE TABLE runs (
 	resumed_for INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- What clients of the interface call their orders, so that an order that is repeated starts no second run.
+-- The orders of clients of the interface, so that an order that is repeated starts no second run. key is the SHA-256 of
+-- the client's name for it.
 CREATE TABLE run_keys (
-	key     TEXT PRIMARY KEY,
+	key     BLOB PRIMARY KEY CHECK (length(key) = 32),
 	run     TEXT NOT NULL REFERENCES runs (run),
 	request TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
