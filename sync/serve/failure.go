@@ -10,6 +10,7 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/load"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -17,16 +18,12 @@ var (
 	// ErrStopped is the error of a run that the daemon did not finish because it was asked to stop.
 	ErrStopped = errors.New("the daemon is stopping")
 
-	// ErrBadRequest is the error of a request that is malformed or cannot be served.
-	ErrBadRequest = errors.New("bad request")
-
 	// ErrOtherJobs is the error of an order for a job that is missing or different in the daemon's
 	// job file.
 	ErrOtherJobs = errors.New("the daemon uses a different job file")
 )
 
-// RefusedError is why a request cannot be served: an [ErrBadRequest] that reads like any other error, with the HTTP
-// status of its answer.
+// RefusedError is why a request is malformed or cannot be served. Its HTTP status decides its kind.
 type RefusedError struct {
 	Status int
 	Err    error
@@ -35,9 +32,6 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
-
-// Is implements the interface of [errors.Is].
-func (*RefusedError) Is(target error) bool { return target == ErrBadRequest }
 
 // Refuse returns a [RefusedError].
 func Refuse(status int, format string, args ...any) error {
@@ -85,8 +79,16 @@ var kinds = []kind{
 	newKind("unkept", &outlier.UnkeptError{}),
 	newKind("cancelled", &engine.CancelledError{}),
 	plainKind("stopped", ErrStopped),
-	plainKind("bad_request", ErrBadRequest),
 	plainKind("other_jobs", ErrOtherJobs),
+	newKind("key_used", &runs.KeyError{}),
+	refusedKind("bad_request", http.StatusBadRequest),
+	refusedKind("unauthorized", http.StatusUnauthorized),
+	refusedKind("forbidden", http.StatusForbidden),
+	refusedKind("not_found", http.StatusNotFound),
+	refusedKind("conflict", http.StatusConflict),
+	refusedKind("too_large", http.StatusRequestEntityTooLarge),
+	refusedKind("too_many_requests", http.StatusTooManyRequests),
+	refusedKind("unavailable", http.StatusServiceUnavailable),
 }
 
 // newKind returns the kind of errors of one type.
@@ -100,6 +102,14 @@ func newKind[E error](name string, one E) kind {
 // plainKind returns the kind of one error.
 func plainKind(name string, one error) kind {
 	return kind{name, func(err error) (string, bool) { return "", errors.Is(err, one) }, func(string) error { return one }}
+}
+
+// refusedKind returns the kind of a [RefusedError] with a status.
+func refusedKind(name string, status int) kind {
+	return kind{name, func(err error) (string, bool) {
+		refused, is := errors.AsType[*RefusedError](err)
+		return "", is && refused.Status == status
+	}, func(string) error { return Refuse(status, "%s", name) }}
 }
 
 // failureOf encodes an error; nil for nil.

@@ -18,8 +18,7 @@
 //   - POST with a [Change] at its path answers with the result of the change.
 //
 // An error is {"error": Failure}. The kinds of [Failure] decide the exit code of the command: service:KIND of
-// [outlier.Error], and the names in the table kinds. A bad_request has a status from 400 on, other_jobs 409, stopped 503.
-// A request may have at most 1 MiB and must arrive within 10 seconds.
+// [outlier.Error], and the names in the table kinds. A request may have at most 1 MiB and must arrive within 10 seconds.
 package serve
 
 import (

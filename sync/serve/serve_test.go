@@ -310,7 +310,7 @@ func TestErrorsSurviveEncoding(t *testing.T) {
 			t.Errorf("kind %d of those sent is missing in %s", i, text)
 		}
 	}
-	if as[*outlier.UnkeptError](got) || errors.Is(got, ErrBadRequest) || as[*engine.CancelledError](got) {
+	if as[*outlier.UnkeptError](got) || as[*RefusedError](got) || as[*engine.CancelledError](got) {
 		t.Errorf("kinds that were not sent are received from %s", text)
 	}
 	if failureOf(nil) != nil || decodeFailure(nil) != nil {
@@ -369,8 +369,8 @@ func TestLoginNeedsAPage(t *testing.T) {
 	dir := t.TempDir()
 	s := listening(t, dir, time.Minute)
 	c := mustDial(t, dir)
-	if _, err := c.Login(t.Context()); !errors.Is(err, ErrBadRequest) {
-		t.Errorf("login without a page: %v, want %v", err, ErrBadRequest)
+	if _, err := c.Login(t.Context()); !as[*RefusedError](err) {
+		t.Errorf("login without a page: %v, want a refusal", err)
 	}
 	s.LogIn(func() string { return "/login?ticket=1" })
 	if ticket, err := c.Login(t.Context()); err != nil || ticket.Path != "/login?ticket=1" {

@@ -159,7 +159,7 @@ func (s *Server) sendTicket(w http.ResponseWriter, r *http.Request) {
 	err := s.readBody(w, r, &Nothing{})
 	ticket := s.ticket.Load()
 	if err == nil && ticket == nil {
-		err = fmt.Errorf("%w: %s serves no page", ErrBadRequest, s.about.Name())
+		err = requestMistake("%s serves no page", s.about.Name())
 	}
 	if err != nil {
 		WriteFailure(w, err)
@@ -179,8 +179,8 @@ func isClosed(c <-chan struct{}) bool {
 
 // refuseUnknown answers requests for paths of other versions and unknown paths.
 func (s *Server) refuseUnknown(w http.ResponseWriter, r *http.Request) {
-	writeDocument(w, http.StatusNotFound, fmt.Errorf("%w: %s %s is not in version %d of the interface, which outlierd %s has",
-		ErrBadRequest, r.Method, r.URL.Path, Version, s.about.Program))
+	WriteFailure(w, Refuse(http.StatusNotFound, "%s %s is not in version %d of the interface, which outlierd %s has",
+		r.Method, r.URL.Path, Version, s.about.Program))
 }
 
 // writeDocument writes one JSON document. It ignores failed writes, which only the client can act on.
@@ -206,7 +206,7 @@ func WriteFailure(w http.ResponseWriter, err error) {
 		status = refused.Status
 	case isUsed:
 		status = http.StatusUnprocessableEntity
-	case errors.Is(err, ErrBadRequest), errors.Is(err, runs.ErrNoIntent), isInvalid && invalid.Kind == outlier.Invalid:
+	case errors.Is(err, runs.ErrNoIntent), isInvalid && invalid.Kind == outlier.Invalid:
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrOtherJobs):
 		status = http.StatusConflict
@@ -234,7 +234,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) erro
 		return Refuse(http.StatusRequestEntityTooLarge, "read the request: %w; at most 1 MiB is read", err)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: read the request: %w", ErrBadRequest, err)
+		return requestMistake("read the request: %w", err)
 	}
 	return control.SetReadDeadline(time.Time{}) // or the request would be cancelled at the deadline
 }

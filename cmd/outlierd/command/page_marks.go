@@ -65,11 +65,12 @@ func (m marking) saveView(_ context.Context, old, name, address string) error {
 
 // refusalOf converts the error of an edit that is not accepted for the page.
 func refusalOf(err error) error {
-	invalid, is := errors.AsType[*marks.InvalidError](err)
+	invalid, isInvalid := errors.AsType[*marks.InvalidError](err)
+	_, isRefused := errors.AsType[*serve.RefusedError](err)
 	switch {
-	case is:
+	case isInvalid:
 		return &page.RefusedError{Why: invalid.Error() + "."}
-	case errors.Is(err, serve.ErrBadRequest):
+	case isRefused:
 		return &page.RefusedError{Why: term.Plain(err.Error()) + "."}
 	}
 	return err
