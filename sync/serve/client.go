@@ -43,16 +43,21 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 }
 
 func dialSocket(ctx context.Context, dir string, timeout time.Duration) (*Client, error) {
+	return Connect(ctx, dir, timeout, func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+		err = reachSocket(dir, func(path string) (err error) {
+			conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
+			return err
+		})
+		return conn, err
+	})
+}
+
+// Connect returns the client of the daemon of a state folder to which dial connects, and which describes itself in time.
+func Connect(ctx context.Context, dir string, timeout time.Duration, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*Client, error) {
 	c := &Client{}
 	c.http.Transport = &http.Transport{
 		DisableKeepAlives: true, // a closed connection means that no client waits for the answer
-		DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
-			err = reachSocket(dir, func(path string) (err error) {
-				conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
-				return err
-			})
-			return conn, err
-		},
+		DialContext:       dial,
 	}
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

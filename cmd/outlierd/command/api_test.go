@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +55,10 @@ type memoryNetwork struct {
 	close  sync.Once
 }
 
+func newMemoryNetwork() *memoryNetwork {
+	return &memoryNetwork{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
 func (n *memoryNetwork) Accept() (net.Conn, error) {
 	select {
 	case c := <-n.conns:
@@ -87,6 +93,8 @@ type apiClient struct {
 	network *memoryNetwork
 	router  routers.Router
 
+	kinds map[int][]string // of errors, by status, as docs/api.md has them
+
 	mu  sync.Mutex
 	met map[string]bool // operations with the status of the answer
 }
@@ -107,16 +115,31 @@ func (p *person) serveAPI(work func(c *apiClient, a actions, stop func())) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	c := &apiClient{person: p, router: router, met: map[string]bool{}}
+	c := &apiClient{person: p, router: router, kinds: map[int][]string{}, met: map[string]bool{}}
+	docs, err := os.ReadFile("../../../docs/api.md")
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| (\\d{3}) \\| `(\\w+)` \\|").FindAllStringSubmatch(string(docs), -1) {
+		status, _ := strconv.Atoi(row[1])
+		c.kinds[status] = append(c.kinds[status], row[2])
+		if !strings.Contains(string(serve.Description), row[2]) {
+			p.Errorf("openapi.yaml does not have the kind %s", row[2])
+		}
+	}
 	p.opened(func(prog *program) error {
 		if _, err := prog.Engine.Agenda(time.Now()); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithCancel(p.Context())
-		prog.serveCommands(ctx, nil)
+		commands := newMemoryNetwork()
+		prog.serveCommands(ctx, func(string) (net.Listener, error) { return commands, nil })
+		p.dial = func(ctx context.Context, dir string) (*serve.Client, error) {
+			return serve.Connect(ctx, dir, time.Minute, commands.dial)
+		}
 		prog.server.Provide(prog.documents(newTables(ctx, prog, time.UTC)))
 		web := &daemon.Web{Daemon: prog.Engine.Config.Daemon, API: prog.server.API(), Metrics: http.NotFoundHandler()}
-		c.network = &memoryNetwork{conns: make(chan net.Conn), closed: make(chan struct{})}
+		c.network = newMemoryNetwork()
 		web.Serve(c.network, slog.New(slog.DiscardHandler))
 		ended := make(chan struct{})
 		go func() {
@@ -162,10 +185,28 @@ func (c *apiClient) send(token, method, path, key, body string) (status int, doc
 	if err == nil && path != "/api/v1/openapi.yaml" {
 		err = json.Unmarshal(text, &document)
 	}
+	if err == nil && answer.StatusCode >= 300 {
+		err = c.checkKinds(answer.StatusCode, document)
+	}
 	if err != nil || strings.Contains(string(text), "CANARY") {
 		c.Errorf("%s %s: %s %.500s\n%v", method, path, answer.Status, text, err)
 	}
 	return answer.StatusCode, document
+}
+
+// checkKinds returns how the kinds of an error differ from those of docs/api.md.
+func (c *apiClient) checkKinds(status int, document map[string]any) error {
+	failure, _ := document["error"].(map[string]any)
+	kinds, _ := failure["kinds"].([]any)
+	for _, kind := range kinds {
+		if !slices.Contains(c.kinds[status], kind.(string)) {
+			return fmt.Errorf("HTTP %d has the kind %s, want one of %v", status, kind, c.kinds[status])
+		}
+	}
+	if len(kinds) == 0 && len(c.kinds[status]) > 0 {
+		return fmt.Errorf("HTTP %d has no kind, want one of %v", status, c.kinds[status])
+	}
+	return nil
 }
 
 // check returns what the description does not allow.
@@ -321,6 +362,9 @@ func TestInterfaceIsAsDescribed(t *testing.T) {
 			refused(400, `"ordr": unknown parameter`, runs, "GET", "outliers?ordr=views", "", "")
 			_, recorded = c.read("runs/" + run)
 			c.describes()
+			for met := 0; met != http.StatusTooManyRequests; {
+				met, _ = c.read("budget")
+			}
 			stop()
 		})
 		var printed map[string]any
@@ -418,8 +462,9 @@ func TestHangingClientsStartNothing(t *testing.T) {
 	})
 }
 
-// TestMonthOfClients: two programs that lose answers and repeat their requests, a person and the schedule share a daemon that
-// is restarted now and then. Each key has one run, all caps hold, and the ledger and the service agree.
+// TestMonthOfClients: a program that loses answers and repeats its requests, assistants that buy what they can, a person and
+// the schedule share a daemon that is restarted now and then. Each key has one run, all caps hold, and the ledger and the
+// service agree.
 func TestMonthOfClients(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -429,18 +474,40 @@ func TestMonthOfClients(t *testing.T) {
 version: 1
 service: {url: "https://service.example", key: "${KEY}", limit: 60/min}
 budget: {per_month: 150, per_day: 10}
+mcp: {budget: {per_day: 4, per_session: 6}}
 sinks: [{duckdb: outliers.duckdb}]
 daemon: {listen: "127.0.0.1:7411", token: "${TOKEN}", read_token: "${READ_TOKEN}"}
 jobs:
   daily: {schedule: "30 6 * * *", search: {query: moka pot, pages: 2}}
-  flow: {search: {query: tea}}
-  node: {search: {query: chess, pages: 3}, budget: {per_month: 40}}
+  flow: {search: {query: tea, pages: 3}, budget: {per_month: 40}}
 `
 	dice := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	bubble(t, file, func(p *person) {
 		service := simulator.New(simulator.Options{Seed: 1, Key: "any"})
 		p.network = func(outlier.TransportOptions) (http.RoundTripper, error) { return service.Transport(), nil }
-		runsOf, paused := map[string]string{}, 0 // by key
+		runsOf, paused, byAssistants := map[string]string{}, 0, int64(0) // the runs by key
+		refusals := map[string]int{}                                     // of assistants, by the cap that they name
+		buy := func(a *assistant, query string, pages int) (spent int64) {
+			text, isRefused := a.call(p.Context(), "search", map[string]any{"queries": []string{query}, "pages": pages, "allow_spend": true})
+			left := regexp.MustCompile(`leaves \d+: (\d+) of 6 credits of this session.* and (\d+) of 4 of today`).FindStringSubmatch(text)
+			switch {
+			case isRefused && left != nil && left[1] < left[2]:
+				refusals["per_session"]++
+			case isRefused && left != nil:
+				refusals["mcp.per_day"]++
+			case isRefused && strings.Contains(text, "(budget.per_day)"):
+				refusals["per_day"]++
+			case isRefused && strings.Contains(text, "(budget.per_month"):
+				refusals["per_month"]++
+			case isRefused:
+				t.Errorf("search %s was refused: %s", query, text)
+			}
+			var got answered
+			if err := json.Unmarshal([]byte(text), &got); err != nil && !isRefused {
+				t.Error(err)
+			}
+			return got.Spent
+		}
 		order := func(c *apiClient, job, key, body string) {
 			if dice.IntN(3) == 0 { // the answer is lost
 				if err := c.begin(fmt.Sprintf("POST /api/v1/jobs/%s/runs%sIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
@@ -464,29 +531,44 @@ jobs:
 		}
 		for day := 1; day <= 31; {
 			p.serveAPI(func(c *apiClient, a actions, stop func()) {
+				session, bought := p.meet(), int64(0)
 				for days := 1 + dice.IntN(6); days > 0 && day <= 31; days, day = days-1, day+1 {
-					order(c, "flow", fmt.Sprint("flow-", day), "")
+					order(c, "flow", fmt.Sprint("flow-", day), `{"max_credits": 6}`)
 					time.Sleep(time.Duration(dice.IntN(12)) * time.Hour)
-					order(c, "node", fmt.Sprint("node-", day), `{"max_credits": 6}`)
-					order(c, "flow", fmt.Sprint("flow-", 1+dice.IntN(day)), "") // perhaps a run of an earlier day
+					for n := range 1 + dice.IntN(3) {
+						bought += buy(session, fmt.Sprint("query ", day, n), 1+dice.IntN(2))
+					}
+					order(c, "flow", fmt.Sprint("flow-", 1+dice.IntN(day)), `{"max_credits": 6}`) // perhaps a run of an earlier day
 					time.Sleep(time.Duration(dice.IntN(60)) * time.Second)
 					if dice.IntN(2) == 0 {
 						p.act(a, page.Action{Verb: page.RunJob, Job: "flow"})
 					}
-					if ended := c.awaitRun(runsOf[fmt.Sprint("node-", day)]); ended["status"] == "paused_budget" {
+					if ended := c.awaitRun(runsOf[fmt.Sprint("flow-", day)]); ended["status"] == "paused_budget" {
 						paused++
 					}
 					time.Sleep(time.Until(time.Date(2000, 1, day+1, 0, 0, 0, 0, time.UTC).Add(time.Duration(dice.IntN(30)) * time.Second)))
 				}
+				if bought > 6 {
+					t.Errorf("a session of an assistant spent %d credits, want at most 6", bought)
+				}
+				if err := session.end(); err != nil {
+					t.Error(err)
+				}
+				byAssistants += bought
 			})
 		}
-		if paused == 0 || len(runsOf) != 62 {
-			t.Errorf("%d keys, %d runs met a cap; want 62 keys, and some", len(runsOf), paused)
+		t.Logf("assistants spent %d credits, and met caps: %v", byAssistants, refusals)
+		if paused == 0 || len(runsOf) != 31 || refusals["per_session"]+refusals["mcp.per_day"] == 0 {
+			t.Errorf("%d keys, %d runs met a cap, and assistants %v; want 31 keys, and some", len(runsOf), paused, refusals)
+		}
+		if booked := p.ask(spentByAssistants); booked != fmt.Sprint(byAssistants) {
+			t.Errorf("the ledger has %s credits of assistants, their answers said %d", booked, byAssistants)
 		}
 		for query, most := range map[string]int{
-			"select max(n) from (select sum(price) n from ops.credits where outcome <> 'refunded' group by reserved_at::date)": 10,
-			"select sum(price) from ops.credits where outcome <> 'refunded'":                                                   150,
-			"select sum(price) from ops.credits where outcome <> 'refunded' and job = 'node'":                                  40,
+			"select max(n) from (select sum(price) n from ops.credits where outcome <> 'refunded' group by reserved_at::date)":                           10,
+			"select sum(price) from ops.credits where outcome <> 'refunded'":                                                                             150,
+			"select sum(price) from ops.credits where outcome <> 'refunded' and job = 'flow'":                                                            40,
+			"select max(n) from (select sum(price) n from ops.credits where outcome <> 'refunded' and job like 'once:mcp:%' group by reserved_at::date)": 4,
 		} {
 			if n, err := strconv.ParseFloat(p.ask(query), 64); err != nil || n == 0 || n > float64(most) {
 				t.Errorf("%s: %v, %v; want at most %d", query, n, err, most)

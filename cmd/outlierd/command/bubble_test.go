@@ -13,6 +13,7 @@ import (
 
 	"outlierd/cmd/outlierd/programtest"
 	"outlierd/outlier"
+	"outlierd/sync/serve"
 )
 
 // person runs commands in a folder with a job file, in virtual time: the program runs in this process,
@@ -24,6 +25,7 @@ type person struct {
 	env func(string) (string, bool)
 
 	network func(outlier.TransportOptions) (http.RoundTripper, error) // nil for the network of the system
+	dial    func(context.Context, string) (*serve.Client, error)      // of assistants, to the daemon; nil by its socket
 }
 
 // bubble runs a test with a person who has a job file.

@@ -28,7 +28,11 @@ func stateFolder(config *job.Config) string { return filepath.Join(config.Data, 
 
 // served returns the daemon that holds the state folder, or nil.
 func served(ctx context.Context, config *job.Config) (*serve.Client, error) {
-	c, err := serve.Dial(ctx, stateFolder(config))
+	return servedBy(ctx, config, serve.Dial)
+}
+
+func servedBy(ctx context.Context, config *job.Config, dial func(ctx context.Context, dir string) (*serve.Client, error)) (*serve.Client, error) {
+	c, err := dial(ctx, stateFolder(config))
 	if errors.Is(err, serve.ErrNoDaemon) {
 		return nil, nil
 	}

@@ -36,7 +36,7 @@ type assistant struct {
 // meet starts a server in this process, and a session.
 func (p *person) meet() *assistant {
 	p.Helper()
-	o := &options{world: world{in: strings.NewReader(""), out: io.Discard, err: &bytes.Buffer{}, env: p.env, network: newTransport},
+	o := &options{world: world{in: strings.NewReader(""), out: io.Discard, err: &bytes.Buffer{}, env: p.env, network: p.connect(), dial: p.dial},
 		config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "error", logFormat: "json"}
 	ours, theirs := io.Pipe()
 	back, out := io.Pipe()

@@ -96,7 +96,11 @@ func (o *options) openProgram(ctx context.Context, config *job.Config, m mode, l
 	}()
 	var daemon *serve.Client
 	if m == toChange || m == toBuy {
-		if daemon, err = served(ctx, config); err != nil {
+		dial := serve.Dial
+		if o.world.dial != nil {
+			dial = o.world.dial
+		}
+		if daemon, err = servedBy(ctx, config, dial); err != nil {
 			return &program{}, err
 		}
 	}
