@@ -233,6 +233,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) erro
 	if _, isTooLarge := errors.AsType[*http.MaxBytesError](err); isTooLarge {
 		return Refuse(http.StatusRequestEntityTooLarge, "read the request: %w; at most 1 MiB is read", err)
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return requestMistake("read the request: it did not arrive within %s", s.timeout)
+	}
 	if err != nil {
 		return requestMistake("read the request: %w", err)
 	}
