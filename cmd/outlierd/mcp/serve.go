@@ -22,10 +22,10 @@ const maxMessage = 1 << 20
 // Serve serves one session over in and out until the client ends it, or ctx ends. What is no message ends it, too, with
 // an answer: its id is unknown.
 func Serve(ctx context.Context, p Program, in io.Reader, out io.Writer) error {
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
 	s := newServer(ctx, p)
 	defer s.turn.Lock() // what was bought is stored
-	defer end()
+	defer end(errLeft)
 	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}, MaxLineLength: maxMessage})
 	if err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil
@@ -49,10 +49,10 @@ const (
 
 // ServeHTTP serves sessions over HTTP at the path /mcp, to requests with the token, until ctx ends.
 func ServeHTTP(ctx context.Context, p Program, port net.Listener, token string) error {
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
 	s := newServer(ctx, p)
 	defer s.turn.Lock() // what was bought is stored
-	defer end()
+	defer end(errLeft)
 	protocol := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.sdk },
 		&sdk.StreamableHTTPOptions{SessionTimeout: sessionTimeout})
 	mux := http.NewServeMux()
