@@ -28,10 +28,14 @@ func stateFolder(config *job.Config) string { return filepath.Join(config.Data, 
 
 // served returns the daemon that holds the state folder, or nil.
 func served(ctx context.Context, config *job.Config) (*serve.Client, error) {
-	return servedBy(ctx, config, serve.Dial)
+	return servedBy(ctx, config, nil)
 }
 
+// servedBy returns the daemon to which dial connects, or nil.
 func servedBy(ctx context.Context, config *job.Config, dial func(ctx context.Context, dir string) (*serve.Client, error)) (*serve.Client, error) {
+	if dial == nil {
+		dial = serve.Dial
+	}
 	c, err := dial(ctx, stateFolder(config))
 	if errors.Is(err, serve.ErrNoDaemon) {
 		return nil, nil

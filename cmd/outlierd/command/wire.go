@@ -96,11 +96,7 @@ func (o *options) openProgram(ctx context.Context, config *job.Config, m mode, l
 	}()
 	var daemon *serve.Client
 	if m == toChange || m == toBuy {
-		dial := serve.Dial
-		if o.world.dial != nil {
-			dial = o.world.dial
-		}
-		if daemon, err = servedBy(ctx, config, dial); err != nil {
+		if daemon, err = servedBy(ctx, config, o.world.dial); err != nil {
 			return &program{}, err
 		}
 	}
