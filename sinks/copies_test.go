@@ -175,10 +175,13 @@ func TestLostWarehouseIsRefilled(t *testing.T) {
 			l.write(t, j.Batch(0, 20))
 			l.write(t, j.Batch(20, 30))
 			l.lose(t, l.older(name))
-			if err := l.Refill(t.Context(), 31, 31); err == nil || !strings.Contains(err.Error(), "up to 30") {
+			if err := l.Refill(t.Context(), 31, upTo(31)); err == nil || !strings.Contains(err.Error(), "up to 30") {
 				t.Errorf("refill with more than the copy has: %v", err)
 			}
-			if err := l.Refill(t.Context(), 30, 30); err != nil {
+			if err := l.Refill(t.Context(), 30, upTo(29)); err == nil || !strings.Contains(err.Error(), "up to 29") {
+				t.Errorf("refill from a copy whose last answer is another one: %v", err)
+			}
+			if err := l.Refill(t.Context(), 30, upTo(30)); err != nil {
 				t.Fatal(err)
 			}
 			l.write(t, j.Batch(30, 40))
@@ -206,7 +209,7 @@ func TestRefillKeepsFirstSightings(t *testing.T) {
 			}
 			l.write(t, j.Batch(20, 40))
 			l.lose(t, l.older(name))
-			if err := l.Refill(t.Context(), 20, 40); err != nil {
+			if err := l.Refill(t.Context(), 20, upTo(40)); err != nil {
 				t.Fatal(err)
 			}
 			has, err := l.Marks(t.Context())
@@ -220,6 +223,11 @@ func TestRefillKeepsFirstSightings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// upTo says that all copies have the answers of the journal up to one.
+func upTo(answer int64) func(string, sinks.Marks) int64 {
+	return func(string, sinks.Marks) int64 { return answer }
 }
 
 // older returns one of the copies.
@@ -258,14 +266,14 @@ func TestChangedPartsRefillNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.lose(t, l.older("folder"))
-	if err := l.Refill(t.Context(), 10, 10); err == nil || !strings.Contains(err.Error(), filepath.Base(parts[0])+" is damaged") {
+	if err := l.Refill(t.Context(), 10, upTo(10)); err == nil || !strings.Contains(err.Error(), filepath.Base(parts[0])+" is damaged") {
 		t.Errorf("refill from a changed part: %v", err)
 	}
 	if has, err := l.Marks(t.Context()); err != nil || has.Answers != 0 {
 		t.Errorf("the warehouse has %+v, %v", has, err)
 	}
 	l.lose(t, l.older("folder"), l.older("file"))
-	if err := l.Refill(t.Context(), 10, 10); err != nil {
+	if err := l.Refill(t.Context(), 10, upTo(10)); err != nil {
 		t.Error(err)
 	}
 }
@@ -298,14 +306,14 @@ func TestChangedFileRefillsNothing(t *testing.T) {
 			if err := errors.Join(os.Chmod(l.file, 0o644), change(t, l.file), os.WriteFile(l.options.Path, older, 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Refill(t.Context(), 10, 10); err == nil || !strings.Contains(err.Error(), l.file) || !strings.Contains(err.Error(), name) {
+			if err := l.Refill(t.Context(), 10, upTo(10)); err == nil || !strings.Contains(err.Error(), l.file) || !strings.Contains(err.Error(), name) {
 				t.Errorf("refill from a changed file: %v", err)
 			}
 			if has, err := l.Marks(t.Context()); err != nil || has.Answers != 5 {
 				t.Errorf("the warehouse has %+v, %v", has, err)
 			}
 			l.lose(t, l.older("file"), l.older("folder"))
-			if err := l.Refill(t.Context(), 10, 10); err != nil {
+			if err := l.Refill(t.Context(), 10, upTo(10)); err != nil {
 				t.Error(err)
 			}
 		})

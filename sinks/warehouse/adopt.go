@@ -28,6 +28,7 @@ type Except struct {
 
 // Older is a copy from which the warehouse takes rows whose answers the journal no longer has.
 type Older struct {
+	Name string // of the copy
 	Path string
 
 	// Look returns what the copy has, and the SQL that attaches it as the database "older", in which rowid has the order of
@@ -37,7 +38,7 @@ type Older struct {
 
 // Published is a copy of a warehouse that was published as a DuckDB file.
 func Published(path string) Older {
-	return Older{path, func(ctx context.Context) (has sinks.Marks, attach string, err error) {
+	return Older{"duckdb", path, func(ctx context.Context) (has sinks.Marks, attach string, err error) {
 		if err := verifyFile(path); err != nil {
 			return has, "", err
 		}
@@ -89,28 +90,29 @@ func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except E
 		err = fmt.Errorf("it has answers up to %d", has.Answers)
 	}
 	if err == nil {
-		err = w.adoptRows(ctx, attachFile(from), has, upTo, except)
+		err = w.adoptRows(ctx, attachFile(from), has.Omitted, upTo, except)
 	}
 	return explainAdopt(from, upTo, err)
 }
 
 // Refill implements [sinks.Warehouse]. The first copy that has the rows is taken. A damaged warehouse may have others: it is
 // only removed once there is such a copy.
-func (w *Warehouse) Refill(ctx context.Context, least, most int64) error {
+func (w *Warehouse) Refill(ctx context.Context, least int64, common func(copy string, has sinks.Marks) int64) error {
 	var wrong []error
 	for _, from := range w.options.Older {
 		if _, err := os.Stat(from.Path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		has, attach, err := from.Look(ctx)
-		if err == nil && has.Answers < least {
-			err = fmt.Errorf("it has answers up to %d", has.Answers)
+		upTo := min(has.Answers, common(from.Name, has))
+		if err == nil && upTo < least {
+			err = fmt.Errorf("it has answers up to %d", upTo)
 		}
 		if err == nil {
 			err = w.removeIfDamaged()
 		}
 		if err == nil {
-			err = w.adoptRows(ctx, attach, has, most, Except{})
+			err = w.adoptRows(ctx, attach, has.Omitted, upTo, Except{})
 		}
 		if err == nil {
 			w.options.Log.Warn("the warehouse lacked rows of pruned answers: they were taken from a copy", "from", from.Path, "up_to", least)
@@ -131,14 +133,13 @@ func explainAdopt(from string, upTo int64, err error) error {
 	return fmt.Errorf("take over the rows of answers up to %d from %s: %w", upTo, from, err)
 }
 
-// adoptRows replaces all rows by those of the answers up to most that a copy has. The warehouse is then another one, so that
-// all copies are made again.
-func (w *Warehouse) adoptRows(ctx context.Context, attach string, has sinks.Marks, most int64, except Except) error {
-	omitted, err := sinks.ParseOmitted(has.Omitted)
+// adoptRows replaces all rows by those of a copy's answers up to upTo. The warehouse is then another one, so that all
+// copies are made again.
+func (w *Warehouse) adoptRows(ctx context.Context, attach, leftOut string, upTo int64, except Except) error {
+	omitted, err := sinks.ParseOmitted(leftOut)
 	if err != nil {
 		return err
 	}
-	upTo := min(has.Answers, most)
 	err = w.run(ctx, func(db *database.DB) error {
 		if _, err := db.Exec(ctx, attach+"; BEGIN; DELETE FROM warehouse.outlierd.deleted"); err != nil {
 			return err

@@ -69,7 +69,7 @@ func (f *fakeWarehouse) WriteOps(_ context.Context, o *sinks.Ops) error {
 	return f.fail()
 }
 
-func (f *fakeWarehouse) Refill(context.Context, int64, int64) error {
+func (f *fakeWarehouse) Refill(context.Context, int64, func(string, sinks.Marks) int64) error {
 	return errors.New("no copy has the rows")
 }
 

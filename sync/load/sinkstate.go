@@ -94,14 +94,13 @@ func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err e
 
 // Refill gives a warehouse with these marks, if it lacks rows of pruned answers, those of a copy, and reports whether it
 // did. It takes all that the copy has, because histories that the job file cuts short no longer say when a key was first
-// seen. After a restore, a copy may have other answers with the numbers of those in the journal: then these are written
-// from the journal.
+// seen. A copy of a state that was lost has only the answers of the backup in common with the journal.
 func Refill(ctx context.Context, from *state.Store, w sinks.Warehouse, has sinks.Marks) (filled bool, err error) {
 	pruned, err := from.Journal.Pruned()
 	if err != nil || has.Answers >= pruned {
 		return false, err
 	}
-	most, err := from.Journal.End()
+	end, err := from.Journal.End()
 	if err != nil {
 		return false, err
 	}
@@ -109,10 +108,13 @@ func Refill(ctx context.Context, from *state.Store, w sinks.Warehouse, has sinks
 	if err != nil {
 		return false, err
 	}
-	if len(restores) > 0 {
-		most = pruned
+	common := func(copy string, has sinks.Marks) int64 {
+		if lost := restores.LostWith(copy, has.Ops, has.Answers); lost != nil {
+			return lost.Answers
+		}
+		return end
 	}
-	if err := w.Refill(ctx, pruned, most); err != nil {
+	if err := w.Refill(ctx, pruned, common); err != nil {
 		return false, &PrunedError{Mark: has.Answers, Pruned: pruned, Err: err}
 	}
 	return true, nil

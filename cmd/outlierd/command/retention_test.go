@@ -355,3 +355,29 @@ func TestImportedTimesOutlivePruning(t *testing.T) {
 		p.must("check", "--read-data")
 	})
 }
+
+// TestFirstSightingsOutliveARestore: histories that the job file cuts short no longer have them, and the warehouse is
+// lost with the state.
+func TestFirstSightingsOutliveARestore(t *testing.T) {
+	t.Parallel()
+	testenv.RacesLittle(t)
+	jobs := strings.Replace(kept(fewJobs, "1d"), "jobs:", "sinks: [{parquet: parquet}]\ntables: {outliers_history: {keep: 7d}}\njobs:", 1)
+	bubble(t, jobs, func(p *person) {
+		p.must("run", "coffee")
+		time.Sleep(5 * 24 * time.Hour)
+		p.must("run", "coffee")
+		time.Sleep(4 * 24 * time.Hour)
+		p.must("run", "coffee")
+		p.must("prune")
+		p.must("run", "coffee", "--again")
+		before := p.copied(job.SinkParquet)
+		p.must("backup", filepath.Join(p.dir, "copies"))
+		p.lose("state")
+		p.must("restore", filepath.Join(p.dir, "copies"), "--spent", "0")
+		p.must("rebuild")
+		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+		p.lose("state/warehouse.duckdb") // once more, when the restored state has answers of its own
+		p.must("run", "coffee", "--again")
+		p.must("check", "--read-data")
+	})
+}
