@@ -329,6 +329,9 @@ func (w Which) find(ctx context.Context, from Place) (b Backup, err error) {
 	return m.Backups[i], nil
 }
 
+// Newest returns the newest backup of a place, without reading it.
+func Newest(ctx context.Context, from Place) (Backup, error) { return Which{}.find(ctx, from) }
+
 // Verify reads a whole backup and compares it with its checksum. With an identity it is decrypted, too.
 func Verify(ctx context.Context, from Place, which Which) (Backup, error) {
 	b, err := which.find(ctx, from)
@@ -344,7 +347,7 @@ func (b Backup) fetch(ctx context.Context, from Place, identity *sealed.Identity
 	file, _, err := from.Open(ctx, b.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the backup in %s is damaged: %s is missing; "+
-			"if another backup was made there meanwhile, run the command again, or else use another backup",
+			"if another backup was made there meanwhile, try again, or else use another backup",
 			from, b.File)
 	}
 	if err != nil {

@@ -20,6 +20,9 @@ type Daily struct {
 
 	// Write makes a backup. known tells that earlier ones were made at the place.
 	Write func(ctx context.Context, config *job.Config, known bool) (Backup, error)
+
+	// Newest returns when the newest backup at the place was made, also by other processes.
+	Newest func(ctx context.Context, config *job.Config) (time.Time, error)
 }
 
 const (
@@ -27,22 +30,24 @@ const (
 	retryAfter = 30 * time.Minute // after a failure
 )
 
-// Serve makes a backup whenever one is due, until ctx ends.
+// Serve makes a backup whenever one is due, until ctx ends. After a failure, a backup by hand tells that it may work now.
 func (d *Daily) Serve(ctx context.Context) {
 	next := time.NewTicker(lookEvery)
 	defer next.Stop()
 	var tried time.Time
 	var to string
+	failed := false
 	for {
 		config := d.Config()
 		if b := config.Backup; b != nil {
 			if b.To != to { // an edited file is used at once
-				tried, to = time.Time{}, b.To
+				tried, to, failed = time.Time{}, b.To, false
 			}
-			if age := time.Since(tried); age >= min(retryAfter, b.Every) || age < 0 {
+			age := time.Since(tried)
+			if age >= min(retryAfter, b.Every) || age < 0 || failed && d.hasNewer(ctx, config, tried) {
 				made, err := d.makeDue(ctx, config)
 				if made || err != nil {
-					tried = time.Now()
+					tried, failed = time.Now(), err != nil
 				}
 				if err != nil && ctx.Err() == nil {
 					d.Log.Error("backup failed", "to", b.To, "err", err)
@@ -55,6 +60,12 @@ func (d *Daily) Serve(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// hasNewer reports whether the place has a backup that was made after a time.
+func (d *Daily) hasNewer(ctx context.Context, config *job.Config, since time.Time) bool {
+	newest, err := d.Newest(ctx, config)
+	return err == nil && newest.After(since)
 }
 
 // makeDue makes a backup if the last good one is old enough, or of a time that has not come yet by the machine's

@@ -30,13 +30,16 @@ func TestDailyBackupsSurviveAnOutage(t *testing.T) {
 		}()
 		config := &job.Config{Backup: &job.Backup{To: to, Every: 24 * time.Hour, Keep: 3}}
 		tries := 0
-		serve := func(d time.Duration) {
-			ctx, stop := context.WithTimeout(t.Context(), d)
+		serve := func(ctx context.Context, d time.Duration) {
+			ctx, stop := context.WithTimeout(ctx, d)
 			defer stop()
 			(&Daily{State: s, Config: func() *job.Config { return config }, Log: slog.New(slog.DiscardHandler),
 				Write: func(ctx context.Context, c *job.Config, known bool) (Backup, error) {
 					tries++
 					return Write(ctx, from, Folder(c.Backup.To), Options{Keep: c.Backup.Keep, Known: known})
+				}, Newest: func(ctx context.Context, c *job.Config) (time.Time, error) {
+					b, err := Newest(ctx, Folder(c.Backup.To))
+					return b.At, err
 				}}).Serve(ctx)
 		}
 		expect := func(when string, tried, kept int, fails bool) {
@@ -51,17 +54,17 @@ func TestDailyBackupsSurviveAnOutage(t *testing.T) {
 					when, tries, len(m.Backups), now.Error, err, tried, kept, fails)
 			}
 		}
-		serve(10 * time.Hour)
-		serve(10 * time.Hour) // a restart makes no backup
+		serve(t.Context(), 10 * time.Hour)
+		serve(t.Context(), 10 * time.Hour) // a restart makes no backup
 		expect("before a day", 1, 1, false)
-		serve(99 * time.Hour) // of 119
+		serve(t.Context(), 99 * time.Hour) // of 119
 		expect("after five days", 5, 3, false)
 
 		away := to + ".away"
 		if err := os.Rename(to, away); err != nil {
 			t.Fatal(err)
 		}
-		serve(72*time.Hour - time.Minute) // one is due in an hour
+		serve(t.Context(), 72*time.Hour - time.Minute) // one is due in an hour
 		expect("without the disk", 5+142, 0, true)
 		if _, err := os.Stat(to); !os.IsNotExist(err) {
 			t.Errorf("the folder was made where the disk is missing (%v)", err)
@@ -73,11 +76,32 @@ func TestDailyBackupsSurviveAnOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		tries = 0
-		serve(time.Hour)
+		serve(t.Context(), time.Hour)
 		expect("with the disk again", 1, 3, false)
 
+		if err := os.Rename(to, away); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(24 * time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() {
+			time.Sleep(10 * time.Minute)
+			if err := os.Rename(away, to); err != nil {
+				t.Error(err)
+			}
+			if _, err := Write(t.Context(), from, Folder(to), Options{}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Minute)
+			stop()
+		}()
+		tries = 0
+		serve(ctx, time.Hour)
+		expect("after a backup by hand", 2, 3, false)
+
 		config = &job.Config{Backup: &job.Backup{To: to + ".new", Every: 24 * time.Hour, Keep: 3}}
-		serve(time.Hour)
-		expect("in another place", 2, 1, false)
+		serve(t.Context(), time.Hour)
+		expect("in another place", 3, 1, false)
 	})
 }

@@ -196,7 +196,7 @@ func (c *checkup) backup(seen *state.Store) {
 	case err != nil:
 		c.fail("backup", "", "%v", err)
 	case last.Error != "":
-		c.fail("backup", "'outlierd backup' tries it now", "it fails since %s: %s", c.at(last.Since), last.Error)
+		c.fail("backup", "'outlierd backup' makes one now, and 'outlierd up' then tries again", "it fails since %s: %s", c.at(last.Since), last.Error)
 	case last.Published.IsZero():
 		c.warn("backup", "'outlierd up' makes the first one at once", "none was made yet to %s", to.To)
 	case time.Since(last.Published) > 2*to.Every:

@@ -102,7 +102,7 @@ func (o *options) runDaemon(ctx context.Context) (err error) {
 	p.warnOfSpace()
 	return daemon.Run(ctx, daemon.Options{
 		Engine: p.Engine, Commands: p.server, Env: o.world.env, Hangups: hangups, InUse: &p.inUse,
-		Backups: (&backup.Daily{State: p.Engine.Store, Config: p.inUse.Load, Log: log, Write: o.makeBackup}).Serve,
+		Backups: (&backup.Daily{State: p.Engine.Store, Config: p.inUse.Load, Log: log, Write: o.makeBackup, Newest: o.newestBackup}).Serve,
 		Load:    func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
 		Check:   checkSQL,
 		Apply:   p.applyEdit,
