@@ -122,3 +122,29 @@ jobs:
 		})
 	}
 }
+
+// TestRunContinuesAfterQuietHours: the period of a run in the evening is longer than that of the next one. A process that
+// starts between the two continues it at once.
+func TestRunContinuesAfterQuietHours(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 4/h, paging: page}
+jobs:
+  slow: {SCHEDULE, quiet: [21:30-06:00], reuse_for: 1m, search: {query: [home espresso], pages: 12}}
+`
+	for schedule, hour := range map[string]int{`schedule: "0 12,21 * * *"`: 7, "every: 3h": 5} {
+		t.Run(schedule, func(t *testing.T) {
+			bare(t, strings.Replace(file, "SCHEDULE", schedule, 1), func(w *workshop) {
+				time.Sleep(20 * time.Hour)
+				w.withSinks(func(e *Engine) { w.see(e, "slow") })
+				w.serve(75 * time.Minute)
+				time.Sleep(time.Until(time.Date(2000, time.January, 2, hour, 0, 0, 0, time.UTC)))
+				rows := w.serve(50 * time.Minute)
+				if len(rows) != 1 || rows[0].Pages < 8 {
+					t.Errorf("runs %+v, want that the one of 21:00 continued", rows)
+				}
+			})
+		})
+	}
+}

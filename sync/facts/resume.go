@@ -178,7 +178,7 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, due time.Time) (cond
 	if left && (c.scan == "paid" || !refused(steps)) {
 		c.left = "yes"
 	}
-	if old.Plan.Backfill == nil && age(old, due) > r.maxAge(spec) {
+	if old.Plan.Backfill == nil && age(old, due) > r.maxAge(spec, old) {
 		c.age = "old"
 	}
 	return c, err
@@ -263,7 +263,7 @@ func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool
 	return !open && !noRequests, nil
 }
 
-// ResumeWithin is the maximum age of an unfinished run that is resumed. For a job with a shorter
+// ResumeWithin is the maximum age of an unfinished run that is resumed. For one with a shorter
 // period it is that period, because the window of the next run then covers the rest.
 const ResumeWithin = 24 * time.Hour
 
@@ -276,12 +276,16 @@ func age(old *runs.Run, due time.Time) time.Duration {
 	return due.Sub(old.Started)
 }
 
-// maxAge returns the maximum age of an unfinished run that is resumed.
-func (r *Reader) maxAge(spec *job.Spec) time.Duration {
-	next := spec.Next(time.Now(), r.Config.Timezone)
-	if next.IsZero() {
+// maxAge returns the maximum age at which an unfinished run is resumed. Its period is that of its due time, or of the
+// first one after it began: other periods of the job may have other lengths, such as one with quiet hours.
+func (r *Reader) maxAge(spec *job.Spec, old *runs.Run) time.Duration {
+	due := old.Due
+	if due.IsZero() {
+		due = spec.Next(old.Started, r.Config.Timezone)
+	}
+	next := spec.Next(due, r.Config.Timezone)
+	if due.IsZero() || next.IsZero() {
 		return ResumeWithin
 	}
-	period := spec.Next(next, r.Config.Timezone).Sub(next)
-	return min(period, ResumeWithin)
+	return min(next.Sub(due), ResumeWithin)
 }
