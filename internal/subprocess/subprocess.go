@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -17,7 +18,7 @@ import (
 
 // Run runs a program without a shell until it ends. After a time it is killed, together with the programs that it has
 // started. prepare sets what the program gets and where its standard output goes. The error has the first line of its
-// standard error.
+// standard error. On Linux the program is killed, too, when this process is.
 func Run(ctx context.Context, most time.Duration, words []string, prepare func(*exec.Cmd)) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -28,7 +29,10 @@ func Run(ctx context.Context, most time.Duration, words []string, prepare func(*
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
 	prepare(c)
+	endWithParent(c.SysProcAttr)
+	runtime.LockOSThread() // Linux takes the end of the thread that started the program for that of the process
 	err := c.Run()
+	runtime.UnlockOSThread()
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it succeeded, and left another program running
 		return nil
