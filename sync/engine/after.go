@@ -19,8 +19,8 @@ import (
 // run of the parent starts no follow-up.
 
 // followUps returns the follow-ups of this run, whose searches have ended.
-func (r *run) followUps() (all []runs.Due) {
-	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.capErr != nil || r.searchErr != nil {
+func (r *run) followUps(steps []runs.Step) (all []runs.Due) {
+	if r.row.Due.IsZero() || r.row.Trigger == string(Manual) || r.searchErr(steps) != nil {
 		return nil
 	}
 	for i := range r.engine.Config.Jobs {

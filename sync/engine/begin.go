@@ -110,16 +110,12 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 
 // resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages.
 func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
-	old.Ordered, old.Key = o.ordered, o.Key
+	old.Ordered, old.ResumedFor, old.Key = o.ordered, o.Due, o.Key
 	if err := w.engine.Store.Runs.Resume(*old); err != nil {
 		return nil, err
 	}
 	old.Status, old.Ended, old.Error = runs.Running, time.Time{}, ""
-	r, err := w.addRun(ctx, old, o)
-	if err == nil {
-		r.nextDue = !o.Due.IsZero()
-	}
-	return r, err
+	return w.addRun(ctx, old, o)
 }
 
 // rekey reads the key again. A manual run also lifts the block of a refused key, because the person

@@ -15,7 +15,6 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/plan"
-	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
@@ -214,11 +213,11 @@ func (w *worker) beginRest(ctx context.Context, o *Order) (*run, error) {
 
 // Publish publishes everything in the journal, including what a killed process had not published.
 func (e *Engine) Publish(ctx context.Context) error {
-	s, err := e.newWorker(ctx, queue.Filter{})
+	w, err := e.newWorker(ctx)
 	if err != nil {
 		return err
 	}
-	return s.publish(ctx)
+	return w.publish(ctx)
 }
 
 // Fill is like [Engine.Publish], except that a failure of the warehouse or of a copy is an error.

@@ -33,9 +33,8 @@ const failuresInARow = 5
 // queueEnrichment ranks the run's hits that enrich.where admits, and queues the calls about the best
 // ones. Fresh ones among them are not replaced by the next best. Afterwards the run's searches have
 // ended and its follow-ups are recorded. queueEnrichment is idempotent: calls that are queued or fresh
-// are not queued again, and the ranking of a run does not change once its searches have ended. pages is set if the
-// run has searches.
-func (r *run) queueEnrichment(ctx context.Context, pages bool) error {
+// are not queued again, and the ranking of a run does not change once its searches have ended.
+func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	best := make([][]runs.Hit, len(r.plan.Enrich))
 	for i, e := range r.plan.Enrich {
 		var err error
@@ -63,16 +62,15 @@ func (r *run) queueEnrichment(ctx context.Context, pages bool) error {
 			return err
 		}
 	}
-	followUps := r.followUps()
-	if len(followUps) > 0 {
+	if followUps := r.followUps(steps); len(followUps) > 0 {
 		note := func(tx *store.Tx) error { return runs.NoteDues(tx, followUps) }
 		if err := r.engine.Store.DB.Update(note); err != nil {
 			return err
 		}
 	}
 	r.searched = true
-	done, err := r.done()
-	if !done && pages { // else the end of the run publishes
+	pending, err := r.pending(nil)
+	if pending && !r.exhausted() && len(steps) > 0 { // else the end of the run publishes
 		r.worker.loader.PagesIn = true
 	}
 	r.updated()
@@ -96,20 +94,20 @@ func (r *run) queueWatch(ctx context.Context) error {
 	return nil
 }
 
-// countSkipped resets r.fresh and returns a function that counts the calls that are skipped because the data
+// countSkipped resets the numbers of calls that were skipped and returns a function that counts the calls that are skipped because the data
 // is fresh. Data that the run itself requested before it was interrupted does not count.
 func (r *run) countSkipped(calls []plan.Call) func(queue.Task, time.Time) {
 	if len(calls) == 0 {
 		return nil // a run has either hits or a watch: keep the counts of the other
 	}
-	r.fresh = map[time.Duration]int{}
+	r.progress.Fresh = map[time.Duration]int{}
 	ages := map[outlier.Operation]time.Duration{}
 	for _, call := range calls {
 		ages[call.Op] = call.RefreshAfter
 	}
 	return func(task queue.Task, learned time.Time) {
 		if learned.Before(r.row.Started) {
-			r.fresh[ages[task.Op]]++
+			r.progress.Fresh[ages[task.Op]]++
 		}
 	}
 }
@@ -188,7 +186,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 // answered counts an answered data call.
 func (r *run) answered(op outlier.Operation, missing bool) {
 	if missing {
-		r.progress.Missing++
+		r.row.Missing++
 	}
 	r.progress.Done++
 	r.progress.Tasks[op]++

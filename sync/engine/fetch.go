@@ -156,7 +156,7 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 	}
 	got.answer = answer
 	if payer := w.payer(p); payer != nil && answer != nil && !answer.SentAt.IsZero() {
-		payer.requests++
+		payer.row.Requests++
 	}
 	kind := judge(err).kind
 	if kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {

@@ -12,7 +12,6 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
@@ -142,7 +141,7 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 		w.renew(anHour)
 		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
 		w.inspect(func(e *Engine) {
-			s, err := e.newWorker(w.ctx, queue.Filter{})
+			s, err := e.newWorker(w.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -287,7 +286,7 @@ func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
-			s, err := e.newWorker(w.ctx, queue.Filter{})
+			s, err := e.newWorker(w.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
-	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
@@ -166,7 +165,7 @@ func (w *workshop) toReaders() {
 	w.Helper()
 	w.bare, w.single = false, true
 	w.withSinks(func(e *Engine) {
-		s, err := e.newWorker(w.ctx, queue.Filter{})
+		s, err := e.newWorker(w.ctx)
 		if err == nil {
 			err = s.publish(w.ctx)
 		}

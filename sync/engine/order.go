@@ -502,7 +502,7 @@ func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) 
 	if !r.searched || r.ended {
 		return false, nil
 	}
-	if r.nextDue {
+	if !r.row.ResumedFor.IsZero() { // the job's next run is due
 		return true, r.endForNext(ctx)
 	}
 	worked, err = w.fetchNext(ctx, queue.Filter{Job: r.row.Job}, []*run{r}, r)
@@ -516,7 +516,7 @@ func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) 
 // detach ends the wait for a run that cannot continue now. It also ends the run, unless that is a run of
 // the schedule, which continues later.
 func (w *worker) detach(ctx context.Context, r *run, err error) {
-	if r.row.Ordered || ctx.Err() != nil {
+	if r.row.Ordered || !w.patient || ctx.Err() != nil {
 		r.endFor(ctx, err)
 		return
 	}

@@ -7,7 +7,6 @@ import (
 
 	"outlierd/sync/facts"
 	"outlierd/sync/journal"
-	"outlierd/sync/queue"
 	"outlierd/sync/store"
 )
 
@@ -112,7 +111,7 @@ func (w *worker) firstNeeded() (first int64, err error) {
 // lack is kept. If none does, nothing is published: a disk that pruning is to relieve may have no
 // space for that.
 func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
-	w, err := e.newWorker(ctx, queue.Filter{})
+	w, err := e.newWorker(ctx)
 	if err != nil {
 		return err
 	}

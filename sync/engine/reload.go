@@ -84,15 +84,14 @@ func (s *scheduler) rename() {
 	for _, r := range s.worker.runs {
 		for i := range s.engine.Config.Jobs {
 			if spec := &s.engine.Config.Jobs[i]; spec.Was == r.row.Job {
-				r.row.Job, r.progress.Job = spec.Name, spec.Name
+				r.row.Job = spec.Name
 			}
 		}
-		own := r.own
 		if spec := s.engine.Config.Job(r.row.Job); spec != nil && !r.row.Overridden {
-			own = spec.Budget
-			own.MaxCredits = r.own.MaxCredits
+			asked := r.own.MaxCredits
+			r.own = spec.Budget
+			r.own.MaxCredits = asked
 		}
-		r.setCaps(own)
 		r.updated()
 	}
 }

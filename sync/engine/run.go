@@ -26,24 +26,13 @@ type run struct {
 
 	row  runs.Run
 	plan plan.Stored
-	own  job.JobBudget
-	caps func(time.Time) []ledger.Cap
+	own  job.JobBudget // of its job in the file
 
 	byHand bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
 
-	searched      bool                  // all pages are bought, and the data calls about the hits are queued
-	capPrice      outlier.Credits       // what costs this much or more exceeds a cap; 0 if no cap was reached
-	capErr        error                 // the error of the cap that was reached
-	stuck         map[int64]bool        // open steps that cannot continue for now, by id
-	searchErr     error                 // errors of single searches, which did not end the run
-	missingBefore int64                 // entities that were found missing before this process resumed the run
-	fresh         map[time.Duration]int // data calls skipped because the data is fresh, by maximum age
-	progress      Progress
-
-	requests int64 // that count for the run
-
-	streak  int  // data calls that failed in a row while a caller waited for the run
-	nextDue bool // the job's next run is due: end when all pages are in
+	searched bool            // all pages are bought, and the data calls about the hits are queued
+	stopped  map[int64]error // why searches have stopped in this process, by step: a cap, or an error of that search alone
+	progress Progress
 
 	view  atomic.Pointer[Progress] // for other goroutines; replaced as a whole
 	ended bool
@@ -54,39 +43,29 @@ type run struct {
 // a changed cap applies at once.
 func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
 	stored := *row.Plan
-	steps, err := w.engine.Store.Runs.Steps(row.ID)
-	if err != nil {
-		return nil, err
-	}
 	spent, err := w.engine.Store.Ledger.Spent(row.ID)
 	if err != nil {
 		return nil, err
 	}
 	r := &run{
-		engine: w.engine, worker: w, row: *row, plan: stored, missingBefore: row.Missing,
-		stuck:  map[int64]bool{},
+		engine: w.engine, worker: w, row: *row, plan: stored, stopped: map[int64]error{},
 		byHand: o.Trigger == Manual,
 	}
 	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
-	r.requests = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
+	r.row.Requests = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
+	r.row.Failures = 0
 	if row.Rows == nil {
 		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
 			return nil, err
 		}
 	}
 	w.loader.Expect(row.ID)
-	r.setCaps(o.Spec.Budget)
+	r.own = o.Spec.Budget
+	r.progress = Progress{
+		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: stored.MostPages(), Tasks: map[outlier.Operation]int{},
+	}
 	if err := r.queueWatch(ctx); err != nil {
 		return nil, err
-	}
-	for i := range steps { // failed searches still count as failed
-		if runs.Final(steps[i].Stop) && steps[i].Unread == 0 {
-			r.fail(fmt.Errorf("%s: %s", steps[i].Title(), steps[i].Stop))
-		}
-	}
-	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: stored.MostPages(), PerRun: o.Spec.Budget.PerRun,
-		Tasks: map[outlier.Operation]int{},
 	}
 	w.runs = append(w.runs, r)
 	slices.SortFunc(w.runs, func(a, b *run) int { return cmp.Compare(a.row.ID, b.row.ID) }) // also after a restart
@@ -94,39 +73,59 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	return r, nil
 }
 
-// setCaps sets the caps of the run: the given ones of its job, and those of the whole file.
-func (r *run) setCaps(own job.JobBudget) {
-	r.own, r.caps, r.progress.PerRun = own, r.engine.Facts().CapsOf(&r.row, r.plan, own), own.PerRun
+// caps returns the caps of a paid call of the run at a time of the service: its own, its job's, and those of the
+// whole file.
+func (r *run) caps(at time.Time) []ledger.Cap {
+	return r.engine.Facts().CapsOf(&r.row, r.plan, r.own)(at)
 }
 
-// done reports whether the run has nothing more to do: its data calls are answered, including those
-// that another job queued first, or they wait for a retry, or its time or its requests are used up.
-func (r *run) done() (bool, error) {
-	pending, err := r.engine.Store.Queue.Pending(time.Now(), queue.Filter{Job: r.row.Job})
-	if err != nil {
-		return false, err
+// pending reports whether data calls of the run can be made, including those that another job queued first. next
+// is the next data call, if that is known.
+func (r *run) pending(next *queue.Task) (bool, error) {
+	if next != nil && slices.Contains(next.Wanting(), r.row.Job) {
+		return true, nil
 	}
-	return !pending || r.noteExhausted(), nil
+	return r.engine.Store.Queue.Pending(time.Now(), queue.Filter{Job: r.row.Job})
 }
 
-// noteExhausted reports whether the run may not make its remaining data calls. If a cap is the reason, it
-// sets r.capErr.
-func (r *run) noteExhausted() bool {
-	if !r.timeUp() {
-		r.capErr = cmp.Or(r.capErr, r.checkRequests())
+// shortfall returns why a run that has its pages does not do all that it was to do: errors of its searches, or else
+// a cap. pending is set if data calls are left that could be made.
+func (r *run) shortfall(pending bool) error {
+	steps, err := r.engine.Store.Runs.Steps(r.row.ID)
+	if err == nil {
+		err = r.searchErr(steps)
 	}
-	return r.exhausted()
+	if err == nil && pending && !r.timeUp() {
+		err = r.checkRequests()
+	}
+	return err
+}
+
+// searchErr returns the errors of the run's searches, or else that of a cap that one has reached.
+func (r *run) searchErr(steps []runs.Step) (capped error) {
+	var failed []error
+	for i := range steps {
+		switch step, err := &steps[i], r.stopped[steps[i].ID]; {
+		case isBudget(err):
+			capped = err
+		case err != nil:
+			failed = append(failed, err)
+		case runs.Final(step.Stop) && step.Unread == 0: // in an earlier process
+			failed = append(failed, fmt.Errorf("%s: %s", step.Title(), step.Stop))
+		}
+	}
+	return cmp.Or(errors.Join(failed...), capped)
 }
 
 // endForNext ends a run that has all its pages because the job's next run is due. Its remaining calls
 // stay in the queue and are made later.
 func (r *run) endForNext(ctx context.Context) error {
-	done, err := r.done()
+	pending, err := r.pending(nil)
 	if err != nil {
 		return err
 	}
-	cause := cmp.Or(r.searchErr, r.capErr)
-	if !done && cause == nil {
+	cause := r.shortfall(pending)
+	if cause == nil && pending && !r.exhausted() {
 		cause = &QueuedError{errors.New("the next run of the job is due")}
 	}
 	r.end(ctx, cause)
@@ -155,23 +154,10 @@ func (e *RequestsError) Error() string {
 // requests that takes.
 func (r *run) checkRequests() error {
 	most := r.plan.MaxRequests
-	if most > 0 && r.requests >= int64(most) {
+	if most > 0 && r.row.Requests >= int64(most) {
 		return &RequestsError{most}
 	}
 	return nil
-}
-
-// await sleeps until the run can poll a scan or make a data call, or a publication is due.
-func (r *run) await(ctx context.Context) error {
-	until, err := r.engine.Store.Queue.NextRetry(time.Now(), r.worker.filter)
-	if err != nil {
-		return err
-	}
-	until = soonest(until, r.worker.nextSlot)
-	if r.worker.loader.PagesIn {
-		until = soonest(until, r.worker.loader.PublishAt())
-	}
-	return sleep(ctx, min(time.Until(until), maxSleep))
 }
 
 // end ends the run; see [worker.endAll].
@@ -226,9 +212,6 @@ func (r *run) record(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	row.Requests = max(row.Requests, r.requests)
-	row.Missing = r.missingBefore + int64(r.progress.Missing)
-	row.Failures = int64(r.progress.Failures)
 	row.Rows = merged(row.Rows, r.worker.loader.Taken(row.ID))
 	retry, err := r.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job})
 	if err != nil {
@@ -253,7 +236,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 }
 
 // tally sets the totals of a run, requests and credits from the ledger, pages and hits from its steps, and returns
-// the steps.
+// the steps. Data calls that an earlier run has queued are requests of the run and not in the ledger as such.
 func (e *Engine) tally(row *runs.Run) ([]runs.Step, error) {
 	steps, err := e.Store.Runs.Steps(row.ID)
 	if err != nil {
@@ -263,7 +246,8 @@ func (e *Engine) tally(row *runs.Run) ([]runs.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	row.Requests, row.Credits, row.Refunded = spend.Requests, spend.Charged+spend.Unknown, spend.Refunded
+	row.Requests = max(row.Requests, spend.Requests)
+	row.Credits, row.Refunded = spend.Charged+spend.Unknown, spend.Refunded
 	row.Waited.Duration = spend.Waited
 	row.Pages, row.Hits, row.NewHits = 0, 0, 0
 	for _, s := range steps {
@@ -311,7 +295,7 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool, steps []r
 		return v.status
 	case cause != nil || !r.worker.loader.Working():
 		return runs.Failed
-	case r.progress.Failures > 0 || backedOff: // failed calls of this run or an earlier one wait for a retry
+	case r.row.Failures > 0 || backedOff: // failed calls of this run or an earlier one wait for a retry
 		return runs.Partial
 	case unreadable(steps) != nil || len(r.plan.Unknown) > 0:
 		return runs.Partial
@@ -378,7 +362,8 @@ func (r *run) doing(what string) {
 		r.progress.Until = time.Time{}
 	}
 	p := r.progress
-	p.Tasks, p.Fresh = maps.Clone(r.progress.Tasks), maps.Clone(r.fresh)
+	p.Job, p.PerRun, p.Missing, p.Failures = r.row.Job, r.own.PerRun, int(r.row.Missing), int(r.row.Failures)
+	p.Tasks, p.Fresh = maps.Clone(p.Tasks), maps.Clone(p.Fresh)
 	r.view.Store(&p)
 	if urgent := r.worker.urgent(); len(urgent) == 0 || slices.Contains(urgent, r) {
 		r.engine.current.Store(r)

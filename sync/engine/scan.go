@@ -48,7 +48,7 @@ func (e *UnsettledScanError) Error() string {
 }
 
 // scan performs the next action of a scan: it joins or starts one, or polls it if that is due.
-func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error) {
+func (r *run) scan(ctx context.Context, steps []runs.Step, step *runs.Step) (worked bool, err error) {
 	scan, err := r.engine.Store.Runs.ScanOf(step.ID)
 	switch {
 	case err != nil:
@@ -57,7 +57,7 @@ func (r *run) scan(ctx context.Context, step *runs.Step) (worked bool, err error
 		if joined, err := r.joinScan(ctx, step); joined || err != nil {
 			return true, err
 		}
-		if r.exceedsCap(step) {
+		if r.exceedsCap(steps, step) {
 			return false, nil
 		}
 		if err := r.checkRequests(); err != nil {
@@ -238,7 +238,7 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	}
 	if !r.worker.repeats(&step.Tries, v) {
 		step.Tries = outlier.Tries{}
-		r.skip(step, err)
+		r.stopStep(step, err)
 	} else {
 		r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
 	}
@@ -311,14 +311,14 @@ func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
 func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
 	switch scan.State {
 	case runs.ScanFailed:
-		r.fail(fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read",
-			scan.ScanID, scan.Queries, scan.Status))
+		r.stopped[step.ID] = fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read",
+			scan.ScanID, scan.Queries, scan.Status)
 		return r.closeScan(step, runs.StopScanFailed, scan)
 	case runs.ScanExpired:
 		within := job.Duration(scan.Deadline.Sub(scan.Intended).Round(time.Minute))
-		r.fail(fmt.Errorf("scan %s of %q has not ended within %s; "+
+		r.stopped[step.ID] = fmt.Errorf("scan %s of %q has not ended within %s; "+
 			"`outlierd scan read %s` reads its results when it has",
-			scan.ScanID, scan.Queries, within, scan.ScanID))
+			scan.ScanID, scan.Queries, within, scan.ScanID)
 		return r.closeScan(step, runs.StopDeadline, scan)
 	}
 	return r.closeScan(step, runs.StopScanned, scan)
@@ -350,9 +350,6 @@ func (r *run) reading(step *runs.Step, scan *runs.Scan) runs.Step {
 		Scan:  scan.ScanID, Watermark: step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
 	}
 }
-
-// fail records an error of one search; the run continues with the others.
-func (r *run) fail(err error) { r.searchErr = errors.Join(r.searchErr, err) }
 
 func (r *run) saveScan(scan *runs.Scan) error {
 	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) })

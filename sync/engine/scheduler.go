@@ -222,7 +222,7 @@ func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
 // prepare creates the worker if there is none, and resumes what the last process left unfinished.
 func (s *scheduler) prepare(ctx context.Context) error {
 	if s.worker == nil {
-		w, err := s.engine.newWorker(ctx, queue.Filter{})
+		w, err := s.engine.newWorker(ctx)
 		if err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 		for j := range unfinished {
 			u := &unfinished[j]
 			if u.Fate == facts.Resume && ctx.Err() == nil && s.worker.runByID(u.Run.ID) == nil &&
-				s.resumeRun(ctx, spec, &u.Run) {
+				s.resumeRun(ctx, spec, &u.Run, time.Time{}) {
 				break // the others are resumed at the next due time
 			}
 		}
@@ -424,17 +424,17 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 		if !rows[i].Continues() || s.worker.runByID(old.ID) != nil || old.ResumedFor.Equal(a.Due) {
 			continue
 		}
-		if old.ResumedFor = a.Due; s.resumeRun(ctx, a.Spec, old) {
+		if s.resumeRun(ctx, a.Spec, old, a.Due) {
 			return false
 		}
 	}
 	return true
 }
 
-// resumeRun resumes an unfinished run and reports whether it is in progress.
-func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run) bool {
+// resumeRun resumes an unfinished run, before that of a due time if one waits, and reports whether it is in progress.
+func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run, due time.Time) bool {
 	log := s.engine.log().With("job", spec.Name, "run", old.ID)
-	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: old}); err != nil {
+	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Due: due, Old: old}); err != nil {
 		log.Error("run not continued", "err", err)
 		return false
 	}
@@ -574,7 +574,7 @@ func (s *scheduler) report(r *run) {
 	} else if spend.Unknown > 0 {
 		attrs = append(attrs, "credits_unknown", spend.Unknown)
 	}
-	if skipped := sumOfFresh(r.fresh); skipped > 0 {
+	if skipped := sumOfFresh(r.progress.Fresh); skipped > 0 {
 		attrs = append(attrs, "skipped_fresh", skipped)
 	}
 	if r.err != nil {
@@ -590,13 +590,10 @@ func (s *scheduler) report(r *run) {
 // idle sleeps until there may be something to do, such as a run that is due next. Before that it publishes if a
 // publication is due, and prunes the journal.
 func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
-	until := time.Now().Add(maxSleep)
-	err := s.publishIdle(ctx)
-	if err == nil {
-		until, err = s.nextWake(nextDue)
-	}
-	if err != nil {
+	until, err := s.worker.rest(ctx)
+	if until = soonest(soonest(until, nextDue), s.engine.requests.nextRetry()); err != nil {
 		s.pauseQueue(ctx, err)
+		until = time.Now().Add(maxSleep)
 	} else if time.Now().Before(until) {
 		until = earlier(until, s.upkeep())
 	}
@@ -621,19 +618,6 @@ func (s *scheduler) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// publishIdle publishes if that is due and there is something new to publish.
-func (s *scheduler) publishIdle(ctx context.Context) error {
-	if !s.worker.loader.PublishDue() {
-		return nil
-	}
-	unseen, err := s.worker.loader.Unseen()
-	if err != nil || !unseen {
-		s.worker.loader.PagesIn = false // the pages were reused from the journal
-		return err
-	}
-	return s.worker.publish(ctx)
-}
-
 // publishMarked publishes what people have marked, and what the job file leaves out since it was edited or since
 // midnight, if a publication is due. It does not wait for the service.
 func (s *scheduler) publishMarked(ctx context.Context) error {
@@ -646,21 +630,6 @@ func (s *scheduler) publishMarked(ctx context.Context) error {
 		return err
 	}
 	return s.worker.publish(ctx)
-}
-
-// nextWake returns the time when there may be something to do, at most maxSleep from now.
-func (s *scheduler) nextWake(nextDue time.Time) (time.Time, error) {
-	w := s.worker
-	until := soonest(soonest(time.Now().Add(maxSleep), nextDue), soonest(w.nextSlot, w.loader.NextRetry()))
-	until = soonest(until, s.engine.requests.nextRetry())
-	if w.loader.PagesIn || w.loader.Marked {
-		until = soonest(until, w.loader.PublishAt())
-	}
-	if w.pausedUntil.After(time.Now()) {
-		until = soonest(until, w.pausedUntil)
-	}
-	retry, err := s.engine.Store.Queue.NextRetry(time.Now(), w.filter)
-	return soonest(until, retry), err
 }
 
 // soonest returns the earlier of two times, of which zero is never.

@@ -32,7 +32,7 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 	}
 	var poll time.Time // of the first scan that is due
 	for _, step := range r.openSteps(steps) {
-		if r.stuck[step.ID] {
+		if r.stopped[step.ID] != nil {
 			continue
 		}
 		worked, err := r.advance(ctx, steps, step)
@@ -42,18 +42,15 @@ func (r *run) search(ctx context.Context) (worked bool, err error) {
 			return false, nil
 		case v.scope == ofStep && !v.retryAt.IsZero():
 			poll = soonest(poll, v.retryAt)
-		case v.scope == ofStep && v.status == runs.PausedBudget:
-			r.noteCap(step, err)
-			return true, nil
 		case v.scope == ofStep:
-			r.skip(step, err)
+			r.stopStep(step, err)
 			return true, nil
 		case worked || err != nil:
 			return true, err
 		}
 	}
 	if poll.IsZero() {
-		return true, r.queueEnrichment(ctx, len(steps) > 0)
+		return true, r.queueEnrichment(ctx, steps)
 	}
 	r.worker.noteWait(poll)
 	if !r.progress.Until.Equal(poll) {
@@ -93,13 +90,13 @@ func newestFirst(a, b *runs.Step) int {
 // much as one that has already exceeded a cap.
 func (r *run) advance(ctx context.Context, steps []runs.Step, step *runs.Step) (worked bool, err error) {
 	if step.Query.Op() == outlier.OpStartScan {
-		return r.scan(ctx, step)
+		return r.scan(ctx, steps, step)
 	}
 	if r.plan.Auto != nil && !r.plan.Auto.Affords(steps, step) {
 		step.Stop, step.Left = plan.StopShare, pagesLeft(&r.plan, step)
 		return true, r.saveStep(*step)
 	}
-	if r.exceedsCap(step) {
+	if r.exceedsCap(steps, step) {
 		return false, nil
 	}
 	if step.Scan == "" { // else the answer is paid for
@@ -110,26 +107,20 @@ func (r *run) advance(ctx context.Context, steps []runs.Step, step *runs.Step) (
 	return true, r.takePage(ctx, steps, step)
 }
 
-// noteCap records that a step has reached a cap, and its price: cheaper steps may still fit, and so may
-// those with a hold.
-func (r *run) noteCap(step *runs.Step, met error) {
-	r.capErr, r.stuck[step.ID] = met, true
-	if step.Scan == "" {
-		r.capPrice = r.engine.Facts().PriceOf(step)
+// stopStep stops a step, which stays open, and lets the run continue with the others. It pauses or fails in the end.
+func (r *run) stopStep(step *runs.Step, err error) {
+	if r.stopped[step.ID] = err; !isBudget(err) {
+		r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
 	}
 }
 
-// exceedsCap reports whether a step costs at least as much as one that has exceeded a cap.
-func (r *run) exceedsCap(step *runs.Step) bool {
-	return step.Scan == "" && r.capPrice > 0 && r.engine.Facts().PriceOf(step) >= r.capPrice
-}
-
-// skip skips a step, which stays open, and lets the run continue with the others. The run fails in
-// the end.
-func (r *run) skip(step *runs.Step, err error) {
-	r.stuck[step.ID] = true
-	r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
-	r.fail(err)
+// exceedsCap reports whether a step costs at least as much as one that has exceeded a cap. Cheaper steps may still
+// fit, and so may those with a hold.
+func (r *run) exceedsCap(steps []runs.Step, step *runs.Step) bool {
+	price := r.engine.Facts().PriceOf
+	return step.Scan == "" && slices.ContainsFunc(steps, func(s runs.Step) bool {
+		return s.Scan == "" && isBudget(r.stopped[s.ID]) && price(step) >= price(&s)
+	})
 }
 
 // cutShort closes the open steps because the run's time is up. A step with a paid scan stays open, so
@@ -192,7 +183,7 @@ func (r *run) takePage(ctx context.Context, steps []runs.Step, step *runs.Step) 
 }
 
 // pageResult returns what the result of a page means for the run. If the search itself has ended, the
-// run continues with the others and records the error in r.searchErr. before is the step before the page.
+// run continues with the others and keeps the error in r.stopped. before is the step before the page.
 func (r *run) pageResult(before *runs.Step, err error) error {
 	step, failed := r.engine.Store.Runs.Step(before.ID)
 	if failed != nil {
@@ -210,7 +201,7 @@ func (r *run) pageResult(before *runs.Step, err error) error {
 		err = fmt.Errorf("page %d of %s: %w", step.Next+1, step.Title(), err)
 	}
 	if err != nil && runs.Final(step.Stop) { // a problem of this search only
-		r.fail(err)
+		r.stopped[step.ID] = err
 		return nil
 	}
 	return err

@@ -131,6 +131,9 @@ func isForeignPage(e *outlier.Error) bool {
 	return e.Kind == outlier.Foreign && e.Status < 500 && e.Status != http.StatusRequestTimeout
 }
 
+// isBudget reports whether a cap, the credits or the clock keep something from being bought.
+func isBudget(err error) bool { return judge(err).status == runs.PausedBudget }
+
 func isA[E error](err error) bool {
 	_, is := errors.AsType[E](err)
 	return is

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,7 +29,6 @@ type worker struct {
 	decoder     *schema.Decoder // checks that an answer is usable
 	runs        []*run          // in the order in which they started
 	callers     []*OrderedRun   // that wait for runs, in the order of the requests
-	filter      queue.Filter    // limits data calls to those of one job; the zero value is all jobs
 	streak      int             // data calls that failed in a row
 	pausedUntil time.Time       // no data call is made before this time, as the service does not answer
 	pauses      int             // of the queue since the last successful call
@@ -44,7 +42,7 @@ type worker struct {
 	timesAsked  int             // how often the service was asked for its time since the time was last agreed on
 	chargedTo   *run            // the run that a data call is counted for, if the run that queued it has ended
 
-	patient   bool      // the schedule's: runs wait while no sink works or the disk is full, instead of ending
+	patient   bool      // the schedule's: it makes all data calls, and runs wait while no sink works or the disk is full
 	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
 
 	onEnd func(*run) // called when a run has ended; may be nil
@@ -55,19 +53,16 @@ type worker struct {
 const expireEvery = time.Minute
 
 // newWorker opens the sinks and brings them up to the end of the journal.
-func (e *Engine) newWorker(ctx context.Context, filter queue.Filter) (*worker, error) {
+func (e *Engine) newWorker(ctx context.Context) (*worker, error) {
 	loader, err := load.New(ctx, e.Store, e.Line, e.log(), e.noteBeat)
 	if err != nil {
 		return nil, err
 	}
-	s := &worker{
-		engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		filter: filter, pruned: -1,
-	}
-	if err := s.applyRecovered(); err != nil {
+	w := &worker{engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator), pruned: -1}
+	if err := w.applyRecovered(); err != nil {
 		return nil, err
 	}
-	return s, loader.Load(ctx, true)
+	return w, loader.Load(ctx, true)
 }
 
 // Run performs spec for a due time. With a zero due, which is a manual run, it resumes the run that a
@@ -77,17 +72,18 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 	return e.Perform(ctx, &Order{Spec: spec, Trigger: trigger, Due: due})
 }
 
-// Perform performs the run of an order as [Engine.Run] does, or only until it has all its pages.
+// Perform performs the run of an order as [Engine.Run] does, or only until it has all its pages. The run is the only
+// one of its worker, and urgent.
 func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
-	s, err := e.newWorker(ctx, queue.Filter{Job: o.Spec.Name})
+	w, err := e.newWorker(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.usable(ctx, o); err != nil {
+	if err := w.usable(ctx, o); err != nil {
 		return nil, err
 	}
-	r, err := s.begin(ctx, o)
-	for ; judge(err).waits(); r, err = s.begin(ctx, o) {
+	r, err := w.begin(ctx, o)
+	for ; judge(err).waits(); r, err = w.begin(ctx, o) {
 		if err := sleep(ctx, min(time.Until(judge(err).retryAt), maxSleep)); err != nil {
 			return nil, err
 		}
@@ -95,16 +91,14 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 	if r == nil {
 		return nil, err
 	}
+	w.callers = []*OrderedRun{{order: *o, engine: e, run: r, done: make(chan struct{})}}
 	for !r.ended {
-		worked, err := s.work(ctx)
-		switch {
-		case err != nil || r.ended:
-		case r.nextDue && r.searched:
-			err = r.endForNext(ctx)
-		case !worked && s.loader.PagesIn && s.loader.PublishDue():
-			err = s.publish(ctx)
-		case !worked:
-			err = r.await(ctx)
+		worked, err := w.work(ctx)
+		if err == nil && !worked {
+			var until time.Time
+			if until, err = w.rest(ctx); err == nil {
+				err = sleep(ctx, time.Until(until))
+			}
 		}
 		if err != nil && !r.ended {
 			r.endFor(ctx, err)
@@ -185,10 +179,36 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 			return worked, err
 		}
 	}
-	if held != nil {
+	if held != nil || !w.patient {
 		return false, held
 	}
-	return w.fetchNext(ctx, w.filter, w.runs, nil)
+	return w.fetchNext(ctx, queue.Filter{}, w.runs, nil)
+}
+
+// rest publishes if that is due while there is nothing else to do, and returns when there may be, at most maxSleep
+// from now.
+func (w *worker) rest(ctx context.Context) (until time.Time, err error) {
+	if w.loader.PublishDue() {
+		unseen, err := w.loader.Unseen()
+		switch {
+		case err == nil && unseen:
+			err = w.publish(ctx)
+		case err == nil:
+			w.loader.PagesIn = false // the pages were reused from the journal
+		}
+		if err != nil {
+			return until, err
+		}
+	}
+	until = soonest(time.Now().Add(maxSleep), soonest(w.nextSlot, w.loader.NextRetry()))
+	if w.loader.PagesIn || w.loader.Marked {
+		until = soonest(until, w.loader.PublishAt())
+	}
+	if w.pausedUntil.After(time.Now()) {
+		until = soonest(until, w.pausedUntil)
+	}
+	retry, err := w.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{})
+	return soonest(until, retry), err
 }
 
 // fetchNext ends the runs that have nothing left to do, or makes the next data call that a filter selects: for an
@@ -245,22 +265,22 @@ func (w *worker) noteWait(until time.Time) { w.nextSlot = soonest(w.nextSlot, un
 // the runs that want it need no further query of the queue.
 func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ended bool, err error) {
 	var over []*run
+	cause := map[*run]error{}
 	for _, r := range of {
 		if !r.searched {
 			continue
 		}
-		var done bool
-		if next != nil && slices.Contains(next.Wanting(), r.row.Job) {
-			done = r.noteExhausted()
-		} else if done, err = r.done(); err != nil {
+		pending, failed := r.pending(next)
+		if failed != nil {
+			err = failed
 			break
 		}
-		if done {
-			over = append(over, r)
+		if !pending || r.exhausted() {
+			over, cause[r] = append(over, r), r.shortfall(pending)
 		}
 	}
 	if len(over) > 0 {
-		w.endAll(ctx, over, func(r *run) error { return cmp.Or(r.searchErr, r.capErr) })
+		w.endAll(ctx, over, func(r *run) error { return cause[r] })
 	}
 	return len(over) > 0, err
 }
@@ -304,7 +324,7 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		return false, nil
 	}
 	waiters := w.waiters(task)
-	if w.filter.Job != "" && len(waiters) == 0 || urgent != nil && !slices.Contains(waiters, urgent) {
+	if urgent != nil && !slices.Contains(waiters, urgent) {
 		return false, nil // its run waits for a scan and may make no data calls
 	}
 	if at, err := w.engine.Pace.Slot(task.Op); err != nil {
@@ -317,16 +337,12 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		}
 		return false, nil
 	}
-	streak := &w.streak
-	if urgent != nil {
-		streak = &urgent.streak
-	}
 	w.chargedTo = w.chargedRun(task, waiters)
 	err = w.perform(ctx, task, waiters)
 	w.chargedTo = nil
 	switch v := judge(err); {
 	case err == nil:
-		*streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
+		w.streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
 	case v.waits():
 		w.noteWait(v.retryAt)
 		return task.NotBefore.After(time.Now()), nil // while it waits to be repeated, others are made
@@ -336,10 +352,10 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		return true, err
 	default:
 		for _, r := range waiters {
-			r.progress.Failures++
+			r.row.Failures++
 		}
-		if *streak++; *streak >= failuresInARow {
-			*streak = 0
+		if w.streak++; w.streak >= failuresInARow {
+			w.streak = 0
 			return true, fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
 		}
 		happened := "call failed and stays queued"
