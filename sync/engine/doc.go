@@ -12,8 +12,8 @@
 //   - worker.go: which step of which run is performed next; begin.go starts and resumes runs, buyrest.go
 //     buys what an earlier run left.
 //   - run.go: one run, from its start to its record; ending.go says how its searches ended.
-//   - search.go: pages of searches; scan.go: scans; adopt.go: scans that a person settles; paging.go:
-//     what `from` counts; stops.go: why a search ends.
+//   - next.go: what the searches of a run do next; search.go: pages of searches; scan.go: scans; adopt.go:
+//     scans that a person settles; paging.go: what `from` counts; stops.go: why a search ends.
 //   - enrich.go: data calls about hits and ids.
 //   - fetch.go: attempts at a call; blocks.go and clock.go prevent or delay calls.
 //   - apply.go: how an answer turns into rows; verdict.go: what an error means.
@@ -47,7 +47,7 @@
 // pause, returns a [waitError], and the worker's owner sleeps until the first of them may leave. So a
 // run that a person asks for waits at most for the call in progress: its pages and then its data calls
 // come before everything else ([Engine.Order]). Without a schedule, a manual run has a worker of its
-// own ([Engine.Run]).
+// own ([Engine.Run]), for which it is urgent in the same way.
 //
 // An error means the same wherever it arrives ([judge]). One in a search affects only that search, one in a run's
 // pages ends that run, and one that every call would meet pauses the queue, longer each time, and ends nothing. An

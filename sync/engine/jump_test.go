@@ -49,9 +49,10 @@ func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		w.inspect(func(e *Engine) {
 			now := time.Now()
-			r := &run{engine: e, worker: &worker{engine: e}, plan: plan.Stored{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}
-			if next := r.pollDue(&runs.Scan{NextPoll: now.Add(30 * day)}); next.Sub(now) > 10*time.Minute {
-				t.Errorf("a scan is looked at on %s", next)
+			o := &searchFacts{now: now, plan: &plan.Stored{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}, mayPoll: e.Pace.Poll()}
+			a := o.nextOfScan(action{step: &runs.Step{}, scan: &runs.Scan{State: runs.ScanRunning, NextPoll: now.Add(30 * day)}})
+			if a.until.Sub(now) > 10*time.Minute {
+				t.Errorf("a scan is looked at on %s", a.until)
 			}
 			for ahead, want := range map[time.Duration]bool{time.Hour: true, ledger.BlockFor: true, 30 * day: false, -time.Hour: false} {
 				if got := (&ledger.Block{Until: now.Add(ahead)}).Stands(now); got != want {

@@ -47,51 +47,6 @@ func (e *UnsettledScanError) Error() string {
 		e.Scan.Queries, e.Scan.Intended.UTC().Format("2006-01-02 15:04 UTC"), e.Scan.HowToSettle())
 }
 
-// scan performs the next action of a scan: it joins or starts one, or polls it if that is due.
-func (r *run) scan(ctx context.Context, steps []runs.Step, step *runs.Step) (worked bool, err error) {
-	scan, err := r.engine.Store.Runs.ScanOf(step.ID)
-	switch {
-	case err != nil:
-		return true, err
-	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated || scan.State == runs.ScanIntended:
-		if joined, err := r.joinScan(ctx, step); joined || err != nil {
-			return true, err
-		}
-		if r.exceedsCap(steps, step) {
-			return false, nil
-		}
-		if err := r.checkRequests(); err != nil {
-			return true, err
-		}
-		return true, r.startScan(ctx, step)
-	case scan.State == runs.ScanRunning:
-		if due := r.pollDue(scan); time.Now().Before(due) {
-			return false, &pollError{due}
-		}
-		return true, r.poll(ctx, step, scan)
-	case scan.State == runs.ScanUnknown:
-		return true, &UnsettledScanError{Scan: *scan}
-	}
-	return true, r.endScan(step, scan) // ended by a person, or by the answer to its start
-}
-
-// pollDue returns when to poll a scan again. That is not before the limiter allows a poll, because other
-// calls would wait behind it.
-func (r *run) pollDue(scan *runs.Scan) time.Time {
-	next := earlier(scan.NextPoll, time.Now().Add(r.plan.Scan.PollMax)) // in case the clock was ahead
-	if at := r.engine.Pace.Poll(); at.After(next) {
-		return at
-	}
-	return next
-}
-
-// A pollError says when a scan is polled again. Other searches of its run may go on.
-type pollError struct{ due time.Time }
-
-func (e *pollError) Error() string {
-	return "the scan is polled at " + e.due.UTC().Format(time.DateTime)
-}
-
 // # Joining
 //
 // A live scan of the same queries and mode is the same scan, whatever started it: a run waits for it
@@ -99,33 +54,26 @@ func (e *pollError) Error() string {
 // each run that reads pays for its own pages, with its own filters. [runs.Runs.LiveScan] defines
 // which scans are live.
 
-// joinScan lets a step join the scan that it would otherwise start again, if there is one. If the start
-// of that scan is not confirmed, a person must settle it first, whichever run wants it.
-func (r *run) joinScan(ctx context.Context, step *runs.Step) (joined bool, err error) {
-	live, err := r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
-	if err != nil || live == nil {
-		return false, err
-	}
-	if live.State == runs.ScanIntended { // one call is made at a time: that start was refunded, or never sent
-		live.State = runs.ScanRefused
-		return false, r.saveScan(live)
-	}
-	if live.ScanID == "" {
-		return false, &UnsettledScanError{Scan: *live}
-	}
+// liveScan returns the scan that a step would otherwise start again; nil if there is none.
+func (r *run) liveScan(step *runs.Step) (*runs.Scan, error) {
+	return r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
+}
+
+// joinScan lets a step join a live scan.
+func (r *run) joinScan(ctx context.Context, step *runs.Step, live *runs.Scan) error {
 	if err := r.worker.ensureTime(ctx); err != nil {
-		return false, err
+		return err
 	}
-	err = r.engine.Store.Runs.JoinScan(ledger.Purchase{
+	err := r.engine.Store.Runs.JoinScan(ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Caps: r.caps,
 		Hold: r.engine.holdForReading(&r.plan),
 	}, live.Intent)
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.engine.log().Info("scan joined", "job", r.row.Job, "run", r.row.ID, "scan", live.ScanID,
 		"started_by", live.Job, "started_at", live.Intended.In(r.engine.Config.Timezone), "credits", 0)
-	return true, nil
+	return nil
 }
 
 // joinLive joins the scans that the run's plan expects to join, before they can end: the run's cap may
@@ -137,15 +85,18 @@ func (r *run) joinLive(ctx context.Context) {
 	}
 	steps, _ := r.engine.Store.Runs.Steps(r.row.ID)
 	for i := range steps {
-		if r.plan.Joins[steps[i].Ordinal] != "" {
-			_, _ = r.joinScan(ctx, &steps[i])
+		if r.plan.Joins[steps[i].Ordinal] == "" {
+			continue
+		}
+		if live, _ := r.liveScan(&steps[i]); live != nil && live.ScanID != "" {
+			_ = r.joinScan(ctx, &steps[i], live)
 		}
 	}
 }
 
 // startScan makes one attempt to start a scan. After an attempt that provably did nothing, the step's
-// next turn makes another one with a new intent.
-func (r *run) startScan(ctx context.Context, step *runs.Step) error {
+// next turn makes another one with a new intent. last is an earlier intent that it replaces; nil for none.
+func (r *run) startScan(ctx context.Context, step *runs.Step, last *runs.Scan) error {
 	request, err := step.Query.Request(r.engine.Config.Service.Prices)
 	if err != nil {
 		return err
@@ -166,7 +117,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	if err := r.worker.slotFor(request, &purchase); err != nil { // before the intent is recorded
 		return err
 	}
-	scan, err := r.recordIntent(step, request)
+	scan, err := r.recordIntent(step, request, last)
 	if err != nil {
 		return err
 	}
@@ -193,8 +144,8 @@ func (r *run) startScan(ctx context.Context, step *runs.Step) error {
 	return errors.Join(err, &UnsettledScanError{Scan: *scan, Other: got.before})
 }
 
-// recordIntent makes the intent to start a scan durable.
-func (r *run) recordIntent(step *runs.Step, request *outlier.Request) (*runs.Scan, error) {
+// recordIntent makes the intent to start a scan durable, in place of the last one.
+func (r *run) recordIntent(step *runs.Step, request *outlier.Request, last *runs.Scan) (*runs.Scan, error) {
 	params := request.Params()
 	scan := &runs.Scan{
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
@@ -203,6 +154,13 @@ func (r *run) recordIntent(step *runs.Step, request *outlier.Request) (*runs.Sca
 		Intended: r.engine.Store.Ledger.ServiceTime(),
 	}
 	err := r.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
+		if last != nil && last.State == runs.ScanIntended { // refunded, or never sent
+			last.State = runs.ScanRefused
+			err = runs.SaveScan(tx, *last)
+		}
+		if err != nil {
+			return err
+		}
 		scan.Intent, err = r.engine.Store.Runs.IntendScan(tx, *scan)
 		return err
 	})
@@ -221,24 +179,17 @@ func (r *run) planPoll(scan *runs.Scan) {
 func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
 	v := judge(err)
 	switch {
-	case isA[*outlier.UnkeptError](err): // at most the journal has what the answer said
-		if scan.State == runs.ScanIntended {
-			return err // it was refunded, so the next run starts the scan
-		}
-		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case scan.ScanID != "":
 		step.Tries = outlier.Tries{}
 		return r.saveTries(step)
-	case err == nil:
-		return &UnsettledScanError{Scan: *scan}
-	case scan.State == runs.ScanUnknown:
+	case err == nil || scan.State == runs.ScanUnknown:
 		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case ctx.Err() != nil || v.status == runs.PausedBudget || !v.outage():
 		return err
 	}
 	if !r.worker.repeats(&step.Tries, v) {
 		step.Tries = outlier.Tries{}
-		r.stopStep(step, err)
+		r.skipStep(step, err)
 	} else {
 		r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
 	}

@@ -1,11 +1,9 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -18,137 +16,6 @@ import (
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
-
-// search performs one step for the searches of a run: it takes a page, or starts or polls a scan. It
-// reports false if there is nothing to do but wait. Pages are taken breadth first, so that a
-// cap cuts depth rather than topics.
-func (r *run) search(ctx context.Context) (worked bool, err error) {
-	steps, err := r.engine.Store.Runs.Steps(r.row.ID)
-	if err == nil && r.timeUp() {
-		err = r.cutShort(steps)
-	}
-	if err != nil {
-		return true, err
-	}
-	var poll time.Time // of the first scan that is due
-	for _, step := range r.openSteps(steps) {
-		if r.stopped[step.ID] != nil {
-			continue
-		}
-		worked, err := r.advance(ctx, steps, step)
-		switch v := judge(err); {
-		case v.waits():
-			r.worker.noteWait(v.retryAt)
-			return false, nil
-		case v.scope == ofStep && !v.retryAt.IsZero():
-			poll = soonest(poll, v.retryAt)
-		case v.scope == ofStep:
-			r.stopStep(step, err)
-			return true, nil
-		case worked || err != nil:
-			return true, err
-		}
-	}
-	if poll.IsZero() {
-		return true, r.queueEnrichment(ctx, steps)
-	}
-	r.worker.noteWait(poll)
-	if !r.progress.Until.Equal(poll) {
-		r.progress.Until = poll
-		r.updated()
-	}
-	return false, nil
-}
-
-// openSteps returns the steps with something left to do: those with the fewest pages first, or for a
-// backfill those of the newest window first.
-func (r *run) openSteps(steps []runs.Step) []*runs.Step {
-	var open []*runs.Step
-	for i := range steps {
-		if steps[i].Stop == "" {
-			open = append(open, &steps[i])
-		}
-	}
-	order := func(a, b *runs.Step) int { return a.Next - b.Next }
-	switch {
-	case r.plan.Backfill != nil:
-		order = newestFirst
-	case r.plan.Auto != nil:
-		order = func(a, b *runs.Step) int { return a.Ordinal - b.Ordinal } // each to its end
-	}
-	slices.SortStableFunc(open, order)
-	return open
-}
-
-// newestFirst orders the open searches of a backfill: newer windows first, and within a window those
-// with the fewest pages first.
-func newestFirst(a, b *runs.Step) int {
-	return cmp.Or(cmp.Compare(b.Window, a.Window), cmp.Compare(a.Next, b.Next))
-}
-
-// advance performs the next action of a step. It reports false if the step has to wait, or costs as
-// much as one that has already exceeded a cap.
-func (r *run) advance(ctx context.Context, steps []runs.Step, step *runs.Step) (worked bool, err error) {
-	if step.Query.Op() == outlier.OpStartScan {
-		return r.scan(ctx, steps, step)
-	}
-	if r.plan.Auto != nil && !r.plan.Auto.Affords(steps, step) {
-		step.Stop, step.Left = plan.StopShare, pagesLeft(&r.plan, step)
-		return true, r.saveStep(*step)
-	}
-	if r.exceedsCap(steps, step) {
-		return false, nil
-	}
-	if step.Scan == "" { // else the answer is paid for
-		if err := r.checkRequests(); err != nil {
-			return true, err
-		}
-	}
-	return true, r.takePage(ctx, steps, step)
-}
-
-// stopStep stops a step, which stays open, and lets the run continue with the others. It pauses or fails in the end.
-func (r *run) stopStep(step *runs.Step, err error) {
-	if r.stopped[step.ID] = err; !isBudget(err) {
-		r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
-	}
-}
-
-// exceedsCap reports whether a step costs at least as much as one that has exceeded a cap. Cheaper steps may still
-// fit, and so may those with a hold.
-func (r *run) exceedsCap(steps []runs.Step, step *runs.Step) bool {
-	price := r.engine.Facts().PriceOf
-	return step.Scan == "" && slices.ContainsFunc(steps, func(s runs.Step) bool {
-		return s.Scan == "" && isBudget(r.stopped[s.ID]) && price(step) >= price(&s)
-	})
-}
-
-// cutShort closes the open steps because the run's time is up. A step with a paid scan stays open, so
-// that the scan is still waited for and read.
-func (r *run) cutShort(steps []runs.Step) error {
-	var cut []*runs.Step
-	for _, step := range r.openSteps(steps) {
-		paid, err := r.engine.Facts().PaidScan(step)
-		if err != nil {
-			return err
-		}
-		if !paid {
-			step.Left, step.Stop = pagesLeft(&r.plan, step), runs.StopTime
-			cut = append(cut, step)
-		}
-	}
-	if len(cut) == 0 {
-		return nil
-	}
-	return r.engine.Store.DB.Update(func(tx *store.Tx) error {
-		for _, step := range cut {
-			if err := runs.SaveStep(tx, *step); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
 
 // takePage buys the step's next page, or reuses it from the journal. The step advances in the
 // transaction that stores the answer.

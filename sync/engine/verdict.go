@@ -37,7 +37,7 @@ type verdict struct {
 	status runs.Status  // of a run that the error ends
 	kind   outlier.Kind // of the service's error; "" for any other error
 
-	// retryAt is set if nothing has failed: the call cannot leave, or the search not go on, before that time. With
+	// retryAt is set if nothing has failed: the call cannot leave before that time. With
 	// the scope ofAll, that is later than the job file lets a person wait.
 	retryAt time.Time
 
@@ -68,7 +68,6 @@ func (v verdict) passes() bool { return v.kind != "" || v.status == runs.PausedQ
 // judge returns what an error means.
 func judge(err error) verdict {
 	wait, waits := errors.AsType[*waitError](err)
-	poll, isPoll := errors.AsType[*pollError](err)
 	long, isLong := errors.AsType[*pace.LongWaitError](err)
 	service, isService := errors.AsType[*outlier.Error](err)
 	switch {
@@ -76,8 +75,6 @@ func judge(err error) verdict {
 		return verdict{}
 	case waits:
 		return verdict{scope: ofCall, status: runs.Failed, retryAt: wait.until}
-	case isPoll:
-		return verdict{scope: ofStep, status: runs.Failed, retryAt: poll.due}
 	case isA[*UnsettledScanError](err):
 		return verdict{scope: ofStep, status: runs.Failed}
 	case isA[*CancelledError](err):
