@@ -396,34 +396,21 @@ func (e *Engine) jobGone(spec *job.Spec) error {
 	return gone
 }
 
-// resumeOrders resumes the ordered runs that the last process left unfinished. Their callers no longer
-// wait, so these runs have no priority over scheduled ones.
+// resumeOrders resumes the ordered runs that the last process left unfinished, unless nothing is left of one or its job
+// was removed from the file. Their callers no longer wait, so these runs have no priority over scheduled ones.
 func (s *scheduler) resumeOrders(ctx context.Context) error {
 	left, err := s.engine.Store.Runs.Ordered()
 	for i := range left {
 		row := &left[i]
-		if ctx.Err() != nil || s.worker.runByID(row.ID) != nil {
+		spec := currentSpec(s.engine.Config, row)
+		if ctx.Err() != nil || s.worker.runByID(row.ID) != nil || spec == nil || !row.Status.Open() {
 			continue
 		}
-		if err := s.resumeOrder(ctx, row); err != nil {
+		if resumes, err := s.engine.Facts().Resumes(spec, row, time.Time{}); err != nil {
 			s.engine.log().Error("run not continued", "run", row.ID, "err", err)
+		} else if resumes {
+			s.resumeRun(ctx, spec, row, time.Time{})
 		}
-	}
-	return err
-}
-
-// resumeOrder resumes an ordered run, unless nothing is left of it or its job was removed from the file.
-func (s *scheduler) resumeOrder(ctx context.Context, row *runs.Run) error {
-	spec := currentSpec(s.engine.Config, row)
-	if spec == nil || !row.Status.Open() {
-		return nil
-	}
-	if resumes, err := s.engine.Facts().Resumes(spec, row, time.Time{}); err != nil || !resumes {
-		return err
-	}
-	_, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Old: row, ordered: true})
-	if err == nil {
-		s.engine.log().Info("run continued", "job", row.Job, "run", row.ID)
 	}
 	return err
 }

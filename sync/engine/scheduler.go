@@ -255,17 +255,7 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 		if !of(spec) || spec.Disabled || isDue || s.worker.runByJob(spec.Name) != nil {
 			continue
 		}
-		unfinished, err := s.engine.Facts().Unfinished(spec, time.Time{})
-		if err != nil {
-			s.engine.log().Error("unfinished runs not continued", "job", spec.Name, "err", err)
-		}
-		for j := range unfinished {
-			u := &unfinished[j]
-			if u.Fate == facts.Resume && ctx.Err() == nil && s.worker.runByID(u.Run.ID) == nil &&
-				s.resumeRun(ctx, spec, &u.Run, time.Time{}) {
-				break // the others are resumed at the next due time
-			}
-		}
+		s.resumeFirst(ctx, spec, time.Time{}) // the others are resumed at the next due time
 	}
 }
 
@@ -415,30 +405,40 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 			return false
 		}
 	}
-	rows, err := s.engine.Facts().Unfinished(a.Spec, a.Due)
+	return !s.resumeFirst(ctx, a.Spec, a.Due)
+}
+
+// resumeFirst resumes the first unfinished run of a job that continues before the run of a due time, or if due is zero,
+// at once. It reports whether one is in progress then.
+func (s *scheduler) resumeFirst(ctx context.Context, spec *job.Spec, due time.Time) bool {
+	unfinished, err := s.engine.Facts().Unfinished(spec, due)
 	if err != nil {
-		s.engine.log().Error("unfinished runs not continued", "job", a.Spec.Name, "err", err)
+		s.engine.log().Error("unfinished runs not continued", "job", spec.Name, "err", err)
 	}
-	for i := range rows {
-		old := &rows[i].Run
-		if !rows[i].Continues() || s.worker.runByID(old.ID) != nil || old.ResumedFor.Equal(a.Due) {
-			continue
+	for i := range unfinished {
+		u := &unfinished[i]
+		continues := u.Continues() && !u.Run.ResumedFor.Equal(due)
+		if due.IsZero() {
+			continues = u.Fate == facts.Resume
 		}
-		if s.resumeRun(ctx, a.Spec, old, a.Due) {
-			return false
+		if continues && ctx.Err() == nil && s.worker.runByID(u.Run.ID) == nil && s.resumeRun(ctx, spec, &u.Run, due) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // resumeRun resumes an unfinished run, before that of a due time if one waits, and reports whether it is in progress.
 func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run, due time.Time) bool {
 	log := s.engine.log().With("job", spec.Name, "run", old.ID)
-	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Due: due, Old: old}); err != nil {
+	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Due: due, Old: old, ordered: old.Ordered}); err != nil {
 		log.Error("run not continued", "err", err)
 		return false
 	}
-	log.Info("run continued", "due", old.Due.In(s.engine.Config.Timezone))
+	if !old.Due.IsZero() {
+		log = log.With("due", old.Due.In(s.engine.Config.Timezone))
+	}
+	log.Info("run continued")
 	return true
 }
 
