@@ -12,7 +12,6 @@ import (
 
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
-	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
@@ -492,7 +491,7 @@ func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) 
 	if !r.row.ResumedFor.IsZero() { // the job's next run is due
 		return true, r.endForNext(ctx)
 	}
-	worked, err = w.fetchNext(ctx, queue.Filter{Job: r.row.Job}, []*run{r}, r)
+	worked, err = w.fetchNext(ctx, r)
 	if judge(err).passes() {
 		w.detach(ctx, r, err)
 		return true, nil
@@ -523,11 +522,4 @@ func (w *worker) detach(ctx context.Context, r *run, err error) {
 		err = nil
 	}
 	w.settle(r, &row, err)
-}
-
-// detachAll ends the wait for all urgent runs.
-func (w *worker) detachAll(ctx context.Context, err error) {
-	for _, r := range w.urgent() {
-		w.detach(ctx, r, err)
-	}
 }

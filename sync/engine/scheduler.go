@@ -183,7 +183,9 @@ func (e *Engine) Serve(ctx context.Context) {
 		}
 		v := judge(err)
 		if err != nil && ctx.Err() == nil && !v.passes() {
-			s.worker.detachAll(ctx, err) // an error that stops all runs: do not let callers wait
+			for _, r := range s.worker.urgent() { // an error that stops all runs: do not let callers wait
+				s.worker.detach(ctx, r, err)
+			}
 		}
 		switch {
 		case v.status == runs.PausedQuota:
@@ -595,18 +597,12 @@ func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
 		s.pauseQueue(ctx, err)
 		until = time.Now().Add(maxSleep)
 	} else if time.Now().Before(until) {
-		until = earlier(until, s.upkeep())
+		again, err := s.worker.upkeep()
+		if until = earlier(until, again); err != nil {
+			s.engine.log().Warn("journal not pruned", "err", err)
+		}
 	}
 	s.sleep(ctx, time.Until(until))
-}
-
-// upkeep performs one step of pruning and returns when the next one may follow.
-func (s *scheduler) upkeep() time.Time {
-	again, err := s.worker.upkeep()
-	if err != nil {
-		s.engine.log().Warn("journal not pruned", "err", err)
-	}
-	return again
 }
 
 // sleep sleeps for d, or until a request arrives or ctx ends.

@@ -182,7 +182,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if held != nil || !w.patient {
 		return false, held
 	}
-	return w.fetchNext(ctx, queue.Filter{}, w.runs, nil)
+	return w.fetchNext(ctx, nil)
 }
 
 // rest publishes if that is due while there is nothing else to do, and returns when there may be, at most maxSleep
@@ -211,9 +211,13 @@ func (w *worker) rest(ctx context.Context) (until time.Time, err error) {
 	return soonest(until, retry), err
 }
 
-// fetchNext ends the runs that have nothing left to do, or makes the next data call that a filter selects: for an
-// urgent run, or for all.
-func (w *worker) fetchNext(ctx context.Context, of queue.Filter, all []*run, urgent *run) (worked bool, err error) {
+// fetchNext ends the runs that have nothing left to do, or makes the next data call: only that of an urgent run, or
+// of all.
+func (w *worker) fetchNext(ctx context.Context, urgent *run) (worked bool, err error) {
+	of, all := queue.Filter{}, w.runs
+	if urgent != nil {
+		of.Job, all = urgent.row.Job, []*run{urgent}
+	}
 	next, err := w.engine.Store.Queue.NextTask(time.Now(), of)
 	if err != nil {
 		return false, err

@@ -132,15 +132,14 @@ func Continued(all []Unfinished) int {
 
 // Resumed returns the unfinished run with an id; nil if it has ended or cannot be resumed.
 func (r *Reader) Resumed(spec *job.Spec, id string, due time.Time) (*runs.Run, error) {
-	rows, err := r.Store.Runs.Unfinished(spec.Name)
-	at := slices.IndexFunc(rows, func(old runs.Run) bool { return old.ID == id })
-	if err != nil || at < 0 {
+	old, err := r.Store.Runs.ContinuingRun(id)
+	if err != nil || old == nil || old.Job != spec.Name {
 		return nil, err
 	}
-	if resumes, err := r.Resumes(spec, &rows[at], due); !resumes || err != nil {
+	if resumes, err := r.Resumes(spec, old, due); !resumes || err != nil {
 		return nil, err
 	}
-	return &rows[at], nil
+	return old, nil
 }
 
 // Resumes reports whether an unfinished run continues when it is asked for.

@@ -332,16 +332,16 @@ func (rs *Runs) firstTime(cell store.Cell[time.Time], now time.Time) (first time
 
 // Get returns a run of any job; nil if there is none with this id.
 func (rs *Runs) Get(id string) (*Run, error) {
-	runs, err := rs.listRuns(`FROM runs WHERE run = ?`, id)
-	if err != nil || len(runs) == 0 {
-		return nil, err
-	}
-	return &runs[0], nil
+	return rs.oneRun(`FROM runs WHERE run = ?`, id)
 }
 
 // ContinuingRun returns an unfinished run; nil if there is none with this id.
 func (rs *Runs) ContinuingRun(id string) (*Run, error) {
-	runs, err := rs.listRuns(`FROM runs WHERE run = ? AND `+mayGoOn, id)
+	return rs.oneRun(`FROM runs WHERE run = ? AND `+mayGoOn, id)
+}
+
+func (rs *Runs) oneRun(from string, args ...any) (*Run, error) {
+	runs, err := rs.listRuns(from, args...)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
