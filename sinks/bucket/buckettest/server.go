@@ -3,16 +3,12 @@
 package buckettest
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"crypto/md5"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/xml"
 	"fmt"
-	"hash/crc64"
 	"io"
 	"maps"
 	"net/http"
@@ -21,36 +17,38 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Server is a store with one bucket. It is a [http.Handler], and a [http.RoundTripper] that needs no
 // socket.
 type Server struct {
 	Scheme string // of its addresses: s3 or az
-	Bucket string
 
-	// Fault is called for each request. If it returns true, it has written the response.
-	Fault func(w http.ResponseWriter, r *http.Request) bool
-
-	// Loses reports whether a part of an upload is lost although the store confirms it.
-	Loses func(part int) bool
+	bucket   string
+	protocol protocol
 
 	mu      sync.Mutex
+	fault   func(w http.ResponseWriter, r *http.Request) bool
+	loses   func(part int) bool
 	objects map[string][]byte            // by key
-	uploads map[string]*upload           // by id
-	blocks  map[string]map[string][]byte // of Azure: by key and block id
-	last    int                          // id of the last upload
+	uploads map[string]map[string][]byte // that are not complete: their parts by id, in the order of the ids
+	last    int                          // number of the last upload
 	asked   []string                     // the requests: method and key
 }
 
-type upload struct {
-	key   string
-	parts map[int][]byte
+// protocol is how a kind of store answers.
+type protocol struct {
+	serve   func(s *Server, w http.ResponseWriter, r *http.Request, key string, body []byte)
+	content func(r *http.Request, body []byte) ([]byte, error) // the content of an upload, if it has arrived whole
+	created int                                                // status after an upload
+
+	noBucket, noObject, damaged, changed, exists string // error codes
+	existsStatus                                 int
 }
 
-// New returns an empty S3 store.
-func New(bucket string) *Server {
-	return &Server{Scheme: "s3", Bucket: bucket, objects: map[string][]byte{}, uploads: map[string]*upload{}}
+func newServer(scheme, bucket string, p protocol) *Server {
+	return &Server{Scheme: scheme, bucket: bucket, protocol: p, objects: map[string][]byte{}, uploads: map[string]map[string][]byte{}}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -91,98 +89,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	s.mu.Lock()
 	s.asked = append(s.asked, r.Method+" "+key)
-	fault := s.Fault
+	fault := s.fault
 	s.mu.Unlock()
 	if fault != nil && fault(w, r) {
 		return
 	}
-	if bucket != s.Bucket {
-		Refuse(w, http.StatusNotFound, map[string]string{"s3": "NoSuchBucket", "az": "ContainerNotFound"}[s.Scheme])
+	if bucket != s.bucket {
+		Refuse(w, http.StatusNotFound, s.protocol.noBucket)
 		return
 	}
-	body, err := content(r)
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		body, err = s.protocol.content(r, body)
+	}
+	if want := r.Header.Get("Content-Md5"); err == nil && want != "" {
+		if sum := md5.Sum(body); base64.StdEncoding.EncodeToString(sum[:]) != want {
+			err = io.ErrUnexpectedEOF
+		}
+	}
 	if err != nil {
-		Refuse(w, http.StatusBadRequest, map[string]string{"s3": "IncompleteBody", "az": "Crc64Mismatch"}[s.Scheme])
+		Refuse(w, http.StatusBadRequest, s.protocol.damaged)
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Scheme == "az" {
-		s.azure(w, r, key, body)
-		return
-	}
-	query := r.URL.Query()
-	switch {
-	case r.Method == http.MethodGet && query.Has("uploads"):
-		s.listUploads(w, query.Get("prefix"))
-	case r.Method == http.MethodGet && key == "":
-		s.list(w, query.Get("prefix"), query.Get("continuation-token"))
-	case r.Method == http.MethodPost && query.Has("uploads"):
-		s.last++
-		id := strconv.Itoa(s.last)
-		s.uploads[id] = &upload{key, map[int][]byte{}}
-		write(w, struct {
-			XMLName  xml.Name `xml:"InitiateMultipartUploadResult"`
-			Bucket   string
-			Key      string
-			UploadID string `xml:"UploadId"`
-		}{Bucket: bucket, Key: key, UploadID: id})
-	case query.Has("uploadId"):
-		s.part(w, r, key, body)
-	case r.Method == http.MethodGet, r.Method == http.MethodHead:
-		s.get(w, r, key)
-	case r.Method == http.MethodPut:
-		s.put(w, r, key, body)
-	case r.Method == http.MethodDelete:
-		delete(s.objects, key)
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		Refuse(w, http.StatusNotImplemented, "NotImplemented")
-	}
-}
-
-// content returns the body of a request, without the encoding of chunks that some have.
-func content(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(r.Body)
-	if err == nil && strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
-		body, err = dechunk(body)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if want := r.Header.Get("Content-Md5"); want != "" {
-		if sum := md5.Sum(body); base64.StdEncoding.EncodeToString(sum[:]) != want {
-			return nil, io.ErrUnexpectedEOF
-		}
-	}
-	if want := r.Header.Get("X-Ms-Content-Crc64"); want != "" {
-		sum := binary.LittleEndian.AppendUint64(nil, crc64.Checksum(body, crc64.MakeTable(0x9A6C9329AC4BC9B5)))
-		if base64.StdEncoding.EncodeToString(sum) != want {
-			return nil, io.ErrUnexpectedEOF
-		}
-	}
-	return body, nil
-}
-
-// dechunk decodes a body with signed chunks.
-func dechunk(body []byte) (all []byte, err error) {
-	in := bufio.NewReader(bytes.NewReader(body))
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return nil, err
-		}
-		length, _, _ := strings.Cut(strings.TrimSpace(line), ";")
-		n, err := strconv.ParseInt(length, 16, 64)
-		if err != nil || n == 0 {
-			return all, err
-		}
-		some := make([]byte, n+2) // with the line end
-		if _, err := io.ReadFull(in, some); err != nil {
-			return nil, err
-		}
-		all = append(all, some[:n]...)
-	}
+	s.protocol.serve(s, w, r, key, body)
 }
 
 func tag(content []byte) string {
@@ -192,65 +123,40 @@ func tag(content []byte) string {
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 	content, ok := s.objects[key]
-	switch {
-	case !ok:
-		Refuse(w, http.StatusNotFound, "NoSuchKey")
-		return
-	case r.Header.Get("If-Match") != "" && r.Header.Get("If-Match") != tag(content):
-		Refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+	if !ok {
+		Refuse(w, http.StatusNotFound, s.protocol.noObject)
 		return
 	}
 	w.Header().Set("Etag", tag(content))
-	w.Header().Set("Last-Modified", "Mon, 02 Nov 2026 00:00:00 GMT")
-	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
-	if r.Method == http.MethodGet {
-		_, _ = w.Write(content) // fails if the client has disconnected
-	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC), bytes.NewReader(content))
 }
 
-func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+// put replaces an object if the conditions of the request are met.
+func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, content []byte) {
 	old, there := s.objects[key]
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
-	if match != "" && (!there || tag(old) != match) || none == "*" && there {
-		Refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+	switch {
+	case match != "" && (!there || tag(old) != match):
+		Refuse(w, http.StatusPreconditionFailed, s.protocol.changed)
+		return
+	case none == "*" && there:
+		Refuse(w, s.protocol.existsStatus, s.protocol.exists)
 		return
 	}
-	s.objects[key] = body
-	w.Header().Set("Etag", tag(body))
+	s.objects[key] = content
+	w.Header().Set("Etag", tag(content))
+	w.WriteHeader(s.protocol.created)
 }
 
-// part handles the requests of a multipart upload.
-func (s *Server) part(w http.ResponseWriter, r *http.Request, key string, body []byte) {
-	id := r.URL.Query().Get("uploadId")
-	u := s.uploads[id]
-	if u == nil {
-		Refuse(w, http.StatusNotFound, "NoSuchUpload")
-		return
+// putPart adds a part to an upload.
+func (s *Server) putPart(upload, part string, content []byte) {
+	if s.uploads[upload] == nil {
+		s.uploads[upload] = map[string][]byte{}
 	}
-	switch r.Method {
-	case http.MethodPut:
-		n, _ := strconv.Atoi(r.URL.Query().Get("partNumber"))
-		u.parts[n] = body
-		if s.Loses != nil && s.Loses(n) {
-			u.parts[n] = nil
-		}
-		w.Header().Set("Etag", tag(body))
-	case http.MethodPost:
-		var whole []byte
-		for _, n := range slices.Sorted(maps.Keys(u.parts)) {
-			whole = append(whole, u.parts[n]...)
-		}
-		s.objects[key] = whole
-		delete(s.uploads, id)
-		write(w, struct {
-			XMLName xml.Name `xml:"CompleteMultipartUploadResult"`
-			Bucket  string
-			Key     string
-			ETag    string
-		}{Bucket: s.Bucket, Key: key, ETag: tag(whole)})
-	case http.MethodDelete:
-		delete(s.uploads, id)
-		w.WriteHeader(http.StatusNoContent)
+	lost := s.loses != nil && s.loses(len(s.uploads[upload])+1)
+	if s.uploads[upload][part] = content; lost {
+		s.uploads[upload][part] = nil
 	}
 }
 
@@ -258,54 +164,18 @@ func (s *Server) part(w http.ResponseWriter, r *http.Request, key string, body [
 // pages.
 const page = 20
 
-type listed struct {
-	Key          string
-	Size         int
-	ETag         string
-	LastModified string
-}
-
-func (s *Server) list(w http.ResponseWriter, prefix, after string) {
-	result := struct {
-		XMLName               xml.Name `xml:"ListBucketResult"`
-		Name                  string
-		Prefix                string
-		IsTruncated           bool
-		NextContinuationToken string `xml:",omitempty"`
-		Contents              []listed
-	}{Name: s.Bucket, Prefix: prefix}
+// list returns a page of the keys after one, and the key after which the next page begins, or "".
+func (s *Server) list(prefix, after string) (keys []string, next string) {
 	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
-		if !strings.HasPrefix(key, prefix) || cmp.Compare(key, after) <= 0 {
+		if !strings.HasPrefix(key, prefix) || key <= after {
 			continue
 		}
-		if len(result.Contents) == page {
-			result.IsTruncated, result.NextContinuationToken = true, result.Contents[page-1].Key
-			break
+		if len(keys) == page {
+			return keys, keys[page-1]
 		}
-		result.Contents = append(result.Contents,
-			listed{key, len(s.objects[key]), tag(s.objects[key]), "2026-11-02T00:00:00.000Z"})
+		keys = append(keys, key)
 	}
-	write(w, result)
-}
-
-func (s *Server) listUploads(w http.ResponseWriter, prefix string) {
-	type begun struct {
-		Key       string
-		UploadID  string `xml:"UploadId"`
-		Initiated string
-	}
-	result := struct {
-		XMLName xml.Name `xml:"ListMultipartUploadsResult"`
-		Bucket  string
-		Prefix  string
-		Upload  []begun
-	}{Bucket: s.Bucket, Prefix: prefix}
-	for _, id := range slices.Sorted(maps.Keys(s.uploads)) {
-		if u := s.uploads[id]; strings.HasPrefix(u.key, prefix) {
-			result.Upload = append(result.Upload, begun{u.key, id, "2026-11-02T00:00:00.000Z"})
-		}
-	}
-	write(w, result)
+	return keys, ""
 }
 
 func write(w http.ResponseWriter, result any) {
@@ -336,18 +206,18 @@ func (s *Server) Uploads() int {
 	return len(s.uploads)
 }
 
-// SetFault replaces Fault. It may be called during requests.
+// SetFault sets a function that is called for each request. If it returns true, it has written the response.
 func (s *Server) SetFault(fault func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Fault = fault
+	s.fault = fault
 }
 
-// SetLoses replaces Loses. It may be called during requests.
+// SetLoses sets a function that reports whether a part of an upload is lost although the store confirms it.
 func (s *Server) SetLoses(loses func(part int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Loses = loses
+	s.loses = loses
 }
 
 // Asked returns the requests since its last call, each as method and key.
