@@ -32,7 +32,6 @@ import (
 type azure struct {
 	container *container.Client
 	expires   time.Time // of the SAS token; zero if there is none
-	again     string    // end of messages about transient errors: when the request is repeated
 }
 
 // azurePermissions are the permissions that the credentials need, for messages.
@@ -45,8 +44,7 @@ const (
 	partsAtOnce  = 2                      // per upload; the parts are in memory
 )
 
-func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper,
-	again string) (client, error) {
+func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper) (client, error) {
 	o := policy.ClientOptions{
 		Transport: sender{rejectPages{transport}},
 		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: mostPatience},
@@ -59,7 +57,7 @@ func openAzure(bucket string, env func(string) (string, bool), transport http.Ro
 	if err != nil {
 		return nil, errAddress // the library's error has the URL with the token
 	}
-	return &azure{found, address.SAS.ExpiryTime(), again}, nil
+	return &azure{found, address.SAS.ExpiryTime()}, nil
 }
 
 // sender adapts a transport to the library. Unlike [http.Client], it puts no URL in errors, which may
@@ -114,7 +112,7 @@ func openContainer(name string, env func(string) (string, bool), o policy.Client
 	}
 	found, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
 	if err != nil {
-		return nil, unidentified{}
+		return nil, errNoIdentity
 	}
 	return container.NewClient(address, identity{found}, options)
 }
@@ -146,23 +144,18 @@ func (i identity) GetToken(ctx context.Context, o policy.TokenRequestOptions) (a
 	if err == nil || ctx.Err() != nil {
 		return token, err
 	}
-	return token, unidentified{entraCode().FindString(err.Error())}
+	if code := entraCode().FindString(err.Error()); code != "" {
+		return token, unidentified{permanent("Microsoft Entra refused the identity (" + code +
+			"): check AZURE_TENANT_ID, AZURE_CLIENT_ID and the other AZURE_* variables of the identity")}
+	}
+	return token, errNoIdentity
 }
 
 // unidentified is the error if no identity was found or accepted.
-type unidentified struct{ code string }
+type unidentified struct{ permanent }
 
-func (u unidentified) Error() string {
-	if u.code != "" {
-		return "Microsoft Entra refused the identity (" + u.code +
-			"): check AZURE_TENANT_ID, AZURE_CLIENT_ID and the other AZURE_* variables of the identity"
-	}
-	return "no credentials were found: set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or " +
-		"AZURE_STORAGE_SAS_TOKEN, or give this machine an identity"
-}
-
-// NonRetriable tells the library not to retry.
-func (unidentified) NonRetriable() {}
+var errNoIdentity = unidentified{"no credentials were found: set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or " +
+	"AZURE_STORAGE_SAS_TOKEN, or give this machine an identity"}
 
 func (a *azure) get(ctx context.Context, key string) (io.ReadCloser, string, error) {
 	answer, err := a.container.NewBlobClient(key).DownloadStream(ctx, nil)
@@ -170,9 +163,9 @@ func (a *azure) get(ctx context.Context, key string) (io.ReadCloser, string, err
 		err = errors.Join(errForeign, answer.Body.Close())
 	}
 	if err != nil {
-		return nil, "", a.explain(err)
+		return nil, "", err
 	}
-	return content{answer.Body, a.explain}, string(deref(answer.ETag)), nil
+	return answer.Body, string(deref(answer.ETag)), nil
 }
 
 // deref returns the value of a pointer, or the zero value for nil.
@@ -188,7 +181,7 @@ func (a *azure) put(ctx context.Context, key string, file *os.File, size int64) 
 	o := &blockblob.UploadStreamOptions{BlockSize: partSize(size), Concurrency: partsAtOnce, HTTPHeaders: headers(key),
 		TransactionalValidation: blob.TransferValidationTypeComputeCRC64()}
 	_, err := a.container.NewBlockBlobClient(key).UploadStream(ctx, file, o)
-	return a.explain(err)
+	return err
 }
 
 func headers(key string) *blob.HTTPHeaders {
@@ -205,7 +198,7 @@ func (a *azure) replace(ctx context.Context, key string, text []byte, etag strin
 	answer, err := a.container.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(text)), &blockblob.UploadOptions{
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only}, HTTPHeaders: headers(key),
 		TransactionalValidation: blob.TransferValidationTypeComputeCRC64()})
-	return string(deref(answer.ETag)), a.explain(err)
+	return string(deref(answer.ETag)), err
 }
 
 func (a *azure) remove(ctx context.Context, key string) error {
@@ -214,7 +207,7 @@ func (a *azure) remove(ctx context.Context, key string) error {
 	if bloberror.HasCode(err, bloberror.BlobNotFound) {
 		return nil
 	}
-	return a.explain(err)
+	return err
 }
 
 func (a *azure) list(ctx context.Context, below string) iter.Seq2[listed, error] {
@@ -226,7 +219,7 @@ func (a *azure) list(ctx context.Context, below string) iter.Seq2[listed, error]
 				err = errForeign
 			}
 			if err != nil {
-				yield(listed{}, a.explain(err))
+				yield(listed{}, err)
 				return
 			}
 			for _, item := range page.Segment.BlobItems {
@@ -246,9 +239,8 @@ func (a *azure) incomplete(context.Context, string) iter.Seq2[string, error] {
 
 func (a *azure) abort(context.Context, string) error { return nil }
 
-// explain converts an error of the library to one with a remedy and without secrets.
 func (a *azure) explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	if unknown, ok := errors.AsType[unidentified](err); ok {
@@ -257,18 +249,18 @@ func (a *azure) explain(err error) error {
 	answer, answered := errors.AsType[*azcore.ResponseError](err)
 	if !answered {
 		return fmt.Errorf("%w: check the network and AZURE_STORAGE_ACCOUNT or "+
-			"AZURE_STORAGE_CONNECTION_STRING; %s", err, a.again)
+			"AZURE_STORAGE_CONNECTION_STRING; %s", err, tryAgain)
 	}
-	remedy := a.remedy(bloberror.Code(answer.ErrorCode))
+	remedy := remedyOfAzure(bloberror.Code(answer.ErrorCode))
 	denied := answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized
 	if denied && !a.expires.IsZero() && time.Now().After(a.expires) {
 		remedy = "the SAS token has expired on " + a.expires.Format(time.RFC3339) + ": renew it"
 	}
-	return refused(answer.ErrorCode, answer.StatusCode, remedy, azurePermissions, a.again)
+	return newRefused(answer.ErrorCode, answer.StatusCode, remedy, azurePermissions)
 }
 
-// remedy returns what to do about an error code; "" if [refused] knows it from the status.
-func (a *azure) remedy(code bloberror.Code) string {
+// remedyOfAzure returns what to do about an error code; "" if [newRefused] knows it from the status.
+func remedyOfAzure(code bloberror.Code) string {
 	switch code {
 	case bloberror.ContainerNotFound, bloberror.ResourceNotFound, bloberror.ContainerBeingDeleted:
 		return "create the container, or correct its address"
@@ -283,7 +275,7 @@ func (a *azure) remedy(code bloberror.Code) string {
 	case bloberror.BlobImmutableDueToPolicy, bloberror.LeaseIDMissing:
 		return "a lease or a policy protects the object: remove it, or use another container"
 	case bloberror.MD5Mismatch, bloberror.CRC64Mismatch, bloberror.InvalidBlockList, bloberror.InvalidBlobOrBlock:
-		return partLost + a.again
+		return partLost
 	}
 	return ""
 }

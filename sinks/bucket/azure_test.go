@@ -17,7 +17,7 @@ func init() {
 	refusals = append(refusals, []refusal{
 		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationPermissionMismatch", "Storage Blob Data Contributor"},
 		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationFailure", "network rules"},
-		{buckettest.NewAzure, http.StatusServiceUnavailable, "ServerBusy", "it will be retried"},
+		{buckettest.NewAzure, http.StatusServiceUnavailable, "ServerBusy", "try again later"},
 		{buckettest.NewAzure, http.StatusForbidden, "AuthenticationFailed", "this machine's clock"},
 		{buckettest.NewAzure, http.StatusNotFound, "ContainerNotFound", "create the container"},
 		{buckettest.NewAzure, http.StatusConflict, "BlobImmutableDueToPolicy", "a policy"},

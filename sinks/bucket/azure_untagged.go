@@ -9,6 +9,6 @@ import (
 
 var errUntagged = errors.New("this program was built without Azure: build it with -tags azure")
 
-func openAzure(string, func(string) (string, bool), http.RoundTripper, string) (client, error) {
+func openAzure(string, func(string) (string, bool), http.RoundTripper) (client, error) {
 	return nil, errUntagged
 }

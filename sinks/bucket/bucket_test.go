@@ -15,6 +15,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -340,10 +341,64 @@ func testBucketOfAnotherFolderIsRefused(t *testing.T, blank func() *buckettest.S
 	checkCopy(t, dir, server)
 }
 
+// TestCheckBesidePublication: a check that begins before a commit and reads the manifest after it finds nothing wrong.
+func TestCheckBesidePublication(t *testing.T) { eachStore(t, testCheckBesidePublication) }
+
+func testCheckBesidePublication(t *testing.T, blank func() *buckettest.Server) {
+	dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
+	l := openLine(dir, server)
+	defer l.Close()
+	if err := write(t, l, j, 4); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	server.SetFault(func(http.ResponseWriter, *http.Request) bool {
+		once.Do(func() {
+			server.SetFault(nil)
+			if err := write(t, l, j, 8); err != nil {
+				t.Error(err)
+			}
+		})
+		return false
+	})
+	r, err := New(filepath.Join(dir, "parquet"), optionsOf(dir, server)).Check(t.Context(), true)
+	if err != nil || len(r.Problems) > 0 || r.Answers != 8 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+// TestLostAnswerOfManifest: the store replaces the manifest, and its answer is lost, so that the library sends it
+// again and is refused.
+func TestLostAnswerOfManifest(t *testing.T) { eachStore(t, testLostAnswerOfManifest) }
+
+func testLostAnswerOfManifest(t *testing.T, blank func() *buckettest.Server) {
+	dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
+	l := openLine(dir, server)
+	defer l.Close()
+	for _, hi := range []int64{4, 8} {
+		lost := 0
+		var fault func(w http.ResponseWriter, r *http.Request) bool
+		fault = func(w http.ResponseWriter, r *http.Request) bool {
+			if lost > 0 || r.Method != http.MethodPut || !strings.Contains(r.URL.Path, parquet.ManifestName) {
+				return false
+			}
+			lost++
+			server.ServeHTTP(httptest.NewRecorder(), r)
+			buckettest.Refuse(w, http.StatusServiceUnavailable, "SlowDown")
+			return true
+		}
+		server.SetFault(fault)
+		if err := write(t, l, j, hi); err != nil || lost == 0 {
+			t.Errorf("%d answers were lost: %v", lost, err)
+		}
+		checkCopy(t, dir, server)
+	}
+}
+
 // refusals are errors of stores, and what their message contains. The build tag azure adds some.
 var refusals = []refusal{
 	{buckettest.New, http.StatusForbidden, "AccessDenied", "s3:PutObject"},
-	{buckettest.New, http.StatusServiceUnavailable, "SlowDown", "it will be retried"},
+	{buckettest.New, http.StatusServiceUnavailable, "SlowDown", "try again later"},
 	{buckettest.New, http.StatusBadRequest, "ExpiredToken", "renew them"},
 	{buckettest.New, http.StatusForbidden, "InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"},
 	{buckettest.New, http.StatusNotFound, "NoSuchBucket", "create the bucket"},
@@ -401,7 +456,7 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	}
 	o := parquet.File{Name: "outliers/part-000000000001-0123456789abcdef.parquet", Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 	server.SetLoses(func(part int) bool { return part == 2 })
-	if err := s.uploadFile(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "retried") {
+	if err := s.uploadFile(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), "try again later") {
 		t.Errorf("a part was lost: %v", err)
 	}
 	server.SetLoses(nil)
@@ -455,7 +510,7 @@ func testDamagedUploadIsRefused(t *testing.T, blank func() *buckettest.Server) {
 			t.Fatal(err)
 		}
 		made := parquet.File{Name: "outliers/part-000000000001-0123456789abcdef.parquet", Bytes: int64(size), SHA256: hex.EncodeToString(sum[:])}
-		if err := s.uploadFile(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged in transit; it will be retried") {
+		if err := s.uploadFile(t.Context(), path, made); err == nil || !strings.Contains(err.Error(), "damaged in transit; try again later") {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 		if len(server.Objects()) > 0 {
@@ -561,6 +616,31 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 	if err != nil || m.Commit != 2 || etag != second {
 		t.Errorf("manifest %d, %s: %v", m.Commit, etag, err)
 	}
+}
+
+// TestDamagedManifestIsWrittenAgain: the message says what to do about it, and that helps.
+func TestDamagedManifestIsWrittenAgain(t *testing.T) {
+	eachStore(t, testDamagedManifestIsWrittenAgain)
+}
+
+func testDamagedManifestIsWrittenAgain(t *testing.T, blank func() *buckettest.Server) {
+	dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
+	l := openLine(dir, server)
+	if err := errors.Join(write(t, l, j, 4), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	const key = "a/b/" + parquet.ManifestName
+	server.Put(key, server.Objects()[key][:100])
+	l = openLine(dir, server)
+	defer l.Close()
+	if err := write(t, l, j, 8); err == nil || !strings.Contains(err.Error(), "delete it, and it is written again") {
+		t.Errorf("got %v", err)
+	}
+	server.Put(key, nil)
+	if err := write(t, l, j, 8); err != nil {
+		t.Fatal(err)
+	}
+	checkCopy(t, dir, server)
 }
 
 // TestDamagedFileStays: a damaged file of the folder is not uploaded. It is written again once it is removed.

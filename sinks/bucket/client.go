@@ -1,17 +1,18 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"iter"
+	"mime"
 	"os"
 	"path"
 	"strings"
 )
 
-// client is a bucket of one kind of store. Keys include the prefix. An error response of the store is a
-// [Refused]; it matches [fs.ErrNotExist] or [fs.ErrExist] where these apply.
+// client is a bucket of one kind of store. Keys include the prefix. Errors are those of its library, for explain.
 type client interface {
 	// get opens an object for reading. etag identifies its content.
 	get(ctx context.Context, key string) (content io.ReadCloser, etag string, err error)
@@ -21,7 +22,7 @@ type client interface {
 	put(ctx context.Context, key string, file *os.File, size int64) error
 
 	// replace writes a small object if it has the given etag, or if it does not exist and etag is "".
-	// Otherwise the error is [fs.ErrExist].
+	// Otherwise the explained error is [fs.ErrExist].
 	replace(ctx context.Context, key string, text []byte, etag string) (newETag string, err error)
 
 	// remove deletes an object. It is not an error if the object does not exist.
@@ -35,6 +36,10 @@ type client interface {
 
 	// abort deletes the parts of incomplete uploads of an object.
 	abort(ctx context.Context, key string) error
+
+	// explain converts an error to one with a remedy and without secrets. If it is an error response of the
+	// store, the result is a [refused].
+	explain(err error) error
 }
 
 // listed is an object of a listing.
@@ -46,9 +51,11 @@ type listed struct {
 // partBytes is the minimum size of the parts of an upload, in bytes.
 const partBytes = 8 << 20
 
-// openClient does not use the network. again is the end of messages about transient errors. The prefix is that
-// of the keys.
-func openClient(o Options, again string) (c client, prefix string, err error) {
+// tryAgain ends messages about transient errors.
+const tryAgain = "try again later"
+
+// openClient does not use the network. The prefix is that of the keys.
+func openClient(o Options) (c client, prefix string, err error) {
 	scheme, path, _ := strings.Cut(o.Address, "://")
 	bucket, prefix, _ := strings.Cut(path, "/")
 	if prefix != "" {
@@ -59,9 +66,9 @@ func openClient(o Options, again string) (c client, prefix string, err error) {
 		transport = Network(Patience)
 	}
 	if scheme == "az" {
-		c, err = openAzure(bucket, o.Env, transport, again)
+		c, err = openAzure(bucket, o.Env, transport)
 	} else {
-		c, err = openS3(bucket, o.Env, transport, again)
+		c, err = openS3(bucket, o.Env, transport)
 	}
 	return c, prefix, err
 }
@@ -76,7 +83,7 @@ func firstSet(env func(string) (string, bool), names ...string) string {
 	return ""
 }
 
-// content is the content of an object. Its errors are explained like those of requests.
+// content is the content of a file. Its errors are explained like those of requests.
 type content struct {
 	io.ReadCloser
 	explain func(error) error
@@ -93,13 +100,7 @@ func (c content) Read(into []byte) (int, error) {
 
 // contentType returns the media type of an object.
 func contentType(key string) string {
-	switch path.Ext(key) {
-	case ".parquet":
-		return "application/vnd.apache.parquet"
-	case ".json":
-		return "application/json"
-	}
-	return "application/octet-stream"
+	return cmp.Or(mime.TypeByExtension(path.Ext(key)), "application/octet-stream")
 }
 
 // partSize returns the size of the parts, in bytes, for an upload of bytes. Stores allow at most 10,000

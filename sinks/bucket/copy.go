@@ -70,8 +70,7 @@ func (b *Bucket) updateCopy(ctx context.Context, grace time.Duration) error {
 	next := manifest{
 		Manifest: inBucket(folder), Owner: r.record.Owner, Commit: r.root.Commit + 1, Copied: now.Format(time.RFC3339),
 	}
-	next.Superseded = r.superseded(next, now, grace)
-	missing, surplus := r.missingObjects(next), r.surplusObjects(next)
+	missing, surplus := r.planChanges(&next, now, grace)
 	if len(missing)+len(surplus) == 0 && sameObjects(r.root.Manifest, next.Manifest) {
 		return nil
 	}
@@ -89,13 +88,14 @@ func (b *Bucket) updateCopy(ctx context.Context, grace time.Duration) error {
 // readRemote reads the content of the bucket. It returns an error if another data folder writes to it.
 func (b *Bucket) readRemote(ctx context.Context) (r *remote, err error) {
 	r = &remote{}
-	if r.record, err = readRecord(b.options.Record); err != nil {
-		return nil, err
-	}
 	if r.files, err = openObjects(b.options); err != nil {
 		return nil, err
 	}
 	if r.root, r.etag, err = r.files.readManifest(ctx); err != nil {
+		return nil, err
+	}
+	// After the manifest, because a daemon that commits meanwhile writes the record first.
+	if r.record, err = readRecord(b.options.Record); err != nil {
 		return nil, err
 	}
 	if err := b.checkOwner(r.root, r.record); err != nil {
@@ -120,9 +120,9 @@ func (b *Bucket) checkOwner(root manifest, r record) error {
 	return nil
 }
 
-// superseded returns the objects that are not in the manifest next, but are kept because grace has not
-// passed.
-func (r *remote) superseded(next manifest, now time.Time, grace time.Duration) (all []superseded) {
+// planChanges returns the objects of the manifest next that the bucket lacks or has with another size, and those to
+// delete. It adds to next those that are kept because grace has not passed since they were in a manifest.
+func (r *remote) planChanges(next *manifest, now time.Time, grace time.Duration) (missing []parquet.File, surplus []string) {
 	wanted, since := next.All(), map[string]time.Time{}
 	for name := range r.root.All() {
 		since[name] = now
@@ -130,54 +130,40 @@ func (r *remote) superseded(next manifest, now time.Time, grace time.Duration) (
 	for _, old := range r.root.Superseded {
 		since[old.Name] = old.Since
 	}
-	for _, name := range slices.Sorted(maps.Keys(since)) {
-		_, again := wanted[name]
-		_, exists := r.sizes[name]
-		if !again && exists && now.Sub(since[name]) < grace {
-			all = append(all, superseded{name, since[name]})
-		}
-	}
-	return all
-}
-
-// missingObjects returns the objects of a manifest that the bucket lacks or has with another size.
-func (r *remote) missingObjects(next manifest) (all []parquet.File) {
-	wanted := next.All()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if size, ok := r.sizes[name]; !ok || size != wanted[name].Bytes {
-			all = append(all, wanted[name])
+			missing = append(missing, wanted[name])
 		}
-	}
-	return all
-}
-
-// surplusObjects returns the objects to delete: all that are neither in the manifest next nor kept as
-// superseded.
-func (r *remote) surplusObjects(next manifest) (names []string) {
-	stay := map[string]bool{}
-	for name := range next.All() {
-		stay[name] = true
-	}
-	for _, s := range next.Superseded {
-		stay[s.Name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.sizes)) {
-		if !stay[name] {
-			names = append(names, name)
+		_, again := wanted[name]
+		removed, known := since[name]
+		switch {
+		case again:
+		case known && now.Sub(removed) < grace:
+			next.Superseded = append(next.Superseded, superseded{name, removed})
+		default:
+			surplus = append(surplus, name)
 		}
 	}
-	return names
+	return missing, surplus
+}
+
+// eachAtOnce calls do for several items at once, until the first error.
+func eachAtOnce[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(atOnce)
+	for _, item := range items {
+		work.Go(func() error { return do(ctx, item) })
+	}
+	return work.Wait()
 }
 
 func (b *Bucket) uploadObjects(ctx context.Context, objects []parquet.File) error {
-	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(atOnce)
-	for _, o := range objects {
-		work.Go(func() error {
-			return b.remote.files.uploadFile(ctx, filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name))), o)
-		})
-	}
-	if err := work.Wait(); err != nil {
+	err := eachAtOnce(ctx, objects, func(ctx context.Context, o parquet.File) error {
+		return b.remote.files.uploadFile(ctx, filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name))), o)
+	})
+	if err != nil {
 		return err
 	}
 	for _, o := range objects {
@@ -206,12 +192,7 @@ func (b *Bucket) commitManifest(ctx context.Context, next manifest) error {
 }
 
 func (b *Bucket) removeObjects(ctx context.Context, names []string) error {
-	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(atOnce)
-	for _, name := range names {
-		work.Go(func() error { return b.remote.files.remove(ctx, name) })
-	}
-	if err := work.Wait(); err != nil {
+	if err := eachAtOnce(ctx, names, b.remote.files.remove); err != nil {
 		return err
 	}
 	for _, name := range names {

@@ -13,21 +13,20 @@ import (
 // mostOfCode is the maximum length of an error code in a message, in characters.
 const mostOfCode = 60
 
-// Refused is an error response of the store. It has the store's error code but not its message, which
-// may repeat what was sent.
-type Refused struct {
-	Code   string // such as AccessDenied
-	Status int    // HTTP status
-
+// refused is an error response of the store. It has the store's error code but not its message, which
+// may repeat what was sent. It matches [fs.ErrNotExist] or [fs.ErrExist] where these apply.
+type refused struct {
+	code   string // such as AccessDenied
+	status int    // HTTP status
 	remedy string
 }
 
-const partLost = "a part of the upload was lost or damaged in transit; "
+const partLost = "a part of the upload was lost or damaged in transit; " + tryAgain
 
-// refused returns the error for a response. remedy is specific to the kind of store; for "" it depends
+// newRefused returns the error for a response. remedy is specific to the kind of store; for "" it depends
 // on the status.
-func refused(code string, status int, remedy, permissions, again string) *Refused {
-	r := &Refused{excerpt.Runes(code, mostOfCode), status, remedy}
+func newRefused(code string, status int, remedy, permissions string) *refused {
+	r := &refused{excerpt.Runes(code, mostOfCode), status, remedy}
 	switch {
 	case remedy != "":
 	case r.Is(fs.ErrExist):
@@ -35,7 +34,7 @@ func refused(code string, status int, remedy, permissions, again string) *Refuse
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		r.remedy = "allow the credentials " + permissions
 	case status == http.StatusTooManyRequests || status >= 500:
-		r.remedy = "it is overloaded or has a fault; " + again
+		r.remedy = "it is overloaded or has a fault; " + tryAgain
 	default:
 		r.remedy = "see docs/buckets.md"
 	}
@@ -43,8 +42,8 @@ func refused(code string, status int, remedy, permissions, again string) *Refuse
 }
 
 // Is reports whether the error means the same as [fs.ErrNotExist] or [fs.ErrExist].
-func (e *Refused) Is(target error) bool {
-	switch e.Code {
+func (e *refused) Is(target error) bool {
+	switch e.code {
 	case minio.NoSuchKey, "BlobNotFound": // the second is Azure's
 		return target == fs.ErrNotExist
 	case minio.PreconditionFailed, "ConditionalRequestConflict", "ConditionNotMet", "BlobAlreadyExists":
@@ -53,6 +52,6 @@ func (e *Refused) Is(target error) bool {
 	return false
 }
 
-func (e *Refused) Error() string {
-	return fmt.Sprintf("the bucket answered %s (HTTP %d): %s", e.Code, e.Status, e.remedy)
+func (e *refused) Error() string {
+	return fmt.Sprintf("the bucket answered %s (HTTP %d): %s", e.code, e.status, e.remedy)
 }

@@ -38,13 +38,12 @@ func (f *Files) failed(request, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &FileError{request, f.address + name, err}
+	return &FileError{request, f.address + name, f.client.explain(err)}
 }
 
-// OpenFiles does not use the network. temp is a local folder in which files are prepared for upload, and again
-// says in messages about transient errors when a request is repeated.
-func OpenFiles(o Options, temp, again string) (*Files, error) {
-	c, prefix, err := openClient(o, again)
+// OpenFiles does not use the network. temp is a local folder in which files are prepared for upload.
+func OpenFiles(o Options, temp string) (*Files, error) {
+	c, prefix, err := openClient(o)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Address, err)
 	}
@@ -139,31 +138,34 @@ func (f *Files) put(ctx context.Context, file *os.File, name string) error {
 // version is "". Otherwise the error is [fs.ErrExist].
 func (f *Files) Replace(ctx context.Context, name string, text []byte, version string) error {
 	_, err := f.replace(ctx, name, text, version)
-	if errors.Is(err, fs.ErrExist) {
-		// The first request may have succeeded although its response was lost, so that the library's
-		// retry failed.
-		has, unread := f.has(ctx, name, text)
-		if has || unread != nil {
-			return unread
-		}
-	}
 	return err
 }
 
 // replace is Replace, and returns the new version.
 func (f *Files) replace(ctx context.Context, name string, text []byte, version string) (string, error) {
-	version, err := f.client.replace(ctx, f.prefix+name, text, version)
-	return version, f.failed("write", name, err)
+	made, err := f.client.replace(ctx, f.prefix+name, text, version)
+	if err = f.failed("write", name, err); errors.Is(err, fs.ErrExist) {
+		// The first request may have succeeded although its response was lost, so that the library's
+		// retry failed.
+		there, version, unread := f.read(ctx, name)
+		if unread != nil || bytes.Equal(there, text) {
+			return version, unread
+		}
+	}
+	return made, err
 }
 
-// has reports whether a file has this content.
-func (f *Files) has(ctx context.Context, name string, text []byte) (bool, error) {
-	file, _, err := f.Open(ctx, name)
+// maxRead is the maximum size of a file that is read whole, in bytes. A manifest with a million files has 250 MB.
+const maxRead = 256 << 20
+
+// read returns the content of a small file, and its version.
+func (f *Files) read(ctx context.Context, name string) (text []byte, version string, err error) {
+	file, version, err := f.Open(ctx, name)
 	if err != nil {
-		return false, err
+		return nil, "", err
 	}
-	there, err := io.ReadAll(io.LimitReader(file, int64(len(text))+1))
-	return bytes.Equal(there, text), errors.Join(err, file.Close())
+	text, err = io.ReadAll(io.LimitReader(file, maxRead))
+	return text, version, errors.Join(err, file.Close())
 }
 
 // Remove deletes a file and the parts of its incomplete uploads.

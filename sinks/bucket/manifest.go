@@ -53,7 +53,9 @@ func inBucket(folder parquet.Manifest) parquet.Manifest {
 }
 
 func parseManifest(text []byte) (m manifest, err error) {
-	if err = json.Unmarshal(text, &m); err == nil && m.Version != parquet.ManifestVersion {
+	if err = json.Unmarshal(text, &m); err != nil {
+		err = fmt.Errorf("it is damaged (%w): delete it, and it is written again", err)
+	} else if m.Version != parquet.ManifestVersion {
 		err = fmt.Errorf("it has version %d, and this outlierd reads version %d: use another prefix, or delete it",
 			m.Version, parquet.ManifestVersion)
 	}

@@ -55,14 +55,18 @@ type failFast struct {
 	timedOut  atomic.Bool
 }
 
-var errSilent = silent{}
+// permanent is an error of a request that is not worth repeating.
+type permanent string
 
-type silent struct{}
-
-func (silent) Error() string { return "the server does not answer" }
+func (p permanent) Error() string { return string(p) }
 
 // NonRetriable tells the Azure library to fail without a delay. The S3 library needs no such hint.
-func (silent) NonRetriable() {}
+func (permanent) NonRetriable() {}
+
+const (
+	errSilent  = permanent("the server does not answer")
+	errForeign = permanent("the response is not one of an object store, so a proxy or another server may have sent it")
+)
 
 // RoundTrip implements [http.RoundTripper].
 func (f *failFast) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -75,17 +79,6 @@ func (f *failFast) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return answer, err
 }
-
-var errForeign = foreign{}
-
-type foreign struct{}
-
-func (foreign) Error() string {
-	return "the response is not one of an object store, so a proxy or another server may have sent it"
-}
-
-// NonRetriable is like that of [silent].
-func (foreign) NonRetriable() {}
 
 // rejectPages is a transport that fails if a web page comes as a successful response. Some proxies answer
 // each request with one, to log in for example. An upload or a deletion would seem to have worked.

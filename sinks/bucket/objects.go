@@ -17,27 +17,19 @@ import (
 // copy.
 
 func openObjects(o Options) (*Files, error) {
-	c, prefix, err := openClient(o, "it will be retried")
+	c, prefix, err := openClient(o)
 	return &Files{client: c, prefix: prefix}, err
 }
 
-// maxManifest is the maximum size of a manifest, in bytes. One with a million files has 250 MB.
-const maxManifest = 256 << 20
-
 // readManifest returns the manifest and its version. They are the zero values if there is none.
 func (f *Files) readManifest(ctx context.Context) (m manifest, version string, err error) {
-	from, version, err := f.Open(ctx, parquet.ManifestName)
+	text, version, err := f.read(ctx, parquet.ManifestName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, "", nil
 	}
-	if err != nil {
-		return m, "", err
+	if err == nil {
+		m, err = parseManifest(text)
 	}
-	text, err := io.ReadAll(io.LimitReader(from, maxManifest))
-	if err = errors.Join(err, from.Close()); err != nil {
-		return m, "", err
-	}
-	m, err = parseManifest(text)
 	return m, version, err
 }
 

@@ -21,14 +21,13 @@ import (
 type s3 struct {
 	client *minio.Client
 	bucket string
-	again  string // end of messages about transient errors: when the request is repeated
 }
 
 // s3Permissions are the permissions that the credentials need, for messages.
 const s3Permissions = "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, " +
 	"s3:ListBucketMultipartUploads, s3:AbortMultipartUpload"
 
-func openS3(bucket string, env func(string) (string, bool), transport http.RoundTripper, again string) (*s3, error) {
+func openS3(bucket string, env func(string) (string, bool), transport http.RoundTripper) (*s3, error) {
 	host, secure, err := endpoint(env)
 	if err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func openS3(bucket string, env func(string) (string, bool), transport http.Round
 	if err != nil {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL: %w", err)
 	}
-	return &s3{client, bucket, again}, nil
+	return &s3{client, bucket}, nil
 }
 
 const amazon = "s3.amazonaws.com"
@@ -99,23 +98,27 @@ func credentialsOf(env func(string) (string, bool)) (*credentials.Credentials, e
 func (s *s3) get(ctx context.Context, key string) (io.ReadCloser, string, error) {
 	core := minio.Core{Client: s.client}
 	from, info, _, err := core.GetObject(ctx, s.bucket, key, minio.GetObjectOptions{})
-	if err != nil {
-		return nil, "", s.explain(err)
-	}
-	return content{from, s.explain}, info.ETag, nil
+	return from, info.ETag, err
 }
 
 func (s *s3) put(ctx context.Context, key string, file *os.File, size int64) error {
 	o := minio.PutObjectOptions{ContentType: contentType(key), SendContentMd5: true, PartSize: uint64(partSize(size))}
 	_, err := s.upload(ctx, key, file, size, o)
 	if err != nil || size <= partBytes {
-		return s.explain(err) // the store has verified the checksum of a single part
+		return err // the store has verified the checksum of a single part
 	}
 	info, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if err == nil && info.Size != size {
-		return fmt.Errorf("the bucket has %d bytes of the %d that were uploaded; %s", info.Size, size, s.again)
+		err = &truncated{info.Size, size}
 	}
-	return s.explain(err)
+	return err
+}
+
+// truncated is the error if parts of an upload are lost although the store has confirmed it.
+type truncated struct{ has, want int64 }
+
+func (t *truncated) Error() string {
+	return fmt.Sprintf("the bucket has %d bytes of the %d that were uploaded; %s", t.has, t.want, tryAgain)
 }
 
 // upload returns the ETag, which each store sends.
@@ -135,19 +138,18 @@ func (s *s3) replace(ctx context.Context, key string, text []byte, etag string) 
 	} else {
 		o.SetMatchETag(etag)
 	}
-	etag, err := s.upload(ctx, key, bytes.NewReader(text), int64(len(text)), o)
-	return etag, s.explain(err)
+	return s.upload(ctx, key, bytes.NewReader(text), int64(len(text)), o)
 }
 
 func (s *s3) remove(ctx context.Context, key string) error {
-	return s.explain(s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
+	return s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{})
 }
 
 func (s *s3) list(ctx context.Context, below string) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
 		o := minio.ListObjectsOptions{Prefix: below, Recursive: true}
 		for found := range s.client.ListObjectsIter(ctx, s.bucket, o) {
-			if !yield(listed{found.Key, found.Size}, s.explain(found.Err)) {
+			if !yield(listed{found.Key, found.Size}, found.Err) {
 				return
 			}
 		}
@@ -159,7 +161,7 @@ func (s *s3) incomplete(ctx context.Context, below string) iter.Seq2[string, err
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // stops the listing if the caller stops early
 		for found := range s.client.ListIncompleteUploads(ctx, s.bucket, below, true) {
-			if !yield(found.Key, s.explain(found.Err)) {
+			if !yield(found.Key, found.Err) {
 				return
 			}
 		}
@@ -167,12 +169,11 @@ func (s *s3) incomplete(ctx context.Context, below string) iter.Seq2[string, err
 }
 
 func (s *s3) abort(ctx context.Context, key string) error {
-	return s.explain(s.client.RemoveIncompleteUpload(ctx, s.bucket, key))
+	return s.client.RemoveIncompleteUpload(ctx, s.bucket, key)
 }
 
-// explain converts an error of the library to one with a remedy and without secrets.
 func (s *s3) explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+	if _, lost := errors.AsType[*truncated](err); lost || errors.Is(err, context.Canceled) {
 		return err
 	}
 	answer, answered := errors.AsType[minio.ErrorResponse](err)
@@ -183,13 +184,13 @@ func (s *s3) explain(err error) error {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL, which has the names of objects and uploads
 		}
-		return fmt.Errorf("%w: check the network and AWS_ENDPOINT_URL; %s", err, s.again)
+		return fmt.Errorf("%w: check the network and AWS_ENDPOINT_URL; %s", err, tryAgain)
 	}
-	return refused(answer.Code, answer.StatusCode, s.remedy(answer.Code), s3Permissions, s.again)
+	return newRefused(answer.Code, answer.StatusCode, remedyOfS3(answer.Code), s3Permissions)
 }
 
-// remedy returns what to do about an error code; "" if [refused] knows it from the status.
-func (s *s3) remedy(code string) string {
+// remedyOfS3 returns what to do about an error code; "" if [newRefused] knows it from the status.
+func remedyOfS3(code string) string {
 	switch code {
 	case "NoSuchBucket":
 		return "create the bucket, or correct its address"
@@ -202,9 +203,9 @@ func (s *s3) remedy(code string) string {
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException":
 		return "set AWS_REGION to the region of the bucket"
 	case minio.NoSuchUpload:
-		return "another process has removed what was uploaded so far; " + s.again
+		return "another process has removed what was uploaded so far; " + tryAgain
 	case "InvalidPart", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch":
-		return partLost + s.again
+		return partLost
 	}
 	return ""
 }

@@ -137,7 +137,7 @@ func init() {
 func openWarehouse(o Options) (string, error) {
 	if path, inBucket := strings.CutPrefix(o.Warehouse, "s3://"); inBucket {
 		name, _, _ := strings.Cut(path, "/")
-		opened, err := bucket.OpenFiles(bucket.Options{Address: "s3://" + name, Env: o.Env}, "", again)
+		opened, err := bucket.OpenFiles(bucket.Options{Address: "s3://" + name, Env: o.Env}, "")
 		if err == nil {
 			buckets.Store(name, opened)
 		}

@@ -137,7 +137,7 @@ func (o *options) checkBackup(ctx context.Context, args []string, chosen chosenB
 	if err != nil {
 		return err
 	}
-	place, err := o.backupPlace(to.To, "", runAgain)
+	place, err := o.backupPlace(to.To, "")
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (o *options) backup(ctx context.Context, args, encrypt []string) error {
 	if folder := stateFolder(config); isMissing(folder) {
 		return &store.NoStateError{Dir: folder}
 	}
-	b, err := o.writeBackup(ctx, config, to, false, runAgain)
+	b, err := o.writeBackup(ctx, config, to, false)
 	if err != nil {
 		return err
 	}
@@ -179,12 +179,12 @@ func (o *options) backup(ctx context.Context, args, encrypt []string) error {
 
 // makeBackup makes the backup of the job file, for the daemon.
 func (o *options) makeBackup(ctx context.Context, config *job.Config, known bool) (backup.Backup, error) {
-	return o.writeBackup(ctx, config, config.Backup, known, triedAgain)
+	return o.writeBackup(ctx, config, config.Backup, known)
 }
 
 // newestBackup returns when the newest backup at the place of the job file was made.
 func (o *options) newestBackup(ctx context.Context, config *job.Config) (at time.Time, err error) {
-	place, err := o.backupPlace(config.Backup.To, "", triedAgain)
+	place, err := o.backupPlace(config.Backup.To, "")
 	if err != nil {
 		return at, err
 	}
@@ -192,14 +192,7 @@ func (o *options) newestBackup(ctx context.Context, config *job.Config) (at time
 	return b.At, err
 }
 
-// What follows a failure that may pass, of a command and of the daemon.
-const (
-	runAgain   = "run the command again"
-	triedAgain = "it will be retried"
-)
-
-func (o *options) writeBackup(ctx context.Context, config *job.Config, to *job.Backup, known bool,
-	again string) (b backup.Backup, err error) {
+func (o *options) writeBackup(ctx context.Context, config *job.Config, to *job.Backup, known bool) (b backup.Backup, err error) {
 	if job.BucketAddress(to.To) == "" {
 		if err := refuseOwn(config, to.To); err != nil {
 			return b, err
@@ -214,7 +207,7 @@ func (o *options) writeBackup(ctx context.Context, config *job.Config, to *job.B
 		defer func() { err = errors.Join(err, made.Close()) }()
 		temp = made.path
 	}
-	place, err := o.backupPlace(to.To, temp, again)
+	place, err := o.backupPlace(to.To, temp)
 	if err != nil {
 		return b, err
 	}
@@ -224,12 +217,12 @@ func (o *options) writeBackup(ctx context.Context, config *job.Config, to *job.B
 }
 
 // backupPlace opens the place of backups that the user named: a folder or a bucket. The copy for a
-// bucket is prepared in the folder temp. again ends messages about failures that may pass.
-func (o *options) backupPlace(text, temp, again string) (backup.Place, error) {
+// bucket is prepared in the folder temp.
+func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 	address := job.BucketAddress(text)
 	switch {
 	case address != "":
-		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp, again)
+		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp)
 	case strings.Contains(text, "://") || strings.Contains(text, "AccountKey="): // it may contain a key
 		return nil, usageError{errors.New("a backup is kept in a folder, " +
 			"or at an address like s3://bucket/prefix or az://container/prefix, with only letters, " +
@@ -291,7 +284,7 @@ erased after it was made: erase it again.`,
 
 // unknownSpent tells the user to look up what was spent since a backup.
 func (o *options) unknownSpent(ctx context.Context, from string, which backup.Which) error {
-	place, err := o.backupPlace(from, "", runAgain)
+	place, err := o.backupPlace(from, "")
 	if err != nil {
 		return err
 	}
@@ -308,7 +301,7 @@ func (o *options) restore(ctx context.Context, from string, which backup.Which, 
 	if err != nil {
 		return err
 	}
-	place, err := o.backupPlace(from, "", runAgain)
+	place, err := o.backupPlace(from, "")
 	if err != nil {
 		return err
 	}

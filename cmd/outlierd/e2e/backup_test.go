@@ -133,7 +133,7 @@ func TestTwoBackupsToOneBucket(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	for at, want := range map[string]string{
 		"/backups/backup.json": "another backup to " + backupAddress + " has ended meanwhile: that one is kept, and this one is not",
-		"/backups/state-":      "another process has removed what was uploaded so far; run the command again",
+		"/backups/state-":      "another process has removed what was uploaded so far; try again later",
 	} {
 		plays := []bool{true, false}
 		if !*long {
