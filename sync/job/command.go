@@ -53,7 +53,9 @@ func runCommand(ctx context.Context, file, dir string, words []string) (string, 
 			words[0], file)
 	}
 	printed := &subprocess.FirstBytes{Most: maxPrinted + 1}
-	err = subprocess.Run(ctx, commandTimeout, words, func(c *exec.Cmd) { c.Dir, c.Stdout = dir, printed })
+	err = subprocess.Run(ctx, commandTimeout, words, func(c *exec.Cmd) {
+		c.Dir, c.Stdout, c.Stderr = dir, printed, nil // a program may print the secret to either
+	})
 	value := strings.TrimSuffix(strings.TrimSuffix(printed.Text.String(), "\n"), "\r")
 	switch {
 	case err != nil:
