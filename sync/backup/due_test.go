@@ -54,17 +54,17 @@ func TestDailyBackupsSurviveAnOutage(t *testing.T) {
 					when, tries, len(m.Backups), now.Error, err, tried, kept, fails)
 			}
 		}
-		serve(t.Context(), 10 * time.Hour)
-		serve(t.Context(), 10 * time.Hour) // a restart makes no backup
+		serve(t.Context(), 10*time.Hour)
+		serve(t.Context(), 10*time.Hour) // a restart makes no backup
 		expect("before a day", 1, 1, false)
-		serve(t.Context(), 99 * time.Hour) // of 119
+		serve(t.Context(), 99*time.Hour) // of 119
 		expect("after five days", 5, 3, false)
 
 		away := to + ".away"
 		if err := os.Rename(to, away); err != nil {
 			t.Fatal(err)
 		}
-		serve(t.Context(), 72*time.Hour - time.Minute) // one is due in an hour
+		serve(t.Context(), 72*time.Hour-time.Minute) // one is due in an hour
 		expect("without the disk", 5+142, 0, true)
 		if _, err := os.Stat(to); !os.IsNotExist(err) {
 			t.Errorf("the folder was made where the disk is missing (%v)", err)
