@@ -123,10 +123,6 @@ func (f *Files) Put(ctx context.Context, path, name string) error {
 		return err
 	}
 	defer file.Close()
-	return f.put(ctx, file, name)
-}
-
-func (f *Files) put(ctx context.Context, file *os.File, name string) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -147,7 +143,7 @@ func (f *Files) replace(ctx context.Context, name string, text []byte, version s
 	if err = f.failed("write", name, err); errors.Is(err, fs.ErrExist) {
 		// The first request may have succeeded although its response was lost, so that the library's
 		// retry failed.
-		there, version, unread := f.read(ctx, name)
+		there, version, unread := f.ReadFile(ctx, name)
 		if unread != nil || bytes.Equal(there, text) {
 			return version, unread
 		}
@@ -158,8 +154,8 @@ func (f *Files) replace(ctx context.Context, name string, text []byte, version s
 // maxRead is the maximum size of a file that is read whole, in bytes. A manifest with a million files has 250 MB.
 const maxRead = 256 << 20
 
-// read returns the content of a small file, and its version.
-func (f *Files) read(ctx context.Context, name string) (text []byte, version string, err error) {
+// ReadFile returns the content of a small file, and its version.
+func (f *Files) ReadFile(ctx context.Context, name string) (text []byte, version string, err error) {
 	file, version, err := f.Open(ctx, name)
 	if err != nil {
 		return nil, "", err

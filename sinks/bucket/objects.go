@@ -23,7 +23,7 @@ func openObjects(o Options) (*Files, error) {
 
 // readManifest returns the manifest and its version. They are the zero values if there is none.
 func (f *Files) readManifest(ctx context.Context) (m manifest, version string, err error) {
-	text, version, err := f.read(ctx, parquet.ManifestName)
+	text, version, err := f.ReadFile(ctx, parquet.ManifestName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, "", nil
 	}
@@ -62,27 +62,35 @@ func (f *Files) abortObjects(ctx context.Context) error {
 
 // uploadFile uploads a file as the object o. It returns an error if the file does not have the checksum of o.
 func (f *Files) uploadFile(ctx context.Context, path string, o parquet.File) error {
-	file, err := os.Open(path)
-	if err != nil {
+	if err := VerifyFile(path, o); err != nil {
 		return err
 	}
-	defer file.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return err
-	}
-	if hex.EncodeToString(sum.Sum(nil)) != o.SHA256 {
-		return fmt.Errorf("%s is damaged: remove it, and it is written again", path)
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	return f.put(ctx, file, o.Name)
+	return f.Put(ctx, path, o.Name)
 }
 
 // sumObject downloads an object and returns the SHA-256 of its content, in hex.
 func (f *Files) sumObject(ctx context.Context, name string) (string, error) {
 	from, _, err := f.Open(ctx, name)
+	return sumContent(from, err)
+}
+
+// VerifyFile returns an error if the local file at path does not have the checksum of the part of a folder.
+func VerifyFile(path string, part parquet.File) error {
+	sum, err := Checksum(path)
+	if err == nil && sum != part.SHA256 {
+		err = fmt.Errorf("%s is damaged: remove it, and it is written again", path)
+	}
+	return err
+}
+
+// Checksum returns the SHA-256 of a local file, in hex.
+func Checksum(path string) (string, error) {
+	file, err := os.Open(path)
+	return sumContent(file, err)
+}
+
+// sumContent returns the SHA-256 of what was opened, in hex, and closes it.
+func sumContent(from io.ReadCloser, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}

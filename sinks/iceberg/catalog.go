@@ -7,7 +7,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -35,13 +34,9 @@ type place struct {
 	close func() error
 	name  string // of the catalog in messages, without the password
 
-	path   string      // of a SQLite file; "" for other catalogs
-	opened os.FileInfo // the file at path when it was opened
-
-	secrets  secrets  // which no message has
-	postgres bool     // the catalog is a PostgreSQL database
-	server   *guarded // of a REST catalog; nil for others
-	renew    string   // what to do when a REST catalog refuses the credentials
+	secrets  secrets // which no message has
+	postgres bool    // the catalog is a PostgreSQL database
+	renew    string  // what to do when a REST catalog refuses the credentials
 }
 
 // openPlace opens the catalog. It sends a request only to a REST catalog; a SQL database is connected
@@ -84,28 +79,10 @@ func (p *place) openSQLite(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.openSQL(db, icebergsql.SQLite); err != nil {
-		return err
-	}
-	if p.opened, err = os.Stat(path); err != nil {
-		return errors.Join(err, p.close())
-	}
-	p.path = path
-	return nil
-}
-
-// inPlace returns an error if the SQLite file has been removed or replaced since it was opened. SQLite would
-// go on with the file that was opened, which readers do not see. To it, files that other writers have added
-// since would be orphans.
-func (p *place) inPlace() error {
-	if p.path == "" {
-		return nil
-	}
-	now, err := os.Stat(p.path)
-	if err == nil && os.SameFile(now, p.opened) || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return errors.New("the file of the catalog was removed or replaced while it was open: it is opened again")
+	// No connection stays open, because it would go on with a file that was removed or replaced, which neither
+	// readers nor other writers see.
+	db.SetMaxIdleConns(-1)
+	return p.openSQL(db, icebergsql.SQLite)
 }
 
 // openPostgres opens a catalog in a PostgreSQL database. The library asks it with no time limit, so a
@@ -136,8 +113,7 @@ func (p *place) openSQL(db *sql.DB, dialect icebergsql.SupportedDialect) error {
 }
 
 func (p *place) openREST(ctx context.Context, o Options) error {
-	p.server = &guarded{RoundTripper: bucket.Network(o.patience()), secrets: &p.secrets}
-	with := []rest.Option{rest.WithCustomTransport(p.server)}
+	with := []rest.Option{rest.WithCustomTransport(guarded{bucket.Network(o.patience()), p})}
 	if o.Warehouse != "" {
 		with = append(with, rest.WithWarehouseLocation(o.Warehouse))
 	}
@@ -148,8 +124,7 @@ func (p *place) openREST(ctx context.Context, o Options) error {
 	} else if credential, _ := o.Env("ICEBERG_REST_CREDENTIAL"); credential != "" {
 		with = append(with, rest.WithCredential(credential))
 		_, secret, _ := strings.Cut(credential, ":")
-		p.secrets.add(credential)
-		p.secrets.add(secret)
+		p.secrets.add(credential, secret)
 		p.renew = "renew ICEBERG_REST_CREDENTIAL"
 	} else {
 		p.renew = "set ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL"

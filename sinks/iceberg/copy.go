@@ -86,19 +86,7 @@ func (c *Copy) createTables(ctx context.Context) error {
 	if err != nil && !errors.Is(err, catalog.ErrNamespaceAlreadyExists) {
 		return fmt.Errorf("create namespace %s: %w", c.options.Namespace, c.place.plain(err))
 	}
-	existing := map[string]bool{}
-	for id, err := range c.place.ListTables(ctx, namespace) {
-		if err != nil {
-			return fmt.Errorf("list the tables of namespace %s: %w", c.options.Namespace, c.place.plain(err))
-		}
-		existing[catalog.TableNameFromIdent(id)] = true
-	}
 	for _, l := range c.tables {
-		if !existing[l.name()] {
-			if err := l.createTable(ctx); err != nil {
-				return err
-			}
-		}
 		if err := l.prepare(ctx); err != nil {
 			return err
 		}
@@ -143,9 +131,6 @@ func (c *Copy) shown(ctx context.Context) (n note, err error) {
 
 // Publish implements [sinks.Copy].
 func (c *Copy) Publish(ctx context.Context) error {
-	if err := c.place.inPlace(); err != nil {
-		return c.explain(err)
-	}
 	if err := c.staged.Publish(ctx); err != nil {
 		return err
 	}

@@ -57,21 +57,20 @@ func (p *place) plain(err error) error {
 	if _, ofBucket := errors.AsType[*bucket.FileError](err); err == nil || ofBucket {
 		return err
 	}
+	if known, ok := errors.AsType[*explained](err); ok {
+		return known // without the library's words around it
+	}
 	said, refused := errors.AsType[*pgconn.PgError](err)
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
-	_, asked := errors.AsType[*url.Error](err)
-	text := ""
 	switch {
 	case refused:
-		text = fmt.Sprintf("the database answered %q (SQLSTATE %s): %s", excerpt.Runes(said.Message, maxText), said.Code, remedy(said.Code))
+		return &explained{err, fmt.Sprintf("the database answered %q (SQLSTATE %s): %s", excerpt.Runes(said.Message, maxText), said.Code, remedy(said.Code))}
 	case unconnected || p.postgres && broken(err):
-		text = unreachable("database", err)
-	case p.server != nil && (asked || errors.Is(err, rest.ErrRESTError)):
-		text = p.server.explain(err, p.renew)
-	default:
-		return err
+		return unreachable("database", err)
+	case errors.Is(err, rest.ErrRESTError):
+		return answered(err.Error(), "see that `catalog` and `warehouse` are right")
 	}
-	return &explained{err, text}
+	return err
 }
 
 // remedy returns what to do about a SQLSTATE.
@@ -90,9 +89,9 @@ func remedy(code string) string {
 	return again
 }
 
-func unreachable(what string, err error) string {
-	return fmt.Sprintf("the %s cannot be reached: %s: see that it runs and that this machine can reach the address in `catalog`; %s",
-		what, cause(err), again)
+func unreachable(what string, err error) error {
+	return &explained{err, fmt.Sprintf("the %s cannot be reached: %s: see that it runs and that this machine can reach the address in `catalog`; %s",
+		what, cause(err), again)}
 }
 
 // broken reports whether an error is that of a connection.
@@ -135,12 +134,14 @@ type secrets struct {
 	texts []string
 }
 
-// add adds a text, as it is and as addresses and forms have it.
-func (s *secrets) add(text string) {
+// add adds texts, as they are and as addresses and forms have them.
+func (s *secrets) add(texts ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if text != "" && !slices.Contains(s.texts, text) {
-		s.texts = append(s.texts, text, url.QueryEscape(text), url.PathEscape(text))
+	for _, text := range texts {
+		if text != "" && !slices.Contains(s.texts, text) {
+			s.texts = append(s.texts, text, url.QueryEscape(text), url.PathEscape(text))
+		}
 	}
 }
 
@@ -157,8 +158,7 @@ func (s *secrets) addAddress(address string) {
 		}
 	}
 	if found != "" {
-		s.add(address)
-		s.add(found)
+		s.add(address, found)
 	}
 }
 
@@ -173,71 +173,54 @@ func (s *secrets) hide(text string) string {
 }
 
 // guarded is the transport to a REST catalog. It keeps tokens, which may have been fetched, out of
-// messages, and knows what became of the last request: the library hides some of it.
+// messages, and explains errors of which the library hides some.
 type guarded struct {
 	http.RoundTripper
-	secrets *secrets
-
-	mu     sync.Mutex
-	status int    // of the last answer
-	said   string // in the last answer, if it was an error
-	failed error  // why there was no answer
+	place *place
 }
 
 // RoundTrip implements [http.RoundTripper]. It follows no redirection: the library would send the token to any
 // address.
-func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found {
-		g.secrets.add(token)
+		g.place.secrets.add(token)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.status, g.said = 0, ""
 	answer, err := g.RoundTripper.RoundTrip(r)
-	if g.failed = err; err != nil {
-		return nil, err
+	if err != nil {
+		return nil, unreachable("catalog", err)
 	}
-	if g.status = answer.StatusCode; g.status < http.StatusMultipleChoices {
+	if answer.StatusCode < http.StatusMultipleChoices {
 		return answer, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-	if err = errors.Join(err, answer.Body.Close()); err == nil && g.status < http.StatusBadRequest {
-		err = fmt.Errorf("the catalog redirects to %q: write the address that answers in `catalog`", answer.Header.Get("Location"))
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return nil, unreachable("catalog", err)
 	}
-	if g.failed = err; err != nil {
-		return nil, err
-	}
-	g.said = string(text)
 	answer.Body = io.NopCloser(bytes.NewReader(text))
-	return answer, nil
-}
-
-// explain words an error of the last request. renew is what to do if the credentials are refused.
-func (g *guarded) explain(err error, renew string) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case g.failed != nil && g.status > 0:
-		return g.failed.Error()
-	case g.failed != nil:
-		return unreachable("catalog", g.failed)
-	}
-	var answer struct {
-		Error       struct{ Message string }
+	var refusal struct {
+		Error       struct{ Message, Type string }
 		Description string `json:"error_description"` // if no token is issued
 	}
-	_ = json.Unmarshal([]byte(g.said), &answer) // other servers answer with a page
-	said := cmp.Or(answer.Error.Message, answer.Description, g.said, err.Error())
+	_ = json.Unmarshal(text, &refusal) // other servers answer with a page
 	remedy := "see that `catalog` and `warehouse` are right"
-	switch {
-	case g.status == http.StatusUnauthorized, g.status == 419, errors.Is(err, rest.ErrOAuthError):
-		remedy = renew + " and restart outlierd"
-	case g.status == http.StatusForbidden:
+	switch status := answer.StatusCode; {
+	case status < http.StatusBadRequest:
+		return nil, &explained{nil, fmt.Sprintf("the catalog redirects to %q: write the address that answers in `catalog`",
+			answer.Header.Get("Location"))}
+	case (status == http.StatusNotFound || status == http.StatusConflict) && (r.Method == http.MethodHead || refusal.Error.Type != ""):
+		return answer, nil // the library knows what is meant
+	case status == http.StatusUnauthorized, status == 419, refusal.Description != "":
+		remedy = g.place.renew + " and restart outlierd"
+	case status == http.StatusForbidden:
 		remedy = "let this client create, read and change tables in the namespace"
-	case g.status >= http.StatusInternalServerError:
+	case status >= http.StatusInternalServerError:
 		remedy = "it is busy or has a fault; " + again
-	case g.status == http.StatusConflict:
-		remedy = again
 	}
-	return fmt.Sprintf("the catalog answered HTTP %d, %q: %s", g.status, excerpt.Runes(said, maxText), remedy)
+	said := cmp.Or(refusal.Error.Message, refusal.Description, string(text))
+	return nil, answered(fmt.Sprintf("HTTP %d, %q", answer.StatusCode, excerpt.Runes(said, maxText)), remedy)
+}
+
+// answered is an error that a REST catalog has answered.
+func answered(what, remedy string) error {
+	return &explained{nil, fmt.Sprintf("the catalog answered %s: %s", what, remedy)}
 }

@@ -234,7 +234,7 @@ func checkGarbage(t *testing.T, o Options) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					listed = append(listed, files{storage: folder{}}.nameOf(entry.DataFile().FilePath()))
+					listed = append(listed, files{}.nameOf(entry.DataFile().FilePath()))
 				}
 			}
 		}

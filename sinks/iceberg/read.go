@@ -91,7 +91,7 @@ func (l *lakeTable) fetch(ctx context.Context, name, to string) (path string, er
 	path, err = l.files.fetch(ctx, l.address(name), to)
 	sum := ""
 	if err == nil {
-		sum, err = checksum(path)
+		sum, err = bucket.Checksum(path)
 	}
 	if err == nil && !strings.HasSuffix(name, "-"+sum[:sumLetters]+".parquet") {
 		err = errors.New("it is damaged: it does not have the checksum of its name")

@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,100 +21,13 @@ import (
 	"outlierd/sinks/bucket"
 )
 
-// storage is where the files of tables are: a folder or a bucket. Files never change.
-type storage interface {
-	Open(ctx context.Context, name string) (file io.ReadCloser, version string, err error)
-
-	// Put stores the local file at path. It is durable afterwards.
-	Put(ctx context.Context, path, name string) error
-
-	// Replace stores a small file. It is durable afterwards. In a bucket there must be none if version is "".
-	Replace(ctx context.Context, name string, content []byte, version string) error
-
-	// Below iterates over the files whose names begin with that of a folder.
-	Below(ctx context.Context, folder string) iter.Seq2[bucket.File, error]
-
-	// Remove deletes a file. It is not an error if there is none.
-	Remove(ctx context.Context, name string) error
-}
-
-var _, _ storage = folder{}, (*bucket.Files)(nil)
-
-// folder is the local file system. Names are paths.
-type folder struct{}
-
-// Open implements storage.
-func (folder) Open(_ context.Context, path string) (io.ReadCloser, string, error) {
-	file, err := os.Open(path)
-	return file, "", err
-}
-
-// Put links the file, which is on the disk already, or copies it to another file system.
-func (d folder) Put(ctx context.Context, from, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := d.Remove(ctx, path); err != nil {
-		return err
-	}
-	if os.Link(from, path) == nil {
-		return durable.Sync(filepath.Dir(path))
-	}
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(path, content, 0o644)
-}
-
-// Replace implements storage.
-func (folder) Replace(_ context.Context, path string, content []byte, _ string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return durable.WriteFile(path, content, 0o644)
-}
-
-// Below implements storage.
-func (folder) Below(_ context.Context, folder string) iter.Seq2[bucket.File, error] {
-	var all []bucket.File
-	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if err == nil {
-			all = append(all, bucket.File{Name: path, Bytes: info.Size()})
-		}
-		return err
-	})
-	return func(yield func(bucket.File, error) bool) {
-		for _, file := range all {
-			if !yield(file, nil) {
-				return
-			}
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			yield(bucket.File{}, err)
-		}
-	}
-}
-
-// Remove implements storage.
-func (folder) Remove(_ context.Context, path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // buckets has the buckets that were opened, by name: the library looks for the storage of an address in a
 // registry of the process.
 var buckets sync.Map
 
 func init() {
 	local := func(context.Context, *url.URL, map[string]string) (icebergio.IO, error) {
-		return files{folder{}, "file://"}, nil
+		return files{}, nil
 	}
 	for _, scheme := range []string{"file", ""} { // the library's own does not sync what it writes
 		icebergio.Unregister(scheme)
@@ -149,11 +60,11 @@ func openWarehouse(o Options) (string, error) {
 	return (&url.URL{Scheme: "file", Path: o.Warehouse}).String(), os.MkdirAll(o.Warehouse, 0o755)
 }
 
-// files are the files of a storage by their addresses. It is the file system of the library, which passes no context
-// and reads small files alone.
+// files are the files of tables by their addresses, in a bucket or a folder. Files never change. It is the file system
+// of the library, which passes no context and reads small files alone.
 type files struct {
-	storage
-	prefix string // of the addresses, before the names in the storage
+	bucket *bucket.Files // nil for the local file system
+	prefix string        // of the addresses of a bucket, before the names in it
 }
 
 var (
@@ -161,32 +72,41 @@ var (
 	_ icebergio.ReadFileIO  = files{}
 )
 
-// nameOf returns the name of a file in the storage.
+// nameOf returns the name of a file in the bucket, or its path.
 func (f files) nameOf(address string) string {
-	if u, err := url.Parse(address); f.isLocal() && err == nil && u.Scheme == "file" {
+	if u, err := url.Parse(address); f.bucket == nil && err == nil && u.Scheme == "file" {
 		return u.Path
 	}
 	return strings.TrimPrefix(address, f.prefix)
 }
 
-func (f files) isLocal() bool { return f.storage == folder{} }
-
-func (f files) read(ctx context.Context, address string) ([]byte, error) {
-	from, _, err := f.storage.Open(ctx, f.nameOf(address))
-	if err != nil {
-		return nil, err
+// put stores the local file at path. It is durable afterwards. In a folder it is linked, or copied to another file
+// system.
+func (f files) put(ctx context.Context, path, address string) error {
+	to := f.nameOf(address)
+	if f.bucket != nil {
+		return f.bucket.Put(ctx, path, to)
 	}
-	content, err := io.ReadAll(from)
-	return content, errors.Join(err, from.Close())
+	err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), removeLocal(to))
+	if err != nil {
+		return err
+	}
+	if os.Link(path, to) == nil {
+		return durable.Sync(filepath.Dir(to))
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return writeLocal(to, content)
 }
 
 // fetch returns the path of a local file with the content: the file itself, or the new file to.
 func (f files) fetch(ctx context.Context, address, to string) (string, error) {
-	if path := f.nameOf(address); f.isLocal() {
-		_, err := os.Stat(path)
-		return path, err
+	if f.bucket == nil {
+		return f.nameOf(address), nil
 	}
-	content, err := f.read(ctx, address)
+	content, _, err := f.bucket.ReadFile(ctx, f.nameOf(address))
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(to), 0o700)
 	}
@@ -196,6 +116,31 @@ func (f files) fetch(ctx context.Context, address, to string) (string, error) {
 	return to, err
 }
 
+// sizes returns the sizes, in bytes, of the files below an address, by name.
+func (f files) sizes(ctx context.Context, address string) (map[string]int64, error) {
+	found := map[string]int64{}
+	if f.bucket != nil {
+		for file, err := range f.bucket.Below(ctx, f.nameOf(address)) {
+			if err != nil {
+				return nil, err
+			}
+			found[file.Name] = file.Bytes
+		}
+		return found, nil
+	}
+	err := filepath.WalkDir(f.nameOf(address), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			found[path] = info.Size()
+		}
+		return err
+	})
+	return found, ignoreMissing(err)
+}
+
 // within returns a context for a request. A bucket that sends nothing fails earlier.
 func within() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 2*time.Minute)
@@ -203,9 +148,13 @@ func within() (context.Context, context.CancelFunc) {
 
 // ReadFile implements [icebergio.ReadFileIO].
 func (f files) ReadFile(name string) ([]byte, error) {
+	if f.bucket == nil {
+		return os.ReadFile(f.nameOf(name))
+	}
 	ctx, cancel := within()
 	defer cancel()
-	return f.read(ctx, name)
+	content, _, err := f.bucket.ReadFile(ctx, f.nameOf(name))
+	return content, err
 }
 
 // Open implements [icebergio.IO].
@@ -214,11 +163,22 @@ func (f files) Open(name string) (icebergio.File, error) {
 	return opened{bytes.NewReader(content), name}, err
 }
 
-// WriteFile implements [icebergio.WriteFileIO].
+// WriteFile implements [icebergio.WriteFileIO]. The file is durable afterwards.
 func (f files) WriteFile(name string, content []byte) error {
+	if f.bucket == nil {
+		return writeLocal(f.nameOf(name), content)
+	}
 	ctx, cancel := within()
 	defer cancel()
-	return f.Replace(ctx, f.nameOf(name), content, "")
+	return f.bucket.Replace(ctx, f.nameOf(name), content, "")
+}
+
+// writeLocal writes a local file, and the folders above it.
+func writeLocal(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, content, 0o644)
 }
 
 // Create implements [icebergio.WriteFileIO]. Closing the file writes it.
@@ -226,11 +186,23 @@ func (f files) Create(name string) (icebergio.FileWriter, error) {
 	return &created{in: f, name: name}, nil
 }
 
-// Remove implements [icebergio.IO].
+// Remove implements [icebergio.IO]. It is not an error if there is no such file.
 func (f files) Remove(name string) error {
+	if f.bucket == nil {
+		return removeLocal(f.nameOf(name))
+	}
 	ctx, cancel := within()
 	defer cancel()
-	return f.storage.Remove(ctx, f.nameOf(name))
+	return f.bucket.Remove(ctx, f.nameOf(name))
+}
+
+func removeLocal(path string) error { return ignoreMissing(os.Remove(path)) }
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // created is a file that is being written.

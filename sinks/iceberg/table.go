@@ -4,11 +4,8 @@ package iceberg
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -26,6 +23,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 
 	"outlierd/schema"
+	"outlierd/sinks/bucket"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
 )
@@ -100,9 +98,16 @@ func partitioning(columns *iceberg.Schema) (iceberg.PartitionSpec, error) {
 		iceberg.AddPartitionFieldByName(InstanceColumn, InstanceColumn, iceberg.IdentityTransform{}, columns, nil))
 }
 
-// prepare loads the table, and adds columns that this version of the program is the first to write.
+// prepare loads the table, and creates it if it is missing. It adds columns that this version of the program is the
+// first to write.
 func (l *lakeTable) prepare(ctx context.Context) error {
-	if err := l.load(ctx); err != nil {
+	err := l.load(ctx)
+	if errors.Is(err, catalog.ErrNoSuchTable) {
+		if err = l.createTable(ctx); err == nil {
+			err = l.load(ctx)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if err := l.addColumns(ctx); err != nil {
@@ -115,13 +120,10 @@ func (l *lakeTable) prepare(ctx context.Context) error {
 
 // load reads the table from the catalog.
 func (l *lakeTable) load(ctx context.Context) error {
-	if err := l.copy.place.inPlace(); err != nil {
-		return err
-	}
 	t, err := l.copy.place.LoadTable(ctx, l.id())
 	if errors.Is(err, catalog.ErrNoSuchTable) {
-		return fmt.Errorf("table %s is gone from namespace %s: the next publication creates it again; %w",
-			l.name(), l.copy.options.Namespace, ErrRebuild)
+		return fmt.Errorf("table %s is gone from namespace %s (%w): the next publication creates it again; %w",
+			l.name(), l.copy.options.Namespace, catalog.ErrNoSuchTable, ErrRebuild)
 	}
 	if err != nil {
 		return fmt.Errorf("load table %s: %w", l.name(), lost(l.copy.place.plain(err)))
@@ -182,24 +184,12 @@ func (l *lakeTable) addColumns(ctx context.Context) error {
 			columns[i].Doc = "" // versions of the program that differ here would change it in turns
 		}
 	}
-	merge := func(tx *table.Transaction) *table.UpdateSchema { // an update can be built only once
-		return tx.UpdateSchema(true, false).UnionByNameWith(iceberg.NewSchema(0, columns...))
-	}
-	updates, _, err := merge(l.table.NewTransaction()).BuildUpdates()
-	if err != nil {
+	tx := l.table.NewTransaction()
+	if err := tx.UpdateSchema(true, false).UnionByNameWith(iceberg.NewSchema(0, columns...)).Commit(); err != nil {
 		return fmt.Errorf("it was altered by another program: %w; give the sink another `namespace`", err)
 	}
-	if len(updates) == 0 {
-		return nil
-	}
-	tx := l.table.NewTransaction()
-	if err := merge(tx).Commit(); err != nil {
-		return err
-	}
-	if _, err := tx.Commit(ctx); err != nil {
-		return err
-	}
-	return l.load(ctx)
+	l.table, err = tx.Commit(ctx) // asks the catalog only if a column is missing
+	return err
 }
 
 // fieldIDs returns the field ids of the declared columns, also of what is in them, in the syntax of DuckDB's COPY.
@@ -294,7 +284,7 @@ func (l *lakeTable) publish(ctx context.Context, p publication) error {
 	if err != nil {
 		return err
 	}
-	garbage := map[string]bool{}
+	var garbage []string
 	err = l.commit(ctx, func(tx *table.Transaction) (bool, error) {
 		own, err := l.find(ctx)
 		if err != nil {
@@ -304,10 +294,11 @@ func (l *lakeTable) publish(ctx context.Context, p publication) error {
 		if err != nil {
 			return false, err
 		}
-		clear(garbage)
+		garbage = nil
 		for _, address := range before {
-			_, wanted := p.files[strings.TrimPrefix(address, l.address(""))]
-			garbage[address] = !wanted && own[address] == nil
+			if _, wanted := p.files[strings.TrimPrefix(address, l.address(""))]; !wanted && own[address] == nil {
+				garbage = append(garbage, address)
+			}
 		}
 		if p.keep == 0 { // what goes must go, also if the expiry is interrupted
 			before = slices.AppendSeq(before, maps.Keys(own))
@@ -320,15 +311,12 @@ func (l *lakeTable) publish(ctx context.Context, p publication) error {
 	if err != nil {
 		return err
 	}
-	for _, address := range sortedKeys(garbage) {
-		if !garbage[address] {
-			continue
-		}
-		if err := l.files.storage.Remove(ctx, l.files.nameOf(address)); err != nil {
+	for _, address := range garbage {
+		if err := l.files.Remove(address); err != nil {
 			return fmt.Errorf("remove %s, which no list has: %w", address, err)
 		}
 	}
-	return folder{}.Remove(ctx, l.pathOfCarried())
+	return removeLocal(l.pathOfCarried())
 }
 
 // compare returns the names of files that the table does not list yet, and leaves in own those that it lists
@@ -336,11 +324,8 @@ func (l *lakeTable) publish(ctx context.Context, p publication) error {
 func (l *lakeTable) compare(ctx context.Context, own map[string]iceberg.DataFile, p publication) (add []string, err error) {
 	sizes := map[string]int64{}
 	if p.restore {
-		for file, err := range l.files.Below(ctx, l.files.nameOf(l.address(l.folder()))) {
-			if err != nil {
-				return nil, err
-			}
-			sizes[file.Name] = file.Bytes
+		if sizes, err = l.files.sizes(ctx, l.address(l.folder())); err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range sortedKeys(p.files) {
@@ -365,7 +350,7 @@ func (l *lakeTable) replace(ctx context.Context, tx *table.Transaction, old map[
 	for _, name := range add {
 		carried = append(carried, l.address(name))
 	}
-	if err := l.noteCarried(ctx, carried); err != nil {
+	if err := writeLocal(l.pathOfCarried(), []byte(strings.Join(carried, "\n"))); err != nil {
 		return err
 	}
 	var added, removed, deletes []iceberg.DataFile
@@ -408,30 +393,14 @@ func (l *lakeTable) store(ctx context.Context, name string, f parquet.File) erro
 	if err := l.copy.step("store " + name); err != nil {
 		return err
 	}
-	sum, err := checksum(l.staged(f))
-	if err != nil {
+	if err := bucket.VerifyFile(l.staged(f), f); err != nil {
 		return err
 	}
-	if sum != f.SHA256 {
-		return fmt.Errorf("%s is damaged: remove it, and it is written again", l.staged(f))
-	}
-	return l.files.Put(ctx, l.staged(f), l.files.nameOf(l.address(name)))
+	return l.files.put(ctx, l.staged(f), l.address(name))
 }
 
 func (l *lakeTable) staged(f parquet.File) string {
 	return filepath.Join(l.copy.options.Staging, filepath.FromSlash(f.Name))
-}
-
-// checksum returns the SHA-256 of a local file, in hex.
-func checksum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // pathOfCarried is the path of the list of files that were brought and may not be in the table. It is written
@@ -443,14 +412,7 @@ func (l *lakeTable) pathOfCarried() string {
 
 func (l *lakeTable) carried() ([]string, error) {
 	text, err := os.ReadFile(l.pathOfCarried())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return strings.Fields(string(text)), err
-}
-
-func (l *lakeTable) noteCarried(ctx context.Context, addresses []string) error {
-	return folder{}.Replace(ctx, l.pathOfCarried(), []byte(strings.Join(addresses, "\n")), "")
+	return strings.Fields(string(text)), ignoreMissing(err)
 }
 
 // maxTries is the maximum number of retries of a commit that conflicts with those of other writers.
