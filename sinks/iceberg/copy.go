@@ -154,7 +154,9 @@ func (c *Copy) publish(ctx context.Context) error {
 			p.keep = 0 // it was rebuilt, and something may have been erased
 		}
 		for _, f := range made.Tables[l.name()] {
-			p.files[l.nameOf(f)] = f
+			if f.Rows > 0 { // a file without rows has no value of _instance, so later publications would not find it
+				p.files[l.nameOf(f)] = f
+			}
 		}
 		next.Files[l.name()] = digest(sortedKeys(p.files))
 		carried, err := l.carried()

@@ -314,6 +314,21 @@ func TestMissingColumnIsAdded(t *testing.T) {
 	l.Close(t)
 }
 
+// TestEmptiedTableIsReadable: the part of an operations table that has lost all its rows stays in the folder.
+func TestEmptiedTableIsReadable(t *testing.T) {
+	l := line(t, t.TempDir(), "a")
+	for version, rows := range []int{3, 0, 0, 2} {
+		ops := sinktest.Runs(0, int64(rows))
+		ops.Version = int64(version + 1)
+		l.WriteOps(t, ops)
+		l.Publish(t)
+		if found := l.Copy.Read(t, schema.OpsRuns); len(found) != rows {
+			t.Errorf("version %d: the table has %d rows, want %d", version+1, len(found), rows)
+		}
+	}
+	l.Close(t)
+}
+
 func TestDroppedTableIsFilledAgain(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
 	l := line(t, dir, "a")
@@ -324,6 +339,34 @@ func TestDroppedTableIsFilledAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Copy = openAs(options(dir, "a"))(t, dir, l.Warehouse)
+	l.Publish(t)
+	l.Check(t, j, 4)
+	l.Close(t)
+}
+
+// TestRemovedCatalogIsFilledAgain: the SQLite file is removed while it is in use, with the other files of SQLite.
+func TestRemovedCatalogIsFilledAgain(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(4)
+	l := line(t, dir, "a")
+	l.Write(t, j, 0, 2)
+	l.Publish(t)
+	files, err := filepath.Glob(filepath.Join(dir, "catalog.db*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Write(t, j, 2, 4)
+	if err := l.Copy.Publish(t.Context()); err == nil || !strings.Contains(err.Error(), "no such table: iceberg_tables") {
+		t.Errorf("got %v", err)
+	}
+	if err := l.Copy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.Copy = openAs(options(dir, "a"))(t, dir, l.Warehouse) // as package sinks does after an error
 	l.Publish(t)
 	l.Check(t, j, 4)
 	l.Close(t)
