@@ -108,7 +108,7 @@ func noFile(config *job.Config) error {
 // explained adds what to do if a published file cannot be queried.
 func explained(path string, err error) error {
 	switch {
-	case errors.Is(err, query.ErrSeveral), errors.Is(err, query.ErrNoSelect), errors.Is(err, query.ErrNoTable),
+	case errors.Is(err, query.ErrSeveral), errors.Is(err, query.ErrNoSelect), errors.Is(err, query.ErrNoView),
 		errors.Is(err, query.ErrParameter):
 		return usageError{err}
 	case errors.Is(err, query.ErrNotPublished):

@@ -18,16 +18,11 @@ type IDs struct {
 	Now    time.Time // the value of now() and current_date; zero means the real clock, in UTC
 }
 
-// The limits of user SQL. Tests lower them.
+// The limits of user SQL in a process of its own. Tests lower them.
 var (
 	timeLimit = 30 * time.Second
 	maxValues = 100_000 // more are an error
 )
-
-// timeoutError returns the error for SQL that exceeded its time limit.
-func timeoutError(limit time.Duration) error {
-	return fmt.Errorf("the SQL took longer than %v: make it read fewer rows", limit)
-}
 
 // Field is a column of a result.
 type Field struct {

@@ -49,30 +49,29 @@ var mistakes = map[string]struct{ sql, want string }{
 	"unknown column":   {"select\n  vidoe_id\nfrom outliers", `line 2 of the SQL: Binder Error: Referenced column "vidoe_id" not found in FROM clause! Candidate bindings: "video_id"`},
 	"unknown table":    {"select video_id from outlirs", `line 1 of the SQL: Catalog Error: Table with name outlirs does not exist! Did you mean "outliers"?`},
 	"unknown function": {"select\n\nnosuch(video_id) from outliers", "line 3 of the SQL: Catalog Error: Scalar Function with name nosuch"},
-	"syntax":           {"select video_id\nfrm outliers x", `line 2 of the SQL: syntax error at or near`},
-	"table alone":      {"outliers", `line 1 of the SQL: syntax error`},
+	"syntax":           {"select video_id\nfrm outliers x", `line 2 of the SQL: Parser Error: syntax error at or near`},
+	"table alone":      {"outliers", `line 1 of the SQL: Parser Error: syntax error`},
 	"nothing":          {" ", "one SELECT"},
 	"comment":          {"-- select 1", "one SELECT"},
-	"two statements":   {"select 1; select 2", "one SELECT"},
-	"write after read": {"select 1; drop table outliers", "one SELECT"},
+	"two statements":   {"select 1; select 2", "several statements"},
+	"write after read": {"select 1; drop table outliers", "several statements"},
 	"delete":           {"delete from outliers", "one SELECT"},
 	"pragma":           {"pragma version", "one SELECT"},
 	"set":              {"set enable_external_access = true", "one SELECT"},
-	"copy":             {"copy outliers to 'out.csv'", "one SELECT"},
+	"copy":             {"copy outliers to 'out.csv'", "may read only the published tables"},
 	"attach":           {"attach 'other.duckdb'", "one SELECT"},
 	"install":          {"install httpfs", "one SELECT"},
 	"call":             {"call pragma_version()", "one SELECT"},
-	"write in a CTE":   {"with x as (delete from outliers returning *) from x", "the SQL: A CTE needs a SELECT"},
+	"write in a CTE":   {"with x as (delete from outliers returning *) from x", "A CTE needs a SELECT"},
 	"parameter":        {"select $1", "has a parameter"},
 	"variable of ours": {"select getenv('HOME')", "getenv does not exist"},
-	"file by name":     {"from '/etc/hostname.csv'", "file system operations are disabled"},
-	"network by name":  {"from 'https://example.com/x.csv'", "file system operations are disabled"},
-	"file":             {"from read_text('/etc/hostname')", "the SQL calls read_text: in FROM it may use only the tables"},
-	"file in depth":    {"with x as (select 1 as a union all select (select count(*) from (from Read_CSV('/etc/hostname')))) from x", "the SQL calls read_csv:"},
-	"file, in full":    {"from system.main.read_text('/etc/hostname')", "the SQL calls read_text:"},
-	"glob":             {"select 1 from outliers, glob('/*')", "the SQL calls glob:"},
-	"SQL in a text":    {"from query('from read_text(''/etc/hostname'')')", "the SQL calls query:"},
-	"log into a file":  {"from enable_logging('QueryLog', storage = 'file', storage_config = {'path': 'log'})", "the SQL calls enable_logging:"},
+	"file by name":     {"from '/etc/hostname.csv'", "may read only the published tables"},
+	"network by name":  {"from 'https://example.com/x.csv'", "may read only the published tables"},
+	"file":             {"from read_text('/etc/hostname')", "may read only the published tables"},
+	"file in depth":    {"with x as (select 1 as a union all select (select count(*) from (from Read_CSV('/etc/hostname')))) from x", "may read only the published tables"},
+	"file, in full":    {"from system.main.read_text('/etc/hostname')", "may read only the published tables"},
+	"glob":             {"select 1 from outliers, glob('/*')", "may read only the published tables"},
+	"SQL in a text":    {"from query('from read_text(''/etc/hostname'')')", "may read only the published tables"},
 	"hostile quotes":   {"select 'it''s; fine', nosuch", "nosuch"},
 }
 
@@ -138,7 +137,7 @@ func TestNothingPublishedMeansNoIDs(t *testing.T) {
 		for sql, want := range map[string]string{
 			"select channel_id, z_score from outliers":   "the SQL returns no column video_id but channel_id, z_score",
 			"select vidoe_id from outliers":              "line 1 of the SQL: Binder Error",
-			"select video_id from outliers; select true": "one SELECT",
+			"select video_id from outliers; select true": "several statements",
 		} {
 			wantError(t, want, func() error { _, err := s.Query(t.Context(), sql); return err })
 		}
@@ -325,10 +324,9 @@ func TestNowKeepsItsTypes(t *testing.T) {
 
 func TestEndlessSQLIsStopped(t *testing.T) {
 	s := publishEmpty(t)
-	timeLimit = 100 * time.Millisecond
-	defer func() { timeLimit = 30 * time.Second }()
+	limitTime(t, 200*time.Millisecond)
 	const endless = "select i from range(1000000000000000) r(i) where i < 0"
-	wantError(t, "took longer than 100ms: make it read fewer rows", func() error { _, err := s.Query(t.Context(), endless); return err })
+	wantError(t, "took longer than 200ms: make it read fewer rows", func() error { _, err := inProcess().Query(t.Context(), s, endless); return err })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Query(ctx, endless); err == nil || strings.Contains(err.Error(), "longer") {
@@ -336,8 +334,6 @@ func TestEndlessSQLIsStopped(t *testing.T) {
 	}
 }
 
-// TestIDsMayUseMoreThanTheDefaultMemory: a query that exceeds the default memory limit is repeated with a
-// higher one.
 func TestIDsMayUseMoreThanTheDefaultMemory(t *testing.T) {
 	got, err := publishEmpty(t).Query(t.Context(), "select count(*) from (select i, repeat('x', 100) || i as x from range(600000) r(i) order by x)")
 	if diff := cmp.Diff([]string{"600000"}, got); diff != "" || err != nil {

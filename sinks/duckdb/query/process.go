@@ -2,7 +2,6 @@ package query
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,23 +18,17 @@ import (
 // killed, has a memory limit on Linux, and a crash affects only its own SQL.
 type Process struct {
 	Command func(context.Context) *exec.Cmd // creates a process that calls [Serve] with its stdin and stdout
-	Timeout time.Duration                   // 0 means 30 s
 }
 
-// request is the request to the process: run the SQL for IDs or for First, or only bind the texts of Bind.
-// Zone is the time zone of IDs.Now, whose name JSON does not preserve.
+// request is the request to the process: run SQL, or only bind the texts of Bind.
 type request struct {
-	SQL   string
-	IDs   *IDs
-	Zone  string
-	First *first
-	Bind  []string
+	Ask  *ask
+	Bind []string
 }
 
 type response struct {
 	Bound   []Bound
-	Values  []string
-	First   *Rows
+	Rows    *Rows
 	Problem string
 }
 
@@ -78,8 +71,9 @@ func (a Process) Bind(ctx context.Context, texts ...string) []Bound {
 
 // Query is [IDs.Query] in a separate process.
 func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error) {
-	got, err := a.sendRequest(ctx, request{SQL: sql, IDs: &s, Zone: s.Now.Location().String()})
-	return got.Values, err
+	q := s.ask(sql)
+	got, err := a.sendRequest(ctx, request{Ask: &q})
+	return collectTexts(got.Rows, err)
 }
 
 func (a Process) sendRequest(ctx context.Context, q request) (got response, err error) {
@@ -87,7 +81,7 @@ func (a Process) sendRequest(ctx context.Context, q request) (got response, err 
 	if err != nil {
 		return got, fmt.Errorf("run SQL: %w", err)
 	}
-	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, timeLimit))
+	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	process := a.Command(limited)
 	process.Stdin = bytes.NewReader(asked)
@@ -99,7 +93,7 @@ func (a Process) sendRequest(ctx context.Context, q request) (got response, err 
 	case ctx.Err() != nil:
 		return response{}, ctx.Err()
 	case limited.Err() != nil:
-		return response{}, timeoutError(cmp.Or(a.Timeout, timeLimit))
+		return response{}, fmt.Errorf("the SQL took longer than %v: make it read fewer rows", timeLimit)
 	case err != nil:
 		return response{}, exitError(err)
 	case got.Problem != "":
@@ -131,29 +125,25 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := Confine(); err != nil {
 		return err
 	}
-	got, err := q.runRequest(ctx)
+	got, err := q.run(ctx)
 	if err != nil {
 		got.Problem = err.Error()
 	}
 	return json.NewEncoder(out).Encode(got)
 }
 
-func (q request) runRequest(ctx context.Context) (got response, err error) {
-	if q.First != nil {
-		got.First, err = q.First.rows(ctx, q.SQL)
-		return got, err
-	}
-	if q.IDs == nil {
+func (q request) run(ctx context.Context) (got response, err error) {
+	if q.Ask == nil {
 		got.Bound = Bind(ctx, q.Bind...)
 		return got, nil
 	}
-	zone, err := time.LoadLocation(q.Zone)
+	zone, err := time.LoadLocation(q.Ask.Zone)
 	if err != nil {
 		return got, fmt.Errorf("load the time zone of the SQL: %w", err)
 	}
-	if !q.IDs.Now.IsZero() {
-		q.IDs.Now = q.IDs.Now.In(zone)
+	if !q.Ask.Now.IsZero() {
+		q.Ask.Now = q.Ask.Now.In(zone)
 	}
-	got.Values, err = q.IDs.Query(ctx, q.SQL)
+	got.Rows, err = q.Ask.read(ctx)
 	return got, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -31,16 +32,23 @@ func TestMain(m *testing.M) {
 }
 
 // inProcess returns a Process that runs SQL in a child process of the test binary.
-func inProcess(timeout time.Duration) Process {
-	return Process{Timeout: timeout, Command: func(ctx context.Context) *exec.Cmd {
+func inProcess() Process {
+	return Process{Command: func(ctx context.Context) *exec.Cmd {
 		c := exec.CommandContext(ctx, os.Args[0])
 		c.Env = []string{serveVariable + "=answerer"}
 		return c
 	}}
 }
 
+// limitTime lowers the time limit of this test.
+func limitTime(t *testing.T, limit time.Duration) {
+	before := timeLimit
+	timeLimit = limit
+	t.Cleanup(func() { timeLimit = before })
+}
+
 func TestProcessGivesTheSameResults(t *testing.T) {
-	s, a := publishEmpty(t), inProcess(0)
+	s, a := publishEmpty(t), inProcess()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +74,7 @@ func TestTextsAreBoundInOneProcess(t *testing.T) {
 		"first dies": {1, 1 + len(texts)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, started := inProcess(0), 0
+			a, started := inProcess(), 0
 			command := a.Command
 			a.Command = func(ctx context.Context) *exec.Cmd {
 				if started++; started <= tt.dying {
@@ -115,8 +123,8 @@ func TestUncountedMemoryIsLimited(t *testing.T) {
 	}
 	s := publishEmpty(t)
 	for _, ask := range []func(sql string) error{
-		func(sql string) error { _, err := inProcess(0).Query(t.Context(), s, sql); return err },
-		func(sql string) error { return inProcess(0).Bind(t.Context(), sql)[0].Err() },
+		func(sql string) error { _, err := inProcess().Query(t.Context(), s, sql); return err },
+		func(sql string) error { return inProcess().Bind(t.Context(), sql)[0].Err() },
 	} {
 		wantError(t, "needs more memory than 1024MB", func() error { return ask("select 1 limit len(range(400000000))") })
 		if err := ask("select 'x' limit len(range(1000000))"); err != nil {
@@ -127,7 +135,7 @@ func TestUncountedMemoryIsLimited(t *testing.T) {
 
 func TestProcessEndsWhenTheCallerCancels(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	a := inProcess(0)
+	a := inProcess()
 	command := a.Command
 	a.Command = func(ctx context.Context) *exec.Cmd { cancel(); return command(ctx) }
 	if _, err := a.Query(ctx, publishEmpty(t), "select 1"); !errors.Is(err, context.Canceled) {
@@ -151,14 +159,27 @@ func TestProcessThatDiesIsReported(t *testing.T) {
 	wantError(t, "in another process", func() error { return a.Bind(t.Context(), "select 1")[0].Err() })
 }
 
+// TestSQLWritesNoLog: a function that is called in a SELECT makes DuckDB log to files, and may make it abort.
+func TestSQLWritesNoLog(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "log")
+	for _, from := range []string{"enable_logging", "system.main.enable_logging"} {
+		sql := fmt.Sprintf("select 'x' from %s('QueryLog', storage = 'file', storage_config = {'path': '%s'})", from, folder)
+		values, err := inProcess().Query(t.Context(), publishEmpty(t), sql)
+		if _, missing := os.Stat(folder); !os.IsNotExist(missing) {
+			t.Errorf("%s: %v, error %v; and a log was written: %v", sql, values, err, missing)
+		}
+	}
+}
+
 func TestSQLStaysWithinTimeAndMemoryLimits(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no limit of memory")
 	}
-	s, limit := publishEmpty(t), 200*time.Millisecond
+	s := publishEmpty(t)
+	limitTime(t, 200*time.Millisecond)
 	for name, sql := range expensive {
 		t.Run(name, func(t *testing.T) {
-			_, err := inProcess(limit).Query(t.Context(), s, sql)
+			_, err := inProcess().Query(t.Context(), s, sql)
 			if err == nil || !strings.Contains(err.Error(), "make it read fewer rows") {
 				t.Errorf("error %v names no limit and no remedy", err)
 			}

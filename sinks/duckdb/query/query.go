@@ -45,82 +45,123 @@ func runQuery(ctx context.Context, path, text string, p permission, columns func
 	if r.temp, r.noTemp = os.MkdirTemp("", "outlierd-query-*"); r.noTemp == nil { // most queries need none
 		defer func() { err = errors.Join(err, os.RemoveAll(r.temp)) }()
 	}
-	return openAndQuery(ctx, path, text, r, p, func(db *database.DB) error { return readAny(ctx, db, text, columns, row) })
+	return openAndQuery(ctx, path, text, r, p, func(db *database.DB, fields []Field) error {
+		if fields == nil {
+			return readRows(ctx, db, text, columns, row)
+		}
+		return spoolRows(ctx, db, fields, func(int64) error {
+			var names []string
+			for _, f := range fields {
+				names = append(names, f.Name)
+			}
+			if columns == nil {
+				return nil
+			}
+			return columns(names)
+		}, row)
+	})
 }
 
 // permission says what a query may do besides a SELECT of the published tables.
 type permission struct {
 	statements bool   // run another statement that has rows, such as EXPLAIN
-	to         string // write this file
 	files      bool   // read and write all files
+	settings   string // SQL that runs before its instance is confined; may be ""
 }
 
-// openAndQuery opens the published file read-only and calls work, in which text may run. It closes the file.
-func openAndQuery(ctx context.Context, path, text string, r resources, p permission, work func(*database.DB) error) error {
+// openAndQuery opens the published file read-only and calls work, in which text may run: its result is that of the
+// temporary view result, whose columns are fields, or without fields that of the text itself. It closes the file.
+func openAndQuery(
+	ctx context.Context, path, text string, r resources, p permission, work func(db *database.DB, fields []Field) error,
+) error {
 	db, err := openFile(ctx, path, r)
 	if err != nil {
 		return err
 	}
-	if err = checkSingle(text); err == nil {
-		err = p.confineDuckDB(ctx, db, text)
+	var fields []Field
+	if err = p.confine(ctx, db); err == nil {
+		fields, err = p.declareView(ctx, db, text)
 	}
 	if err == nil {
-		if err = work(db); err != nil && !errors.Is(err, ErrNoTable) {
-			err = fmt.Errorf("query %s: %w", path, err)
-		}
+		err = work(db, fields)
 	}
-	err = errors.Join(r.explainMemory(err), db.Close())
-	if failed, ok := errors.AsType[*duckdb.Error](err); ok && failed.Type == duckdb.ErrorTypePermission && !p.files {
-		return &DeniedError{Cause: err}
+	failed, ok := errors.AsType[*duckdb.Error](err)
+	if ok {
+		err = fmt.Errorf("query %s: %w", path, err)
 	}
-	return err
+	if ok && failed.Type == duckdb.ErrorTypePermission && !p.files {
+		err = &DeniedError{Cause: err}
+	}
+	return errors.Join(r.explainMemory(err), db.Close())
 }
 
-// confined are the settings after which SQL can use no files but those that are open, no network, no extensions and
+// confine confines an instance: afterwards SQL can use no files but those that are open, no network, no extensions and
 // no settings.
-const confined = "SET allow_community_extensions = false; SET enable_external_access = false; SET lock_configuration = true"
+func (p permission) confine(ctx context.Context, db *database.DB) error {
+	if p.files {
+		return nil
+	}
+	_, err := db.Exec(ctx, p.settings+
+		"SET allow_community_extensions = false; SET enable_external_access = false; SET lock_configuration = true")
+	if err != nil {
+		return fmt.Errorf("confine the query: %w", err)
+	}
+	return nil
+}
 
 // writing matches the keywords of all statements that write files.
 var writing = lazyregexp.New(`(?i)\b(?:copy|export)\b`)
 
-// confineDuckDB confines DuckDB, and returns an error for a statement that is not permitted. Even without external access,
-// DuckDB lets COPY and EXPORT write to the open file and its log. The type comes from DuckDB, because a query may
-// contain these keywords in texts and nested comments.
-func (p permission) confineDuckDB(ctx context.Context, db *database.DB, text string) error {
-	if p.files {
-		return nil
+// declareView declares the temporary view result of a text, and returns its columns. They are nil for a text that may
+// run, but of which there is no view: a statement such as EXPLAIN, or a list of tables, among which the view would be.
+//
+// Even without external access, DuckDB lets COPY and EXPORT write to the open file and its log. The kind of a statement
+// comes from DuckDB, because a query may contain these keywords in texts and nested comments.
+func (p permission) declareView(ctx context.Context, db *database.DB, text string) (fields []Field, err error) {
+	kind, err := kindOf(db, text)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind != duckdb.STATEMENT_TYPE_SELECT && !p.statements:
+		return nil, ErrNoSelect
+	case kind != duckdb.STATEMENT_TYPE_SELECT && !p.files && writing().MatchString(text):
+		return nil, &DeniedError{Cause: errors.New("COPY and EXPORT write files")}
+	case kind != duckdb.STATEMENT_TYPE_SELECT, p.statements && readsCatalog(text):
+		return nil, nil
 	}
-	settings := confined
-	if p.to != "" {
-		settings = "SET allowed_paths = [" + database.Text(p.to) + "]; " + confined
+	// Unlike a subquery, a view allows a semicolon or a comment at the end of the query.
+	_, err = db.Exec(ctx, "CREATE OR REPLACE TEMP VIEW result AS\n"+text)
+	if wrong, ok := errors.AsType[*duckdb.Error](err); ok && wrong.Type == duckdb.ErrorTypeParser {
+		if p.statements {
+			return nil, nil
+		}
+		return nil, ErrNoView // kindOf has parsed the text itself
 	}
-	if _, err := db.Exec(ctx, settings); err != nil {
-		return fmt.Errorf("confine the query: %w", err)
+	if err != nil {
+		return nil, err
 	}
-	if p.statements && !writing().MatchString(text) {
-		return nil
+	rows, err := db.Query(ctx, "DESCRIBE temp.result")
+	for _, row := range rows {
+		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
 	}
+	return fields, err
+}
+
+// kindOf returns the kind of a statement, without running it. DuckDB splits a PIVOT without values into several
+// statements, whose kind is unknown.
+func kindOf(db *database.DB, text string) (duckdb.StmtType, error) {
 	stmt, err := db.Conn().Prepare(text)
 	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
-		return err
+		return 0, err
 	}
-	kind, parameters := duckdb.STATEMENT_TYPE_INVALID, 0 // also if there are several statements
-	if err == nil {
-		kind, err = stmt.(*duckdb.Stmt).StatementType()
-		parameters = stmt.NumInput()
-		if err = errors.Join(err, stmt.Close()); err != nil {
-			return err
-		}
+	if err != nil { // no statement, or several
+		return duckdb.STATEMENT_TYPE_INVALID, checkSingle(text)
 	}
-	switch {
-	case kind == duckdb.STATEMENT_TYPE_SELECT && parameters > 0:
-		return ErrParameter
-	case kind == duckdb.STATEMENT_TYPE_SELECT:
-		return nil
-	case p.statements:
-		return &DeniedError{Cause: errors.New("COPY and EXPORT write files")}
+	kind, err := stmt.(*duckdb.Stmt).StatementType()
+	if stmt.NumInput() > 0 {
+		err = ErrParameter
 	}
-	return ErrNoSelect
+	return kind, errors.Join(err, stmt.Close())
 }
 
 // DeniedError is the error of a query that uses more than the published tables.
@@ -165,13 +206,18 @@ var (
 	ErrNotRegular   = errors.New("not a regular file")
 )
 
-// ErrParameter is returned for a query with parameters, such as ? or $1.
-var ErrParameter = errors.New("the query has a parameter (?, $1 or $name), which has no value here: " +
-	"write the value itself, a text as 'text'")
-
-// ErrSeveral is returned for several statements, because only the result of the last one would be
-// returned.
-var ErrSeveral = errors.New("the SQL has several statements, but only one result is printed: run them one at a time")
+// Errors for a text that is not what can be run. The commands treat them as wrong arguments.
+var (
+	ErrParameter = errors.New("the query has a parameter (?, $1 or $name), which has no value here: " +
+		"write the value itself, a text as 'text'")
+	// ErrSeveral is for several statements, because only the result of the last one would be returned.
+	ErrSeveral = errors.New("the SQL has several statements, but only one result is printed: run them one at a time")
+	// ErrNoSelect is for a text that is not one SELECT.
+	ErrNoSelect = errors.New("the SQL must be one SELECT and nothing else (a PIVOT needs its values: ON column IN (…))")
+	// ErrNoView is for a statement that DuckDB answers like a SELECT, but that is no SELECT.
+	ErrNoView = errors.New("SHOW, DESCRIBE, SUMMARIZE and PRAGMA are not one SELECT by themselves: write " +
+		"FROM (DESCRIBE outliers), FROM pragma_table_info('outliers'), or FROM duckdb_tables() for all tables")
+)
 
 // checkSingle returns [ErrSeveral] for more than one statement. DuckDB's own count is of no use: it splits
 // one PIVOT into several statements.
@@ -217,15 +263,7 @@ var sqlToken = lazyregexp.New(`^(?s:--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|
 // readRows runs a query and calls columns and row like [Run]. The slice that row receives is reused.
 func readRows(ctx context.Context, db *database.DB, text string, columns func([]string) error,
 	row func([]any) error) (err error) {
-	stmt, err := db.Conn().(driver.ConnPrepareContext).PrepareContext(ctx, text)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stmt.Close()) }()
-	if stmt.NumInput() > 0 {
-		return ErrParameter
-	}
-	rows, err := stmt.(driver.StmtQueryContext).QueryContext(ctx, nil)
+	rows, err := db.Conn().(driver.QueryerContext).QueryContext(ctx, text, nil)
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,15 @@ func personalResources() resources {
 	return resources{memory: memory, threads: max(1, min(runtime.GOMAXPROCS(0), int(memory/perThread)))}
 }
 
+// limitedResources are at most so many bytes of memory, and a folder. Each thread may have a row group in memory.
+func limitedResources(memory int64, temp string) resources {
+	r := resources{memory: memoryLimit(memory), threads: 2, temp: temp}
+	if r.memory < exportMemory {
+		r.threads = 1
+	}
+	return r
+}
+
 // maxTemp returns the SQL that limits temporary files to half of the free disk space: a query must not leave a daemon
 // without any. DuckDB's default is nine tenths.
 func (r resources) maxTemp() string {
@@ -49,7 +58,8 @@ func (r resources) maxTemp() string {
 // noSpace matches DuckDB's messages about a disk without room for temporary files.
 var noSpace = lazyregexp.New(`offload data block|No space left on device|Disk quota exceeded`)
 
-// explainMemory returns the error for a query that needs more than r, and other errors as they are.
+// explainMemory returns the error for a query that needs more than r, and other errors as they are. DuckDB's own
+// message advises settings.
 func (r resources) explainMemory(err error) error {
 	if err == nil {
 		return nil
@@ -58,30 +68,18 @@ func (r resources) explainMemory(err error) error {
 	if !full && !database.OutOfMemory(err) {
 		return err
 	}
-	e := &resourceError{cause: err}
 	switch folder := filepath.Dir(r.temp); {
 	case full && folder == filepath.Clean(os.TempDir()):
-		e.message = fmt.Sprintf("the query needs more space for temporary files than half of what is free in %s: "+
-			"let it read fewer rows or columns, or set TMPDIR to a folder on another disk", folder)
+		return fmt.Errorf("the query needs more space for temporary files than half of what is free in %s: "+
+			"make it read fewer rows or columns, or set TMPDIR to a folder on another disk", folder)
 	case full:
-		e.message = fmt.Sprintf("the query needs more space for temporary files than half of what is free in %s: "+
-			"let it read fewer rows or columns, or free space there", folder)
+		return fmt.Errorf("the query needs more space for temporary files than half of what is free in %s: "+
+			"make it read fewer rows or columns, or free space there", folder)
 	case r.noTemp != nil:
-		e.message = fmt.Sprintf("the query needs more than %s of memory, and temporary files are not possible (%v): "+
-			"let it read fewer rows or columns, or set TMPDIR to a folder that can be written to",
+		return fmt.Errorf("the query needs more memory than %s, and temporary files are not possible (%v): "+
+			"make it read fewer rows or columns, or set TMPDIR to a folder that can be written to",
 			database.Megabytes(r.memory), r.noTemp)
-	default:
-		e.message = fmt.Sprintf("the query needs more than %s of memory, its limit on this machine: "+
-			"let it read fewer rows or columns", database.Megabytes(r.memory))
 	}
-	return e
+	return fmt.Errorf("the query needs more memory than %s, its limit on this machine: make it read fewer rows or columns, "+
+		"or produce smaller values", database.Megabytes(r.memory))
 }
-
-// resourceError is the error of a query that needs more memory or space than it may use.
-type resourceError struct {
-	message string
-	cause   error // DuckDB's, whose message advises settings
-}
-
-func (e *resourceError) Error() string { return e.message }
-func (e *resourceError) Unwrap() error { return e.cause }

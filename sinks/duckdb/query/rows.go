@@ -2,13 +2,9 @@ package query
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
-
-	"outlierd/sinks/duckdb/database"
 )
 
 // Rows are the first rows of a result, as texts for display.
@@ -18,12 +14,6 @@ type Rows struct {
 	More    bool        // whether the result has more rows
 }
 
-// first is a request for the first rows of a result.
-type first struct {
-	Path  string // the published file
-	Limit int    // rows
-}
-
 // mostText is the maximum length of a text, in bytes. Longer ones are truncated.
 const mostText = 2000
 
@@ -31,39 +21,14 @@ const mostText = 2000
 // must be one SELECT that reads only the published tables. It may use no disk space; time and memory
 // are limited.
 func (a Process) First(ctx context.Context, path, sql string, most int) (*Rows, error) {
-	got, err := a.sendRequest(ctx, request{SQL: sql, First: &first{path, most}})
-	return got.First, err
-}
-
-func (f first) rows(ctx context.Context, sql string) (*Rows, error) {
-	got := &Rows{}
-	limited, cancel := context.WithTimeout(ctx, timeLimit)
-	defer cancel()
-	err := openAndQuery(limited, f.Path, sql, exportResources(""), permission{}, func(db *database.DB) error {
-		var err error
-		if got.Columns, err = declareView(limited, db, sql); err != nil {
-			return err
-		}
-		some := fmt.Sprintf("%s LIMIT %d", makeReadable("FROM temp.result", got.Columns), f.Limit+1)
-		return readRows(limited, db, some, nil, func(values []any) error {
-			if got.More = len(got.Rows) == f.Limit; got.More {
-				return nil
-			}
-			row := make([]*string, len(values))
-			for i, v := range values {
-				row[i] = textOf(v)
-			}
-			got.Rows = append(got.Rows, row)
-			return nil
-		})
-	})
-	if _, denied := errors.AsType[*DeniedError](err); denied {
-		return nil, errors.New("the SQL may read only the published tables")
-	}
+	got, err := a.sendRequest(ctx, request{Ask: &ask{SQL: sql, Path: path, Limit: most + 1, Memory: exportMemory}})
 	if err != nil {
-		return nil, explainLimit(ctx, limited, err, memoryLimit(exportMemory))
+		return nil, err
 	}
-	return got, nil
+	if got.Rows.More = len(got.Rows.Rows) > most; got.Rows.More {
+		got.Rows.Rows = got.Rows.Rows[:most]
+	}
+	return got.Rows, nil
 }
 
 // textOf converts a value of [Run] to a text; nil is NULL.
@@ -84,13 +49,6 @@ func textOf(v any) *string {
 		s = v.String()
 	default:
 		s = fmt.Sprint(v)
-	}
-	if len(s) > mostText {
-		end := mostText
-		for !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end] + "…"
 	}
 	return &s
 }

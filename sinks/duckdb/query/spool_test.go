@@ -86,10 +86,10 @@ func TestLackOfMemoryHasARemedy(t *testing.T) {
 	query := func(sql string) func() error {
 		return func() error { return Run(t.Context(), path, sql, nil, func([]any) error { return nil }) }
 	}
-	wantError(t, "needs more than 56MB of memory, its limit on this machine: let it read fewer rows",
+	wantError(t, "needs more memory than 56MB, its limit on this machine: make it read fewer rows",
 		query("select list(repeat(md5(i::varchar), 100)) from range(100000) r(i)")) // one value
 	t.Setenv("TMPDIR", filepath.Join(temp, "missing"))
-	wantError(t, "needs more than 56MB of memory, and temporary files are not possible", query(join))
+	wantError(t, "needs more memory than 56MB, and temporary files are not possible", query(join))
 
 	const full = "failed to offload data block of size 256.0 KiB (17.9 MiB/18.0 MiB used).\nThis limit was set by …"
 	t.Setenv("TMPDIR", temp)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// convertValue converts a value of the driver that would not marshal to JSON. [makeReadable] has DuckDB convert all others. kind
+// convertValue converts a value of the driver that would not marshal to JSON. [selectReadable] has DuckDB convert all others. kind
 // is DuckDB's type of the column.
 func convertValue(v any, kind string) any {
 	switch v := v.(type) {
