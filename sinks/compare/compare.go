@@ -26,19 +26,22 @@ type Source struct {
 	Parquet func(t *schema.Table) []string // returns the paths of the files of a table
 }
 
-// from returns the SQL of a table in FROM; "" if it has no files.
+// from returns the SQL of a table in FROM. A table without files has no rows.
 func (s Source) from(t *schema.Table) string {
 	if s.File != "" {
 		return strings.Replace(database.TableName(t), "warehouse", database.Name(s.File), 1)
 	}
-	var files []string
+	var files, columns []string
 	for _, path := range s.Parquet(t) {
 		files = append(files, database.Text(path))
 	}
-	if files == nil {
-		return ""
+	if files != nil {
+		return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name = true, hive_partitioning = false)"
 	}
-	return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name = true, hive_partitioning = false)"
+	for _, c := range t.All() {
+		columns = append(columns, "NULL::"+c.SQLType()+" AS "+database.Name(c.Name))
+	}
+	return "(SELECT " + strings.Join(columns, ", ") + " WHERE false)"
 }
 
 // memoryLimit is the limit of DuckDB's buffers, in bytes.
@@ -97,18 +100,19 @@ func (r *Reader) attachFiles(ctx context.Context, of []Source) (err error) {
 	return nil
 }
 
-// Rows has the number of rows of a table, and the ids of the first and last answer that they come from.
-// All are 0 for an empty table.
+// Rows has the number of rows of a table, and the ids of the first and last answer that they come from, or of the first
+// and last row of an operations table. All are 0 for an empty table.
 type Rows struct{ Count, First, Last int64 }
 
-// Rows counts the rows of a table that is derived from the journal.
+// Rows counts the rows of a table.
 func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, err error) {
-	from := s.from(t)
-	if from == "" {
-		return n, nil
-	}
-	rows, err := r.attachAndQuery(ctx,
-		"SELECT count(*), coalesce(min(_response_id), 0), coalesce(max(_response_id), 0) FROM "+from, s)
+	return r.countRows(ctx, s, t, "true")
+}
+
+// countRows counts the rows that match a condition.
+func (r *Reader) countRows(ctx context.Context, s Source, t *schema.Table, where string) (n Rows, err error) {
+	rows, err := r.attachAndQuery(ctx, fmt.Sprintf("SELECT count(*), coalesce(min(%[1]s), 0), coalesce(max(%[1]s), 0) FROM %s WHERE %s",
+		rangeColumn(t), s.from(t), where), s)
 	if err == nil {
 		n = Rows{rows[0][0].(int64), rows[0][1].(int64), rows[0][2].(int64)}
 	}
@@ -118,38 +122,24 @@ func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, e
 // Stale counts the keys whose row in the current table is not the last observation in its history: keys
 // without a row, with several rows, or with a row of another answer. The table and its history lack
 // rows of answers up to some.
-func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table, upTo, historyUpTo int64) (n int64, err error) {
-	now, history := s.from(current), s.from(current.History)
-	if now == "" || history == "" {
-		n, err := r.countRows(ctx, s, current, fmt.Sprintf("_response_id > %d", historyUpTo))
-		more, again := r.countRows(ctx, s, current.History, fmt.Sprintf("_response_id > %d", upTo))
-		return min(n+more, 1), errors.Join(err, again)
-	}
+func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table, upTo, historyUpTo int64) (int64, error) {
 	newer := "h.last <> c.last" // if the history has every observation
 	if current.History.Kind == schema.Changes {
 		newer = "h.last > c.last"
 	}
 	keys := database.Names("", current.Key)
-	rows, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT count(*) FROM
+	return r.count(ctx, s, fmt.Sprintf(`SELECT count(*) FROM
 		(SELECT %[1]s, max(_response_id) AS last FROM %[2]s GROUP BY ALL) AS h
 		FULL JOIN (SELECT %[1]s, max(_response_id) AS last, count(*) AS n FROM %[3]s GROUP BY ALL) AS c ON %[4]s
 		WHERE h.last IS NULL AND c.last > %[6]d OR c.last IS NULL AND h.last > %[7]d OR %[5]s OR c.n > 1`,
-		keys, history, now, database.Same("h.", "c.", current.Key), newer, historyUpTo, upTo), s)
-	if err == nil {
-		n = rows[0][0].(int64)
-	}
-	return n, err
+		keys, s.from(current.History), s.from(current), database.Same("h.", "c.", current.Key), newer, historyUpTo, upTo))
 }
 
 // StaleComments counts the videos whose comments differ from those of their last answer in the history.
 // It ignores videos without comments if a later answer had none. It also ignores comments that are
 // older than the history, which a later version of the program has added.
-func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err error) {
-	now, history, counts := s.from(schema.Comments), s.from(schema.CommentsHistory), s.from(schema.CommentCounts)
-	if now == "" || history == "" || counts == "" {
-		return 0, nil
-	}
-	rows, err := r.attachAndQuery(ctx, fmt.Sprintf(`WITH
+func (r *Reader) StaleComments(ctx context.Context, s Source) (int64, error) {
+	return r.count(ctx, s, fmt.Sprintf(`WITH
 		last AS (SELECT video_id, max(_response_id) AS id FROM %[2]s GROUP BY ALL),
 		want AS (SELECT h.video_id, h.comment_key, h._response_id FROM %[2]s AS h
 			JOIN last AS l ON h.video_id = l.video_id AND h._response_id = l.id),
@@ -161,25 +151,13 @@ func (r *Reader) StaleComments(ctx context.Context, s Source) (n int64, err erro
 			WHERE w.video_id IS NULL OR h.video_id IS NULL)
 		SELECT count(DISTINCT video_id) FROM differ AS d WHERE video_id IN (SELECT video_id FROM %[1]s)
 			OR NOT EXISTS (SELECT 1 FROM %[3]s AS k
-				WHERE k.video_id = d.video_id AND k._response_id > d.id)`, now, history, counts), s)
-	if err == nil {
-		n = rows[0][0].(int64)
-	}
-	return n, err
+				WHERE k.video_id = d.video_id AND k._response_id > d.id)`,
+		s.from(schema.Comments), s.from(schema.CommentsHistory), s.from(schema.CommentCounts)))
 }
 
-// Count counts the rows of any table, including operations tables.
-func (r *Reader) Count(ctx context.Context, s Source, t *schema.Table) (int64, error) {
-	return r.countRows(ctx, s, t, "true")
-}
-
-// countRows counts the rows that match a condition.
-func (r *Reader) countRows(ctx context.Context, s Source, t *schema.Table, where string) (int64, error) {
-	from := s.from(t)
-	if from == "" {
-		return 0, nil
-	}
-	rows, err := r.attachAndQuery(ctx, "SELECT count(*) FROM "+from+" WHERE "+where, s)
+// count returns the number that a query selects.
+func (r *Reader) count(ctx context.Context, s Source, sql string) (int64, error) {
+	rows, err := r.attachAndQuery(ctx, sql, s)
 	if err != nil {
 		return 0, err
 	}
@@ -233,14 +211,14 @@ func isOperations(t *schema.Table) bool { return slices.Contains(schema.OpsTable
 // Compare compares a table of have with the expected rows of want. It returns an error if the columns
 // or their types differ.
 func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table) (Difference, error) {
-	return r.compareRows(ctx, want, have, t, "true", Difference{of: "journal"})
+	return r.compareRows(ctx, want, have, t, "true", "journal")
 }
 
 // CompareOperations is Compare for an operations table. It ignores the rows with the ids in but, which
 // must be in ascending order.
 func (r *Reader) CompareOperations(ctx context.Context, want, have Source, t *schema.Table,
 	but []int64) (Difference, error) {
-	return r.compareRows(ctx, want, have, t, excludeNumbers(t.Key[0], but), Difference{of: "state"})
+	return r.compareRows(ctx, want, have, t, excludeNumbers(t.Key[0], but), "state")
 }
 
 // excludeNumbers returns the SQL condition that a column has none of these numbers, which are in ascending
@@ -258,27 +236,18 @@ func excludeNumbers(column string, numbers []int64) string {
 	return strings.Join(all, " AND ")
 }
 
-// compareRows adds to d the differences among the rows that match a condition.
-func (r *Reader) compareRows(ctx context.Context, want, have Source, t *schema.Table, where string,
-	d Difference) (Difference, error) {
-	wanted, found := want.from(t), have.from(t)
-	var err error
-	if d.Rows, err = r.countRows(ctx, want, t, where); err != nil {
-		return d, err
-	}
-	if found == "" {
-		d.Missing = d.Rows
-		return d, nil
-	}
-	if wanted == "" {
-		d.Surplus, err = r.countRows(ctx, have, t, where)
-		return d, err
-	}
+// compareRows returns the differences among the rows that match a condition.
+func (r *Reader) compareRows(ctx context.Context, want, have Source, t *schema.Table, where, of string) (Difference, error) {
+	d := Difference{of: of}
 	if err := r.compareColumns(ctx, want, have, t); err != nil {
 		return d, err
 	}
-	if d.Rows == 0 { // both are often empty, which is cheap to check
-		if n, err := r.countRows(ctx, have, t, where); err != nil || n == 0 {
+	wanted, err := r.countRows(ctx, want, t, where)
+	if err != nil {
+		return d, err
+	}
+	if d.Rows = wanted.Count; d.Rows == 0 { // both are often empty, which is cheap to check
+		if n, err := r.countRows(ctx, have, t, where); err != nil || n.Count == 0 {
 			return d, err
 		}
 	}
@@ -291,7 +260,7 @@ func (r *Reader) compareRows(ctx context.Context, want, have Source, t *schema.T
 	parts, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w
 		FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
 		WHERE w.n IS DISTINCT FROM h.n OR w.sum IS DISTINCT FROM h.sum
-		ORDER BY ALL`, sums(wanted), sums(found)), want, have)
+		ORDER BY ALL`, sums(want.from(t)), sums(have.from(t))), want, have)
 	if err != nil {
 		return d, err
 	}
@@ -322,35 +291,25 @@ func (d *Difference) add(o Difference) {
 const mostExamples = 3
 
 // compareColumns returns an error if the table lacks a column, or has one of another type: another version
-// of the program has written it.
+// of the program has written it. JSON is text in Parquet.
 func (r *Reader) compareColumns(ctx context.Context, want, have Source, t *schema.Table) error {
-	wanted, err := r.readTypes(ctx, want, t)
-	if err != nil {
-		return err
-	}
-	found, err := r.readTypes(ctx, have, t)
-	if err != nil {
-		return err
-	}
+	var names []string
 	for _, name := range columnNames(t) {
-		if kind := found[name]; kind == "" {
-			return fmt.Errorf("column %s is missing", name)
-		} else if kind != wanted[name] {
-			return fmt.Errorf("column %s has type %s instead of %s", name, kind, wanted[name])
-		}
+		names = append(names, database.Text(name))
 	}
-	return nil
-}
-
-// readTypes returns DuckDB's types of the columns of a table, with VARCHAR for JSON.
-func (r *Reader) readTypes(ctx context.Context, s Source, t *schema.Table) (map[string]string, error) {
-	rows, err := r.attachAndQuery(ctx, "SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') "+
-		"FROM (DESCRIBE SELECT * FROM "+s.from(t)+")", s)
-	types := map[string]string{}
-	for _, row := range rows {
-		types[row[0].(string)] = row[1].(string)
+	types := func(s Source) string {
+		return "(SELECT column_name, replace(column_type, 'JSON', 'VARCHAR') AS type FROM (DESCRIBE SELECT * FROM " + s.from(t) + "))"
 	}
-	return types, err
+	rows, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT column_name, w.type, h.type FROM %s AS w LEFT JOIN %s AS h USING (column_name)
+		WHERE column_name IN (%s) AND w.type IS DISTINCT FROM h.type ORDER BY ALL LIMIT 1`,
+		types(want), types(have), strings.Join(names, ", ")), want, have)
+	switch {
+	case err != nil || len(rows) == 0:
+		return err
+	case rows[0][2] == nil:
+		return fmt.Errorf("column %s is missing", rows[0][0])
+	}
+	return fmt.Errorf("column %s has type %s instead of %s", rows[0][0], rows[0][2], rows[0][1])
 }
 
 // findDifferences compares the rows of one range.

@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,25 +13,21 @@ import (
 // VideosOf returns the ids of all videos of channels, sorted. It reads all tables that have both
 // columns.
 func (r *Reader) VideosOf(ctx context.Context, s Source, channels []string) (videos []string, err error) {
-	var of []string
+	var of, all []string
 	for _, channel := range channels {
 		of = append(of, database.Text(channel))
 	}
-	found := map[string]bool{}
 	for _, t := range schema.Tables() {
-		names := columnNames(t)
-		from := s.from(t)
-		if from == "" || !slices.Contains(names, "video_id") || !slices.Contains(names, "channel_id") {
-			continue
-		}
-		rows, err := r.attachAndQuery(ctx, fmt.Sprintf("SELECT DISTINCT video_id FROM %s WHERE channel_id IN (%s) "+
-			"AND video_id IS NOT NULL", from, strings.Join(of, ", ")), s)
-		if err != nil {
-			return nil, fmt.Errorf("find the videos of channels in table %s of %s: %w", t.Name, s.Name, err)
-		}
-		for _, row := range rows {
-			found[row[0].(string)] = true
+		if names := columnNames(t); slices.Contains(names, "video_id") && slices.Contains(names, "channel_id") {
+			all = append(all, "SELECT video_id FROM "+s.from(t)+" WHERE channel_id IN ("+strings.Join(of, ", ")+")")
 		}
 	}
-	return slices.Sorted(maps.Keys(found)), nil
+	rows, err := r.attachAndQuery(ctx, "SELECT DISTINCT video_id FROM ("+strings.Join(all, " UNION ALL ")+") WHERE video_id IS NOT NULL ORDER BY 1", s)
+	if err != nil {
+		return nil, fmt.Errorf("find the videos of channels in the tables of %s: %w", s.Name, err)
+	}
+	for _, row := range rows {
+		videos = append(videos, row[0].(string))
+	}
+	return videos, nil
 }

@@ -108,7 +108,7 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 		}
 	}
 	for _, t := range schema.OpsTables() {
-		if _, err := c.Reader.Count(ctx, s.Source, t); err != nil {
+		if _, err := c.Reader.Rows(ctx, s.Source, t); err != nil {
 			return r.withUnreadable(ctx, t, err)
 		}
 	}
