@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -159,10 +160,12 @@ func withoutFile(t *schema.Table) string {
 	return "SELECT " + strings.Join(t.Identity(), ", ") + " FROM"
 }
 
-// TestNewRowsCostLittle: a publication of 40 new hits writes little of a million rows again.
+var manyHits = flag.Int64("hits", 200_000, "how many hits TestNewRowsCostLittle has before the new ones")
+
+// TestNewRowsCostLittle: a publication of 40 new hits writes little of many rows again.
 func TestNewRowsCostLittle(t *testing.T) {
 	if testing.Short() {
-		t.Skip("makes a million rows")
+		t.Skip("makes many rows")
 	}
 	w := newWorld(t, schema.Tables(), schema.OpsTables())
 	w.copy.limit = defaultLimit
@@ -187,13 +190,18 @@ func TestNewRowsCostLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fill(1, 25_001)
+	end := *manyHits/40 + 1
+	fill(1, end)
 	began := time.Now()
 	w.publish()
-	t.Logf("a million rows took %v: %d parts", time.Since(began), len(w.files(schema.Outliers)))
+	var whole int64
+	for _, info := range filesOf(t, w.dir) {
+		whole += info.Size()
+	}
+	t.Logf("%d hits took %v: %d bytes, %d parts", *manyHits, time.Since(began), whole, len(w.files(schema.Outliers)))
 	for round := range int64(3) {
 		before := filesOf(t, w.dir)
-		fill(25_001+round, 25_002+round)
+		fill(end+round, end+round+1)
 		began = time.Now()
 		w.publish()
 		var written int64
@@ -204,8 +212,8 @@ func TestNewRowsCostLittle(t *testing.T) {
 			}
 		}
 		t.Logf("40 hits took %v and %d bytes", time.Since(began), written)
-		if written > 5_000_000 || written == 0 {
-			t.Errorf("%d bytes were written for 40 new hits", written)
+		if written > 5_000_000 || written == 0 || whole < 5*written {
+			t.Errorf("%d bytes were written for 40 new hits, and %d for all others", written, whole)
 		}
 	}
 	w.check()
