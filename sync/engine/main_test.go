@@ -12,7 +12,9 @@ import (
 	"testing"
 
 	"outlierd/internal/testenv"
+	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/state"
 )
 
@@ -37,8 +39,8 @@ func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	return seeds
 }
 
-// blank is the state of an unused data folder. Copying it is much faster than creating it.
-var blank []byte
+// blank has the files of the state folder of an unused data folder. Copying them is much faster than creating them.
+var blank struct{ state, warehouse []byte }
 
 // reader reads published files for all tests: starting DuckDB takes much longer than their queries.
 var reader struct {
@@ -72,12 +74,24 @@ func makeBlank() (err error) {
 	if err := store.Close(); err != nil {
 		return err
 	}
-	blank, err = os.ReadFile(filepath.Join(dir, "state.db"))
+	if blank.state, err = os.ReadFile(filepath.Join(dir, "state.db")); err != nil {
+		return err
+	}
+	rows := warehouse.New(warehouse.Options{
+		Path: filepath.Join(dir, warehouse.Name), Temp: filepath.Join(dir, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+	_, err = rows.Marks(context.Background()) // which creates it
+	if err := errors.Join(err, rows.Close()); err != nil {
+		return err
+	}
+	blank.warehouse, err = os.ReadFile(filepath.Join(dir, warehouse.Name))
 	return err
 }
 
-// prepare copies the blank state to a folder without one.
-func prepare(folder string) error {
+// prepare gives a data folder without a state the blank one, and the blank warehouse if the folder is new.
+func prepare(data string) error {
+	_, noData := os.Stat(data)
+	folder := filepath.Join(data, "state")
 	file := filepath.Join(folder, "state.db")
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -85,5 +99,10 @@ func prepare(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(file, blank, 0o600)
+	if errors.Is(noData, os.ErrNotExist) {
+		if err := os.WriteFile(filepath.Join(folder, warehouse.Name), blank.warehouse, 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, blank.state, 0o600)
 }

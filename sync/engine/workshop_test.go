@@ -109,7 +109,7 @@ func (w *workshop) data() string { return filepath.Join(w.dir, "data") }
 func (w *workshop) open() (*Engine, func()) {
 	w.Helper()
 	folder := filepath.Join(w.data(), "state")
-	if err := prepare(folder); err != nil {
+	if err := prepare(w.data()); err != nil {
 		w.Fatal(err)
 	}
 	store, err := state.Open(w.ctx, folder, state.Options{
@@ -157,7 +157,7 @@ func (w *workshop) open() (*Engine, func()) {
 func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 	w.Helper()
 	rows := warehouse.New(warehouse.Options{
-		Path: filepath.Join(folder, "warehouse.duckdb"), Published: w.duckdb(), Temp: filepath.Join(folder, "tmp"),
+		Path: filepath.Join(folder, warehouse.Name), Published: w.duckdb(), Temp: filepath.Join(folder, "tmp"),
 		Tables: schema.Tables(), Ops: schema.OpsTables(),
 	})
 	file := duckdb.New(rows, w.duckdb(), filepath.Join(folder, "tmp"))
