@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
@@ -58,4 +59,7 @@ func content(t testing.TB, path string) string {
 	return string(text)
 }
 
-func TestCopyFulfilsTheContract(t *testing.T) { sinktest.Run(t, openCopy) }
+func TestCopyFulfilsTheContract(t *testing.T) {
+	testenv.RacesLittle(t)
+	sinktest.Run(t, openCopy)
+}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/sinktest"
 )
@@ -22,6 +23,7 @@ var few = []*schema.Table{schema.Outliers, schema.OutliersHistory}
 // TestLostAndDamagedFilesHeal: what somebody does to the folder is undone by the next process, and by the same
 // one a day later.
 func TestLostAndDamagedFilesHeal(t *testing.T) {
+	testenv.RacesLittle(t)
 	for name, damage := range map[string]func(t *testing.T, w *world, parts []string) error{
 		"a lost part":      func(_ *testing.T, _ *world, parts []string) error { return os.Remove(parts[0]) },
 		"a lost last part": func(_ *testing.T, _ *world, parts []string) error { return os.Remove(parts[len(parts)-1]) },

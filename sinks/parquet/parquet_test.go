@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestCopyFulfilsTheContract(t *testing.T) {
+	testenv.RacesLittle(t)
 	sinktest.Run(t, func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
 		o := Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()}
 		c := New(w, o)

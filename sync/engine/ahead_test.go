@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"outlierd/internal/testenv"
 )
 
 // dueHours are the due times that run in ten hours from 00:20 on.
@@ -17,6 +19,7 @@ const dueHours = "01:00 02:00 03:00 04:00 05:00 06:00 07:00 08:00 09:00 10:00"
 // are in the future of the second one.
 func TestClockThatWasAheadDoesNotStopTheSchedule(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	for _, c := range []struct {
 		ahead time.Duration
 		up    bool // the schedule runs all the time, not by `run --due` each 15 minutes

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -101,6 +102,7 @@ func TestErrorUnderStatus200IsNotCharged(t *testing.T) {
 // run is partial.
 func TestAnswerWithoutARowOfItsEntityHasFailed(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const other = `"otherother1"`
 	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	for _, c := range []struct {

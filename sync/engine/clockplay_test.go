@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/ops"
@@ -76,10 +77,8 @@ type process struct {
 
 func TestMachineClockJumpsBetweenProcesses(t *testing.T) {
 	t.Parallel()
-	lives := 5
-	if testing.Short() {
-		lives = 3
-	}
+	testenv.RacesLittle(t)
+	const lives = 5
 	for _, seed := range seedsToPlay(t, *jumpSeeds, 1, 20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			j := &jumps{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
@@ -85,6 +86,7 @@ func (w *workshop) lessons() (m lessons) {
 // job has run before.
 func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	for name, o := range map[string]job.Overrides{
 		"since":     {Since: job.Duration(48 * time.Hour)},
 		"pages":     {Pages: 3},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/plan"
@@ -300,6 +301,7 @@ jobs:
 // continued.
 func TestRunIsContinuedForOnePeriodAtMost(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	for _, test := range []struct {
 		schedule string
 		period   time.Duration

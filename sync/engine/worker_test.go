@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/runs"
@@ -149,6 +150,7 @@ jobs:
 // itself was in progress.
 func TestCatchUpDecidesAboutMissedDueTimes(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = `
 version: 1
 service: {url: "sim://", limit: 1/180s}
