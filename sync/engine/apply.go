@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -200,13 +199,9 @@ func (w *worker) applyToEntity(tx *store.Tx, of subject, kept ledger.Kept) (got 
 	if got.wrong != nil {
 		return got, nil
 	}
-	queued, err := w.engine.Store.Queue.PendingFor(of.entity)
-	if err != nil {
-		return got, err
-	}
 	task := queue.Task{Op: of.op, Entity: of.entity}
-	if i := slices.IndexFunc(queued, func(t queue.Waiting) bool { return t.Op == of.op }); i >= 0 {
-		task = queued[i].Task
+	if task.Mark, err = queue.MarkOf(tx, of.op, of.entity); err != nil {
+		return got, err
 	}
 	retry := time.Time{}
 	switch {

@@ -193,6 +193,15 @@ func (q *Queue) NextRetry(now time.Time, f Filter) (time.Time, error) {
 	})
 }
 
+// MarkOf returns the mark of a queued task; nil if it has none or is not queued.
+func MarkOf(tx *store.Tx, op outlier.Operation, entity string) (*int64, error) {
+	mark, err := store.Value[*int64](tx, `SELECT mark FROM tasks WHERE op = ? AND entity = ?`, op, entity)
+	if err != nil {
+		return nil, fmt.Errorf("read the mark of %s %s: %w", op, entity, err)
+	}
+	return mark, nil
+}
+
 // Done records that a task was answered and removes it from the queue. If missing is set, the
 // service has no such entity, and it is not requested again before retryAt. Done belongs in the
 // Commit of the answer, whose journal id is response.
