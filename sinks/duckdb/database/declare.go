@@ -43,7 +43,7 @@ func columnDefinition(t *schema.Table, c schema.Column) string {
 // Attach opens the file at path for writing as the warehouse. Texts whose compression is not declared are those
 // in lists and structs, and get zstd.
 func (db *DB) Attach(ctx context.Context, path string) error {
-	_, err := db.Exec(ctx, "SET force_compression = 'zstd'; ATTACH "+Text(path)+" AS warehouse")
+	_, err := db.Exec(ctx, "SET force_compression = 'zstd'; ATTACH "+Text(path)+" AS warehouse ("+rowGroups+")")
 	return err
 }
 

@@ -18,7 +18,11 @@ import (
 // each column that is written holds a block in memory, however few rows there are. With blocks of less
 // than 64 kB, DuckDB does not pack numbers and times of 8 bytes into fewer bits. With an older storage
 // version, each checkpoint writes the metadata of all rows again.
-const NewFile = "BLOCK_SIZE 65536, STORAGE_VERSION 'v1.4.0'"
+const NewFile = "BLOCK_SIZE 65536, STORAGE_VERSION 'v1.4.0', " + rowGroups
+
+// rowGroups is an option of ATTACH. A checkpoint writes every row group again to which rows were added, so with
+// DuckDB's default of 122,880 rows it would write most of a small table each time.
+const rowGroups = "ROW_GROUP_SIZE 40960"
 
 // CheckFile returns an error with the remedy if something other than a DuckDB file is at path. A DuckDB file has
 // its magic bytes after an 8-byte checksum.
