@@ -377,8 +377,7 @@ func testLostAnswerOfManifest(t *testing.T, blank func() *buckettest.Server) {
 	defer l.Close()
 	for _, hi := range []int64{4, 8} {
 		lost := 0
-		var fault func(w http.ResponseWriter, r *http.Request) bool
-		fault = func(w http.ResponseWriter, r *http.Request) bool {
+		fault := func(w http.ResponseWriter, r *http.Request) bool {
 			if lost > 0 || r.Method != http.MethodPut || !strings.Contains(r.URL.Path, parquet.ManifestName) {
 				return false
 			}

@@ -69,17 +69,6 @@ func openEmpty(ctx context.Context, r resources) (*database.DB, error) {
 	return db, nil
 }
 
-// Query runs user SQL that [Bind] accepts on the published file, and returns the values of the selected
-// column as texts: in the order of the result, with duplicates, without NULLs. It opens the file
-// read-only for this query. Use [Process.Query] for untrusted SQL.
-//
-// If Now is set, today(), current_timestamp and the other functions for the current time return it, and
-// dates are in its time zone if that has a name. Only age(t) with one argument still uses the real
-// clock.
-func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
-	return collectTexts(s.ask(sql).read(ctx))
-}
-
 // ask returns the request for the values, and one more if there are too many.
 func (s IDs) ask(sql string) ask {
 	return ask{SQL: sql, Path: s.Path, Now: s.Now, Zone: s.Now.Location().String(), Column: &s.Column, Limit: maxValues + 1, Memory: jobMemory}
@@ -105,7 +94,7 @@ func collectTexts(rows *Rows, err error) (values []string, _ error) {
 type ask struct {
 	SQL    string
 	Path   string    // the published file
-	Now    time.Time // see [IDs]
+	Now    time.Time // see [Process.Query]
 	Zone   string    // the time zone of Now, whose name JSON does not preserve
 	Column *string   // the column to return, see [Column]; nil for all, of whose texts long ones are truncated
 	Limit  int       // rows

@@ -116,6 +116,11 @@ func TestIDsRefuseMistakes(t *testing.T) {
 	}
 }
 
+// Query is [Process.Query] in this process.
+func (s IDs) Query(ctx context.Context, sql string) ([]string, error) {
+	return Process{}.Query(ctx, s, sql)
+}
+
 func wantError(t *testing.T, want string, try func() error) {
 	t.Helper()
 	err := try()

@@ -17,7 +17,8 @@ import (
 // not count the memory of single values, and evaluates constants while binding. A process can always be
 // killed, has a memory limit on Linux, and a crash affects only its own SQL.
 type Process struct {
-	Command func(context.Context) *exec.Cmd // creates a process that calls [Serve] with its stdin and stdout
+	// Command creates a process that calls [Serve] with its stdin and stdout. If it is nil, SQL runs in this process.
+	Command func(context.Context) *exec.Cmd
 }
 
 // request is the request to the process: run SQL, or only bind the texts of Bind.
@@ -69,7 +70,13 @@ func (a Process) Bind(ctx context.Context, texts ...string) []Bound {
 	return bound
 }
 
-// Query is [IDs.Query] in a separate process.
+// Query runs user SQL that [Bind] accepts on the published file, and returns the values of the selected
+// column as texts: in the order of the result, with duplicates, without NULLs. It opens the file
+// read-only for this query.
+//
+// If Now is set, today(), current_timestamp and the other functions for the current time return it, and
+// dates are in its time zone if that has a name. Only age(t) with one argument still uses the real
+// clock.
 func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error) {
 	q := s.ask(sql)
 	got, err := a.sendRequest(ctx, request{Ask: &q})
@@ -77,6 +84,9 @@ func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error)
 }
 
 func (a Process) sendRequest(ctx context.Context, q request) (got response, err error) {
+	if a.Command == nil {
+		return q.run(ctx)
+	}
 	asked, err := json.Marshal(q)
 	if err != nil {
 		return got, fmt.Errorf("run SQL: %w", err)
