@@ -81,17 +81,18 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 	if len(r.Problems) > 0 {
 		return r, nil
 	}
-	if s.Has.Answers > c.End {
-		r.Ahead = true
-		ahead := load.AheadError{Sink: s.Name, Mark: s.Has.Answers, End: c.End}
-		r.addProblem("it holds answers up to %d, but the journal ends at %d: %s", s.Has.Answers, c.End, ahead.Remedy())
-		return r, nil
-	}
 	restores, err := c.State.Restores()
 	if err != nil {
 		return r, err
 	}
-	if lost := restores.LostWith(s.Name, s.Has.Ops, s.Has.Answers); lost != nil {
+	lost := restores.LostWith(s.Name, s.Has.Ops, s.Has.Answers)
+	if s.Has.Answers > c.End {
+		r.Ahead = true
+		ahead := load.AheadError{Sink: s.Name, Mark: s.Has.Answers, End: c.End, Restored: lost != nil}
+		r.addProblem("it holds answers up to %d, but the journal ends at %d: %s", s.Has.Answers, c.End, ahead.Remedy())
+		return r, nil
+	}
+	if lost != nil {
 		r.addProblem("it holds answers %d to %d of the state that was lost, "+
 			"and the journal of the restored one has others with these numbers", lost.Answers+1, s.Has.Answers)
 		return r, nil

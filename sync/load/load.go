@@ -139,6 +139,7 @@ func openLoader(
 type AheadError struct {
 	Sink      string
 	Mark, End int64
+	Restored  bool // from a backup, after which the lost state wrote the sink
 }
 
 func (e *AheadError) Error() string {
@@ -147,10 +148,13 @@ func (e *AheadError) Error() string {
 		e.Mark, e.End, e.Remedy())
 }
 
-// Remedy returns what to do. A rebuild is not an option, because only these tables have the rows of the
-// later answers.
+// Remedy returns what to do. A rebuild is an option only if a backup was restored and what was spent since was
+// recorded: it takes the rows of pruned answers from these tables, and the rows of the later answers are lost.
 func (e *AheadError) Remedy() string {
-	switch {
+	restored := *e
+	switch restored.Restored = false; {
+	case e.Restored:
+		return restored.Remedy() + "; or let 'outlierd rebuild' replace them"
 	case e.End == 0:
 		return "restore its newest copy; without a copy, move the whole data folder away, start with a new one, " +
 			"and lower budget.per_month by what was spent in this cycle"

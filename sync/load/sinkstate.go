@@ -76,14 +76,18 @@ func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err e
 	if err != nil {
 		return err
 	}
-	if s.marks.Answers > end {
-		return &AheadError{Sink: s.name, Mark: s.marks.Answers, End: end}
-	}
 	restores, err := l.store.Restores()
-	if err != nil || len(restores) == 0 {
+	if err != nil {
 		return err
 	}
-	if lost := restores.LostWith(s.name, s.marks.Ops, s.marks.Answers); lost != nil {
+	lost := restores.LostWith(s.name, s.marks.Ops, s.marks.Answers)
+	if s.marks.Answers > end {
+		return &AheadError{Sink: s.name, Mark: s.marks.Answers, End: end, Restored: lost != nil}
+	}
+	if len(restores) == 0 {
+		return nil
+	}
+	if lost != nil {
 		return l.disableSink(s, &LostStateError{Sink: s.name, Mark: s.marks.Answers, Backup: lost.Answers})
 	}
 	if l.strict || restores.Accepted(s.name) { // a new warehouse says nothing about the one that it is to replace

@@ -93,9 +93,13 @@ func (o *options) rebuild(ctx context.Context, without bool) error {
 }
 
 // refuseAhead refuses to rebuild if the warehouse or a copy has more answers than the journal, because they
-// would be lost. What cannot be read has nothing to lose.
+// would be lost, unless a backup was restored: then a person was told. What cannot be read has nothing to lose.
 func refuseAhead(ctx context.Context, p *program) error {
 	end, err := p.Engine.Store.Journal.End()
+	if err != nil {
+		return err
+	}
+	restores, err := p.Engine.Store.Restores()
 	if err != nil {
 		return err
 	}
@@ -107,7 +111,7 @@ func refuseAhead(ctx context.Context, p *program) error {
 			p.Engine.Log.Warn("old tables unreadable", "sink", name, "err", err)
 			return nil
 		}
-		if has.Answers > end {
+		if has.Answers > end && restores.LostWith(name, has.Ops, has.Answers) == nil {
 			return &load.AheadError{Sink: name, Mark: has.Answers, End: end}
 		}
 		return nil
@@ -167,6 +171,9 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 		if warehouse.IsDamaged(path) {
 			has = sinks.Marks{}
 		}
+		has.Answers, err = sharedAnswers(p.Engine.Store, has)
+	}
+	if err == nil {
 		_, err = load.Refill(ctx, p.Engine.Store, rows, has)
 	}
 	if err != nil {
@@ -174,6 +181,16 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 	}
 	r.file = path
 	return r, nil
+}
+
+// sharedAnswers returns the last answer that a warehouse has in common with the journal: one of a state that was lost
+// has others after those of the backup.
+func sharedAnswers(journal *state.Store, has sinks.Marks) (int64, error) {
+	restores, err := journal.Restores()
+	if lost := restores.LostWith("warehouse", has.Ops, has.Answers); lost != nil {
+		return lost.Answers, err
+	}
+	return has.Answers, err
 }
 
 // rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again. Rows of pruned
@@ -244,11 +261,15 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 func adoptRows(ctx context.Context, journal *state.Store, w *warehouse.Warehouse, from older, except warehouse.Except,
 	at func(id int64)) error {
 	has, err := warehouse.ReadMarks(ctx, from.file)
+	if err != nil {
+		return err
+	}
+	shared, err := sharedAnswers(journal, has)
 	if err == nil {
 		err = w.Adopt(ctx, from.file, from.upTo, except)
 	}
 	if err == nil {
-		err = load.Project(ctx, journal, has.Answers, w, at)
+		err = load.Project(ctx, journal, shared, w, at)
 	}
 	if err != nil {
 		return err

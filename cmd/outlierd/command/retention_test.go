@@ -332,6 +332,28 @@ func TestABackupOfAPrunedJournalComesBackWithThePublishedFile(t *testing.T) {
 	})
 }
 
+// TestPrunedRowsOutliveAnOlderBackup: the copies, which are ahead of the restored journal, alone have them.
+func TestPrunedRowsOutliveAnOlderBackup(t *testing.T) {
+	t.Parallel()
+	testenv.RacesLittle(t)
+	bubble(t, kept(fewJobs, "1d"), func(p *person) {
+		p.prunes()
+		p.must("backup", filepath.Join(p.dir, "copies"))
+		before := p.copied(job.SinkParquet)
+		p.must("run", "coffee", "--again") // the backup does not have it
+		p.lose("state")
+		p.must("restore", filepath.Join(p.dir, "copies"), "--spent", "2")
+		const remedy = "or let 'outlierd rebuild' replace them"
+		if said := p.refused(exitFailed, "run", "coffee"); !strings.Contains(said, remedy) {
+			p.Errorf("a run beside copies of the lost state: %q, want %q", said, remedy)
+		}
+		p.must("rebuild")
+		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+		p.must("run", "coffee", "--again")
+		p.must("check", "--read-data")
+	})
+}
+
 // TestImportedTimesOutlivePruning: when a video was first seen elsewhere stands in the state and in pruned rows.
 func TestImportedTimesOutlivePruning(t *testing.T) {
 	t.Parallel()
