@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // WriteFile replaces the file at path, or creates it. After an error the file is what it was before, unless
@@ -61,6 +62,23 @@ func Rename(from, to string) error {
 		return err
 	}
 	return Sync(filepath.Dir(to))
+}
+
+// Keep links a file into a folder under a name, so that it stays when it is replaced, and returns its path there. It
+// returns the file's own path if the folder is "", or if the file cannot be linked.
+func Keep(path, folder, name string) (string, error) {
+	if folder == "" {
+		return path, nil
+	}
+	to := filepath.Join(folder, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return "", err
+	}
+	err := os.Link(path, to)
+	if errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
+		return path, nil
+	}
+	return to, err
 }
 
 // Sync makes a file durable, or the names in a folder.

@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"outlierd/internal/durable"
 	"outlierd/schema"
 	"outlierd/sinks"
 )
@@ -108,7 +107,7 @@ func (f *folder) findFiles(s state, keep string, tables []*schema.Table) (*Folde
 		if place == "" {
 			continue
 		}
-		if found.paths[name], err = keepFile(filepath.Join(f.dir, place), keep, name); ignoreMissing(err) != nil {
+		if found.paths[name], err = durable.Keep(filepath.Join(f.dir, place), keep, name); ignoreMissing(err) != nil {
 			return nil, err
 		}
 	}
@@ -144,23 +143,6 @@ func (f *folder) placeOf(s state, file File) (place, problem string) {
 		return place, fmt.Sprintf("%s has %d bytes in place of %d", file.Name, info.Size(), file.Bytes)
 	}
 	return place, ""
-}
-
-// keepFile links a file into the folder keep, and returns its path there. It returns the file's own path if
-// it cannot be linked.
-func keepFile(path, keep, name string) (string, error) {
-	if keep == "" {
-		return path, nil
-	}
-	to := filepath.Join(keep, name)
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return "", err
-	}
-	err := os.Link(path, to)
-	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, errors.ErrUnsupported) {
-		return path, nil
-	}
-	return to, err
 }
 
 // Verify reads the files and returns those whose content has changed since they were written.

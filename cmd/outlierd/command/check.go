@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/report"
+	"outlierd/internal/durable"
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/bucket"
@@ -300,7 +301,7 @@ func openWarehouse(ctx context.Context, seen *state.Store, w warehouse.Options,
 			return nil, w.Path, nil
 		}
 	}
-	t := openFile(ctx, "warehouse", w.Path)
+	t := openFile(ctx, "warehouse", w.Path, "")
 	if len(t.Problems) > 0 && strings.Contains(t.Problems[0], "Could not set lock") { // a process was started meanwhile
 		return nil, "", nil
 	}
@@ -360,7 +361,7 @@ func (o *options) openPublished(
 	case s.Lake != nil:
 		return o.copyLake(ctx, config, s, keep)
 	case s.Kind == job.SinkDuckDB:
-		return openFile(ctx, s.Kind, path)
+		return openFile(ctx, s.Kind, path, keep)
 	default:
 		return openFolder(ctx, path, keep, verify)
 	}
@@ -396,14 +397,19 @@ func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink
 	return iceberg.Read(ctx, o.lakeOf(config, s, instance), folder)
 }
 
-func openFile(ctx context.Context, name, path string) check.Tables {
+// openFile reads the marks of a DuckDB file. Its rows are read later, from the same file even if it is replaced
+// meanwhile: it is kept in the folder keep, if that is not "". One with a log beside it was opened by another program.
+func openFile(ctx context.Context, name, path, keep string) check.Tables {
 	t := check.Tables{Name: name, Path: path, Source: compare.Source{Name: report.Path(path), File: path}}
 	_, err := os.Stat(path)
 	if err == nil {
 		err = database.CheckFile(path, "it is damaged, or another program's")
 	}
+	if err == nil && isMissing(path+".wal") {
+		t.Source.File, err = durable.Keep(path, keep, filepath.Base(path))
+	}
 	if err == nil {
-		t.Has, err = warehouse.ReadMarks(ctx, path)
+		t.Has, err = warehouse.ReadMarks(ctx, t.Source.File)
 	}
 	return withProblem(t, err)
 }

@@ -78,7 +78,7 @@ func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 	ctx := context.Background()
 	open := func(kind, path string) check.Tables {
 		if kind == job.SinkDuckDB {
-			return openFile(ctx, kind, path)
+			return openFile(ctx, kind, path, "")
 		}
 		return openFolder(ctx, path, "", false)
 	}
