@@ -188,10 +188,10 @@ func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables, resu
 	}
 	defer func() { err = errors.Join(err, c.Reader.Close(), os.RemoveAll(folder)) }()
 	older := c.findOlder(mark, all, results)
-	if c.Pruned > 0 && older == "" {
+	if c.Pruned > 0 && older.Source.File == "" {
 		return nil // without the rows of pruned answers every current row would differ
 	}
-	want, err := c.Build(ctx, filepath.Join(folder, "warehouse.duckdb"), mark, older)
+	want, err := c.Build(ctx, filepath.Join(folder, "warehouse.duckdb"), mark, older.Source.File)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables, resu
 		if derived(s.Has) != mark || len(results[i].Problems) > 0 {
 			continue
 		}
-		results[i].Pruned, results[i].Same = c.Pruned, older
+		results[i].Pruned, results[i].Same = c.Pruned, older.Path
 		if results[i], err = c.compareRows(ctx, want, s, results[i]); err != nil {
 			return err
 		}
@@ -207,14 +207,15 @@ func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables, resu
 	return nil
 }
 
-// findOlder returns the DuckDB file with the rows of pruned answers; "" if there is none, or nothing is pruned.
-func (c *Check) findOlder(mark sinks.Marks, all []Tables, results []Result) string {
+// findOlder returns the tables in a DuckDB file with the rows of pruned answers; none if there is no such file, or
+// nothing is pruned.
+func (c *Check) findOlder(mark sinks.Marks, all []Tables, results []Result) (older Tables) {
 	for i, s := range all {
 		if c.Pruned > 0 && derived(s.Has) == mark && len(results[i].Problems) == 0 && s.Source.File != "" {
-			return s.Source.File
+			return s
 		}
 	}
-	return ""
+	return older
 }
 
 func (c *Check) compareRows(ctx context.Context, want compare.Source, s Tables, r Result) (Result, error) {
