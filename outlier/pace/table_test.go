@@ -167,7 +167,7 @@ func rows() (all []row) {
 		{
 			name:     "approximate sliding counter",
 			services: []kind{approximateOf(tenAMinute)},
-			styles:   styles, use: 0.90, refused: 5, prompt: true, strict: true,
+			styles:   styles, use: 0.60, refused: 5, prompt: true, strict: true,
 		},
 		{
 			name:     "the first four with headers that lie",
