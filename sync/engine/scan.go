@@ -54,7 +54,7 @@ func (e *UnsettledScanError) Error() string {
 // each run that reads pays for its own pages, with its own filters. [runs.Runs.LiveScan] defines
 // which scans are live.
 
-// liveScan returns the scan that a step would otherwise start again; nil if there is none.
+// liveScan returns the scan that a step would otherwise start again, or nil.
 func (r *run) liveScan(step *runs.Step) (*runs.Scan, error) {
 	return r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
 }

@@ -151,19 +151,20 @@ func (e *AheadError) Error() string {
 // Remedy returns what to do. A rebuild is an option only if a backup was restored and what was spent since was
 // recorded: it takes the rows of pruned answers from these tables, and the rows of the later answers are lost.
 func (e *AheadError) Remedy() string {
-	restored := *e
-	switch restored.Restored = false; {
-	case e.Restored:
-		return restored.Remedy() + "; or let 'outlierd rebuild' replace them"
+	remedy := "restore its newest copy; if this is the newest, move the files of the sink away: " +
+		"they are written again from the journal, and only the old ones have the rows of the later answers"
+	switch {
 	case e.End == 0:
-		return "restore its newest copy; without a copy, move the whole data folder away, start with a new one, " +
+		remedy = "restore its newest copy; without a copy, move the whole data folder away, start with a new one, " +
 			"and lower budget.per_month by what was spent in this cycle"
 	case e.Sink == "iceberg":
-		return "restore its newest copy; if this is the newest, give the sink another `namespace`: " +
+		remedy = "restore its newest copy; if this is the newest, give the sink another `namespace`: " +
 			"it is filled from the journal, and the rows of the later answers stay in the old one"
 	}
-	return "restore its newest copy; if this is the newest, move the files of the sink away: " +
-		"they are written again from the journal, and only the old ones have the rows of the later answers"
+	if e.Restored {
+		remedy += "; or let 'outlierd rebuild' replace them"
+	}
+	return remedy
 }
 
 // batchesAfterStop is how many batches are still written after a stop was requested. There are more

@@ -93,7 +93,8 @@ func (o *options) rebuild(ctx context.Context, without bool) error {
 }
 
 // refuseAhead refuses to rebuild if the warehouse or a copy has more answers than the journal, because they
-// would be lost, unless a backup was restored: then a person was told. What cannot be read has nothing to lose.
+// would be lost, unless they are of the state that was lost before a backup was restored: runs are refused beside such
+// tables, and name the rebuild as one of the remedies. What cannot be read has nothing to lose.
 func refuseAhead(ctx context.Context, p *program) error {
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
