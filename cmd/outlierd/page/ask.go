@@ -54,12 +54,11 @@ const (
 )
 
 // askSQL runs a query and shows its result.
-func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
+func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	v := askView{SQL: strings.TrimSpace(form.Get("sql")), Tables: s.from.Tables, Questions: s.from.Questions()}
 	if len(v.SQL) > longestSQL {
-		s.serveSentence(w, r, http.StatusBadRequest, "The SQL is longer than 8000 bytes; use 'outlierd sql'.")
-		return
+		return badRequest("The SQL is longer than 8000 bytes; use 'outlierd sql'.")
 	}
 	var err error
 	switch {
@@ -76,13 +75,12 @@ func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) {
 		v.Refused, err = refused.Why, nil
 	}
 	if err != nil {
-		s.serveRefusal(w, r, "ask", err)
-		return
+		return err
 	}
 	if v.SQL != "" && s.from.Elsewhere != nil {
 		v.Elsewhere = s.from.Elsewhere(v.SQL)
 	}
-	s.serveView(w, r, view{"ask.html", "Ask", "Ask", v})
+	return s.render.show(w, r, view{"ask.html", "Ask", "Ask", v})
 }
 
 // isForeign reports whether the request came from a page of another site, according to the browser. Such
@@ -94,16 +92,13 @@ func isForeign(r *http.Request) bool {
 
 // serveDownload sends the result of a query as a file. Unlike pages, it does not wait for its turn: a second
 // download at the same time is refused.
-func (s *Site) serveDownload(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveDownload(w http.ResponseWriter, r *http.Request) error {
 	sql, format := r.URL.Query().Get("sql"), r.PathValue("format")
 	if !slices.Contains([]string{"csv", "parquet", "xlsx"}, format) || sql == "" || len(sql) > longestSQL {
-		s.serveSentence(w, r, http.StatusBadRequest, "A download needs SQL of at most 8000 bytes, and a format: csv, "+
-			"parquet or xlsx.")
-		return
+		return badRequest("A download needs SQL of at most 8000 bytes, and a format: csv, parquet or xlsx.")
 	}
 	if isForeign(r) {
-		s.serveSentence(w, r, http.StatusForbidden, "This download was requested by another site.")
-		return
+		return &problem{status: http.StatusForbidden, text: "This download was requested by another site."}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), downloading)
 	defer cancel()
@@ -111,28 +106,24 @@ func (s *Site) serveDownload(w http.ResponseWriter, r *http.Request) {
 	case s.downloads <- struct{}{}:
 		defer func() { <-s.downloads }()
 	default:
-		w.Header().Set("Retry-After", "10")
-		s.serveSentence(w, r, http.StatusServiceUnavailable, "Another download is under way; try again when it has ended.")
-		return
+		return &problem{status: http.StatusServiceUnavailable, retry: "10", text: "Another download is under way; try again when it has ended."}
 	}
 	file, err := s.from.Download(ctx, sql, format)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		s.serveSentence(w, r, http.StatusBadRequest, refused.Why)
-		return
+		return &problem{status: http.StatusBadRequest, text: refused.Why}
 	}
 	if err != nil {
-		s.serveRefusal(w, r, "download", err)
-		return
+		return err
 	}
 	defer file.Close()
 	err = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloading))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		s.serveRefusal(w, r, "download", err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", FileTypes[format])
 	w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
 	_, _ = io.Copy(w, file) // fails only if the client has closed the connection
+	return nil
 }
 
 // Snippet are lines that run a query in another program.

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -94,72 +95,57 @@ func (v offerView) Back() string {
 type doneView struct{ Message, To string }
 
 // serveOffer shows what an action will do, with a button to confirm it.
-func (s *Site) serveOffer(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveOffer(w http.ResponseWriter, r *http.Request) error {
 	session := s.logins.sessionOf(r)
 	a, err := actionOf(r.PathValue("verb"), r.URL.Query())
 	switch {
 	case err != nil:
-		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
-		return
+		return badRequest("%w", err)
 	case session == "":
-		s.writeView(w, r, http.StatusUnauthorized, view{"login.html", "Log in", "",
-			loginView{Token: s.logins.token != "", To: requestedPage(r), Acting: true}})
-		return
+		return errNoLogin
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answering)
 	defer cancel()
 	offer, err := s.from.Offer(ctx, a)
 	if err != nil {
-		s.refuseAction(w, r, a, err)
-		return
+		return explainAction(r, a, err)
 	}
-	s.serveView(w, r, view{"do.html", offer.Title, "", offerView{offer, a, formMark(session)}})
+	return s.render.show(w, r, view{"do.html", offer.Title, "", offerView{offer, a, formMark(session)}})
 }
 
 // serveAction performs an action that the user has confirmed.
-func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.sessionOf(r)
-	if session == "" || !validForm(r, session) {
-		s.serveSentence(w, r, http.StatusForbidden, "Nothing was done: the form does not belong to your login. Reload the "+
-			"page and try again.")
-		return
+func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) error {
+	if err := s.logins.checkForm(r, "Nothing was done"); err != nil {
+		return err
 	}
 	a, err := actionOf(r.PathValue("verb"), r.PostForm)
 	if err != nil {
-		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
-		return
+		return badRequest("%w", err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
 	done, err := s.from.Do(ctx, a)
-	s.mu.Lock()
-	s.actions++
-	s.looked = time.Time{}
-	s.mu.Unlock()
+	s.status.expire()
 	switch {
 	case err != nil:
-		s.refuseAction(w, r, a, err)
+		return explainAction(r, a, err)
 	case done.Message == "":
 		http.Redirect(w, r, done.To, http.StatusSeeOther)
-	default:
-		s.serveView(w, r, view{"done.html", "Done", "", doneView(*done)})
+		return nil
 	}
+	return s.render.show(w, r, view{"done.html", "Done", "", doneView(*done)})
 }
 
-// refuseAction explains why an action was not offered or not performed.
-func (s *Site) refuseAction(w http.ResponseWriter, r *http.Request, a Action, err error) {
+// explainAction explains why an action was not offered or not performed.
+func explainAction(r *http.Request, a Action, err error) error {
 	_, refused := errors.AsType[*RefusedError](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
-		w.Header().Set("Retry-After", "30")
-		s.serveSentence(w, r, http.StatusServiceUnavailable,
-			"outlierd up is busy with a call. Check the page Now before you try again: "+
-				"the action may still be carried out.")
+		return &problem{status: http.StatusServiceUnavailable, retry: "30", text: "outlierd up is busy with a call. " +
+			"Check the page Now before you try again: the action may still be carried out."}
 	case refused, r.Method == http.MethodGet, errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled): // nothing was done
-		s.serveRefusal(w, r, a.Verb, err)
-	default:
-		s.log.Error("action failed", "action", a.Verb, "job", a.Job, "err", err)
-		s.serveSentence(w, r, http.StatusInternalServerError,
-			"The action failed, and may have been carried out in part; the log of outlierd up has the reason.")
+		return err
 	}
+	return &problem{status: http.StatusInternalServerError, cause: fmt.Errorf("%s %s: %w", a.Verb, a.Job, err),
+		text: "The action failed, and may have been carried out in part; the log of outlierd up has the reason."}
 }

@@ -76,43 +76,40 @@ type Option struct {
 }
 
 // serveFound shows the outliers that match the address.
-func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) error {
 	f, err := filterOf(r.URL)
 	if err != nil {
-		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
-		return
+		return badRequest("%w", err)
 	}
 	fv := foundView{Filter: f, Saves: s.from.Views.Save != nil && s.Knows(r)}
-	fv.Found, err = s.findMatches(f)
+	fv.Found, err = findMatches(s, f)
 	if err == nil && fv.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.activeFilters()) == 1 { // nothing is new
 		fv.Nothing = true
 		f.Show = ShowAll
-		if fv.Found, err = s.findMatches(f); err == nil && fv.Total == 0 {
-			s.serveNoData(w, r, "No run has found an outlier yet.")
-			return
+		if fv.Found, err = findMatches(s, f); err == nil && fv.Total == 0 {
+			return s.render.show(w, r, s.render.viewWithoutData("No run has found an outlier yet."))
 		}
 	}
 	if err == nil && fv.Total == 0 {
-		fv.Without, err = s.findWithout(f)
+		fv.Without, err = findWithout(s, f)
 	}
 	if err != nil {
-		s.serveRefusal(w, r, "found", err)
-		return
+		return err
 	}
-	s.serveView(w, r, view{"found.html", fv.title(), "Found", &fv})
+	return s.render.show(w, r, view{"found.html", fv.title(), "Found", &fv})
 }
 
 // findMatches returns what matches a filter.
-func (s *Site) findMatches(f Filter) (*Found, error) {
+func findMatches(s *Site, f Filter) (*Found, error) {
 	key := fmt.Sprint("found ", f.address(f.Page), " ", f.Skip, " ", f.Most)
 	return readTables(s, key, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
 }
 
 // findWithout returns the filters without which something matches.
-func (s *Site) findWithout(f Filter) (all []Without, err error) {
+func findWithout(s *Site, f Filter) (all []Without, err error) {
 	for _, one := range f.activeFilters() {
 		one.rest.Most = 0
-		found, err := s.findMatches(one.rest)
+		found, err := findMatches(s, one.rest)
 		if err != nil {
 			return nil, err
 		}
@@ -127,33 +124,6 @@ func (s *Site) findWithout(f Filter) (all []Without, err error) {
 type Without struct {
 	Label, Address string
 	Count          int64
-}
-
-// serveNoData explains why there are no data yet: the first run works, or none has begun.
-func (s *Site) serveNoData(w http.ResponseWriter, r *http.Request, why string) {
-	s.mu.Lock()
-	now := s.last
-	s.mu.Unlock()
-	v := view{"first.html", "Nothing is here yet", "Found", firstView{Why: why}}
-	if now != nil {
-		first := firstView{Why: why, Running: now.Running}
-		if first.Running != "" {
-			v.Title = "Your first outliers are on their way"
-		}
-		for i := range now.Jobs {
-			if j := &now.Jobs[i]; s.from.Do != nil && first.Running == "" && len(first.Jobs) < 3 {
-				first.Jobs = append(first.Jobs, *j)
-			}
-		}
-		v.Data = first
-	}
-	s.serveView(w, r, v)
-}
-
-// firstView is shown before the first run has published something.
-type firstView struct {
-	Why, Running string
-	Jobs         []Job
 }
 
 // longest is the maximum length of a form field, in characters.

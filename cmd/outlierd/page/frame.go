@@ -1,7 +1,6 @@
 package page
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -35,26 +34,12 @@ var sections = []Link{
 	{Text: "Money", Address: "/money"}, {Text: "Ask", Address: "/ask"},
 }
 
-// glance is how long a page waits for a status that its header needs.
-const glance = 50 * time.Millisecond
-
-// glanceAt returns the status for the header of a page: the one that the page shows, or the last one.
-func (s *Site) glanceAt(r *http.Request, v view) *Now {
-	if shown, is := v.Data.(nowView); is {
-		return shown.Now
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), glance)
-	defer cancel()
-	now, _ := s.status(ctx) // the page Now shows its error
-	return now
-}
-
 // newFrame returns the frame of a page.
-func (s *Site) newFrame(r *http.Request, v view) *frame {
-	f := &frame{view: v, Style: styleAddress, Script: scriptAddress, Acts: s.from.Do != nil,
-		Pictured: s.from.Thumbnails != nil, Priced: s.from.Money != nil, now: time.Now()}
-	if s.from.ThumbnailTrouble != nil {
-		if err := s.from.ThumbnailTrouble(); err != nil {
+func (p *renderer) newFrame(r *http.Request, v view) *frame {
+	f := &frame{view: v, Style: styleAddress, Script: scriptAddress, Acts: p.from.Do != nil,
+		Pictured: p.from.Thumbnails != nil, Priced: p.from.Money != nil, now: time.Now()}
+	if p.from.ThumbnailTrouble != nil {
+		if err := p.from.ThumbnailTrouble(); err != nil {
 			f.Pictureless = err.Error()
 		}
 	}
@@ -65,19 +50,19 @@ func (s *Site) newFrame(r *http.Request, v view) *frame {
 		f.Feed = asked.Feed()
 	}
 	for _, section := range sections {
-		if section.Text == "Niches" && s.from.Niche == nil || section.Text == "Money" && !f.Priced {
+		if section.Text == "Niches" && p.from.Niche == nil || section.Text == "Money" && !f.Priced {
 			continue
 		}
 		f.Sections = append(f.Sections, section)
 	}
-	if session := s.logins.sessionOf(r); session != "" {
+	if session := p.logins.sessionOf(r); session != "" {
 		f.Known, f.Form = true, formMark(session)
-		f.Marks = s.from.Mark != nil
+		f.Marks = p.from.Mark != nil
 	}
 	if !f.Known && (v.name == "login.html" || r.URL.Path == "/login" || r.URL.Path == "/logout") {
 		return f // the status is shown after a login only
 	}
-	now := s.glanceAt(r, v)
+	now := p.glanceAt(r, v)
 	if now == nil {
 		return f
 	}

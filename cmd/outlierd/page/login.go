@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"net"
 	"net/http"
 	"strconv"
@@ -95,6 +96,24 @@ func (l *logins) beginSession(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// endSession ends the session of the browser.
+func (l *logins) endSession(w http.ResponseWriter, r *http.Request) {
+	session := l.sessionOf(r)
+	l.mu.Lock()
+	l.sessions.removeSecret(session)
+	l.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
+}
+
+// useTicket reports whether a ticket is valid, and ends it.
+func (l *logins) useTicket(ticket string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.tickets.removeSecret(ticket)
+	return l.tickets.hasSecret(ticket)
+}
+
 // sessionOf returns the secret of the request's session, or "".
 func (l *logins) sessionOf(r *http.Request) string {
 	cookie, err := r.Cookie(cookieName(r))
@@ -117,11 +136,21 @@ func formMark(session string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// validForm reports whether the request comes from a form of this session. It also checks the origin that
-// the browser reports.
-func validForm(r *http.Request, session string) bool {
-	return http.NewCrossOriginProtection().Check(r) == nil &&
-		subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(formMark(session))) == 1
+// errNoLogin is answered with the login page.
+var errNoLogin = errors.New("this needs a login")
+
+// checkForm returns an error unless the request comes from a form of the browser's session; undone says what was not
+// done then. It also checks the origin that the browser reports.
+func (l *logins) checkForm(r *http.Request, undone string) error {
+	session := l.sessionOf(r)
+	switch {
+	case session == "":
+		return errNoLogin
+	case http.NewCrossOriginProtection().Check(r) != nil,
+		subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(formMark(session))) != 1:
+		return &problem{status: http.StatusForbidden, text: undone + ": the form does not belong to your login. Reload the page and try again."}
+	}
+	return nil
 }
 
 // Ticket returns the path of a login URL, which is valid once and for one minute.
@@ -147,14 +176,16 @@ type loginView struct {
 
 // Login shows the login page instead of the requested page.
 func (s *Site) Login(w http.ResponseWriter, r *http.Request) {
-	s.guardHandler(func(w http.ResponseWriter, r *http.Request) {
-		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: requestedPage(r)})
+	s.render.guardHandler(func(w http.ResponseWriter, r *http.Request) error {
+		s.render.write(w, r, http.StatusUnauthorized, s.logins.page(loginView{To: requestedPage(r)}))
+		return nil
 	})(w, r)
 }
 
-// logIn shows the login page.
-func (s *Site) logIn(w http.ResponseWriter, r *http.Request, status int, v loginView) {
-	s.writeView(w, r, status, view{"login.html", "Log in", "", v})
+// page returns the login page.
+func (l *logins) page(v loginView) view {
+	v.Token = l.token != ""
+	return view{"login.html", "Log in", "", v}
 }
 
 // requestedPage returns the page that was requested.
@@ -168,47 +199,39 @@ func requestedPage(r *http.Request) string {
 // serveLogin shows the login form, or accepts a ticket. It answers a ticket with a page, not with a
 // redirect: a browser that was started by another program would not send the new cookie with the
 // redirect.
-func (s *Site) serveLogin(w http.ResponseWriter, r *http.Request) {
-	v := loginView{Token: s.logins.token != "", To: "/"}
-	if ticket := r.URL.Query().Get("ticket"); ticket != "" {
-		s.logins.mu.Lock()
-		v.New = s.logins.tickets.hasSecret(ticket)
-		s.logins.tickets.removeSecret(ticket)
-		s.logins.mu.Unlock()
-		switch {
-		case v.New:
-			s.logins.beginSession(w, r)
-			w.Header().Set("Refresh", "0;url=/")
-			s.logIn(w, r, http.StatusOK, v)
-		case !s.logins.tries.Allow():
-			s.tooMany(w, r)
-		default:
-			v.Wrong = "This login URL was already used or has expired."
-			s.logIn(w, r, http.StatusForbidden, v)
+func (s *Site) serveLogin(w http.ResponseWriter, r *http.Request) error {
+	v, status := loginView{To: "/"}, http.StatusOK
+	if ticket := r.URL.Query().Get("ticket"); ticket == "" {
+		if session := s.logins.sessionOf(r); session != "" {
+			v.Known, v.Form = true, formMark(session)
 		}
-		return
+	} else if v.New = s.logins.useTicket(ticket); v.New {
+		s.logins.beginSession(w, r)
+		w.Header().Set("Refresh", "0;url=/")
+	} else if !s.logins.tries.Allow() {
+		return errTooMany
+	} else {
+		v.Wrong, status = "This login URL was already used or has expired.", http.StatusForbidden
 	}
-	if session := s.logins.sessionOf(r); session != "" {
-		v.Known, v.Form = true, formMark(session)
-	}
-	s.logIn(w, r, http.StatusOK, v)
+	s.render.write(w, r, status, s.logins.page(v))
+	return nil
 }
 
 // serveEnter accepts the token.
-func (s *Site) serveEnter(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveEnter(w http.ResponseWriter, r *http.Request) error {
+	to := ofThisSite(r.PostFormValue("to"))
 	switch {
 	case http.NewCrossOriginProtection().Check(r) != nil:
-		s.serveSentence(w, r, http.StatusForbidden, "This form was sent by another site.")
+		return &problem{status: http.StatusForbidden, text: "This form was sent by another site."}
 	case !s.logins.tries.Allow():
-		s.tooMany(w, r)
+		return errTooMany
 	case !s.logins.isToken(r.PostFormValue("token")):
-		s.logIn(w, r, http.StatusForbidden, loginView{
-			Token: s.logins.token != "", To: ofThisSite(r.PostFormValue("to")), Wrong: "The token is wrong.",
-		})
+		s.render.write(w, r, http.StatusForbidden, s.logins.page(loginView{To: to, Wrong: "The token is wrong."}))
 	default:
 		s.logins.beginSession(w, r)
-		http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
+		http.Redirect(w, r, to, http.StatusSeeOther)
 	}
+	return nil
 }
 
 // isToken compares in constant time.
@@ -217,10 +240,7 @@ func (l *logins) isToken(text string) bool {
 	return l.token != "" && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-func (s *Site) tooMany(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Retry-After", "12")
-	s.serveSentence(w, r, http.StatusTooManyRequests, "Too many login attempts; wait a minute.")
-}
+var errTooMany = &problem{status: http.StatusTooManyRequests, text: "Too many login attempts; wait a minute.", retry: "12"}
 
 // ofThisSite returns a path of this site. It never leads to another site.
 func ofThisSite(path string) string {
@@ -231,16 +251,11 @@ func ofThisSite(path string) string {
 }
 
 // serveLeave ends a session.
-func (s *Site) serveLeave(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.sessionOf(r)
-	if session == "" || !validForm(r, session) {
-		s.serveSentence(w, r, http.StatusForbidden, "The form does not belong to your login. Reload the page and try again.")
-		return
+func (s *Site) serveLeave(w http.ResponseWriter, r *http.Request) error {
+	if err := s.logins.checkForm(r, "You are still logged in"); err != nil {
+		return err
 	}
-	s.logins.mu.Lock()
-	s.logins.sessions.removeSecret(session)
-	s.logins.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true,
-		SameSite: http.SameSiteStrictMode})
+	s.logins.endSession(w, r)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
+	return nil
 }

@@ -30,28 +30,21 @@ type Views struct {
 }
 
 // serveMark carries out a form that marks videos. A script sends it without leaving the page.
-func (s *Site) serveMark(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.sessionOf(r)
-	switch {
-	case session == "":
-		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: "/", Acting: true})
-		return
-	case !validForm(r, session):
-		s.serveSentence(w, r, http.StatusForbidden, "Nothing was marked: the form does not belong to your login. Reload the page and try again.")
-		return
+func (s *Site) serveMark(w http.ResponseWriter, r *http.Request) error {
+	if err := s.logins.checkForm(r, "Nothing was marked"); err != nil {
+		return err
 	}
 	m := markingOf(r.PostForm)
 	if len(m.IDs) == 0 || len(m.IDs) > mostPicked {
-		s.serveSentence(w, r, http.StatusBadRequest, "Nothing was marked: name from 1 to 200 videos.")
-		return
+		return badRequest("Nothing was marked: name from 1 to 200 videos.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
 	if err := s.from.Mark(ctx, m); err != nil {
-		s.serveRefusal(w, r, "marks", err)
-		return
+		return err
 	}
 	http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
+	return nil
 }
 
 // markingOf reads a marking from a form: a button of one video, or fields about some.
@@ -90,23 +83,20 @@ func markingOf(form url.Values) (m Marking) {
 }
 
 // serveViews shows the saved views, which can be renamed and deleted, and offers to save an address.
-func (s *Site) serveViews(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveViews(w http.ResponseWriter, r *http.Request) error {
 	session := s.logins.sessionOf(r)
 	if session == "" {
-		s.logIn(w, r, http.StatusUnauthorized, loginView{Token: s.logins.token != "", To: requestedPage(r), Acting: true})
-		return
+		return errNoLogin
 	}
 	v := viewsView{Address: r.URL.Query().Get("address"), Form: formMark(session)}
 	if v.Address != "" && !isList(v.Address) {
-		s.serveSentence(w, r, http.StatusBadRequest, "Only a list of outliers can be saved as a view.")
-		return
+		return badRequest("Only a list of outliers can be saved as a view.")
 	}
 	var err error
 	if v.Views, err = s.from.Views.List(r.Context()); err != nil {
-		s.serveRefusal(w, r, "views", err)
-		return
+		return err
 	}
-	s.serveView(w, r, view{"views.html", "Saved views", "Found", v})
+	return s.render.show(w, r, view{"views.html", "Saved views", "Found", v})
 }
 
 // viewsView is the data of the page of saved views.
@@ -126,26 +116,23 @@ func isList(address string) bool {
 }
 
 // saveView saves, renames or deletes a view.
-func (s *Site) saveView(w http.ResponseWriter, r *http.Request) {
-	session := s.logins.sessionOf(r)
-	if session == "" || !validForm(r, session) {
-		s.serveSentence(w, r, http.StatusForbidden, "Nothing was saved: the form does not belong to your login. Reload the page and try again.")
-		return
+func (s *Site) saveView(w http.ResponseWriter, r *http.Request) error {
+	if err := s.logins.checkForm(r, "Nothing was saved"); err != nil {
+		return err
 	}
 	form := r.PostForm
 	name, address := strings.TrimSpace(form.Get("name")), form.Get("address")
 	if form.Has("delete") {
 		name = ""
 	} else if err := checkTexts(url.Values{"name": {name}}); err != nil || name == "" || !isList(address) {
-		s.serveSentence(w, r, http.StatusBadRequest, "Nothing was saved: a view needs a name and the address of a list.")
-		return
+		return badRequest("Nothing was saved: a view needs a name and the address of a list.")
 	}
 	if err := s.from.Views.Save(r.Context(), form.Get("old"), name, address); err != nil {
-		s.serveRefusal(w, r, "views", err)
-		return
+		return err
 	}
 	if name == "" {
 		address = "/views"
 	}
 	http.Redirect(w, r, address, http.StatusSeeOther)
+	return nil
 }

@@ -143,14 +143,13 @@ func (r Rest) Price() string {
 }
 
 // serveMoney shows what credits were spent on.
-func (s *Site) serveMoney(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveMoney(w http.ResponseWriter, r *http.Request) error {
 	m, err := readTables(s, "money", s.from.Money)
 	if err != nil {
-		s.serveRefusal(w, r, "money", err)
-		return
+		return err
 	}
 	v := moneyView{m}
-	s.serveView(w, r, view{"money.html", v.title(), "Money", v})
+	return s.render.show(w, r, view{"money.html", v.title(), "Money", v})
 }
 
 // moneyView is the data of the page Money.

@@ -81,18 +81,17 @@ func sumCounts(counts [len(limits) + 1]int64) (n int64) {
 }
 
 // serveNiche shows a topic; without one, the one with most news.
-func (s *Site) serveNiche(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveNiche(w http.ResponseWriter, r *http.Request) error {
 	topic := r.PathValue("topic")
 	n, err := readTables(s, "niche "+topic, func(ctx context.Context) (*Niche, error) { return s.from.Niche(ctx, topic) })
 	switch {
 	case err != nil:
-		s.serveRefusal(w, r, "niche", err)
+		return err
 	case n.Topic == "":
-		s.writeView(w, r, http.StatusOK, view{"say.html", "No niche yet", "Niches", sentence{Sentence: "A niche is what a job searches for; " +
-			"no run has found an outlier yet."}})
-	default:
-		s.serveView(w, r, view{"niche.html", n.Topic, "Niches", nicheView{n}})
+		return s.render.show(w, r, view{"say.html", "No niche yet", "Niches",
+			sentence{Sentence: "A niche is what a job searches for; no run has found an outlier yet."}})
 	}
+	return s.render.show(w, r, view{"niche.html", n.Topic, "Niches", nicheView{n}})
 }
 
 // nicheView is the data of the page of a niche.

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strconv"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"outlierd/sync/runs"
 )
@@ -178,26 +183,38 @@ const (
 )
 
 // serveNow shows the status.
-func (s *Site) serveNow(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveNow(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	now, err := s.status(ctx)
+	now, err := s.status.read(ctx)
 	switch {
 	case now != nil:
 		v := nowView{now, err != nil}
-		s.serveView(w, r, view{"now.html", v.title(), "Now", v})
+		return s.render.show(w, r, view{"now.html", v.title(), "Now", v})
 	case r.Context().Err() != nil: // the client has disconnected
+		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		w.Header().Set("Retry-After", "2")
-		s.serveSentence(w, r, http.StatusServiceUnavailable, "Reading the state takes long; reload the page.")
-	default:
-		s.serveSentence(w, r, http.StatusInternalServerError, "The state could not be read; the log of outlierd up has the reason.")
+		return &problem{status: http.StatusServiceUnavailable, text: "Reading the state takes long; reload the page.", retry: "2"}
 	}
+	return &problem{status: http.StatusInternalServerError, text: "The state could not be read; the log of outlierd up has the reason."}
 }
 
-// status returns the status. It is read once for all requests of a second, and again after an action. If that fails or
-// the context ends, status returns the last one, or nil, with the error.
-func (s *Site) status(ctx context.Context) (*Now, error) {
+// statusReader reads the status once for all requests of a second, and again after an action.
+type statusReader struct {
+	ctx     context.Context
+	source  func(context.Context) (*Now, error)
+	log     *slog.Logger
+	reading singleflight.Group // by the number of actions
+
+	mu      sync.Mutex
+	last    *Now // nil before the first reading
+	looked  time.Time
+	err     error // of the last reading
+	actions int   // that were carried out: what was read before the last one is out of date
+}
+
+// read returns the status. If reading fails or ctx ends, it returns the last one, or nil, with the error.
+func (s *statusReader) read(ctx context.Context) (*Now, error) {
 	s.mu.Lock()
 	last, looked, actions := s.last, s.looked, s.actions
 	s.mu.Unlock()
@@ -205,7 +222,7 @@ func (s *Site) status(ctx context.Context) (*Now, error) {
 		return last, nil
 	}
 	select {
-	case read := <-s.pages.DoChan(fmt.Sprint("now ", actions), func() (any, error) { return s.look(actions) }):
+	case read := <-s.reading.DoChan(strconv.Itoa(actions), func() (any, error) { return s.readAfter(actions) }):
 		if read.Err != nil {
 			return last, read.Err
 		}
@@ -215,9 +232,9 @@ func (s *Site) status(ctx context.Context) (*Now, error) {
 	}
 }
 
-// look reads the status after so many actions. An error that repeats is logged once.
-func (s *Site) look(actions int) (*Now, error) {
-	now, err := s.from.Now(s.ctx)
+// readAfter reads the status after so many actions. An error that repeats is logged once.
+func (s *statusReader) readAfter(actions int) (*Now, error) {
+	now, err := s.source(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil && s.ctx.Err() == nil && (s.err == nil || s.err.Error() != err.Error()) {
@@ -227,4 +244,19 @@ func (s *Site) look(actions int) (*Now, error) {
 		s.last, s.looked = now, time.Now()
 	}
 	return now, err
+}
+
+// latest returns the status that was read last, or nil.
+func (s *statusReader) latest() *Now {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// expire has the status read again, since an action was carried out.
+func (s *statusReader) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.actions++
+	s.looked = time.Time{}
 }

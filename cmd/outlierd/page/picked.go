@@ -2,7 +2,6 @@ package page
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,45 +15,40 @@ const mostPicked = 200
 var fileFormats = []choice{{"links", "Links"}, {"csv", "CSV"}, {"xlsx", "Excel"}, {"md", "Markdown"}}
 
 // servePicked shows the picked videos as a board, or sends them as a file.
-func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) {
+func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	ids := slices.Compact(form["v"])
 	if len(ids) > mostPicked {
-		s.serveSentence(w, r, http.StatusBadRequest, fmt.Sprintf("%d videos are too many; pick at most %d.", len(ids), mostPicked))
-		return
+		return badRequest("%d videos are too many; pick at most %d.", len(ids), mostPicked)
 	}
 	if err := checkTexts(form); err != nil {
-		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
-		return
+		return badRequest("%w", err)
 	}
 	cards, err := readTables(s, "picked "+strings.Join(ids, " "), func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
 	if err != nil {
-		s.serveRefusal(w, r, "picked", err)
-		return
+		return err
 	}
 	if format := form.Get("as"); format != "" {
-		s.serveExport(w, r, cards, format)
-		return
+		return writeExport(w, s.from.Export, cards, format)
 	}
-	s.serveView(w, r, view{"picked.html", formatCount(int64(len(cards)), "picked video"), "Found", pickedView{cards, ids}})
+	return s.render.show(w, r, view{"picked.html", formatCount(int64(len(cards)), "picked video"), "Found", pickedView{cards, ids}})
 }
 
-// serveExport sends videos as a file. Links and Markdown are shown by the browser, so that they can be copied.
-func (s *Site) serveExport(w http.ResponseWriter, r *http.Request, cards []Card, format string) {
-	if s.from.Export == nil || !slices.ContainsFunc(fileFormats, func(c choice) bool { return c.Value == format }) {
-		s.serveSentence(w, r, http.StatusBadRequest, fmt.Sprintf("as: unknown format %.40q", format))
-		return
+// writeExport sends videos as a file. Links and Markdown are shown by the browser, so that they can be copied.
+func writeExport(w http.ResponseWriter, export func([]Card, string) ([]byte, error), cards []Card, format string) error {
+	if export == nil || !slices.ContainsFunc(fileFormats, func(c choice) bool { return c.Value == format }) {
+		return badRequest("as: unknown format %.40q", format)
 	}
-	file, err := s.from.Export(cards, format)
+	file, err := export(cards, format)
 	if err != nil {
-		s.serveRefusal(w, r, "export", err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", FileTypes[format])
 	if format == "csv" || format == "xlsx" {
 		w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
 	}
 	_, _ = w.Write(file) // whether the client has read it is its own affair
+	return nil
 }
 
 // pickedView is the data of the board.

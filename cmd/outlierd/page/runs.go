@@ -127,20 +127,18 @@ func (d *RunDetails) callRows() (rows []callRow) {
 const CallsPerPage = 100
 
 // serveRuns shows a list of runs.
-func (s *Site) serveRuns(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveRuns(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	if err := checkTexts(form); err != nil {
-		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
-		return
+		return badRequest("%w", err)
 	}
 	v := runsView{Filter: RunFilter{Job: strings.TrimSpace(form.Get("job")), Status: form.Get("status"),
 		Before: form.Get("before")}}
 	var err error
 	if v.Runs, err = s.from.Runs(r.Context(), v.Filter); err != nil {
-		s.serveRefusal(w, r, "runs", err)
-		return
+		return err
 	}
-	s.serveView(w, r, view{"runs.html", "Runs", "Now", v})
+	return s.render.show(w, r, view{"runs.html", "Runs", "Now", v})
 }
 
 // runsView is the data of the list of runs.
@@ -176,22 +174,20 @@ func (v runsView) address(before string) string {
 }
 
 // serveRun shows one run, with a page of its calls.
-func (s *Site) serveRun(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveRun(w http.ResponseWriter, r *http.Request) error {
 	calls := 1
 	if number := r.URL.Query().Get("calls"); number != "" {
 		var err error
 		if calls, err = strconv.Atoi(number); err != nil || calls < 1 || calls > 1_000_000 {
-			s.serveSentence(w, r, http.StatusBadRequest, fmt.Sprintf("calls: must be a number from 1 to 1000000, got %q", number))
-			return
+			return badRequest("calls: must be a number from 1 to 1000000, got %q", number)
 		}
 	}
 	d, err := s.from.Run(r.Context(), r.PathValue("run"))
 	if err != nil {
-		s.serveRefusal(w, r, "run", err)
-		return
+		return err
 	}
 	first := min((calls-1)*CallsPerPage, len(d.Calls))
-	s.serveView(w, r, view{"run.html", "Run " + shortID(d.ID), "Now", runView{d,
+	return s.render.show(w, r, view{"run.html", "Run " + shortID(d.ID), "Now", runView{d,
 		d.callRows()[first:min(first+CallsPerPage, len(d.Calls))], calls, first}})
 }
 

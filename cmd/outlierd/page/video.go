@@ -128,27 +128,25 @@ func videoAddress(id, list string, nth int) string {
 }
 
 // serveVideo shows a video.
-func (s *Site) serveVideo(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveVideo(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	number, err := pageOf(form)
 	if err == nil {
 		err = checkTexts(url.Values{"words": form["words"]})
 	}
 	if err != nil {
-		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
-		return
+		return badRequest("%w", err)
 	}
 	v := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")),
 		All: form.Has("words") || form.Has("page"), Page: number}}
 	v.Video, err = readTables(s, fmt.Sprint("video ", v.Filter), func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, v.Filter) })
 	if err == nil {
-		v.Way, err = s.wayOf(form)
+		v.Way, err = wayOf(s, form)
 	}
 	if err != nil {
-		s.serveRefusal(w, r, "video", err)
-		return
+		return err
 	}
-	s.serveView(w, r, view{"video.html", v.Title, "Found", &v})
+	return s.render.show(w, r, view{"video.html", v.Title, "Found", &v})
 }
 
 // way is the list that a reader came from.
@@ -158,7 +156,7 @@ type way struct {
 }
 
 // wayOf returns the way to the neighbours in the list that an address names; nil without one.
-func (s *Site) wayOf(form url.Values) (*way, error) {
+func wayOf(s *Site, form url.Values) (*way, error) {
 	nth, wrong := strconv.Atoi(form.Get("n"))
 	if wrong != nil || nth < 1 || !isList(form.Get("in")) {
 		return nil, nil
@@ -169,7 +167,7 @@ func (s *Site) wayOf(form url.Values) (*way, error) {
 	}
 	first := max(1, nth-1)
 	f.Skip, f.Most = first-1, 3
-	found, err := s.findMatches(f)
+	found, err := findMatches(s, f)
 	if err != nil {
 		return nil, err
 	}
@@ -191,19 +189,17 @@ func (s *Site) wayOf(form url.Values) (*way, error) {
 }
 
 // serveChannel shows a channel.
-func (s *Site) serveChannel(w http.ResponseWriter, r *http.Request) {
+func (s *Site) serveChannel(w http.ResponseWriter, r *http.Request) error {
 	number, err := pageOf(r.URL.Query())
 	if err != nil {
-		s.serveSentence(w, r, http.StatusBadRequest, err.Error())
-		return
+		return badRequest("%w", err)
 	}
 	v := channelView{Filter: ChannelFilter{ID: r.PathValue("channel"), Page: number}}
 	v.Channel, err = readTables(s, fmt.Sprint("channel ", v.Filter), func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, v.Filter) })
 	if err != nil {
-		s.serveRefusal(w, r, "channel", err)
-		return
+		return err
 	}
-	s.serveView(w, r, view{"channel.html", v.Title, "Found", &v})
+	return s.render.show(w, r, view{"channel.html", v.Title, "Found", &v})
 }
 
 // videoView and channelView are the data of these pages.

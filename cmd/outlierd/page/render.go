@@ -1,0 +1,216 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"outlierd/sync/job"
+	"outlierd/sync/runs"
+)
+
+// pages are parsed at the first request, since most processes of the program serve none.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"whole": formatWhole, "thousands": func(n any) string { return formatThousands(reflect.ValueOf(n).Int()) }, "short": formatShort, "times": formatTimes, "decimal": formatDecimal, "gained": formatGained,
+		"gainedExactly": gainedExactly, "level": levelOf, "segment": url.PathEscape, "count": formatCount, "atMost": atMost,
+		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": shareOf, "percent": formatPercent,
+		"day": formatDay, "int64": func(n int) int64 { return int64(n) }, "took": formatTook, "perNew": formatPerNew, "jobName": job.Shown,
+		"statusLevel": func(s runs.Status) string { return statusLevels[s] }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
+		"language": func(code string) string { return labelValue("language", code) }, "many": func(n int) []int { return make([]int, n) },
+	}).ParseFS(files, "*.html"))
+})
+
+// policy allows only files of the page's own origin. Titles are untrusted text and must never become a
+// script or a style.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// mostSent is the maximum size of a form, in bytes.
+const mostSent = 64 << 10
+
+// Guard sets headers that forbid everything that the pages do not need.
+func Guard(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// handler answers a request, or returns why it cannot, which the renderer explains to the reader: a [problem],
+// [errNoLogin], or an error of a source.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// problem is an error whose text the reader sees.
+type problem struct {
+	status int
+	text   string
+	retry  string // seconds after which to try again, or ""
+	cause  error  // for the log, or nil
+}
+
+func (p *problem) Error() string { return p.text }
+
+func badRequest(format string, args ...any) error {
+	return &problem{status: http.StatusBadRequest, text: fmt.Errorf(format, args...).Error()}
+}
+
+// renderer writes pages, and explains why there are none.
+type renderer struct {
+	from   *Sources
+	logins *logins
+	status *statusReader
+	log    *slog.Logger
+}
+
+// guardHandlers sets the headers of answers, and limits the size of requests.
+func (p *renderer) guardHandlers(routes map[string]handler) map[string]http.HandlerFunc {
+	guarded := map[string]http.HandlerFunc{}
+	for pattern, answer := range routes {
+		guarded[pattern] = p.guardHandler(answer)
+	}
+	return guarded
+}
+
+func (p *renderer) guardHandler(answer handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		Guard(w.Header())
+		if p.from.Thumbnails != nil {
+			w.Header().Set("Content-Security-Policy", policy+"; img-src "+p.from.ImageSources)
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, mostSent)
+		if err := answer(w, r); err != nil {
+			p.explain(w, r, err)
+		}
+	}
+}
+
+// explain says why there is nothing to show. Unexpected errors are logged, and the reader sees only a
+// reference to the log.
+func (p *renderer) explain(w http.ResponseWriter, r *http.Request, err error) {
+	status, v := http.StatusOK, view{"say.html", "Nothing to show", "", nil}
+	known, isProblem := errors.AsType[*problem](err)
+	refused, isRefused := errors.AsType[*RefusedError](err)
+	switch {
+	case isProblem:
+		if known.cause != nil {
+			p.log.Error(known.text, "page", r.URL.Path, "err", known.cause)
+		}
+		if known.retry != "" {
+			w.Header().Set("Retry-After", known.retry)
+		}
+		status, v.Data = known.status, sentence{Sentence: known.text}
+	case errors.Is(err, errNoLogin):
+		status = http.StatusUnauthorized
+		v = p.logins.page(loginView{To: requestedPage(r), Acting: true})
+	case isRefused:
+		status, v.Data = http.StatusConflict, sentence{Sentence: refused.Why}
+	case r.Context().Err() != nil: // the client has disconnected
+		return
+	case errors.Is(err, ErrUnknown):
+		status, v.Data = http.StatusNotFound, sentence{Sentence: err.Error() + "."}
+	case errors.Is(err, ErrNothingPublished):
+		v = p.viewWithoutData(err.Error() + ".")
+	case errors.Is(err, context.DeadlineExceeded):
+		w.Header().Set("Retry-After", "10")
+		status, v = http.StatusServiceUnavailable, viewOfTimeout(r)
+	default:
+		p.log.Warn("page not shown", "page", r.URL.Path, "err", err)
+		status, v.Data = http.StatusInternalServerError,
+			sentence{Sentence: "The data could not be read; the log of outlierd up has the reason."}
+	}
+	p.write(w, r, status, v)
+}
+
+// sentence is shown instead of a page.
+type sentence struct {
+	Sentence string
+	Links    []Link
+}
+
+// Link leads to a page. Price is what it may cost.
+type Link struct{ Text, Address, Price string }
+
+// viewOfTimeout offers a narrower query instead of one that took too long.
+func viewOfTimeout(r *http.Request) view {
+	said := sentence{Sentence: "The query took too long. Reload the page, narrow the filter, or ask in SQL."}
+	if r.URL.Path == "/" || r.URL.Path == "/found" {
+		form := r.URL.Query()
+		form.Set("days", "30")
+		said.Links = []Link{{Text: "Only the last 30 days", Address: r.URL.Path + "?" + form.Encode()}, {Text: "Ask in SQL", Address: "/ask"}}
+	}
+	return view{"say.html", "This took longer than 10 seconds", "Found", said}
+}
+
+// viewWithoutData explains why there are no data yet: the first run works, or none has begun.
+func (p *renderer) viewWithoutData(why string) view {
+	v, first := view{"first.html", "Nothing is here yet", "Found", nil}, firstView{Why: why}
+	if now := p.status.latest(); now != nil {
+		if first.Running = now.Running; first.Running != "" {
+			v.Title = "Your first outliers are on their way"
+		} else if p.from.Do != nil {
+			first.Jobs = now.Jobs[:min(3, len(now.Jobs))]
+		}
+	}
+	v.Data = first
+	return v
+}
+
+// firstView is shown before the first run has published something.
+type firstView struct {
+	Why, Running string
+	Jobs         []Job
+}
+
+// view is a page: its template, its title, the section that it belongs to, and its data.
+type view struct {
+	name, Title, Section string
+	Data                 any
+}
+
+// show writes a page.
+func (p *renderer) show(w http.ResponseWriter, r *http.Request, v view) error {
+	p.write(w, r, http.StatusOK, v)
+	return nil
+}
+
+// write renders a page completely before sending it, so that an incomplete page is never sent with
+// status 200.
+func (p *renderer) write(w http.ResponseWriter, r *http.Request, status int, v view) {
+	var b bytes.Buffer
+	if err := pages().ExecuteTemplate(&b, v.name, p.newFrame(r, v)); err != nil {
+		p.log.Error("page not shown", "page", v.name, "err", err)
+		http.Error(w, "the page could not be rendered; the log of outlierd up has the reason",
+			http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = b.WriteTo(w) // whether the client has read it is its own affair
+}
+
+// glance is how long a page waits for a status that its header needs.
+const glance = 50 * time.Millisecond
+
+// glanceAt returns the status for the header of a page: the one that the page shows, or the last one.
+func (p *renderer) glanceAt(r *http.Request, v view) *Now {
+	if shown, is := v.Data.(nowView); is {
+		return shown.Now
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), glance)
+	defer cancel()
+	now, _ := p.status.read(ctx) // the page Now shows its error
+	return now
+}
