@@ -17,7 +17,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/runs"
-	"outlierd/sync/store"
+	"outlierd/sync/state/statetest"
 )
 
 // schedules is how many schedules of kills the tests of this file play.
@@ -200,9 +200,7 @@ func (l *life) check() {
 		l.Errorf("%d credits were spent, and the cap is 400", spent)
 	}
 	l.inspect(func(e *Engine) {
-		if err := e.Store.DB.View(func(tx *store.Tx) error { _, err := e.Store.Ledger.Audit(tx); return err }); err != nil {
-			l.Error(err)
-		}
+		statetest.CheckBooks(l, e.Store)
 		rows, err := e.Store.Runs.List("", 0)
 		if err != nil {
 			l.Fatal(err)

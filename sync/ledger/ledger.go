@@ -29,6 +29,19 @@ func (l *Ledger) Over(db *store.Store, j *journal.Journal) *Ledger {
 	return &Ledger{db: db, journal: j, location: l.location, renews: l.renews, clock: l.clock}
 }
 
+// CheckSent returns a [*store.BehindError] if the ledger does not have the paid call that was sent last.
+func (l *Ledger) CheckSent(tx *store.Tx) error {
+	last := l.db.Sent().Attempt
+	if last == 0 {
+		return nil
+	}
+	has, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE id = ? AND state <> 'reserved')`, last)
+	if err == nil && !has {
+		err = &store.BehindError{Path: l.db.Path(), Sent: l.db.SentPath()}
+	}
+	return err
+}
+
 // Recover settles the attempts that the last process left open. A reservation that was never
 // marked as sent is provably unsent and refunded; any other attempt stays held as unknown.
 func (l *Ledger) Recover(tx *store.Tx) error {

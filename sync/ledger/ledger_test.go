@@ -1,11 +1,8 @@
 package ledger_test
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -58,23 +55,19 @@ func TestDatabaseItselfRefusesToPassACap(t *testing.T) {
 		reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
 		SELECT run, job, step, op, entity, params, attempt, price, 'reserved', day, cycle, '[]', reserved_at, 0, 0, 0, 0, 0, '' FROM attempts`
 	statetest.WantText(t, statetest.Shell(t, s, insert), "cap exceeded")
-	statetest.WantText(t, statetest.Shell(t, s, `UPDATE periods SET held = held + 2 WHERE scope = 'month'`), "cap exceeded")
 	statetest.CheckHeld(t, s, statetest.Month(), 2)
 }
 
 func TestDatabaseItselfKeepsTheBooks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ statement, refusal string }{
-		"deleting a paid attempt":       {`DELETE FROM attempts`, "is kept"},
-		"moving the bounds of a period": {`UPDATE periods SET ends = begins WHERE scope = 'month'`, "bounds of a period are fixed"},
-		"beginning a period in advance": {`INSERT INTO periods (scope, period, held) VALUES ('day', 'x', 9)`, "is counted"},
-		"beginning a period uncounted":  {`INSERT INTO periods (scope, period, max) VALUES ('day', 'x', 9)`, "is counted"},
-		"moving to another time":        {`UPDATE attempts SET counts_at = 1`, "time for which an attempt counts"},
-		"changing a price":              {`UPDATE attempts SET price = 0`, "fixed"},
-		"moving to another day":         {`UPDATE attempts SET day = '2001-01-01'`, "fixed"},
-		"settling again":                {`UPDATE attempts SET state = 'refunded' WHERE state = 'charged'`, "settled once"},
-		"refunding without proof":       {`UPDATE attempts SET state = 'refunded', http_status = 200 WHERE state = 'sending'`, "proof"},
-		"charging what was never sent":  {`UPDATE attempts SET state = 'charged' WHERE state = 'reserved'`, "settled once"},
+		"deleting a paid attempt":      {`DELETE FROM attempts`, "is kept"},
+		"moving to another time":       {`UPDATE attempts SET counts_at = 1`, "time for which an attempt counts"},
+		"changing a price":             {`UPDATE attempts SET price = 0`, "fixed"},
+		"moving to another day":        {`UPDATE attempts SET day = '2001-01-01'`, "fixed"},
+		"settling again":               {`UPDATE attempts SET state = 'refunded' WHERE state = 'charged'`, "settled once"},
+		"refunding without proof":      {`UPDATE attempts SET state = 'refunded', http_status = 200 WHERE state = 'sending'`, "proof"},
+		"charging what was never sent": {`UPDATE attempts SET state = 'charged' WHERE state = 'reserved'`, "settled once"},
 		"beginning as charged": {`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps, reserved_at,
 			sent_at, settled_at, waited, http_status, bytes, error) VALUES ('', '', 0, '', '', '', 1, 2, 'charged', 'd', 'c', '', 0, 0, 0, 0, 0, 0, '')`, "begins as reserved"},
 		"a negative price": {`INSERT INTO attempts (run, job, step, op, entity, params, attempt, price, state, day, cycle, caps, reserved_at,
@@ -306,11 +299,6 @@ func TestAdjustmentChangesWhatIsLeftOfTheCycle(t *testing.T) {
 	statetest.WantText(t, statetest.Shell(t, s, `DELETE FROM attempts WHERE op = 'adjustment'`), "is kept")
 	statetest.WantText(t, statetest.Shell(t, s, `UPDATE attempts SET adjustment = 0`), "fixed")
 	statetest.CheckBooks(t, s)
-	if err := statetest.Shell(t, s, `UPDATE periods SET adjusted = 0`); err != nil {
-		t.Fatal(err)
-	}
-	_, err := state.Open(t.Context(), statetest.CopyFolder(t, dir), statetest.Options())
-	statetest.WantText(t, err, "0 credits for month", "add up to -98")
 }
 
 func TestNothingIsBoughtWhenSpaceIsLow(t *testing.T) {
@@ -328,43 +316,4 @@ func TestNothingIsBoughtWhenSpaceIsLow(t *testing.T) {
 	}
 	free = 1 << 40
 	statetest.Buy(t, s, ledger.Purchase{}, statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
-}
-
-func TestAuditFindsABookThatWasTamperedWith(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := statetest.Open(t, dir)
-	statetest.Buy(t, s, statetest.Capped(100), statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
-	if err := statetest.Shell(t, s, `UPDATE periods SET held = 0 WHERE scope = 'day'`); err != nil {
-		t.Fatal(err)
-	}
-	_, err := state.Open(t.Context(), statetest.CopyFolder(t, dir), statetest.Options())
-	damage, ok := errors.AsType[*store.CorruptError](err)
-	if !ok {
-		t.Fatalf("Open: %v, want a CorruptError", err)
-	}
-	statetest.WantText(t, damage, "0 credits for day", "add up to 2", "backup")
-}
-
-func TestPeriodsOfTheDatabaseAreThoseOfTheArithmetic(t *testing.T) {
-	t.Parallel()
-	s := statetest.Open(t, t.TempDir())
-	now := time.Now()
-	for _, p := range []ledger.Purchase{{Run: "run-1", Job: "ideas"}, {Run: "run-1"}, {Job: "ideas"}, {}} {
-		statetest.Buy(t, s, p, statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
-		var got []ledger.Period
-		err := s.DB.View(func(tx *store.Tx) (err error) {
-			got, err = store.List(tx, func(p *ledger.Period) []any { return []any{&p.Scope, &p.Key} },
-				`SELECT scope, period FROM attempt_periods WHERE id = (SELECT max(id) FROM attempts) ORDER BY scope`)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := ledger.Periods(p.Run, p.Job, ledger.Day(now, time.UTC), ledger.Cycle(now, time.UTC, 1))
-		slices.SortFunc(want, func(a, b ledger.Period) int { return cmp.Compare(a.Scope, b.Scope) })
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("a call of run %q and job %q counts for %v in the database, want %v", p.Run, p.Job, got, want)
-		}
-	}
 }

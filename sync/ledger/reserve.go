@@ -97,69 +97,27 @@ func (a *attempt) setAside(tx *store.Tx, t terms) error {
 	return err
 }
 
-// setCaps sets the caps of the periods. A period without a cap in caps becomes unlimited.
+// setCaps replaces the caps in force by those of a call that counts for the given periods.
 func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
-	for _, c := range caps {
-		if !slices.Contains(periods, Period{c.Scope, c.Period}) {
-			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period,
-				periods)
-		}
-	}
-	if err := l.cutPeriods(tx, l.ServiceTime()); err != nil {
+	if _, err := tx.Exec(`DELETE FROM caps`); err != nil {
 		return err
 	}
-	for _, p := range periods {
-		if err := l.setCap(tx, p, lowestCap(p, caps)); err != nil {
+	for _, c := range caps {
+		of := Period{c.Scope, c.Period}
+		if !slices.Contains(periods, of) {
+			return fmt.Errorf("a cap for %s %s cannot hold: this call counts for %v", c.Scope, c.Period, periods)
+		}
+		p, err := l.periodKey(tx, of)
+		if err != nil {
+			return err
+		}
+		_, err = store.Insert(tx, "caps", store.Columns{"scope": p.Scope, "period": p.Key, "account": p.account,
+			"begins": p.begins, "ends": p.ends, "max": max(c.Max, 0)}, "")
+		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// cutPeriods deletes earlier periods that were extended beyond their ends to include spending
-// dated in the future, now that its date has come. They are counted again when needed.
-func (l *Ledger) cutPeriods(tx *store.Tx, at time.Time) error {
-	now, zone := store.Micros(at), l.location
-	cycle, _ := CycleBounds(at, zone, l.renews)
-	day, _, err := Period{Scope: ScopeDay, Key: Day(at, zone)}.Bounds(zone, l.renews)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(`DELETE FROM periods WHERE ends > 0 AND ends > ?1
-		AND begins < iif(scope IN ('day', 'job_day'), ?2, ?3)`,
-		now, store.Micros(day), store.Micros(cycle))
-	return err
-}
-
-// setCap sets the cap of one period, nil for none. The database counts what a new period already
-// holds, which may exceed the cap.
-func (l *Ledger) setCap(tx *store.Tx, of Period, most *outlier.Credits) error {
-	p, err := l.periodKey(tx, of)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.Exec(`DELETE FROM periods WHERE scope = ? AND period = ? AND ends <> ?`,
-		p.Scope, p.Key, p.ends); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(`INSERT INTO periods (scope, period, account, begins, ends) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`,
-		p.Scope, p.Key, p.account, p.begins, p.ends); err != nil {
-		return err
-	}
-	_, err = tx.Exec(`UPDATE periods SET max = ?1 WHERE scope = ?2 AND period = ?3 AND max IS NOT ?1`,
-		most, p.Scope, p.Key)
-	return err
-}
-
-// lowestCap returns the strictest cap on p, or nil.
-func lowestCap(p Period, caps []Cap) (least *outlier.Credits) {
-	for _, c := range caps {
-		if most := max(c.Max, 0); c.Scope == p.Scope && c.Period == p.Key && (least == nil || most < *least) {
-			least = &most
-		}
-	}
-	return least
 }
 
 // explainRefusal returns an [*Exceeded] with the cap that made the database refuse a reservation. booked

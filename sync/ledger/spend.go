@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -26,25 +25,6 @@ type Spend struct {
 func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
 	b, err := l.Balance(c)
 	return b.Held(), err
-}
-
-// Counted returns [Ledger.Held] from the total that the database keeps. It adds up the attempts
-// only if the period has no row, as before its first purchase.
-func (l *Ledger) Counted(c Cap) (outlier.Credits, error) {
-	doing := fmt.Sprintf("look up what counts against %s", c)
-	return store.Read(l.db, doing, func(tx *store.Tx) (held outlier.Credits, err error) {
-		known, err := l.periodKey(tx, Period{Scope: c.Scope, Key: c.Period})
-		if err != nil {
-			return 0, err
-		}
-		err = tx.Row(`SELECT held + adjusted FROM periods WHERE scope = ? AND period = ?`,
-			c.Scope, known.Key).Scan(&held)
-		if errors.Is(err, sql.ErrNoRows) {
-			b, err := l.readBalance(tx, c)
-			return b.Held(), err
-		}
-		return held, err
-	})
 }
 
 // Adjust books credits in the current billing cycle: positive if they were spent elsewhere,

@@ -200,7 +200,7 @@ func (s *scrape) setBudget(gauge set) error {
 		{"day", ledger.Cap{Scope: ledger.ScopeDay, Period: day}, config.Budget.PerDay},
 		{"month", ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle}, config.Budget.PerMonth},
 	} {
-		held, err := s.Store.Ledger.Counted(scope.cap)
+		held, err := s.Store.Ledger.Held(scope.cap)
 		if err != nil {
 			failed = append(failed, err)
 			continue

@@ -32,33 +32,27 @@ func (s *Store) checkAtStart(ctx context.Context) error {
 	return s.DB.Sound()
 }
 
-// checkNewest verifies the last paid call and the newest periods, and after an unclean end the newest answers.
+// checkNewest verifies the last paid call, and after an unclean end the newest answers.
 func (s *Store) checkNewest(ctx context.Context) error {
 	if s.DB.Unclean() {
 		if err := s.Journal.CheckNewest(ctx); err != nil {
 			return err
 		}
 	}
-	return s.DB.View(func(tx *store.Tx) error {
-		if err := s.Ledger.CheckSent(tx); err != nil {
-			return err
-		}
-		return s.Ledger.AuditNewest(tx)
-	})
+	return s.DB.View(s.Ledger.CheckSent)
 }
 
 // Checked counts what [Store.Check] has verified.
 type Checked struct {
 	Answers int64 `json:"answers"` // of the journal
-	Periods int64 `json:"periods"` // of the ledger
 
 	Journal []journal.Part `json:"journal"` // by operation
 	Pruned  int64          `json:"pruned"`  // the last answer of which the journal has no body; 0 if it has all
 }
 
-// Check verifies the whole state: the integrity of the file, the ledger's periods against the sum
-// of their attempts, the last paid call, and every answer of the journal against its checksum. Damage is
-// a [*store.CorruptError] or [*store.BehindError]. With a million answers it takes about 10 seconds.
+// Check verifies the whole state: the integrity of the file, the last paid call, and every answer of the journal
+// against its checksum. Damage is a [*store.CorruptError] or [*store.BehindError]. With a million answers it takes
+// about 10 seconds.
 func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
 	if err := s.DB.CheckFile(ctx); err != nil {
 		return checked, err
@@ -70,10 +64,7 @@ func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
 		if checked.Journal, err = journal.Parts(tx); err != nil {
 			return err
 		}
-		if checked.Pruned, err = journal.Pruned(tx); err != nil {
-			return err
-		}
-		checked.Periods, err = s.Ledger.Audit(tx)
+		checked.Pruned, err = journal.Pruned(tx)
 		return err
 	})
 	if err != nil {

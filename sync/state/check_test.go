@@ -32,7 +32,7 @@ func killedState(t *testing.T) (dir string) {
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	statetest.Free(t, s, newest+50)
 	statetest.Buy(t, s, statetest.Capped(100), statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
-	if err := statetest.Shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE); DROP TRIGGER responses_fixed; DROP TRIGGER periods_cap`); err != nil {
+	if err := statetest.Shell(t, s, `PRAGMA wal_checkpoint(TRUNCATE); DROP TRIGGER responses_fixed`); err != nil {
 		t.Fatal(err)
 	}
 	return statetest.CopyFolder(t, s.DB.Dir())
@@ -70,8 +70,6 @@ func TestChecksAtStart(t *testing.T) {
 	const (
 		oldAnswer = `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`
 		newAnswer = `UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = (SELECT max(id) - 1 FROM responses)`
-		newLedger = `UPDATE periods SET held = held + 1 WHERE scope = 'day'`
-		oldLedger = `INSERT INTO periods (scope, period, begins, ends) VALUES ('day', '2020-01-01', 1, 2); UPDATE periods SET held = 1 WHERE ends = 2`
 	)
 	for _, test := range []struct {
 		name, damage string
@@ -81,12 +79,9 @@ func TestChecksAtStart(t *testing.T) {
 		{"no damage", `SELECT 1`, "boot-1", ""},
 		{"no damage, and the machine went down", `SELECT 1`, "boot-2", ""},
 		{"newest answer", newAnswer, "boot-1", "does not match its checksum"},
-		{"period in force", newLedger, "boot-1", "add up to 2"},
 		{"old answer", oldAnswer, "boot-1", ""},
 		{"old answer, and the machine went down", oldAnswer, "boot-2", "answer 3"},
 		{"old answer, and it is not known whether the machine went down", oldAnswer, "", "answer 3"},
-		{"old period", oldLedger, "boot-1", ""},
-		{"old period, and the machine went down", oldLedger, "boot-2", "2020-01-01"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := killedState(t)
@@ -202,19 +197,15 @@ func TestCheckFindsAnyDamage(t *testing.T) {
 		defer seen.Close()
 		return seen.Check(t.Context())
 	}
-	if checked, err := check(); err != nil || checked.Answers != newest+51 || checked.Periods == 0 {
+	if checked, err := check(); err != nil || checked.Answers != newest+51 {
 		t.Errorf("%+v (%v), want %d answers", checked, err, newest+51)
 	}
-	for _, statement := range []string{
-		`DROP TRIGGER responses_fixed; UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`,
-		`UPDATE responses SET body = CAST('{"n":1}' AS BLOB) WHERE id = 3; UPDATE periods SET held = 1 WHERE scope = 'month'`,
-	} {
-		if err := statetest.Shell(t, s, statement); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := check(); err == nil {
-			t.Errorf("no damage was found after %s", statement)
-		}
+	damage := `DROP TRIGGER responses_fixed; UPDATE responses SET body = CAST('{}' AS BLOB) WHERE id = 3`
+	if err := statetest.Shell(t, s, damage); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := check(); err == nil {
+		t.Errorf("no damage was found after %s", damage)
 	}
 }
 
@@ -273,7 +264,7 @@ func isLarge(scanned string) bool {
 		return false
 	}
 	return slices.Contains([]string{"attempts", "responses", "runs", "steps", "seen", "run_hits", "wants", "freshness",
-		"periods", "holds", "a", "o", "p", "q", "r"}, table)
+		"holds", "a", "o", "p", "q", "r"}, table)
 }
 
 func prepared(s *state.Store) (queries []string) {

@@ -55,7 +55,7 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"runs by their ids":           {func() error { _, err := s.Runs.Named("0", 2); return err }, 0},
 		"sightings":                   {func() error { _, err := s.Runs.Sightings("v"); return err }, 1},
 		"what counts against a cap": {func() error {
-			_, err := s.Ledger.Counted(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1)})
+			_, err := s.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1)})
 			return err
 		}, 0},
 		"newest call":                 {func() error { _, err := s.Ledger.LastCall(); return err }, 0},

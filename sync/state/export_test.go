@@ -4,22 +4,15 @@ import (
 	"errors"
 	"time"
 
-	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
 
-// PeriodLine is what the ledger holds in one period, adjustments included.
-type PeriodLine struct {
-	ledger.Period
-	Held outlier.Credits
-}
-
-// PeriodLines are all periods that the ledger knows, without those that will be counted anew
-// since they reach farther than they did. Jobs stand under their accounts.
-func (s *Store) PeriodLines(zone *time.Location, renews int) (all []PeriodLine, err error) {
+// CappedPeriods are the periods of the caps in force, without those that reach farther now than they did. Jobs stand
+// under their accounts.
+func (s *Store) CappedPeriods(zone *time.Location, renews int) (all []ledger.Period, err error) {
 	type row struct {
-		PeriodLine
+		ledger.Period
 		begins, ends int64
 	}
 	err = s.DB.View(func(tx *store.Tx) error {
@@ -28,8 +21,8 @@ func (s *Store) PeriodLines(zone *time.Location, renews int) (all []PeriodLine, 
 			return err
 		}
 		rows, err := store.Select(tx, func(r *row) store.Columns {
-			return store.Columns{"scope": &r.Scope, "period": &r.Key, "held + adjusted": &r.Held, "begins": &r.begins, "ends": &r.ends}
-		}, `FROM periods`)
+			return store.Columns{"scope": &r.Scope, "period": &r.Key, "begins": &r.begins, "ends": &r.ends}
+		}, `FROM caps`)
 		now := store.Micros(s.Ledger.ServiceTime())
 		for _, r := range rows {
 			_, to, wrong := r.Bounds(zone, renews)
@@ -38,7 +31,7 @@ func (s *Store) PeriodLines(zone *time.Location, renews int) (all []PeriodLine, 
 				ends = max(ends, newest+1)
 			}
 			if err = errors.Join(err, wrong); ends == r.ends {
-				all = append(all, r.PeriodLine)
+				all = append(all, r.Period)
 			}
 		}
 		return err

@@ -5,7 +5,7 @@ import (
 
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
-	"outlierd/sync/store"
+	"outlierd/sync/state/statetest"
 )
 
 func (b *model) check(r *rapid.T) {
@@ -25,7 +25,7 @@ func (b *model) check(r *rapid.T) {
 	for _, s := range b.scans {
 		b.checkScan(r, s)
 	}
-	if err := b.s.DB.View(func(tx *store.Tx) error { _, err := b.s.Ledger.Audit(tx); return err }); err != nil {
+	if err := statetest.CompareBooks(b.s); err != nil {
 		r.Fatal(err)
 	}
 }

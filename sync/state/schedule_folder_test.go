@@ -45,7 +45,7 @@ func newFolder(t *testing.T) folder {
 	return f
 }
 
-// forgetting is a folder whose periods begin with what meets a condition alone.
+// forgetting is a folder whose caps count what meets a condition alone.
 func (f folder) forgetting(t *testing.T, condition string) folder {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "state.db")
@@ -57,15 +57,15 @@ func (f folder) forgetting(t *testing.T, condition string) folder {
 		t.Fatal(err)
 	}
 	var view string
-	if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = 'period_sums'`).Scan(&view); err != nil {
+	if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = 'cap_sums'`).Scan(&view); err != nil {
 		t.Fatal(err)
 	}
-	const honest = "price > 0 AND state <> 'refunded' AND counts_at >= p.begins"
+	const honest = "price > 0 AND state <> 'refunded' AND counts_at >= caps.begins"
 	spoiled := strings.Replace(view, honest, honest+" AND ("+condition+")", 1)
 	if spoiled == view {
 		t.Fatalf("there is nothing to spoil in %s", view)
 	}
-	if _, err := db.Exec(`DROP VIEW period_sums; ` + spoiled); err != nil {
+	if _, err := db.Exec(`DROP VIEW cap_sums; ` + spoiled); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

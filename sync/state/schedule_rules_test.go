@@ -165,21 +165,14 @@ func (p *process) check() error {
 	return wrong
 }
 
-// ledger is what the ledger holds in each period that it has a row for, and in those in
-// which anything was spent.
+// ledger is what the ledger holds in each period that has a cap, and in those in which anything was spent.
 func (p *process) ledger() (map[ledger.Period]outlier.Credits, error) {
-	lines, err := p.store.PeriodLines(p.options.Location, p.options.Renews)
+	periods, err := p.store.CappedPeriods(p.options.Location, p.options.Renews)
 	if err != nil {
 		return nil, err
 	}
-	held := make(map[ledger.Period]outlier.Credits, len(lines))
-	for _, l := range lines {
-		held[l.Period] = l.Held
-	}
-	for period := range p.charged {
-		if _, known := held[period]; known {
-			continue
-		}
+	held := map[ledger.Period]outlier.Credits{}
+	for _, period := range slices.AppendSeq(periods, maps.Keys(p.charged)) {
 		if held[period], err = p.store.Ledger.Held(p.capOn(period)); err != nil {
 			return nil, err
 		}

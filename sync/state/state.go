@@ -138,10 +138,7 @@ func (s *Store) startUp(ctx context.Context) error {
 	if err := s.Ledger.SettleSpooled(runs.Started); err != nil {
 		return err
 	}
-	if err := s.DB.Update(s.recoverOpen); err != nil {
-		return err
-	}
-	return s.Ledger.TurnCalendar()
+	return s.DB.Update(s.recoverOpen)
 }
 
 // recoverOpen settles what the last process left open.

@@ -483,7 +483,7 @@ func cycleOf(known *facts.Reader, month *forecast.CapBalance) (*page.Cycle, erro
 	c := &page.Cycle{From: from.In(zone), To: to.In(zone), Max: int64(*month.Max + month.Bought())}
 	left := c.Max
 	for day := from.In(zone); day.Before(now); {
-		held, err := l.Counted(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(day, zone)})
+		held, err := l.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(day, zone)})
 		if err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ type Checked struct {
 // Check describes the result of a check, with the answers by operation.
 func Check(c *Checked, look term.Options) string {
 	l := &lines{}
-	l.add("state: no damage: %d answers, %d periods of the ledger", c.Answers, c.Periods)
+	l.add("state: no damage: %d answers", c.Answers)
 	if c.Pruned > 0 {
 		l.add("journal: pruned up to answer %d: of these only the headers were checked", c.Pruned)
 	}

@@ -398,9 +398,6 @@ END;
 
 CREATE TRIGGER attempts_release AFTER UPDATE OF state ON attempts WHEN NEW.state = 'refunded' AND NEW.price > 0
 BEGIN
-	UPDATE periods SET held = held - NEW.price
-		WHERE (NEW.hold IS NULL OR (SELECT open FROM holds WHERE id = NEW.hold) = 0)
-		AND (scope, period) IN (SELECT scope, period FROM attempt_periods WHERE id = NEW.id);
 	UPDATE holds SET open = 0 WHERE attempt = NEW.id AND open = 1;
 END;
 
@@ -416,22 +413,9 @@ BEGIN
 	SELECT RAISE(ABORT, 'a hold is made together with a reservation, for the same periods');
 END;
 
-CREATE TRIGGER holds_hold AFTER INSERT ON holds
-BEGIN
-	UPDATE periods SET held = held + NEW.amount
-		WHERE (scope, period) IN (SELECT scope, period FROM hold_periods WHERE id = NEW.id);
-END;
-
 CREATE TRIGGER holds_fixed BEFORE UPDATE OF id, attempt, run, step, account, day, cycle, amount, made_at ON holds
 BEGIN
 	SELECT RAISE(ABORT, 'the terms of a hold are fixed');
-END;
-
--- The rest is read before the row closes; afterwards the hold pays for nothing.
-CREATE TRIGGER holds_release BEFORE UPDATE OF open ON holds WHEN OLD.open = 1 AND NEW.open = 0
-BEGIN
-	UPDATE periods SET held = held - (SELECT rest FROM hold_rests WHERE id = OLD.id)
-		WHERE (scope, period) IN (SELECT scope, period FROM hold_periods WHERE id = OLD.id);
 END;
 
 CREATE TRIGGER holds_closed BEFORE UPDATE OF open ON holds WHEN OLD.open = 0 AND NEW.open = 1
@@ -527,62 +511,62 @@ CREATE INDEX attempts_counted ON attempts (counts_at, account, state, price) WHE
 
 CREATE INDEX attempts_adjusted ON attempts (counts_at, adjustment) WHERE adjustment IS NOT NULL;
 
--- What each period holds, and what it may hold (NULL: as much as it likes). A day or a
--- cycle has bounds, and an account if it is a job's; a run has neither. What the account of assistants,
--- once:mcp:, holds counts for that of all requests by hand, once:, too. All rows have the
--- bounds of one calendar. What they hold can be counted anew at any time, so a row
--- may be deleted.
-CREATE TABLE periods (
-	scope    TEXT NOT NULL,
-	period   TEXT NOT NULL,
-	account  TEXT NOT NULL DEFAULT '',
-	begins   INTEGER NOT NULL DEFAULT 0,
-	ends     INTEGER NOT NULL DEFAULT 0 CHECK (ends >= begins),
-	held     INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0),
-	adjusted INTEGER NOT NULL DEFAULT 0,
-	max      INTEGER CHECK (max >= 0),
-	PRIMARY KEY (scope, period)
-) STRICT, WITHOUT ROWID;
+-- The caps in force, as of the last reservation: what a day or a cycle may hold, within its bounds, and for a
+-- job's also by its account; or what a run may hold, which has neither.
+CREATE TABLE caps (
+	scope   TEXT NOT NULL,
+	period  TEXT NOT NULL,
+	account TEXT NOT NULL,
+	begins  INTEGER NOT NULL,
+	ends    INTEGER NOT NULL,
+	max     INTEGER NOT NULL CHECK (max >= 0)
+) STRICT;
 
 CREATE VIEW hold_rests AS
 	SELECT *, made_at AS counts_at, amount - (SELECT coalesce(sum(price), 0) FROM attempts WHERE hold = holds.id AND state <> 'refunded') AS rest
 	FROM holds WHERE open = 1;
 
-CREATE TRIGGER periods_begin BEFORE INSERT ON periods WHEN NEW.held <> 0 OR NEW.adjusted <> 0 OR NEW.max IS NOT NULL
-BEGIN
-	SELECT RAISE(ABORT, 'what a period holds is counted, and its cap is set after that');
-END;
+-- What counts against each cap. What the account of assistants, once:mcp:, holds counts for that of all requests by
+-- hand, once:, too.
+CREATE VIEW cap_sums AS
+	SELECT *, CASE
+		WHEN scope = 'run' THEN
+			(SELECT coalesce(sum(price), 0) FROM attempts WHERE run = caps.period AND price > 0 AND state <> 'refunded')
+			+ (SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = caps.period)
+		WHEN account = '' THEN
+			(SELECT coalesce(sum(price), 0) FROM attempts
+				WHERE price > 0 AND state <> 'refunded' AND counts_at >= caps.begins AND counts_at < caps.ends)
+			+ (SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE counts_at >= caps.begins AND counts_at < caps.ends)
+			+ iif(scope = 'month', (SELECT coalesce(sum(adjustment), 0) FROM attempts
+				WHERE adjustment IS NOT NULL AND counts_at >= caps.begins AND counts_at < caps.ends), 0)
+		ELSE
+			(SELECT coalesce(sum(price), 0) FROM attempts WHERE price > 0 AND state <> 'refunded'
+				AND account IN (caps.account, iif(caps.account = 'once:', 'once:mcp:', caps.account))
+				AND counts_at >= caps.begins AND counts_at < caps.ends)
+			+ (SELECT coalesce(sum(rest), 0) FROM hold_rests
+				WHERE account IN (caps.account, iif(caps.account = 'once:', 'once:mcp:', caps.account))
+				AND counts_at >= caps.begins AND counts_at < caps.ends)
+	END AS held FROM caps;
 
-CREATE TRIGGER periods_count AFTER INSERT ON periods
-BEGIN
-	UPDATE periods SET (held, adjusted) = (SELECT held, adjusted FROM period_sums WHERE (scope, period) = (NEW.scope, NEW.period))
-		WHERE (scope, period) = (NEW.scope, NEW.period);
-END;
-
-CREATE TRIGGER periods_cap BEFORE UPDATE OF held ON periods
-	WHEN NEW.held > OLD.held AND NEW.held + NEW.adjusted > NEW.max
-BEGIN
-	SELECT RAISE(ABORT, 'cap exceeded');
-END;
-
-CREATE TRIGGER periods_fixed BEFORE UPDATE OF scope, period, account, begins, ends ON periods
-BEGIN
-	SELECT RAISE(ABORT, 'the bounds of a period are fixed');
-END;
-
--- The price of an attempt that a hold pays for was counted together with the hold.
+-- An attempt counts for the time of its reservation, or of the hold that pays for it and that the caps have allowed.
 CREATE TRIGGER attempts_hold AFTER INSERT ON attempts WHEN NEW.price > 0
 BEGIN
 	UPDATE attempts SET counts_at = coalesce((SELECT made_at FROM holds WHERE id = NEW.hold), NEW.reserved_at) WHERE id = NEW.id;
-	UPDATE periods SET held = held + NEW.price
-		WHERE NEW.hold IS NULL AND (scope, period) IN (SELECT scope, period FROM attempt_periods WHERE id = NEW.id);
+	SELECT RAISE(ABORT, 'cap exceeded') FROM cap_sums
+		WHERE NEW.hold IS NULL AND (scope = 'run' AND period = NEW.run OR begins <= NEW.reserved_at AND ends > NEW.reserved_at
+			AND account IN ('', NEW.account, iif(NEW.account = 'once:mcp:', 'once:', ''))) AND held > max;
+END;
+
+CREATE TRIGGER holds_hold AFTER INSERT ON holds
+BEGIN
+	SELECT RAISE(ABORT, 'cap exceeded') FROM cap_sums
+		WHERE (scope = 'run' AND period = NEW.run OR begins <= NEW.made_at AND ends > NEW.made_at
+			AND account IN ('', NEW.account, iif(NEW.account = 'once:mcp:', 'once:', ''))) AND held > max;
 END;
 
 CREATE TRIGGER attempts_adjust AFTER INSERT ON attempts WHEN NEW.adjustment IS NOT NULL
 BEGIN
 	UPDATE attempts SET counts_at = NEW.reserved_at WHERE id = NEW.id;
-	UPDATE periods SET adjusted = adjusted + NEW.adjustment
-		WHERE scope = 'month' AND ends > NEW.reserved_at AND begins <= NEW.reserved_at;
 END;
 
 CREATE TRIGGER attempts_placed BEFORE UPDATE OF counts_at ON attempts WHEN OLD.counts_at <> 0
@@ -609,27 +593,8 @@ CREATE INDEX attempts_lost ON attempts (op, params) WHERE price > 0 AND state = 
 
 CREATE INDEX attempts_explained ON attempts (response) WHERE price > 0 AND state = 'unknown' AND response IS NOT NULL;
 
--- What a job's month must hold is summed over that job's attempts alone.
+-- What a job's month holds is summed over that job's attempts alone.
 CREATE INDEX attempts_of_account ON attempts (account, counts_at, state, price) WHERE price > 0;
-
--- The credits that each period must hold, counted.
-CREATE VIEW period_sums AS
-	SELECT p.scope, p.period,
-		iif(p.account = '',
-			(SELECT coalesce(sum(price), 0) FROM attempts
-				WHERE price > 0 AND state <> 'refunded' AND counts_at >= p.begins AND counts_at < p.ends),
-			(SELECT coalesce(sum(price), 0) FROM attempts
-				WHERE price > 0 AND state <> 'refunded' AND account IN (p.account, iif(p.account = 'once:', 'once:mcp:', p.account)) AND counts_at >= p.begins AND counts_at < p.ends))
-		+ (SELECT coalesce(sum(rest), 0) FROM hold_rests
-			WHERE counts_at >= p.begins AND counts_at < p.ends AND p.account IN ('', account, iif(account = 'once:mcp:', 'once:', ''))) AS held,
-		iif(p.scope = 'month', (SELECT coalesce(sum(adjustment), 0) FROM attempts
-			WHERE adjustment IS NOT NULL AND counts_at >= p.begins AND counts_at < p.ends), 0) AS adjusted
-	FROM periods p WHERE p.scope <> 'run'
-	UNION ALL
-	SELECT 'run', p.period,
-		(SELECT coalesce(sum(price), 0) FROM attempts WHERE run = p.period AND price > 0 AND state <> 'refunded')
-		+ (SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = p.period), 0
-	FROM periods p WHERE p.scope = 'run';
 
 -- Answers that an earlier process received while the database was locked, and kept in a
 -- file. They are in the journal and settled; the search or the queued call that they
@@ -718,21 +683,6 @@ CREATE INDEX attempts_entity ON attempts (entity) WHERE entity <> '';
 CREATE INDEX attempts_page ON attempts (step) WHERE step > 0;
 
 CREATE INDEX steps_searched ON steps (watermark, began) WHERE pages > 0;
-
-CREATE INDEX periods_ends ON periods (ends);
-
--- The periods that a paid attempt or a hold counts for.
-CREATE VIEW attempt_periods AS
-	SELECT a.id, p.scope, p.period FROM attempts a CROSS JOIN periods p
-		WHERE a.price > 0 AND p.ends > a.counts_at AND p.begins <= a.counts_at AND p.account IN ('', a.account, iif(a.account = 'once:mcp:', 'once:', ''))
-	UNION ALL
-	SELECT id, 'run', run FROM attempts WHERE price > 0 AND run <> '';
-
-CREATE VIEW hold_periods AS
-	SELECT h.id, p.scope, p.period FROM holds h CROSS JOIN periods p
-		WHERE p.ends > h.made_at AND p.begins <= h.made_at AND p.account IN ('', h.account, iif(h.account = 'once:mcp:', 'once:', ''))
-	UNION ALL
-	SELECT id, 'run', run FROM holds WHERE run <> '';
 
 -- A scan that may be under way is not started a second time, whatever wants it. A person may buy another beside
 -- one that runs, but not while it is not known whether the same was started.

@@ -28,9 +28,6 @@ var (
 //go:embed fill.sql
 var fillSQL string
 
-//go:embed periods.sql
-var periodsSQL string
-
 // Large makes dir a large state folder: state.db with -answers rows in the journal and
 // -queued calls, and everything that belongs to them. The jobs are named job-00 to
 // job-39. The newest call was made when the state was first generated, which takes a
@@ -94,7 +91,7 @@ func generated(tb testing.TB, answers, queued int, create func(dir string) error
 	if err != nil {
 		return "", err
 	}
-	id := sha256.Sum256([]byte(schema + fillSQL + periodsSQL + time.Now().UTC().Format(time.DateOnly)))
+	id := sha256.Sum256([]byte(schema + fillSQL + time.Now().UTC().Format(time.DateOnly)))
 	cache := filepath.Join(os.TempDir(), fmt.Sprintf("outlierd-statetest-%d", os.Getuid()))
 	kept := filepath.Join(cache, fmt.Sprintf("%d-%d-%x.db", answers, queued, id[:4]))
 	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +141,7 @@ func init() {
 }
 
 // fill writes the history into an empty state. Triggers and indexes are taken away
-// for that long; the periods are made with them, as they count themselves.
+// for that long.
 func fill(ctx context.Context, path string, answers, queued int) (err error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(off)&_pragma=synchronous(off)"+
 		"&_pragma=cache_size(-262144)&_pragma=temp_store(memory)")
@@ -167,9 +164,6 @@ func fill(ctx context.Context, path string, answers, queued int) (err error) {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
-	}
-	if _, err := db.ExecContext(ctx, periodsSQL); err != nil {
-		return fmt.Errorf("periods.sql: %w", err)
 	}
 	for _, statement := range []string{`COMMIT`, `PRAGMA journal_mode = wal`} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {

@@ -1,30 +1,6 @@
 package ledger
 
-import (
-	"fmt"
-
-	"outlierd/sync/store"
-)
-
-// calendar describes the calendar that was used last.
-var calendar = store.Cell[string]{Key: "calendar"}
-
-// TurnCalendar drops the periods of another calendar after budget.renews or timezone was changed.
-// The periods of the present calendar are counted when needed, from the times at which credits were
-// reserved, so that spending still counts on its day.
-func (l *Ledger) TurnCalendar() error {
-	present := fmt.Sprintf("cycles from day %d, %s", l.renews, l.location)
-	return store.Change(l.db, "turn to another calendar", func(tx *store.Tx) error {
-		before, err := calendar.Get(tx)
-		if err != nil || before == present {
-			return err
-		}
-		if _, err := tx.Exec(`DELETE FROM periods WHERE scope <> ?`, ScopeRun); err != nil {
-			return err
-		}
-		return calendar.Set(tx, present)
-	})
-}
+import "outlierd/sync/store"
 
 // period is a period as the database knows it.
 type period struct {
