@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
-	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 const cappedFile = `
@@ -304,10 +303,14 @@ func (w *workshop) resume() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	options := state.Options{Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews}
-	if lifted, err := state.Lift(w.ctx, filepath.Join(w.data(), "state"), options, key.Fingerprint()); err != nil || len(lifted) != 1 {
-		w.Errorf("lifted %v, error %v; want one block", lifted, err)
-	}
+	w.inspect(func(e *Engine) {
+		if lifted, err := e.Store.Ledger.Liftable(key.Fingerprint()); err != nil || len(lifted) != 1 {
+			w.Errorf("%v can be lifted, error %v; want one block", lifted, err)
+		}
+		if err := e.Store.DB.Update(func(tx *store.Tx) error { return ledger.Lift(tx, key.Fingerprint()) }); err != nil {
+			w.Error(err)
+		}
+	})
 }
 
 // TestOneWrongDateIsIgnored: one in the future, with an unused budget, and one in the past, which may

@@ -327,9 +327,10 @@ func TestWordAboutTheClockIsNotRenewedByAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lifted, err := state.Lift(t.Context(), dir, statetest.Options(), "key"); err != nil || len(lifted) != 1 {
-		t.Errorf("lifted %v, want the one of the credits (%v)", lifted, err)
+	if lifted, err := s.Ledger.Liftable("key"); err != nil || len(lifted) != 1 {
+		t.Errorf("%v can be lifted, want the one of the credits (%v)", lifted, err)
 	}
+	statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Lift(tx, "key") })
 	if l, err := s.Ledger.Block(ledger.BlockClock, ""); err != nil || l.Until.After(given) {
 		t.Errorf("the word of %s is one of %s (%v)", given, l.Until, err)
 	}

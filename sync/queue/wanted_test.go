@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"errors"
-	"io/fs"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -11,7 +10,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
-	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
@@ -169,9 +167,9 @@ func TestRankOfACallIsThatOfAllWhoWantIt(t *testing.T) {
 	}
 }
 
-// TestQueueIsClearedBesideItsHolder: also while a call of the job is under way, whose
+// TestQueueIsClearedDuringCall: also while a call of the job is under way, whose
 // answer is kept and known, and one that fails is no trouble either.
-func TestQueueIsClearedBesideItsHolder(t *testing.T) {
+func TestQueueIsClearedDuringCall(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	holder := statetest.Open(t, dir)
@@ -186,7 +184,7 @@ func TestQueueIsClearedBesideItsHolder(t *testing.T) {
 	if err := underWay.Sending(); err != nil {
 		t.Fatal(err)
 	}
-	dropped, kept, err := state.Clear(t.Context(), dir, statetest.Options(), "a")
+	dropped, kept, err := holder.Queue.Cancel("a")
 	if dropped != 2 || kept != 1 || err != nil {
 		t.Errorf("%d dropped, %d kept (%v), want 2 and 1", dropped, kept, err)
 	}
@@ -202,7 +200,7 @@ func TestQueueIsClearedBesideItsHolder(t *testing.T) {
 	if left := statetest.Next(t, holder, queue.Filter{}); left == nil || left.Entity != "both" || left.Job != "b" {
 		t.Errorf("%+v is left, want what b wants", left)
 	}
-	if n, _, err := state.Clear(t.Context(), t.TempDir(), statetest.Options(), "a"); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+	if n, _, err := holder.Queue.Cancel("a"); n != 0 || err != nil {
 		t.Errorf("%d dropped where there is nothing (%v)", n, err)
 	}
 }

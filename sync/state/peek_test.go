@@ -102,7 +102,7 @@ func TestPeekRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestLiftWithoutTheLock(t *testing.T) {
+func TestLiftEndsBlocksOfOneKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -114,17 +114,18 @@ func TestLiftWithoutTheLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lifted, err := state.Lift(t.Context(), dir, statetest.Options(), "mine")
+	lifted, err := s.Ledger.Liftable("mine")
 	if err != nil || len(lifted) != 1 || lifted[0].Reason != "no credits" {
-		t.Fatalf("lifted %+v, error %v", lifted, err)
+		t.Fatalf("liftable %+v, error %v", lifted, err)
 	}
+	statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Lift(tx, "mine") })
 	for key, stands := range map[string]bool{"mine": false, "another's": true} {
 		if block, err := s.Ledger.Block(ledger.BlockCredits, key); err != nil || (block != nil) != stands {
 			t.Errorf("the block of %s is %+v, error %v", key, block, err)
 		}
 	}
-	if again, err := state.Lift(t.Context(), dir, statetest.Options(), "mine"); err != nil || again != nil {
-		t.Errorf("lifted again: %+v, error %v", again, err)
+	if again, err := s.Ledger.Liftable("mine"); err != nil || again != nil {
+		t.Errorf("liftable again: %+v, error %v", again, err)
 	}
 }
 

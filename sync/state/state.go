@@ -222,52 +222,6 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Lift lifts the blocks of a key and that of the clock in the state folder dir, even while another
-// process holds it, and returns those that were in force. Only Lift and [Clear] may write to a
-// held folder: no row of another table depends on blocks, and the holder looks for them before
-// every call.
-func Lift(ctx context.Context, dir string, o Options, key string) (lifted []ledger.Block, err error) {
-	seen, err := Peek(ctx, dir, o)
-	if err != nil {
-		return nil, err
-	}
-	lifted, err = seen.Ledger.Liftable(key)
-	if err := errors.Join(err, seen.Close()); err != nil || len(lifted) == 0 {
-		return nil, err
-	}
-	db, err := store.Beside(dir, o.store())
-	if err != nil {
-		return nil, err
-	}
-	err = db.Update(func(tx *store.Tx) error { return ledger.Lift(tx, key) })
-	if err := errors.Join(err, db.Close()); err != nil {
-		return nil, fmt.Errorf("lift the blocks of calls: %w", err)
-	}
-	return lifted, nil
-}
-
-// Clear is [queue.Queue.Cancel] for the state folder dir, even while another process holds it. The
-// holder reads the queue before every call, and keeps the answer to a call under way whether or
-// not a job still waits for it.
-func Clear(ctx context.Context, dir string, o Options, job string) (dropped, kept int, err error) {
-	seen, err := Peek(ctx, dir, o) // refuses what must not be written to
-	if err == nil {
-		err = seen.Close()
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	db, err := store.Beside(dir, o.store())
-	if err != nil {
-		return 0, 0, err
-	}
-	s, err := storesOver(db, o)
-	if err == nil {
-		dropped, kept, err = s.Queue.Cancel(job)
-	}
-	return dropped, kept, errors.Join(err, db.Close())
-}
-
 // CorrectDates takes back what searches covered according to a clock that turned out to be ahead,
 // once the time is agreed on: it resets watermarks to when they were written, and releases calls
 // that wait for such a date.

@@ -106,21 +106,6 @@ func (s *Store) openReader(ctx context.Context) (err error) {
 	return s.explainError(s.conn.execPlain(`BEGIN`))
 }
 
-// Beside opens a state folder that another process may hold, to write to it. It is for rows that
-// the holder reads again before it relies on them. The caller must have checked with [Peek] that
-// the file may be written to.
-func Beside(dir string, o Options) (*Store, error) {
-	s := &Store{dir: dir, options: o.withDefaults()}
-	err := s.takeFolder()
-	if err == nil {
-		s.conn, err = s.attachConnection("rw")
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
-
 // immutableMode returns "1" if the file system is read-only, such as that of a snapshot, and the database has no
 // log. SQLite would create files beside it, and opens it there only if it is said to be immutable.
 func (s *Store) immutableMode() string {

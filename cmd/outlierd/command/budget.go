@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,6 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/serve"
-	"outlierd/sync/state"
 )
 
 var budgetShown = documentOf[*forecast.Budget]("budget", "budget adjust")
@@ -146,7 +144,7 @@ day or cycle, or when the service's answers contradict each other about the time
 command then confirms the local clock for that day. If only the service's clock has reached
 a new day or cycle, more than 36 hours ahead of the local clock, it confirms the service's date.
 
-The caps of the job file still apply. It works while another instance is running.`,
+The caps of the job file still apply. It works while 'outlierd up' is running.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := o.loadForOnce()
@@ -159,8 +157,13 @@ The caps of the job file still apply. It works while another instance is running
 }
 
 func (o *options) resumeSpending(ctx context.Context, config *job.Config) error {
-	lifted, err := o.lift(ctx, config)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var lifted []ledger.Block
+	err := o.with(ctx, config, toBuy, func(p *program) error {
+		done, err := change(ctx, p, serve.Lift{})
+		lifted = done.Blocks
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if len(lifted) == 0 {
@@ -171,25 +174,4 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		said += "lifted: " + report.Block(block, style) + "\n"
 	}
 	return liftedBlocks.print(o, serve.Lifted{Blocks: lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
-}
-
-// lift lifts the blocks of calls. A daemon continues at once; another process that has locked the state
-// folder notices before its next call.
-func (o *options) lift(ctx context.Context, config *job.Config) (lifted []ledger.Block, err error) {
-	daemon, err := served(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	if daemon != nil {
-		lifted, err := serve.Send(ctx, daemon, serve.Lift{})
-		return lifted.Blocks, err
-	}
-	if config, err = config.RunCommands(ctx); err != nil {
-		return nil, err
-	}
-	err = o.with(ctx, config, toRead, func(p *program) (err error) {
-		lifted, err = state.Lift(ctx, stateFolder(config), stateOptions(config), p.Engine.Client.Key.Fingerprint())
-		return err
-	})
-	return lifted, err
 }

@@ -2,9 +2,7 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 	"strings"
@@ -108,19 +106,17 @@ It works while another instance is running.`,
 	}
 }
 
-// clearQueue closes its snapshot of the state before it clears: while a snapshot is open, the
-// write-ahead log cannot be checkpointed and would grow with everything that is cancelled.
 func (o *options) clearQueue(ctx context.Context, config *job.Config, name string) error {
-	err := o.with(ctx, config, toRead, func(p *program) error { return refuseUnknown(p.Engine.Config, p.Engine.Store, name) })
-	if err != nil {
-		return err
-	}
-	done, err := o.cancelCalls(ctx, config, name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; some of the calls may be cancelled: run the command again for the rest", err)
-	}
-	return clearedQueue.print(o, done, "%s\n",
-		clearedText(name, done))
+	return o.with(ctx, config, toChange, func(p *program) error {
+		if err := refuseUnknown(p.Engine.Config, p.Engine.Store, name); err != nil {
+			return err
+		}
+		done, err := change(ctx, p, serve.ClearQueue{Job: name})
+		if err != nil {
+			return err
+		}
+		return clearedQueue.print(o, done, "%s\n", clearedText(name, done))
+	})
 }
 
 // clearedText reports the result of clearing a queue.
@@ -130,19 +126,6 @@ func clearedText(name string, done serve.Cleared) string {
 		said += fmt.Sprintf("; %s stay queued for other jobs", term.Count(done.Kept, "call"))
 	}
 	return said
-}
-
-// cancelCalls cancels the calls of a job, through the daemon if there is one.
-func (o *options) cancelCalls(ctx context.Context, config *job.Config, name string) (done serve.Cleared, err error) {
-	daemon, err := served(ctx, config)
-	if err != nil {
-		return done, err
-	}
-	if daemon != nil {
-		return serve.Send(ctx, daemon, serve.ClearQueue{Job: name})
-	}
-	done.Dropped, done.Kept, err = state.Clear(ctx, stateFolder(config), stateOptions(config), name)
-	return done, err
 }
 
 // known refuses the name of a job that is neither in the file nor recorded.
