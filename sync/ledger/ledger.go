@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"time"
 
 	"outlierd/sync/journal"
@@ -29,7 +30,8 @@ func (l *Ledger) Over(db *store.Store, j *journal.Journal) *Ledger {
 	return &Ledger{db: db, journal: j, location: l.location, renews: l.renews, clock: l.clock}
 }
 
-// CheckSent returns a [*store.BehindError] if the ledger does not have the paid call that was sent last.
+// CheckSent returns an error if the ledger does not have the paid call that was sent last. What it says of spending
+// is not true then, so nothing is bought with it.
 func (l *Ledger) CheckSent(tx *store.Tx) error {
 	last := l.db.Sent().Attempt
 	if last == 0 {
@@ -37,7 +39,9 @@ func (l *Ledger) CheckSent(tx *store.Tx) error {
 	}
 	has, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE id = ? AND state <> 'reserved')`, last)
 	if err == nil && !has {
-		err = &store.BehindError{Path: l.db.Path(), Sent: l.db.SentPath()}
+		err = fmt.Errorf("%s does not have the last paid call: it or its log was lost, or replaced by an older copy; "+
+			"restore a backup of the state folder, or, if there is none, remove %s and record what was spent since "+
+			"with 'outlierd budget adjust'", l.db.Path(), l.db.SentPath())
 	}
 	return err
 }

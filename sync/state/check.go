@@ -51,8 +51,7 @@ type Checked struct {
 }
 
 // Check verifies the whole state: the integrity of the file, the last paid call, and every answer of the journal
-// against its checksum. Damage is a [*store.CorruptError] or [*store.BehindError]. With a million answers it takes
-// about 10 seconds.
+// against its checksum. With a million answers it takes about 10 seconds.
 func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
 	if err := s.DB.CheckFile(ctx); err != nil {
 		return checked, err

@@ -6,6 +6,7 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -149,10 +150,7 @@ func TestStateOfANewerVersionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := state.Open(t.Context(), statetest.CopyFolder(t, dir), statetest.Options())
-	if newer, ok := errors.AsType[*store.NewerError](err); !ok || newer.Have != 99 || newer.Want != len(state.Migrations) {
-		t.Fatalf("Open: %v, want a NewerError", err)
-	}
-	statetest.WantText(t, err, "99", "outlierd v1", "later")
+	statetest.WantText(t, err, "version 99", fmt.Sprint("versions up to ", len(state.Migrations)), "outlierd v1", "later")
 }
 
 func TestForeignFilesAreRefused(t *testing.T) {

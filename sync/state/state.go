@@ -108,7 +108,7 @@ func (s *Store) Snapshot() (*Store, error) {
 // After an unclean end the newest rows are checked. Everything is checked, see [Store.Check], if
 // the machine itself went down meanwhile, or if SQLite has reported damage before.
 //
-// It fails with a [*store.HeldError], [*store.NewerError], [*BoundError] or [*store.CorruptError].
+// It fails with a [*store.HeldError], [*BoundError] or [*store.CorruptError].
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	db, err := store.Open(ctx, dir, o.store())
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *Store) bindService(tx *store.Tx) error {
 // boundTo has the service that the folder belongs to.
 var boundTo = store.Cell[string]{Key: "service"}
 
-// Version has the version of the program that opened the state last; see [store.NewerError].
+// Version has the version of the program that opened the state last.
 var Version = store.Cell[string]{Key: store.VersionKey}
 
 // BoundError is the error of a folder whose rows come from another service.

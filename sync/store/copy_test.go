@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -40,7 +39,7 @@ func TestCopyIsKeptBeforeAnUpgrade(t *testing.T) {
 	}
 
 	err = upgraded(t, dir, 4, plenty)
-	if newer, ok := errors.AsType[*store.NewerError](err); !ok || newer.Before != copies[1] {
+	if err == nil || !strings.HasSuffix(err.Error(), copies[1]) {
 		t.Errorf("an older program says %v; want the way back: %s", err, copies[1])
 	}
 	if err := upgraded(t, dir, 6, 1<<20); err == nil || !strings.Contains(err.Error(), "free some space") {

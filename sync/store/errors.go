@@ -35,47 +35,6 @@ func (e *HeldError) Error() string {
 // IsDaemon reports whether 'outlierd up' holds the folder.
 func (e *HeldError) IsDaemon() bool { return slices.Contains(strings.Fields(e.Command), "up") }
 
-// LocklessError is the error of a file system without locks. Without them two processes could use
-// the same state, and spend the same credits.
-type LocklessError struct {
-	Dir   string
-	Cause error
-}
-
-func (e *LocklessError) Error() string {
-	return fmt.Sprintf("lock the state folder %s: %v; its file system has no locks, as some network file systems: "+
-		"put the data folder on a local disk", e.Dir, e.Cause)
-}
-
-func (e *LocklessError) Unwrap() error { return e.Cause }
-
-// NewerError is the error of a state written by a later version of the program.
-type NewerError struct {
-	Path       string
-	Have, Want int    // schema versions: of the file, and the latest known here
-	Version    string // the program that wrote it last
-	Before     string // the newest copy from before an upgrade; "" if there is none
-}
-
-func (e *NewerError) Error() string {
-	text := fmt.Sprintf("%s has schema version %d, written by outlierd %s, and this program knows versions up to %d; "+
-		"use that version or a later one", e.Path, e.Have, e.Version, e.Want)
-	if e.Before != "" {
-		text += fmt.Sprintf(", or return to the copy from before the upgrade, "+
-			"which has no record of what was spent since: %s", e.Before)
-	}
-	return text
-}
-
-// UnreleasedError is the error of a state written by a development version before the first release.
-type UnreleasedError struct{ Path string }
-
-func (e *UnreleasedError) Error() string {
-	return fmt.Sprintf("%s was written by a development version before 0.1.0, which this program cannot read; "+
-		"use another data folder, and record what was spent in this cycle with 'outlierd budget adjust'; "+
-		"the published tables of the old folder stay readable", e.Path)
-}
-
 // CorruptError is the error of a damaged state. Nothing is bought with such a state, because there
 // is no other record of what was spent.
 type CorruptError struct {
@@ -86,18 +45,6 @@ type CorruptError struct {
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s is damaged: %s; restore a backup of the state folder, "+
 		"because only the state records what was spent", e.Path, e.Detail)
-}
-
-// BehindError is the error of a state without the paid call that was sent last. What it says of spending is
-// not true, so nothing is bought with it.
-type BehindError struct {
-	Path, Sent string // the state, and the file that names the call
-}
-
-func (e *BehindError) Error() string {
-	return fmt.Sprintf("%s does not have the last paid call: it or its log was lost, or replaced by an older copy; "+
-		"restore a backup of the state folder, or, if there is none, remove %s and record what was spent since "+
-		"with 'outlierd budget adjust'", e.Path, e.Sent)
 }
 
 // FullError is the error of a transaction for which the disk has no space.

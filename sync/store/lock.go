@@ -30,8 +30,9 @@ func lockFolder(dir string, take func(*os.File) error) (file *os.File, before st
 		held.Dir = dir
 		return nil, "", errors.Join(held, file.Close())
 	}
-	if isLockless(err) {
-		return nil, "", errors.Join(&LocklessError{Dir: dir, Cause: err}, file.Close())
+	if isLockless(err) { // two processes could use the same state, and spend the same credits
+		return nil, "", errors.Join(fmt.Errorf("lock the state folder %s: %w; its file system has no locks, "+
+			"as some network file systems: put the data folder on a local disk", dir, err), file.Close())
 	}
 	if err == nil {
 		before, err = lastBoot(file)

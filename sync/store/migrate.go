@@ -47,7 +47,9 @@ func readVersion(ctx context.Context, db *sql.DB, path string) (have int, err er
 	case have == 0 && tables > 0:
 		return 0, &CorruptError{Path: path, Detail: "it is a database of another program"}
 	case have > 0 && id != applicationID:
-		return 0, &UnreleasedError{Path: path}
+		return 0, fmt.Errorf("%s was written by a development version before 0.1.0, which this program cannot read; "+
+			"use another data folder, and record what was spent in this cycle with 'outlierd budget adjust'; "+
+			"the published tables of the old folder stay readable", path)
 	}
 	return have, nil
 }
@@ -58,19 +60,19 @@ const VersionKey = "version"
 // newerError returns the error for a file of a later schema version, with the version of the program
 // that wrote it.
 func newerError(ctx context.Context, db *sql.DB, path string, have, want int) error {
-	e := &NewerError{Path: path, Have: have, Want: want, Version: "of unknown version"}
-	err := db.QueryRowContext(ctx, `SELECT value ->> '$' FROM meta WHERE key = ?`, VersionKey).Scan(&e.Version)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return errors.Join(e, err)
+	wrote := "of unknown version"
+	err := db.QueryRowContext(ctx, `SELECT value ->> '$' FROM meta WHERE key = ?`, VersionKey).Scan(&wrote)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
 	}
-	copies, err := RestorePoints(filepath.Dir(path))
+	copies, failed := RestorePoints(filepath.Dir(path))
+	hint := ""
 	if len(copies) > 0 {
-		e.Before = copies[len(copies)-1]
+		hint = ", or return to the copy from before the upgrade, which has no record of what was spent since: " +
+			copies[len(copies)-1]
 	}
-	if err != nil {
-		return errors.Join(e, err)
-	}
-	return e
+	return errors.Join(fmt.Errorf("%s has schema version %d, written by outlierd %s, and this program knows versions up to %d; "+
+		"use that version or a later one%s", path, have, wrote, want, hint), err, failed)
 }
 
 func applySteps(ctx context.Context, db *sql.DB, steps []string, to int) error {

@@ -66,7 +66,7 @@ func (o Options) withDefaults() Options {
 // file to the schema of the latest migration. The owners of the tables then settle what an earlier
 // process left open.
 //
-// It fails with a [*HeldError], [*LocklessError], [*NewerError] or [*CorruptError].
+// It fails with a [*HeldError] or [*CorruptError].
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if err := makeFolder(dir, o.Log); err != nil {

@@ -42,8 +42,7 @@ func (e *NoStateError) Unwrap() error { return fs.ErrNotExist }
 // and upgrades nothing, and writes fail. All reads until the store is closed show the state at the
 // first read; so the store should not be kept open for long.
 //
-// It fails with a [*NoStateError] if there is no state, or with an [*OlderError], [*NewerError] or
-// [*CorruptError].
+// It fails with a [*NoStateError] if there is no state, or with an [*OlderError] or [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{dir: dir, options: o, snapshot: true}

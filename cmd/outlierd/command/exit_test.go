@@ -30,7 +30,6 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		"usage, from the parser":         {usageError{mistakes}, exitUsage},
 		"mistakes":                       {mistakes, exitConfig},
 		"held":                           {&store.HeldError{Dir: "data/state"}, exitHeld},
-		"newer":                          {&store.NewerError{}, exitFailed},
 		"damaged":                        {&store.CorruptError{}, exitFailed},
 		"disk full":                      {&store.FullError{Cause: plainly}, exitFailed},
 		"another service":                {&state.BoundError{}, exitFailed},
