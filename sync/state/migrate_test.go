@@ -1,12 +1,10 @@
 package state_test
 
 import (
-	"errors"
 	"testing"
 
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
-	"outlierd/sync/store"
 )
 
 // TestStateOfADevelopmentVersionIsRefused: versions count from the first release, so its number may be higher or the same.
