@@ -172,7 +172,8 @@ func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 
 // seeds runs the SQL of jobs on the published file, at the virtual time.
 func (w *workshop) seeds(ctx context.Context, sql, column string) ([]string, error) {
-	return query.Process{}.Query(ctx, query.IDs{Path: w.duckdb(), Column: column, Now: time.Now().In(w.config.Timezone)}, sql)
+	sql = strings.ReplaceAll(sql, "now()", time.Now().UTC().Format("timestamptz '2006-01-02 15:04:05Z'"))
+	return query.Process{}.Query(ctx, query.IDs{Path: w.duckdb(), Column: column, Zone: w.config.Timezone}, sql)
 }
 
 func (w *workshop) duckdb() string { return filepath.Join(w.data(), "outliers.duckdb") }

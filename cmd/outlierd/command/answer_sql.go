@@ -91,7 +91,7 @@ func seeds(config *job.Config) query.Finder {
 		return nil
 	}
 	return func(ctx context.Context, sql, column string) ([]string, error) {
-		ids := query.IDs{Path: path, Column: column, Now: time.Now().In(config.Timezone)}
+		ids := query.IDs{Path: path, Column: column, Zone: config.Timezone}
 		return query.Process{Command: newAnswerer}.Query(ctx, ids, sql)
 	}
 }

@@ -25,7 +25,8 @@ func sqlCommand(o *options) *cobra.Command {
 		Short: "Query the published tables with SQL",
 		Long: `Query the published DuckDB file and print the result. The file is opened read-only and
 closed again, so it is never locked or changed. Without --unsafe the query can neither read
-nor write other files. "-" reads the query from standard input. No daemon is needed.`,
+nor write other files. Of several statements, the result of the last one is printed. "-" reads
+the query from standard input. No daemon is needed.`,
 		Example: `  outlierd sql "select title, z_score from outliers order by z_score desc limit 5"
   outlierd sql -o csv "select * from channels" > channels.csv
   outlierd sql "select table_name, comment from duckdb_tables() order by 1"`,
@@ -108,8 +109,7 @@ func noFile(config *job.Config) error {
 // explained adds what to do if a published file cannot be queried.
 func explained(path string, err error) error {
 	switch {
-	case errors.Is(err, query.ErrSeveral), errors.Is(err, query.ErrNoSelect), errors.Is(err, query.ErrNoView),
-		errors.Is(err, query.ErrParameter):
+	case errors.Is(err, query.ErrNoSelect), errors.Is(err, query.ErrParameter):
 		return usageError{err}
 	case errors.Is(err, query.ErrNotPublished):
 		return fmt.Errorf("%s does not exist yet; 'outlierd run' creates it", report.Path(path))

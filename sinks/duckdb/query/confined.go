@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"outlierd/internal/excerpt"
 	"outlierd/schema"
@@ -27,26 +26,19 @@ const jobMemory = 1 << 30
 // [Process.Bind] for untrusted SQL.
 func Bind(ctx context.Context, texts ...string) (all []Bound) {
 	r := limitedResources(jobMemory, "")
-	var db *database.DB
+	db, failed := openEmpty(ctx, r)
 	for _, sql := range texts {
-		var b Bound
-		var err error
-		if db == nil {
-			db, err = openEmpty(ctx, r)
-		}
+		b, err := Bound{}, failed
 		if err == nil {
-			b.Fields, err = permission{}.declareView(ctx, db, sql)
+			b.Fields, err = permission{}.columnsOf(ctx, db, sql)
 		}
 		if err != nil {
 			b.Problem = explainSQL(r.explainMemory(err)).Error()
 		}
 		all = append(all, b)
-		// Declaring the tables takes far longer than binding, so all texts share them until one fails: DuckDB may be
-		// unusable after that.
-		if db != nil && (err != nil || len(all) == len(texts)) {
-			_ = db.Close() // what was bound is known
-			db = nil
-		}
+	}
+	if failed == nil {
+		_ = db.Close() // what was bound is known
 	}
 	return all
 }
@@ -61,7 +53,7 @@ func openEmpty(ctx context.Context, r resources) (*database.DB, error) {
 		err = db.Create(ctx, slices.Concat(schema.Tables(), schema.OpsTables()))
 	}
 	if err == nil {
-		err = permission{settings: "USE warehouse; "}.confine(ctx, db)
+		err = permission{settings: "USE warehouse"}.confine(ctx, db)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -69,47 +61,25 @@ func openEmpty(ctx context.Context, r resources) (*database.DB, error) {
 	return db, nil
 }
 
-// ask returns the request for the values, and one more if there are too many.
-func (s IDs) ask(sql string) ask {
-	return ask{SQL: sql, Path: s.Path, Now: s.Now, Zone: s.Now.Location().String(), Column: &s.Column, Limit: maxValues + 1, Memory: jobMemory}
-}
-
-// collectTexts returns the texts of the only column.
-func collectTexts(rows *Rows, err error) (values []string, _ error) {
-	switch {
-	case err != nil:
-		return nil, err
-	case len(rows.Rows) > maxValues:
-		return nil, fmt.Errorf("the SQL returns more than %d values: add a LIMIT to it", maxValues)
-	}
-	for _, row := range rows.Rows {
-		if row[0] != nil {
-			values = append(values, *row[0])
-		}
-	}
-	return values, nil
-}
-
 // ask is a request for the first rows of the result of user SQL.
 type ask struct {
 	SQL    string
-	Path   string    // the published file
-	Now    time.Time // see [Process.Query]
-	Zone   string    // the time zone of Now, whose name JSON does not preserve
-	Column *string   // the column to return, see [Column]; nil for all, of whose texts long ones are truncated
-	Limit  int       // rows
-	Memory int64     // limit of DuckDB's buffers, in bytes, on a machine with enough memory
+	Path   string  // the published file
+	Zone   string  // the time zone of days
+	Column *string // the column to return, see [Column]; nil for all, of whose texts long ones are truncated
+	Limit  int     // rows
+	Memory int64   // limit of DuckDB's buffers, in bytes, on a machine with enough memory
 }
 
 // read runs the SQL. A column of a file that is not published yet has no values.
 func (q ask) read(ctx context.Context) (*Rows, error) {
 	got := &Rows{}
-	r, p := limitedResources(q.Memory, ""), permission{settings: setNow(q.Now)}
+	r, p := limitedResources(q.Memory, ""), permission{settings: "SET TimeZone = " + database.Text(q.Zone)}
 	err := openAndQuery(ctx, q.Path, q.SQL, r, p, func(db *database.DB, fields []Field) (err error) {
 		if got.Columns, err = q.chooseColumns(fields); err != nil {
 			return err
 		}
-		some := fmt.Sprintf("%s LIMIT %d", selectReadable(got.Columns), q.Limit)
+		some := fmt.Sprintf("%s LIMIT %d", selectReadable(q.SQL, got.Columns), q.Limit)
 		return readRows(ctx, db, some, nil, func(values []any) error {
 			row := make([]*string, len(values))
 			for i, v := range values {
@@ -140,27 +110,4 @@ func (q ask) chooseColumns(fields []Field) ([]Field, error) {
 		return nil, err
 	}
 	return fields[at : at+1], nil
-}
-
-// setNow returns SQL that sets the current time by macros, since DuckDB resolves current_date and the like to functions
-// of these names; "" for the real clock.
-func setNow(now time.Time) string {
-	if now.IsZero() {
-		return ""
-	}
-	zone := now.Location().String()
-	if zone == "" || now.Location() == time.Local {
-		zone = "UTC"
-	}
-	set := "SET TimeZone = " + database.Text(zone) + "; "
-	for _, m := range [][2]string{
-		{"now", "TIMESTAMPTZ " + database.Text(now.UTC().Format("2006-01-02 15:04:05.999999Z07:00"))},
-		{"transaction_timestamp", "now()"}, {"get_current_timestamp", "now()"},
-		{"current_localtimestamp", "now()::TIMESTAMP"}, {"current_localtime", "now()::TIMESTAMP::TIME"},
-		{"get_current_time", "now()::TIMETZ"},
-		{"today", "now()::DATE"}, {"current_date", "now()::DATE"},
-	} {
-		set += fmt.Sprintf("CREATE TEMP MACRO %s() AS %s; ", m[0], m[1])
-	}
-	return set
 }

@@ -20,7 +20,7 @@ func Spool(
 ) error {
 	r := limitedResources(exportMemory, temp)
 	return openAndQuery(ctx, path, text, r, permission{}, func(db *database.DB, fields []Field) error {
-		return spoolRows(ctx, db, fields, func(rows int64) error { return columns(fields, rows) }, row)
+		return spoolRows(ctx, db, text, fields, func(rows int64) error { return columns(fields, rows) }, row)
 	})
 }
 
@@ -28,22 +28,22 @@ func Spool(
 // number of rows. Data that does not fit into memory goes to the folder temp. The query must be one
 // SELECT.
 func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err error) {
-	r, p := limitedResources(exportMemory, temp), permission{settings: "SET allowed_paths = [" + database.Text(to) + "]; "}
+	r, p := limitedResources(exportMemory, temp), permission{settings: "SET allowed_paths = [" + database.Text(to) + "]"}
 	err = openAndQuery(ctx, path, text, r, p, func(db *database.DB, _ []Field) error {
-		if rows, err = copyTo(ctx, db, to, 122_880); database.OutOfMemory(err) {
-			rows, err = copyTo(ctx, db, to, 4096) // for rows with long texts
+		if rows, err = copyTo(ctx, db, text, to, 122_880); database.OutOfMemory(err) {
+			rows, err = copyTo(ctx, db, text, to, 4096) // for rows with long texts
 		}
 		return err
 	})
 	return rows, err
 }
 
-// copyTo writes the view to a Parquet file with row groups of group rows. DuckDB has one row group per
+// copyTo writes the result of a text to a Parquet file with row groups of group rows. DuckDB has one row group per
 // thread in memory.
-func copyTo(ctx context.Context, db *database.DB, to string, group int) (int64, error) {
+func copyTo(ctx context.Context, db *database.DB, text, to string, group int) (int64, error) {
 	return db.Exec(ctx, fmt.Sprintf(
-		"COPY (FROM temp.result) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d, USE_TMP_FILE false)",
-		database.Text(to), group))
+		"COPY (FROM %s) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d, USE_TMP_FILE false)",
+		resultOf(text), database.Text(to), group))
 }
 
 // Table returns a query of all rows of a table or view: "ops.runs" is runs in the schema ops.

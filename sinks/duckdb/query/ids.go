@@ -13,9 +13,9 @@ import (
 
 // IDs are the options of a query by which user SQL finds ids or other values in the published file.
 type IDs struct {
-	Path   string    // the published file; if it does not exist, there are no values
-	Column string    // the column to return, see [Column]; "" means the first
-	Now    time.Time // the value of now() and current_date; zero means the real clock, in UTC
+	Path   string         // the published file; if it does not exist, there are no values
+	Column string         // the column to return, see [Column]; "" means the first
+	Zone   *time.Location // of days, such as current_date; nil means UTC
 }
 
 // The limits of user SQL in a process of its own. Tests lower them.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os/exec"
 	"strings"
-	"time"
 )
 
 // Process runs user SQL in separate processes: one for each query, and one for all texts that are bound
@@ -73,14 +72,21 @@ func (a Process) Bind(ctx context.Context, texts ...string) []Bound {
 // Query runs user SQL that [Bind] accepts on the published file, and returns the values of the selected
 // column as texts: in the order of the result, with duplicates, without NULLs. It opens the file
 // read-only for this query.
-//
-// If Now is set, today(), current_timestamp and the other functions for the current time return it, and
-// dates are in its time zone if that has a name. Only age(t) with one argument still uses the real
-// clock.
-func (a Process) Query(ctx context.Context, s IDs, sql string) ([]string, error) {
-	q := s.ask(sql)
-	got, err := a.sendRequest(ctx, request{Ask: &q})
-	return collectTexts(got.Rows, err)
+func (a Process) Query(ctx context.Context, s IDs, sql string) (values []string, err error) {
+	got, err := a.sendRequest(ctx, request{Ask: &ask{SQL: sql, Path: s.Path, Zone: s.Zone.String(), Column: &s.Column,
+		Limit: maxValues + 1, Memory: jobMemory}})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(got.Rows.Rows) > maxValues:
+		return nil, fmt.Errorf("the SQL returns more than %d values: add a LIMIT to it", maxValues)
+	}
+	for _, row := range got.Rows.Rows {
+		if row[0] != nil {
+			values = append(values, *row[0])
+		}
+	}
+	return values, nil
 }
 
 func (a Process) sendRequest(ctx context.Context, q request) (got response, err error) {
@@ -146,13 +152,6 @@ func (q request) run(ctx context.Context) (got response, err error) {
 	if q.Ask == nil {
 		got.Bound = Bind(ctx, q.Bind...)
 		return got, nil
-	}
-	zone, err := time.LoadLocation(q.Ask.Zone)
-	if err != nil {
-		return got, fmt.Errorf("load the time zone of the SQL: %w", err)
-	}
-	if !q.Ask.Now.IsZero() {
-		q.Ask.Now = q.Ask.Now.In(zone)
 	}
 	got.Rows, err = q.Ask.read(ctx)
 	return got, err

@@ -4,6 +4,7 @@ package query
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ import (
 //
 // The query may not read or write other files, or change settings, because people paste SQL from
 // untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe]. Its days are those of UTC. It may use
-// a third of the memory, and a folder for temporary files, which is removed.
+// a third of the memory, and a folder for temporary files, which DuckDB removes. Of several statements, the result is
+// that of the last one.
 func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
 	return runQuery(ctx, path, text, permission{statements: true}, columns, row)
 }
@@ -40,16 +42,14 @@ func RunUnsafe(ctx context.Context, path, text string, columns func([]string) er
 }
 
 func runQuery(ctx context.Context, path, text string, p permission, columns func([]string) error,
-	row func([]any) error) (err error) {
+	row func([]any) error) error {
 	r := personalResources()
-	if r.temp, r.noTemp = os.MkdirTemp("", "outlierd-query-*"); r.noTemp == nil { // most queries need none
-		defer func() { err = errors.Join(err, os.RemoveAll(r.temp)) }()
-	}
+	r.temp = filepath.Join(os.TempDir(), "outlierd-query-"+rand.Text()) // most queries need none
 	return openAndQuery(ctx, path, text, r, p, func(db *database.DB, fields []Field) error {
 		if fields == nil {
 			return readRows(ctx, db, text, columns, row)
 		}
-		return spoolRows(ctx, db, fields, func(int64) error {
+		return spoolRows(ctx, db, text, fields, func(int64) error {
 			var names []string
 			for _, f := range fields {
 				names = append(names, f.Name)
@@ -64,13 +64,13 @@ func runQuery(ctx context.Context, path, text string, p permission, columns func
 
 // permission says what a query may do besides a SELECT of the published tables.
 type permission struct {
-	statements bool   // run another statement that has rows, such as EXPLAIN
+	statements bool   // run other statements, such as EXPLAIN, of which the last one has the rows
 	files      bool   // read and write all files
 	settings   string // SQL that runs before its instance is confined; may be ""
 }
 
-// openAndQuery opens the published file read-only and calls work, in which text may run: its result is that of the
-// temporary view result, whose columns are fields, or without fields that of the text itself. It closes the file.
+// openAndQuery opens the published file read-only and calls work, in which text may run: as a SELECT with the columns
+// fields, see [resultOf], or without fields as other statements. It closes the file.
 func openAndQuery(
 	ctx context.Context, path, text string, r resources, p permission, work func(db *database.DB, fields []Field) error,
 ) error {
@@ -80,12 +80,15 @@ func openAndQuery(
 	}
 	var fields []Field
 	if err = p.confine(ctx, db); err == nil {
-		fields, err = p.declareView(ctx, db, text)
+		fields, err = p.columnsOf(ctx, db, text)
 	}
 	if err == nil {
 		err = work(db, fields)
 	}
 	failed, ok := errors.AsType[*duckdb.Error](err)
+	if ok && fields != nil { // what follows is SQL that the user has not written
+		failed.Msg, _, _ = strings.Cut(failed.Msg, "\n\nLINE ")
+	}
 	if ok {
 		err = fmt.Errorf("query %s: %w", path, err)
 	}
@@ -102,7 +105,7 @@ func (p permission) confine(ctx context.Context, db *database.DB) error {
 		return nil
 	}
 	_, err := db.Exec(ctx, p.settings+
-		"SET allow_community_extensions = false; SET enable_external_access = false; SET lock_configuration = true")
+		"; SET allow_community_extensions = false; SET enable_external_access = false; SET lock_configuration = true")
 	if err != nil {
 		return fmt.Errorf("confine the query: %w", err)
 	}
@@ -112,50 +115,46 @@ func (p permission) confine(ctx context.Context, db *database.DB) error {
 // writing matches the keywords of all statements that write files.
 var writing = lazyregexp.New(`(?i)\b(?:copy|export)\b`)
 
-// declareView declares the temporary view result of a text, and returns its columns. They are nil for a text that may
-// run, but of which there is no view: a statement such as EXPLAIN, or a list of tables, among which the view would be.
+// columnsOf returns the columns of a SELECT; nil for other statements that may run.
 //
 // Even without external access, DuckDB lets COPY and EXPORT write to the open file and its log. The kind of a statement
 // comes from DuckDB, because a query may contain these keywords in texts and nested comments.
-func (p permission) declareView(ctx context.Context, db *database.DB, text string) (fields []Field, err error) {
+func (p permission) columnsOf(ctx context.Context, db *database.DB, text string) (fields []Field, err error) {
 	kind, err := kindOf(db, text)
-	switch {
-	case err != nil:
-		return nil, err
-	case kind != duckdb.STATEMENT_TYPE_SELECT && !p.statements:
-		return nil, ErrNoSelect
-	case kind != duckdb.STATEMENT_TYPE_SELECT && !p.files && writing().MatchString(text):
-		return nil, &DeniedError{Cause: errors.New("COPY and EXPORT write files")}
-	case kind != duckdb.STATEMENT_TYPE_SELECT, p.statements && readsCatalog(text):
-		return nil, nil
-	}
-	// Unlike a subquery, a view allows a semicolon or a comment at the end of the query.
-	_, err = db.Exec(ctx, "CREATE OR REPLACE TEMP VIEW result AS\n"+text)
-	if wrong, ok := errors.AsType[*duckdb.Error](err); ok && wrong.Type == duckdb.ErrorTypeParser {
-		if p.statements {
-			return nil, nil
-		}
-		return nil, ErrNoView // kindOf has parsed the text itself
-	}
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.Query(ctx, "DESCRIBE temp.result")
-	for _, row := range rows {
-		fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
+	if kind == duckdb.STATEMENT_TYPE_SELECT {
+		rows, err := db.Query(ctx, "DESCRIBE FROM "+resultOf(text))
+		// Some PRAGMA are SELECTs for kindOf only.
+		if wrong, ok := errors.AsType[*duckdb.Error](err); !ok || wrong.Type != duckdb.ErrorTypeParser {
+			for _, row := range rows {
+				fields = append(fields, Field{Name: row[0].(string), Kind: row[1].(string)})
+			}
+			return fields, err
+		}
 	}
-	return fields, err
+	switch {
+	case !p.statements:
+		return nil, ErrNoSelect
+	case !p.files && writing().MatchString(text):
+		return nil, &DeniedError{Cause: errors.New("COPY and EXPORT write files")}
+	}
+	return nil, nil
 }
 
-// kindOf returns the kind of a statement, without running it. DuckDB splits a PIVOT without values into several
-// statements, whose kind is unknown.
+// resultOf returns the result of a SELECT, as what follows FROM. Unlike a subquery, it may end with a semicolon or a comment.
+func resultOf(text string) string { return "query(" + database.Text(text) + ")" }
+
+// kindOf returns the kind of a statement, without running it. That of several is unknown: DuckDB splits a PIVOT without
+// values into several.
 func kindOf(db *database.DB, text string) (duckdb.StmtType, error) {
 	stmt, err := db.Conn().Prepare(text)
 	if _, wrong := errors.AsType[*duckdb.Error](err); wrong {
 		return 0, err
 	}
 	if err != nil { // no statement, or several
-		return duckdb.STATEMENT_TYPE_INVALID, checkSingle(text)
+		return duckdb.STATEMENT_TYPE_INVALID, nil
 	}
 	kind, err := stmt.(*duckdb.Stmt).StatementType()
 	if stmt.NumInput() > 0 {
@@ -210,55 +209,10 @@ var (
 var (
 	ErrParameter = errors.New("the query has a parameter (?, $1 or $name), which has no value here: " +
 		"write the value itself, a text as 'text'")
-	// ErrSeveral is for several statements, because only the result of the last one would be returned.
-	ErrSeveral = errors.New("the SQL has several statements, but only one result is printed: run them one at a time")
 	// ErrNoSelect is for a text that is not one SELECT.
-	ErrNoSelect = errors.New("the SQL must be one SELECT and nothing else (a PIVOT needs its values: ON column IN (…))")
-	// ErrNoView is for a statement that DuckDB answers like a SELECT, but that is no SELECT.
-	ErrNoView = errors.New("SHOW, DESCRIBE, SUMMARIZE and PRAGMA are not one SELECT by themselves: write " +
-		"FROM (DESCRIBE outliers), FROM pragma_table_info('outliers'), or FROM duckdb_tables() for all tables")
+	ErrNoSelect = errors.New("the SQL must be one SELECT and nothing else (a PIVOT needs its values: ON column IN (…); " +
+		"for a PRAGMA, write FROM pragma_table_info('outliers'))")
 )
-
-// checkSingle returns [ErrSeveral] for more than one statement. DuckDB's own count is of no use: it splits
-// one PIVOT into several statements.
-func checkSingle(text string) error {
-	if _, rest, _ := strings.Cut(withoutTexts(text), ";"); strings.Trim(rest, "; \t\r\n") != "" {
-		return ErrSeveral
-	}
-	return nil
-}
-
-// withoutTexts replaces the comments of SQL by blanks, and its literals and quoted names by x: nothing in them
-// has a meaning for the statement.
-func withoutTexts(text string) string {
-	var bare strings.Builder
-	for text != "" {
-		token := sqlToken().FindString(text)
-		switch {
-		case token == "":
-			token = text[:1]
-			bare.WriteString(token)
-		case strings.HasPrefix(token, "--"), strings.HasPrefix(token, "/*"):
-			bare.WriteString(" ")
-		case strings.HasPrefix(token, "$"): // the text goes on up to the same tag
-			inside, _, closed := strings.Cut(text[len(token):], token)
-			if closed {
-				token += inside + token
-			}
-			bare.WriteString(" x ")
-		case strings.HasSuffix(token, "'"), strings.HasSuffix(token, `"`):
-			bare.WriteString(" x ")
-		default:
-			bare.WriteString(token)
-		}
-		text = text[len(token):]
-	}
-	return bare.String()
-}
-
-// sqlToken matches a comment, a literal, a quoted name, the tag of a dollar-quoted text, or a word, which may
-// contain a $, at the beginning of SQL.
-var sqlToken = lazyregexp.New(`^(?s:--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|\$\w*\$|[\pL\pN_][\pL\pN_$]*)`)
 
 // readRows runs a query and calls columns and row like [Run]. The slice that row receives is reused.
 func readRows(ctx context.Context, db *database.DB, text string, columns func([]string) error,

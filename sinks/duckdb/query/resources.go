@@ -3,7 +3,6 @@ package query
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
 
@@ -17,8 +16,7 @@ import (
 type resources struct {
 	memory  int64 // limit of its buffers, in bytes
 	threads int
-	temp    string // folder for data that does not fit into memory; "" means none
-	noTemp  error  // why there is no such folder, if there should be one
+	temp    string // folder for data that does not fit into memory, which DuckDB makes if it must; "" means none
 }
 
 // memoryLimit returns the limit of DuckDB's buffers for a query, in bytes: most, but at most a third of the memory of the
@@ -55,31 +53,29 @@ func (r resources) maxTemp() string {
 	return fmt.Sprintf("SET max_temp_directory_size = '%dB'; ", disk.Bavail/2*uint64(disk.Bsize))
 }
 
-// noSpace matches DuckDB's messages about a disk without room for temporary files.
-var noSpace = lazyregexp.New(`offload data block|No space left on device|Disk quota exceeded`)
+// noSpace matches DuckDB's messages about a disk without room for temporary files, and noFolder about a folder that it
+// cannot make.
+var (
+	noSpace  = lazyregexp.New(`offload data block|No space left on device|Disk quota exceeded`)
+	noFolder = lazyregexp.New(`Failed to create directory`)
+)
 
 // explainMemory returns the error for a query that needs more than r, and other errors as they are. DuckDB's own
 // message advises settings.
 func (r resources) explainMemory(err error) error {
-	if err == nil {
+	folder, less := filepath.Dir(r.temp), "make it read fewer rows or columns"
+	switch {
+	case err == nil:
 		return nil
+	case r.temp != "" && noSpace().MatchString(err.Error()):
+		return fmt.Errorf("the query needs more space for temporary files than half of what is free in %s: %s, "+
+			"free space there, or set TMPDIR to a folder on another disk", folder, less)
+	case r.temp != "" && noFolder().MatchString(err.Error()):
+		return fmt.Errorf("the query needs more memory than %s, and temporary files are not possible in %s: %s, "+
+			"or set TMPDIR to a folder that can be written to", database.Megabytes(r.memory), folder, less)
+	case database.OutOfMemory(err):
+		return fmt.Errorf("the query needs more memory than %s, its limit on this machine: %s, or produce smaller values",
+			database.Megabytes(r.memory), less)
 	}
-	full := r.temp != "" && noSpace().MatchString(err.Error())
-	if !full && !database.OutOfMemory(err) {
-		return err
-	}
-	switch folder := filepath.Dir(r.temp); {
-	case full && folder == filepath.Clean(os.TempDir()):
-		return fmt.Errorf("the query needs more space for temporary files than half of what is free in %s: "+
-			"make it read fewer rows or columns, or set TMPDIR to a folder on another disk", folder)
-	case full:
-		return fmt.Errorf("the query needs more space for temporary files than half of what is free in %s: "+
-			"make it read fewer rows or columns, or free space there", folder)
-	case r.noTemp != nil:
-		return fmt.Errorf("the query needs more memory than %s, and temporary files are not possible (%v): "+
-			"make it read fewer rows or columns, or set TMPDIR to a folder that can be written to",
-			database.Megabytes(r.memory), r.noTemp)
-	}
-	return fmt.Errorf("the query needs more memory than %s, its limit on this machine: make it read fewer rows or columns, "+
-		"or produce smaller values", database.Megabytes(r.memory))
+	return err
 }

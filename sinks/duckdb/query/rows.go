@@ -21,7 +21,7 @@ const mostText = 2000
 // must be one SELECT that reads only the published tables. It may use no disk space; time and memory
 // are limited.
 func (a Process) First(ctx context.Context, path, sql string, most int) (*Rows, error) {
-	got, err := a.sendRequest(ctx, request{Ask: &ask{SQL: sql, Path: path, Limit: most + 1, Memory: exportMemory}})
+	got, err := a.sendRequest(ctx, request{Ask: &ask{SQL: sql, Path: path, Zone: "UTC", Limit: most + 1, Memory: exportMemory}})
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func TestFirstReadsOnlyTheTables(t *testing.T) {
 		"drop table outliers":                          "SELECT",
 		"set memory_limit = '100GB'":                   "SELECT",
 		"install httpfs":                               "SELECT",
-		"select 1; select 2":                           "several",
+		"select 1; select 2":                           "one SELECT",
 		"selec 1":                                      "line 1",
 		"select nosuch\nfrom outliers":                 "line 1 of the SQL",
 		"select 1,\nnosuch from outliers":              "line 2 of the SQL",

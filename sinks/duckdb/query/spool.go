@@ -3,11 +3,9 @@ package query
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
 	"strings"
-
-	"github.com/duckdb/duckdb-go/v2"
 
 	"outlierd/internal/lazyregexp"
 	"outlierd/sinks/duckdb/database"
@@ -20,25 +18,25 @@ import (
 // spoolBatch is the number of rows of a result that are in memory at a time.
 const spoolBatch = 20_000
 
-// spoolRows reads the rows of the view result in order, and calls columns with their number before. The columns of the
-// table have names of their own, because a column with the name rowid would hide the row numbers.
+// spoolRows reads the rows of the result of a text in order, and calls columns with their number before. The columns of
+// the table have names of their own, because a column with the name rowid would hide the row numbers.
 func spoolRows(
-	ctx context.Context, db *database.DB, fields []Field, columns func(rows int64) error, row func([]any) error,
+	ctx context.Context, db *database.DB, text string, fields []Field, columns func(rows int64) error, row func([]any) error,
 ) error {
-	names := make([]string, len(fields))
-	for i := range names {
-		names[i] = fmt.Sprintf("c%d", i)
-	}
-	create := fmt.Sprintf("CREATE TEMP TABLE spooled(%s) AS %s", strings.Join(names, ", "), selectReadable(fields))
-	if _, err := db.Exec(ctx, create); err != nil {
-		failed, ok := errors.AsType[*duckdb.Error](err)
-		if !ok {
+	table, batch := "temp.spooled", int64(spoolBatch)
+	if ofCatalog().MatchString(text) { // the temporary table would be among what it lists
+		table, batch = "("+selectReadable(text, fields)+")", math.MaxInt64
+	} else {
+		names := make([]string, len(fields))
+		for i := range names {
+			names[i] = fmt.Sprintf("c%d", i)
+		}
+		create := fmt.Sprintf("CREATE TEMP TABLE spooled(%s) AS %s", strings.Join(names, ", "), selectReadable(text, fields))
+		if _, err := db.Exec(ctx, create); err != nil {
 			return err
 		}
-		message, _, _ := strings.Cut(failed.Msg, "\n\nLINE ") // of SQL that the user has not written
-		return &duckdb.Error{Type: failed.Type, Msg: message}
 	}
-	counted, err := db.Query(ctx, "SELECT count(*) FROM temp.spooled")
+	counted, err := db.Query(ctx, "SELECT count(*) FROM "+table)
 	if err != nil {
 		return err
 	}
@@ -46,9 +44,12 @@ func spoolRows(
 	if err := columns(rows); err != nil {
 		return err
 	}
-	for from := int64(0); from < rows; from += spoolBatch {
-		batch := fmt.Sprintf("FROM temp.spooled WHERE rowid >= %d AND rowid < %d", from, from+spoolBatch)
-		err := readRows(ctx, db, batch, nil, func(values []any) error {
+	for from := int64(0); from < rows; from += batch {
+		some := "FROM " + table
+		if batch < rows {
+			some += fmt.Sprintf(" WHERE rowid >= %d AND rowid < %d", from, from+batch)
+		}
+		err := readRows(ctx, db, some, nil, func(values []any) error {
 			for i, f := range fields {
 				switch text, ok := values[i].(string); {
 				case ok && f.asJSON() && json.Valid([]byte(text)): // NaN is not valid
@@ -66,6 +67,10 @@ func spoolRows(
 	return nil
 }
 
+// ofCatalog matches the names of what lists tables or columns. A result whose query only has such a word in a literal is in
+// memory.
+var ofCatalog = lazyregexp.New(`(?i)\b(?:duckdb_|information_schema\b|pragma_|sqlite_|pg_)|(?:^|\()\s*show\b`)
+
 // # Values that have no type in Go
 //
 // The driver does not know all types of DuckDB, and returns days, infinite times and the time 24:00 as others. DuckDB
@@ -80,8 +85,8 @@ var (
 // asJSON reports whether DuckDB converts a column to JSON.
 func (f Field) asJSON() bool { return f.Kind == "JSON" || composed().MatchString(f.Kind) }
 
-// selectReadable returns a query of columns of the view result, with values that the driver can read.
-func selectReadable(fields []Field) string {
+// selectReadable returns a query of columns of the result of a text, with values that the driver can read.
+func selectReadable(text string, fields []Field) string {
 	var columns []string
 	for _, f := range fields {
 		switch name := database.Name(f.Name); {
@@ -93,13 +98,5 @@ func selectReadable(fields []Field) string {
 			columns = append(columns, name)
 		}
 	}
-	return "SELECT " + strings.Join(columns, ", ") + " FROM temp.result"
-}
-
-// ofCatalog matches the names of what lists tables or columns.
-var ofCatalog = lazyregexp.New(`(?i)\b(?:duckdb_|information_schema\b|pragma_|sqlite_|pg_|show\b)`)
-
-// readsCatalog reports whether a query may list tables or columns, among which the temporary table would be.
-func readsCatalog(text string) bool {
-	return ofCatalog().MatchString(withoutTexts(text))
+	return "SELECT " + strings.Join(columns, ", ") + " FROM " + resultOf(text)
 }

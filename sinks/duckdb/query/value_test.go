@@ -76,3 +76,26 @@ func TestRunConvertsValues(t *testing.T) {
 		}
 	}
 }
+
+// TestStatementsGiveTheLastResult, as does a PIVOT without values, of which DuckDB makes several statements.
+func TestStatementsGiveTheLastResult(t *testing.T) {
+	path := publishEmpty(t).Path
+	for text, want := range map[string]any{
+		"select 1; select 'two' as x":                                 "two",
+		"create temp table t as select 'mine' as x; from t; -- ended": "mine",
+		"pivot (select 'a' as name, 'v' as x) on name using first(x)": "v",
+		"pragma table_info('outliers')":                               nil,
+		"explain select 1":                                            nil,
+	} {
+		var got any
+		err := Run(t.Context(), path, text, nil, func(row []any) error { got = row[0]; return nil })
+		if err != nil || want != nil && got != want || got == nil {
+			t.Errorf("%s: %v (%v), want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"select 1; copy outliers to 'x.csv'", "select 1; export database 'x'", "select 1; attach 'x.duckdb'"} {
+		if err := Run(t.Context(), path, text, nil, func([]any) error { return nil }); err == nil {
+			t.Errorf("%s: no error", text)
+		}
+	}
+}
