@@ -119,51 +119,6 @@ func (r *Reader) countRows(ctx context.Context, s Source, t *schema.Table, where
 	return n, err
 }
 
-// Stale counts the keys whose row in the current table is not the last observation in its history: keys
-// without a row, with several rows, or with a row of another answer. The table and its history lack
-// rows of answers up to some.
-func (r *Reader) Stale(ctx context.Context, s Source, current *schema.Table, upTo, historyUpTo int64) (int64, error) {
-	newer := "h.last <> c.last" // if the history has every observation
-	if current.History.Kind == schema.Changes {
-		newer = "h.last > c.last"
-	}
-	keys := database.Names("", current.Key)
-	return r.count(ctx, s, fmt.Sprintf(`SELECT count(*) FROM
-		(SELECT %[1]s, max(_response_id) AS last FROM %[2]s GROUP BY ALL) AS h
-		FULL JOIN (SELECT %[1]s, max(_response_id) AS last, count(*) AS n FROM %[3]s GROUP BY ALL) AS c ON %[4]s
-		WHERE h.last IS NULL AND c.last > %[6]d OR c.last IS NULL AND h.last > %[7]d OR %[5]s OR c.n > 1`,
-		keys, s.from(current.History), s.from(current), database.Same("h.", "c.", current.Key), newer, historyUpTo, upTo))
-}
-
-// StaleComments counts the videos whose comments differ from those of their last answer in the history.
-// It ignores videos without comments if a later answer had none. It also ignores comments that are
-// older than the history, which a later version of the program has added.
-func (r *Reader) StaleComments(ctx context.Context, s Source) (int64, error) {
-	return r.count(ctx, s, fmt.Sprintf(`WITH
-		last AS (SELECT video_id, max(_response_id) AS id FROM %[2]s GROUP BY ALL),
-		want AS (SELECT h.video_id, h.comment_key, h._response_id FROM %[2]s AS h
-			JOIN last AS l ON h.video_id = l.video_id AND h._response_id = l.id),
-		have AS (SELECT video_id, comment_key, _response_id FROM %[1]s
-			WHERE _response_id >= (SELECT min(_response_id) FROM %[2]s)),
-		differ AS (SELECT coalesce(w.video_id, h.video_id) AS video_id, w._response_id AS id FROM want AS w
-			FULL JOIN have AS h
-			ON w.video_id = h.video_id AND w.comment_key = h.comment_key AND w._response_id = h._response_id
-			WHERE w.video_id IS NULL OR h.video_id IS NULL)
-		SELECT count(DISTINCT video_id) FROM differ AS d WHERE video_id IN (SELECT video_id FROM %[1]s)
-			OR NOT EXISTS (SELECT 1 FROM %[3]s AS k
-				WHERE k.video_id = d.video_id AND k._response_id > d.id)`,
-		s.from(schema.Comments), s.from(schema.CommentsHistory), s.from(schema.CommentCounts)))
-}
-
-// count returns the number that a query selects.
-func (r *Reader) count(ctx context.Context, s Source, sql string) (int64, error) {
-	rows, err := r.attachAndQuery(ctx, sql, s)
-	if err != nil {
-		return 0, err
-	}
-	return rows[0][0].(int64), nil
-}
-
 // Difference is the result of the comparison of a table with the expected rows.
 type Difference struct {
 	Rows     int64    // number of expected rows

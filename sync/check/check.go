@@ -74,7 +74,7 @@ type Check struct {
 	Temp  string // folder for it
 }
 
-// Look compares the marks of tables with the journal, and the current tables with their histories.
+// Look compares the marks of tables with the journal, and counts their rows.
 func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Has.Answers, Behind: max(0, c.End-s.Has.Answers), Away: s.Away,
 		Rows: map[string]int64{}, Problems: append([]string{}, s.Problems...), Foreign: append([]string{}, s.Foreign...)}
@@ -113,36 +113,29 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 			return r.withUnreadable(ctx, t, err)
 		}
 	}
-	omitted, err := sinks.ParseOmitted(s.Has.Omitted)
-	if err != nil {
-		return r, err
-	}
-	isOff := func(t *schema.Table) bool { return omitted.UpTo[t.Name] == sinks.Whole }
-	for _, t := range schema.Tables() {
-		if t.History == nil || isOff(t) || isOff(t.History) {
+	return r, nil
+}
+
+// CompareCounts compares the numbers of rows with those of other tables that hold the same. It adds to the results of
+// [Check.Look], which are in the order of the tables: the warehouse comes first.
+func CompareCounts(all []Tables, results []Result) {
+	counted := map[sinks.Marks]*Result{}
+	for i, s := range all {
+		if len(results[i].Problems) > 0 {
 			continue
 		}
-		stale, err := c.Reader.Stale(ctx, s.Source, t, omitted.UpTo[t.Name], omitted.UpTo[t.History.Name])
-		if err != nil {
-			return r.withUnreadable(ctx, t, err)
+		s.Has.Ops = 0
+		like := counted[s.Has]
+		if like == nil {
+			counted[s.Has] = &results[i]
+			continue
 		}
-		if stale > 0 {
-			r.addProblem("table %s does not agree with %s (keys: %d)", t.Name, t.History.Name, stale)
+		for _, t := range schema.Tables() {
+			if have, want := results[i].Rows[t.Name], like.Rows[t.Name]; have != want {
+				results[i].addProblem("table %s has %d rows in place of the %d of %s", t.Name, have, want, like.Sink)
+			}
 		}
 	}
-	// A video has many comments, and its last answer may have none, so they cannot be compared by one row
-	// per key.
-	if slices.ContainsFunc([]*schema.Table{schema.Comments, schema.CommentsHistory, schema.CommentCounts}, isOff) {
-		return r, nil
-	}
-	stale, err := c.Reader.StaleComments(ctx, s.Source)
-	if err != nil {
-		return r.withUnreadable(ctx, schema.Comments, err)
-	}
-	if stale > 0 {
-		r.addProblem("table %s does not agree with %s (videos: %d)", schema.Comments.Name, schema.CommentsHistory.Name, stale)
-	}
-	return r, nil
 }
 
 // withUnreadable returns the result for tables of which one cannot be read. The rest is then not read.

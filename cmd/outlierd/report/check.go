@@ -79,7 +79,7 @@ func sinkLines(r check.Result) []string {
 	for _, n := range r.Rows {
 		rows += n
 	}
-	said := fmt.Sprintf("%s: %s holds answers up to %d, %s in %s; current tables agree with their histories",
+	said := fmt.Sprintf("%s: %s holds answers up to %d, %s in %s",
 		r.Sink, Path(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
 	switch {
 	case r.ReadData && r.Pruned > 0:
