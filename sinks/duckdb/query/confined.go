@@ -25,7 +25,7 @@ const jobMemory = 1 << 30
 // Binding reads no rows, but DuckDB evaluates constant expressions, however expensive. Use
 // [Process.Bind] for untrusted SQL.
 func Bind(ctx context.Context, texts ...string) (all []Bound) {
-	r := limitedResources(jobMemory, "")
+	r := resourcesUpTo(jobMemory, "")
 	db, failed := openEmpty(ctx, r)
 	for _, sql := range texts {
 		b, err := Bound{}, failed
@@ -74,7 +74,7 @@ type ask struct {
 // read runs the SQL. A column of a file that is not published yet has no values.
 func (q ask) read(ctx context.Context) (*Rows, error) {
 	got := &Rows{}
-	r, p := limitedResources(q.Memory, ""), permission{settings: "SET TimeZone = " + database.Text(q.Zone)}
+	r, p := resourcesUpTo(q.Memory, ""), permission{settings: "SET TimeZone = " + database.Text(q.Zone)}
 	err := openAndQuery(ctx, q.Path, q.SQL, r, p, func(db *database.DB, fields []Field) (err error) {
 		if got.Columns, err = q.chooseColumns(fields); err != nil {
 			return err

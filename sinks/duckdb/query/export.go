@@ -18,7 +18,7 @@ func Spool(
 	ctx context.Context, path, text, temp string,
 	columns func(fields []Field, rows int64) error, row func([]any) error,
 ) error {
-	r := limitedResources(exportMemory, temp)
+	r := resourcesUpTo(exportMemory, temp)
 	return openAndQuery(ctx, path, text, r, permission{}, func(db *database.DB, fields []Field) error {
 		return spoolRows(ctx, db, text, fields, func(rows int64) error { return columns(fields, rows) }, row)
 	})
@@ -28,7 +28,7 @@ func Spool(
 // number of rows. Data that does not fit into memory goes to the folder temp. The query must be one
 // SELECT.
 func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err error) {
-	r, p := limitedResources(exportMemory, temp), permission{settings: "SET allowed_paths = [" + database.Text(to) + "]"}
+	r, p := resourcesUpTo(exportMemory, temp), permission{settings: "SET allowed_paths = [" + database.Text(to) + "]"}
 	err = openAndQuery(ctx, path, text, r, p, func(db *database.DB, _ []Field) error {
 		if rows, err = copyTo(ctx, db, text, to, 122_880); database.OutOfMemory(err) {
 			rows, err = copyTo(ctx, db, text, to, 4096) // for rows with long texts

@@ -43,8 +43,7 @@ func RunUnsafe(ctx context.Context, path, text string, columns func([]string) er
 
 func runQuery(ctx context.Context, path, text string, p permission, columns func([]string) error,
 	row func([]any) error) error {
-	r := personalResources()
-	r.temp = filepath.Join(os.TempDir(), "outlierd-query-"+rand.Text()) // most queries need none
+	r := resourcesUpTo(personal, filepath.Join(os.TempDir(), "outlierd-query-"+rand.Text())) // most queries need none
 	return openAndQuery(ctx, path, text, r, p, func(db *database.DB, fields []Field) error {
 		if fields == nil {
 			return readRows(ctx, db, text, columns, row)
@@ -185,13 +184,7 @@ func openFile(ctx context.Context, path string, r resources) (*database.DB, erro
 	if err != nil {
 		return nil, err
 	}
-	// Its default name in DuckDB.
-	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	switch strings.ToLower(name) {
-	case "", "memory", "temp", "system": // reserved by DuckDB
-		name += "_db"
-	}
-	attach := fmt.Sprintf("%sATTACH %s AS %s (READ_ONLY); USE %[3]s", r.maxTemp(), database.Text(path), database.Name(name))
+	attach := r.maxTemp() + "ATTACH " + database.Text(path) + " AS outliers (READ_ONLY); USE outliers"
 	if _, err := db.Exec(ctx, attach); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s read-only: %w", path, err), db.Close())
 	}

@@ -44,7 +44,7 @@ func (r *Reader) All(ctx context.Context, questions ...Question) (publication in
 	}
 	for _, q := range questions {
 		if err := readRows(ctx, r.file, q.SQL, q.Columns, q.Row); err != nil {
-			err = fmt.Errorf("query %s: %w", r.path, personalResources().explainMemory(err))
+			err = fmt.Errorf("query %s: %w", r.path, resourcesUpTo(personal, "").explainMemory(err))
 			if ctx.Err() == nil { // the next query starts afresh, whatever is wrong
 				err = errors.Join(err, r.close())
 			}
@@ -61,12 +61,12 @@ func (r *Reader) openNewest(ctx context.Context) (err error) {
 		if err := r.close(); err != nil {
 			return err
 		}
-		if r.file, err = openFile(ctx, r.path, personalResources()); err != nil {
+		if r.file, err = openFile(ctx, r.path, resourcesUpTo(personal, "")); err != nil {
 			return err
 		}
 		if r.setup != "" {
 			if _, err := r.file.Exec(ctx, r.setup); err != nil {
-				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, personalResources().explainMemory(err)), r.close())
+				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, resourcesUpTo(personal, "").explainMemory(err)), r.close())
 			}
 		}
 		r.info = now

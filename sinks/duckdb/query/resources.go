@@ -25,23 +25,18 @@ func memoryLimit(most int64) int64 { return max(database.DefaultMemory, min(most
 
 var machine = database.Memory // tests replace it
 
-// perThread is the memory for which a query may use one thread more, in bytes.
-const perThread = 128 << 20
+// perThread is the memory for which a query may use one thread more, in bytes. An export has a row group per thread in
+// memory.
+const perThread = 256 << 20
 
-// personalResources are the resources of a query of a person: a third of the memory.
-func personalResources() resources {
-	memory := memoryLimit(math.MaxInt64)
-	return resources{memory: memory, threads: max(1, min(runtime.GOMAXPROCS(0), int(memory/perThread)))}
+// resourcesUpTo are at most so many bytes of memory, and a folder.
+func resourcesUpTo(memory int64, temp string) resources {
+	memory = memoryLimit(memory)
+	return resources{memory, max(1, min(runtime.GOMAXPROCS(0), int(memory/perThread))), temp}
 }
 
-// limitedResources are at most so many bytes of memory, and a folder. Each thread may have a row group in memory.
-func limitedResources(memory int64, temp string) resources {
-	r := resources{memory: memoryLimit(memory), threads: 2, temp: temp}
-	if r.memory < exportMemory {
-		r.threads = 1
-	}
-	return r
-}
+// personal is for a query of a person: a third of the memory.
+const personal = math.MaxInt64
 
 // maxTemp returns the SQL that limits temporary files to half of the free disk space: a query must not leave a daemon
 // without any. DuckDB's default is nine tenths.
