@@ -163,17 +163,12 @@ func rangeColumn(t *schema.Table) string {
 // from the journal.
 func isOperations(t *schema.Table) bool { return slices.Contains(schema.OpsTables(), t) }
 
-// Compare compares a table of have with the expected rows of want. It returns an error if the columns
-// or their types differ.
-func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table) (Difference, error) {
-	return r.compareRows(ctx, want, have, t, "true", "journal")
-}
-
-// CompareOperations is Compare for an operations table. It ignores the rows with the ids in but, which
-// must be in ascending order.
-func (r *Reader) CompareOperations(ctx context.Context, want, have Source, t *schema.Table,
-	but []int64) (Difference, error) {
-	return r.compareRows(ctx, want, have, t, excludeNumbers(t.Key[0], but), "state")
+// sourceOf returns what the rows of a table are derived from.
+func sourceOf(t *schema.Table) string {
+	if isOperations(t) {
+		return "state"
+	}
+	return "journal"
 }
 
 // excludeNumbers returns the SQL condition that a column has none of these numbers, which are in ascending
@@ -191,12 +186,14 @@ func excludeNumbers(column string, numbers []int64) string {
 	return strings.Join(all, " AND ")
 }
 
-// compareRows returns the differences among the rows that match a condition.
-func (r *Reader) compareRows(ctx context.Context, want, have Source, t *schema.Table, where, of string) (Difference, error) {
-	d := Difference{of: of}
+// Compare compares a table of have with the expected rows of want. It ignores the rows of an operations table with the ids
+// in but, which must be in ascending order. It returns an error if the columns or their types differ.
+func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table, but ...int64) (d Difference, err error) {
 	if err := r.compareColumns(ctx, want, have, t); err != nil {
 		return d, err
 	}
+	number := rangeColumn(t)
+	where := excludeNumbers(number, but)
 	wanted, err := r.countRows(ctx, want, t, where)
 	if err != nil {
 		return d, err
@@ -206,11 +203,10 @@ func (r *Reader) compareRows(ctx context.Context, want, have Source, t *schema.T
 			return d, err
 		}
 	}
-	columns, number := columnsOf(t), rangeColumn(t)
 	sums := func(from string) string {
 		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s "+
 			"FROM %s WHERE %s) GROUP BY ALL",
-			number, rangeSize, database.Names("", columnNames(t)), columns, from, where)
+			number, rangeSize, database.Names("", columnNames(t)), columnsOf(t), from, where)
 	}
 	parts, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w
 		FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
@@ -224,7 +220,7 @@ func (r *Reader) compareRows(ctx context.Context, want, have Source, t *schema.T
 		if n, ok := part[0].(int64); ok {
 			within = fmt.Sprintf("%s BETWEEN %d AND %d", number, n*rangeSize, (n+1)*rangeSize-1)
 		}
-		one, err := r.findDifferences(ctx, want, have, t, columns, within+" AND "+where, d.of)
+		one, err := r.findDifferences(ctx, want, have, t, within+" AND "+where)
 		if err != nil {
 			return d, err
 		}
@@ -234,6 +230,7 @@ func (r *Reader) compareRows(ctx context.Context, want, have Source, t *schema.T
 }
 
 func (d *Difference) add(o Difference) {
+	d.of = o.of
 	d.Missing, d.Surplus, d.Changed = d.Missing+o.Missing, d.Surplus+o.Surplus, d.Changed+o.Changed
 	for _, e := range o.Examples {
 		if len(d.Examples) < mostExamples {
@@ -268,9 +265,8 @@ func (r *Reader) compareColumns(ctx context.Context, want, have Source, t *schem
 }
 
 // findDifferences compares the rows of one range.
-func (r *Reader) findDifferences(ctx context.Context, want, have Source, t *schema.Table,
-	columns, within, of string) (d Difference, err error) {
-	rows := func(s Source) string { return "SELECT " + columns + " FROM " + s.from(t) + " WHERE " + within }
+func (r *Reader) findDifferences(ctx context.Context, want, have Source, t *schema.Table, within string) (d Difference, err error) {
+	rows := func(s Source) string { return "SELECT " + columnsOf(t) + " FROM " + s.from(t) + " WHERE " + within }
 	key := t.Key
 	if number := rangeColumn(t); !slices.Contains(key, number) {
 		key = append(slices.Clone(key), number)
@@ -286,7 +282,7 @@ func (r *Reader) findDifferences(ctx context.Context, want, have Source, t *sche
 	}
 	for _, row := range found {
 		m, s, both := row[0].(int64), row[1].(int64), row[2].(int64)
-		one := Difference{Missing: m - both, Surplus: s - both, Changed: both, of: of}
+		one := Difference{Missing: m - both, Surplus: s - both, Changed: both, of: sourceOf(t)}
 		one.Examples = []string{one.String() + ": " + row[3].(string)}
 		d.add(one)
 	}

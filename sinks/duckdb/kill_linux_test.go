@@ -124,7 +124,7 @@ func checkData(t *testing.T, dir string) {
 			}
 		}
 		for _, table := range sinktest.Ops() {
-			d, err := reader.CompareOperations(t.Context(), want, have, table, nil)
+			d, err := reader.Compare(t.Context(), want, have, table)
 			if err != nil || d.Any() {
 				t.Errorf("%s, table %s: %v, %v", have.Name, table.Name, d, err)
 			}

@@ -234,7 +234,7 @@ func (c *Check) compareOperations(ctx context.Context, want compare.Source, s Ta
 		if r.Operations.Known = known; !known { // if one table is unknown, all are
 			return r, nil
 		}
-		d, err := c.Reader.CompareOperations(ctx, want, s.Source, t, changed)
+		d, err := c.Reader.Compare(ctx, want, s.Source, t, changed...)
 		if err != nil {
 			return r.withUnreadable(ctx, t, err)
 		}
