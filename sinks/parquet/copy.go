@@ -199,10 +199,10 @@ func (c *Copy) inspectFolder(old *Manifest) (surplus []string, err error) {
 				return nil, err
 			}
 		case !partName().MatchString(e.name):
-		case e.folder:
+		case e.IsDir():
 			return nil, fmt.Errorf("%s is a folder and not a file: remove it", filepath.Join(c.dir, e.name))
-		case e.regular:
-			sizes[e.name] = e.bytes
+		case e.Mode().IsRegular():
+			sizes[e.name] = e.Size()
 		default:
 			sizes[e.name] = lost
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"outlierd/schema"
@@ -57,9 +58,8 @@ func (f *folder) readFile(name string) ([]byte, error) {
 
 // entry is a file in the folder of a table, or something else that has the name of a part.
 type entry struct {
-	name            string
-	regular, folder bool
-	bytes           int64
+	name string
+	fs.FileInfo
 }
 
 // listFiles returns what is in the folders of tables.
@@ -76,7 +76,7 @@ func (f *folder) listFiles(tables []*schema.Table) (all []entry, err error) {
 			if err != nil {
 				return ignoreMissing(err)
 			}
-			all = append(all, entry{name, e.Type().IsRegular(), e.IsDir(), info.Size()})
+			all = append(all, entry{name, info})
 			if e.IsDir() {
 				return fs.SkipDir
 			}
@@ -180,6 +180,22 @@ func (c *Copy) syncFolder(name string) error {
 		return c.nameFull(err)
 	}
 	return errors.Join(c.syncFile(name, f), f.Close())
+}
+
+// syncFoldersOf makes the names of files durable.
+func (c *Copy) syncFoldersOf(names []string) error {
+	last := ""
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		folder := path.Dir(name)
+		if folder == last {
+			continue
+		}
+		if err := c.syncFolder(folder); err != nil {
+			return err
+		}
+		last = folder
+	}
+	return nil
 }
 
 // syncFile makes the content of a file, or the names in a folder, durable.

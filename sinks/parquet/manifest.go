@@ -135,14 +135,8 @@ func tablesOf(o Options) []*schema.Table { return slices.Concat(o.Tables, o.Ops)
 // commitParts publishes the parts that were staged, and removes those that next does not list: all or nothing of it, as
 // after a kill, [Copy.recoverPublication] does the rest.
 func (c *Copy) commitParts(next Manifest, staged, dropped []string) error {
-	folders := map[string]bool{}
-	for _, name := range staged {
-		folders[path.Dir(name)] = true
-	}
-	for _, name := range slices.Sorted(maps.Keys(folders)) {
-		if err := c.syncFolder(name); err != nil {
-			return err
-		}
+	if err := c.syncFoldersOf(staged); err != nil {
+		return err
 	}
 	text, err := json.Marshal(next)
 	if err != nil {
@@ -187,7 +181,7 @@ func (c *Copy) recoverPublication() error {
 
 // finishPublication gives the parts of the committed publication their names, removes others, and then names the manifest.
 func (c *Copy) finishPublication(names, dropped []string) error {
-	folders := map[string]bool{}
+	var renamed []string
 	for _, name := range names {
 		err := c.renameFile(temporary(name), name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -196,12 +190,10 @@ func (c *Copy) finishPublication(names, dropped []string) error {
 		if err != nil {
 			return err
 		}
-		folders[path.Dir(name)] = true
+		renamed = append(renamed, name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(folders)) {
-		if err := c.syncFolder(name); err != nil {
-			return err
-		}
+	if err := c.syncFoldersOf(renamed); err != nil {
+		return err
 	}
 	for _, name := range dropped {
 		if err := c.removePart(name); err != nil {

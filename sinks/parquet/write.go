@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -143,7 +142,7 @@ func (w *writer) addParts(ctx context.Context, folder string, los []int64) ([]in
 	if len(los) > 0 {
 		parts := partsOf(w.table, folder, los)
 		last = parts[len(parts)-1]
-		published = w.published(ctx, last)
+		published = w.listed[nameOf(folder, last.lo)].Hi
 	}
 	weights, err := weighRows(ctx, w.db, last)
 	if err != nil {
@@ -156,26 +155,8 @@ func (w *writer) addParts(ctx context.Context, folder string, los []int64) ([]in
 	return slices.Concat(los, more), nil
 }
 
-// unknown is the highest placing number of a part that no manifest lists.
-const unknown = math.MinInt64
-
-// published returns the highest placing number that a reader may have found in a part.
-func (w *writer) published(ctx context.Context, p part) int64 {
-	f := w.listed[nameOf(p.folder, p.lo)]
-	if f.Hi != unknown {
-		return f.Hi
-	}
-	rows, err := w.db.Query(ctx, fmt.Sprintf("SELECT max(%s) FROM read_parquet(%s, hive_partitioning = false)",
-		database.Name(w.table.Placing()), database.Text(filepath.Join(w.dir, f.Name))))
-	if err == nil {
-		if hi, ok := rows[0][0].(int64); ok {
-			return hi
-		}
-	}
-	return f.Lo // it is empty, or no reader can open it either
-}
-
-// adoptFiles returns the parts in the folder of a lost manifest that a table may have.
+// adoptFiles returns the parts in the folder of a lost manifest that a table may have. Readers may have found any row in the
+// last one, so that new rows go there, too.
 func adoptFiles(t *schema.Table, sizes map[string]int64) (files []File) {
 	for name := range sizes {
 		folder := t.FileName()
@@ -186,7 +167,7 @@ func adoptFiles(t *schema.Table, sizes map[string]int64) (files []File) {
 			}
 		}
 		if path.Dir(name) == folder {
-			files = append(files, File{Name: name, Bytes: lost, Lo: loOf(name), Hi: unknown})
+			files = append(files, File{Name: name, Bytes: lost, Lo: loOf(name), Hi: math.MaxInt64})
 		}
 	}
 	return files
