@@ -159,7 +159,7 @@ func (c *Copy) publish(ctx context.Context) error {
 			}
 		}
 		next.Files[l.name()] = digest(sortedKeys(p.files))
-		carried, err := l.carried()
+		carried, err := l.carried().read()
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (c *Copy) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.last().commit(ctx, func(tx *table.Transaction) (bool, error) {
+	return c.last().commit(ctx, func(_ context.Context, tx *table.Transaction) (bool, error) {
 		if c.last().table.Properties()[c.property()] == string(text) {
 			return false, nil
 		}

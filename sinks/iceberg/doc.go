@@ -28,8 +28,8 @@
 // A commit asserts the snapshot that it is based on. If it fails, the table is loaded and compared again, so it
 // does not matter whether a commit whose answer was lost took effect.
 //
-// What is brought to the location is written down before, in the staging folder. Files of it that no commit
-// has listed, and that are not wanted any more, are removed by the next publication.
+// What is written to the location, also manifests and metadata of the library, is written down before, in the staging
+// folder. Files of it that the table does not need are removed after the next commit that succeeds.
 //
 // A commit also expires snapshots that are older than a day, and after a rebuild all older ones, with the files
 // that they alone have. Once a day the listed files are looked for, and those that are gone are stored again.

@@ -26,20 +26,20 @@ import (
 var buckets sync.Map
 
 func init() {
-	local := func(context.Context, *url.URL, map[string]string) (icebergio.IO, error) {
-		return files{}, nil
+	local := func(ctx context.Context, _ *url.URL, _ map[string]string) (icebergio.IO, error) {
+		return files{carried: carriedOf(ctx)}, nil
 	}
 	for _, scheme := range []string{"file", ""} { // the library's own does not sync what it writes
 		icebergio.Unregister(scheme)
 		icebergio.Register(scheme, local)
 	}
-	icebergio.Register("s3", func(_ context.Context, u *url.URL, _ map[string]string) (icebergio.IO, error) {
+	icebergio.Register("s3", func(ctx context.Context, u *url.URL, _ map[string]string) (icebergio.IO, error) {
 		found, known := buckets.Load(u.Host)
 		if !known {
 			return nil, fmt.Errorf("the catalog has put files into the bucket %s, which is not the warehouse "+
 				"of the job file", u.Host)
 		}
-		return files{found.(*bucket.Files), "s3://" + u.Host + "/"}, nil
+		return files{found.(*bucket.Files), "s3://" + u.Host + "/", carriedOf(ctx)}, nil
 	})
 }
 
@@ -65,6 +65,46 @@ func openWarehouse(o Options) (string, error) {
 type files struct {
 	bucket *bucket.Files // nil for the local file system
 	prefix string        // of the addresses of a bucket, before the names in it
+
+	carried carried // the list of the files that are written; "" for none
+}
+
+// carried is the path of a local list of the files that were written to the location of a table, and may not be in the
+// table. A file gets there before it is written, so that neither a kill nor a catalog that refuses leaves files behind
+// for ever. The list is removed when the table has been published.
+type carried string
+
+type carriedKey struct{}
+
+// note returns a context with which the library's files are carried.
+func (c carried) note(ctx context.Context) context.Context {
+	return context.WithValue(ctx, carriedKey{}, c)
+}
+
+func carriedOf(ctx context.Context) carried {
+	c, _ := ctx.Value(carriedKey{}).(carried)
+	return c
+}
+
+func (c carried) read() (addresses []string, err error) {
+	text, err := os.ReadFile(string(c))
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' }), ignoreMissing(err)
+}
+
+// add adds files to the list durably.
+func (c carried) add(addresses ...string) error {
+	if c == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(string(c)), 0o755); err != nil {
+		return err
+	}
+	list, err := os.OpenFile(string(c), os.O_WRONLY|os.O_CREATE|os.O_APPEND|os.O_SYNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = list.WriteString(strings.Join(addresses, "\n") + "\n")
+	return errors.Join(err, list.Close())
 }
 
 var (
@@ -84,11 +124,13 @@ func (f files) nameOf(address string) string {
 // system.
 func (f files) put(ctx context.Context, path, address string) error {
 	to := f.nameOf(address)
+	if err := f.carried.add(address); err != nil {
+		return err
+	}
 	if f.bucket != nil {
 		return f.bucket.Put(ctx, path, to)
 	}
-	err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), removeLocal(to))
-	if err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), removeLocal(to)); err != nil {
 		return err
 	}
 	if os.Link(path, to) == nil {
@@ -165,6 +207,9 @@ func (f files) Open(name string) (icebergio.File, error) {
 
 // WriteFile implements [icebergio.WriteFileIO]. The file is durable afterwards.
 func (f files) WriteFile(name string, content []byte) error {
+	if err := f.carried.add(name); err != nil {
+		return err
+	}
 	if f.bucket == nil {
 		return writeLocal(f.nameOf(name), content)
 	}

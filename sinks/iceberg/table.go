@@ -3,10 +3,12 @@
 package iceberg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -188,7 +190,7 @@ func (l *lakeTable) addColumns(ctx context.Context) error {
 	if err := tx.UpdateSchema(true, false).UnionByNameWith(iceberg.NewSchema(0, columns...)).Commit(); err != nil {
 		return fmt.Errorf("it was altered by another program: %w; give the sink another `namespace`", err)
 	}
-	l.table, err = tx.Commit(ctx) // asks the catalog only if a column is missing
+	l.table, err = tx.Commit(l.carried().note(ctx)) // asks the catalog only if a column is missing
 	return err
 }
 
@@ -241,34 +243,49 @@ func (l *lakeTable) folder() string { return "data/" + l.copy.options.Instance +
 // deleted rows are among them.
 func (l *lakeTable) find(ctx context.Context) (own map[string]iceberg.DataFile, err error) {
 	own = map[string]iceberg.DataFile{}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("find the files of %s in table %s: %w", l.copy.options.Instance, l.name(), lost(err))
-		}
-	}()
 	snapshot := l.table.CurrentSnapshot()
 	if snapshot == nil {
 		return own, nil
 	}
-	manifests, err := snapshot.Manifests(l.files)
-	if err != nil {
-		return nil, err
-	}
 	writer := l.spec.Field(0).FieldID
-	for _, m := range manifests {
-		if err := context.Cause(ctx); err != nil {
+	for f, err := range l.eachFile(ctx, *snapshot, map[string]bool{}) {
+		if err != nil {
 			return nil, err
 		}
-		for entry, err := range m.Entries(l.files, true) {
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", m.FilePath(), err)
-			}
-			if f := entry.DataFile(); f.Partition()[writer] == l.copy.options.Instance {
-				own[f.FilePath()] = f
-			}
+		if f.Partition()[writer] == l.copy.options.Instance {
+			own[f.FilePath()] = f
 		}
 	}
 	return own, nil
+}
+
+// eachFile iterates over the files that a snapshot lists in manifests that were not read yet, and notes these.
+func (l *lakeTable) eachFile(ctx context.Context, of table.Snapshot, read map[string]bool) iter.Seq2[iceberg.DataFile, error] {
+	return func(yield func(iceberg.DataFile, error) bool) {
+		failed := func(what string, err error) {
+			yield(nil, fmt.Errorf("read %s of table %s: %w", what, l.name(), lost(err)))
+		}
+		manifests, err := of.Manifests(l.files)
+		if err != nil {
+			failed(of.ManifestList, err)
+			return
+		}
+		for _, m := range manifests {
+			if read[m.FilePath()] {
+				continue
+			}
+			read[m.FilePath()] = true
+			for entry, err := range m.Entries(l.files, true) {
+				if err = cmp.Or(context.Cause(ctx), err); err != nil {
+					failed(m.FilePath(), err)
+					return
+				}
+				if !yield(entry.DataFile(), nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // publication is what a publication wants of a table.
@@ -280,12 +297,7 @@ type publication struct {
 
 // publish makes the table list the files of p, and no others of this writer.
 func (l *lakeTable) publish(ctx context.Context, p publication) error {
-	before, err := l.carried()
-	if err != nil {
-		return err
-	}
-	var garbage []string
-	err = l.commit(ctx, func(tx *table.Transaction) (bool, error) {
+	return l.commit(ctx, func(ctx context.Context, tx *table.Transaction) (bool, error) {
 		own, err := l.find(ctx)
 		if err != nil {
 			return false, err
@@ -294,29 +306,16 @@ func (l *lakeTable) publish(ctx context.Context, p publication) error {
 		if err != nil {
 			return false, err
 		}
-		garbage = nil
-		for _, address := range before {
-			if _, wanted := p.files[strings.TrimPrefix(address, l.address(""))]; !wanted && own[address] == nil {
-				garbage = append(garbage, address)
-			}
-		}
-		if p.keep == 0 { // what goes must go, also if the expiry is interrupted
-			before = slices.AppendSeq(before, maps.Keys(own))
-		}
 		if len(add)+len(own) == 0 {
 			return false, nil
 		}
-		return true, l.replace(ctx, tx, own, add, p, before)
-	})
-	if err != nil {
-		return err
-	}
-	for _, address := range garbage {
-		if err := l.files.Remove(address); err != nil {
-			return fmt.Errorf("remove %s, which no list has: %w", address, err)
+		if p.keep == 0 { // what goes must go, also if the expiry is interrupted
+			if err := l.carried().add(sortedKeys(own)...); err != nil {
+				return false, err
+			}
 		}
-	}
-	return removeLocal(l.pathOfCarried())
+		return true, l.replace(ctx, tx, own, add, p)
+	})
 }
 
 // compare returns the names of files that the table does not list yet, and leaves in own those that it lists
@@ -346,13 +345,7 @@ func (l *lakeTable) compare(ctx context.Context, own map[string]iceberg.DataFile
 
 // replace stores new files, and adds to a transaction that they are listed in place of old ones.
 func (l *lakeTable) replace(ctx context.Context, tx *table.Transaction, old map[string]iceberg.DataFile, add []string,
-	p publication, carried []string) error {
-	for _, name := range add {
-		carried = append(carried, l.address(name))
-	}
-	if err := writeLocal(l.pathOfCarried(), []byte(strings.Join(carried, "\n"))); err != nil {
-		return err
-	}
+	p publication) error {
 	var added, removed, deletes []iceberg.DataFile
 	for _, name := range add {
 		if err := l.store(ctx, name, p.files[name]); err != nil {
@@ -403,16 +396,8 @@ func (l *lakeTable) staged(f parquet.File) string {
 	return filepath.Join(l.copy.options.Staging, filepath.FromSlash(f.Name))
 }
 
-// pathOfCarried is the path of the list of files that were brought and may not be in the table. It is written
-// before the first of them is brought, so that neither a kill nor a catalog that refuses leaves files behind
-// for ever, and removed when the table has been published.
-func (l *lakeTable) pathOfCarried() string {
-	return filepath.Join(l.copy.options.Staging, "_carried", l.name())
-}
-
-func (l *lakeTable) carried() ([]string, error) {
-	text, err := os.ReadFile(l.pathOfCarried())
-	return strings.Fields(string(text)), ignoreMissing(err)
+func (l *lakeTable) carried() carried {
+	return carried(filepath.Join(l.copy.options.Staging, "_carried", l.name()))
 }
 
 // maxTries is the maximum number of retries of a commit that conflicts with those of other writers.
@@ -421,7 +406,8 @@ const maxTries = 60
 // commit changes the table. stage adds changes to a transaction, and reports whether there are any. If another
 // writer has committed meanwhile, or the answer to a commit was lost, stage is called again for what then is
 // left to do.
-func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction) (bool, error)) error {
+func (l *lakeTable) commit(ctx context.Context, stage func(ctx context.Context, tx *table.Transaction) (bool, error)) error {
+	ctx = l.carried().note(ctx)
 	if err := l.load(ctx); err != nil {
 		return err
 	}
@@ -444,26 +430,63 @@ func (l *lakeTable) commit(ctx context.Context, stage func(tx *table.Transaction
 }
 
 // tryCommit tries to commit once. It reports whether the commit has succeeded, or nothing is left to do.
-func (l *lakeTable) tryCommit(ctx context.Context, stage func(tx *table.Transaction) (bool, error)) (done bool, err error) {
+func (l *lakeTable) tryCommit(ctx context.Context, stage func(ctx context.Context, tx *table.Transaction) (bool, error)) (done bool, err error) {
 	if err := l.checkClock(); err != nil {
+		return true, err
+	}
+	carried, err := l.carried().read()
+	if err != nil {
 		return true, err
 	}
 	tx := l.table.NewTransaction()
 	if err := tx.AssertRefSnapshotID(table.MainBranch); err != nil {
 		return true, err
 	}
-	changed, err := stage(tx)
-	if err != nil || !changed { // after an error perhaps the snapshot has expired since, and its files with it
-		return err == nil, err
+	changed, err := stage(ctx, tx)
+	if err != nil { // perhaps the snapshot has expired since, and its files with it
+		return false, err
 	}
-	if err := l.copy.step("commit " + l.name()); err != nil {
-		return true, err
+	if changed {
+		if err := l.copy.step("commit " + l.name()); err != nil {
+			return true, err
+		}
+		made, err := tx.Commit(ctx)
+		if err != nil { // also if expired files could not be removed
+			return made != nil, fmt.Errorf("commit to table %s: %w", l.name(), l.copy.place.plain(err))
+		}
+		l.table = made
 	}
-	made, err := tx.Commit(ctx)
-	if err != nil {
-		err = fmt.Errorf("commit to table %s: %w", l.name(), l.copy.place.plain(err))
+	if len(carried) > 0 {
+		err = l.removeUnlisted(ctx, carried)
 	}
-	return made != nil, err // with an error also if expired files could not be removed
+	return true, cmp.Or(err, removeLocal(string(l.carried())))
+}
+
+// removeUnlisted removes those of the carried files that the table does not need. The last commit has succeeded, so an
+// earlier one whose answer was lost cannot take effect any more. Files elsewhere may be those of another namespace.
+func (l *lakeTable) removeUnlisted(ctx context.Context, carried []string) error {
+	needed := map[string]bool{l.table.MetadataLocation(): true}
+	for entry := range l.table.Metadata().PreviousFiles() {
+		needed[entry.MetadataFile] = true
+	}
+	for _, snapshot := range l.table.Metadata().Snapshots() {
+		needed[snapshot.ManifestList] = true
+		for f, err := range l.eachFile(ctx, snapshot, needed) {
+			if err != nil {
+				return err
+			}
+			needed[f.FilePath()] = true
+		}
+	}
+	for _, address := range carried {
+		if needed[address] || !strings.HasPrefix(address, l.address("")) {
+			continue
+		}
+		if err := l.files.Remove(address); err != nil {
+			return fmt.Errorf("remove %s, which no list has: %w", address, err)
+		}
+	}
+	return nil
 }
 
 // pause waits before a commit is retried: exponential backoff with jitter, up to 625 ms.
