@@ -41,12 +41,11 @@ const azurePermissions = "to read, write, delete and list blobs: the role Storag
 const (
 	retryAfter   = 200 * time.Millisecond // first delay of a retry by the library; it doubles
 	mostPatience = 5 * time.Second        // maximum delay, also if the store requests a longer one
-	partsAtOnce  = 2                      // per upload; the parts are in memory
 )
 
 func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper) (client, error) {
 	o := policy.ClientOptions{
-		Transport: sender{rejectPages{transport}},
+		Transport: sender{transport},
 		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: mostPatience},
 	}
 	found, err := openContainer(bucket, env, o)
@@ -176,16 +175,12 @@ func deref[T any](pointer *T) (value T) {
 	return value
 }
 
-// put uploads each part with its checksum. The store rejects the list of parts if it lacks one.
-func (a *azure) put(ctx context.Context, key string, file *os.File, size int64) error {
-	o := &blockblob.UploadStreamOptions{BlockSize: partSize(size), Concurrency: partsAtOnce, HTTPHeaders: headers(key),
-		TransactionalValidation: blob.TransferValidationTypeComputeCRC64()}
+// put uploads each part with its checksum. The store rejects the list of parts if it lacks one. It deletes those of
+// interrupted uploads itself: when their object is uploaded again, or after a week.
+func (a *azure) put(ctx context.Context, key string, file *os.File, _ int64) error {
+	o := &blockblob.UploadStreamOptions{BlockSize: partBytes, TransactionalValidation: blob.TransferValidationTypeComputeCRC64()}
 	_, err := a.container.NewBlockBlobClient(key).UploadStream(ctx, file, o)
 	return err
-}
-
-func headers(key string) *blob.HTTPHeaders {
-	return &blob.HTTPHeaders{BlobContentType: new(contentType(key))}
 }
 
 func (a *azure) replace(ctx context.Context, key string, text []byte, etag string) (string, error) {
@@ -196,7 +191,7 @@ func (a *azure) replace(ctx context.Context, key string, text []byte, etag strin
 		only.IfMatch = new(azcore.ETag(etag))
 	}
 	answer, err := a.container.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(text)), &blockblob.UploadOptions{
-		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: only}, HTTPHeaders: headers(key),
+		AccessConditions:        &blob.AccessConditions{ModifiedAccessConditions: only},
 		TransactionalValidation: blob.TransferValidationTypeComputeCRC64()})
 	return string(deref(answer.ETag)), err
 }
@@ -231,14 +226,6 @@ func (a *azure) list(ctx context.Context, below string) iter.Seq2[listed, error]
 	}
 }
 
-// incomplete finds nothing: the store itself deletes parts after a week, or when their object is uploaded
-// again.
-func (a *azure) incomplete(context.Context, string) iter.Seq2[string, error] {
-	return func(func(string, error) bool) {}
-}
-
-func (a *azure) abort(context.Context, string) error { return nil }
-
 func (a *azure) explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -247,6 +234,9 @@ func (a *azure) explain(err error) error {
 		return unknown
 	}
 	answer, answered := errors.AsType[*azcore.ResponseError](err)
+	if answered && answer.StatusCode < http.StatusMultipleChoices {
+		answered, err = false, errForeign // such as the page of a proxy
+	}
 	if !answered {
 		return fmt.Errorf("%w: check the network and AZURE_STORAGE_ACCOUNT or "+
 			"AZURE_STORAGE_CONNECTION_STRING; %s", err, tryAgain)

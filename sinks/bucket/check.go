@@ -59,7 +59,7 @@ func (b *Bucket) checkObjects(ctx context.Context, readData bool) (Report, error
 func (r *remote) findProblem(ctx context.Context, o parquet.File, readData bool) (string, error) {
 	size, there := r.sizes[o.Name]
 	switch {
-	case !there:
+	case !there, size == incompleteSize:
 		return o.Name + " is missing", nil
 	case size != o.Bytes:
 		return fmt.Sprintf("%s has %d bytes instead of %d", o.Name, size, o.Bytes), nil

@@ -1,14 +1,11 @@
 package bucket
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
 	"iter"
-	"mime"
 	"os"
-	"path"
 	"strings"
 )
 
@@ -18,24 +15,18 @@ type client interface {
 	get(ctx context.Context, key string) (content io.ReadCloser, etag string, err error)
 
 	// put uploads a file of size bytes, in several parts if it is larger than partBytes, and verifies
-	// that all of it has arrived.
+	// that all of it has arrived. Parts of earlier uploads that were interrupted are deleted.
 	put(ctx context.Context, key string, file *os.File, size int64) error
 
 	// replace writes a small object if it has the given etag, or if it does not exist and etag is "".
 	// Otherwise the explained error is [fs.ErrExist].
 	replace(ctx context.Context, key string, text []byte, etag string) (newETag string, err error)
 
-	// remove deletes an object. It is not an error if the object does not exist.
+	// remove deletes an object, and the parts of its incomplete uploads. It is not an error if there are none.
 	remove(ctx context.Context, key string) error
 
-	// list iterates over the objects whose keys begin with below.
+	// list iterates over the incomplete uploads and then the objects whose keys begin with below.
 	list(ctx context.Context, below string) iter.Seq2[listed, error]
-
-	// incomplete iterates over the keys of incomplete uploads that begin with below.
-	incomplete(ctx context.Context, below string) iter.Seq2[string, error]
-
-	// abort deletes the parts of incomplete uploads of an object.
-	abort(ctx context.Context, key string) error
 
 	// explain converts an error to one with a remedy and without secrets. If it is an error response of the
 	// store, the result is a [refused].
@@ -45,11 +36,13 @@ type client interface {
 // listed is an object of a listing.
 type listed struct {
 	key   string
-	bytes int64
+	bytes int64 // incompleteSize for an incomplete upload
 }
 
-// partBytes is the minimum size of the parts of an upload, in bytes.
-const partBytes = 8 << 20
+const incompleteSize = -1
+
+// partBytes is the minimum size of the parts of an upload, in bytes. The S3 library divides only larger files.
+const partBytes = 16 << 20
 
 // tryAgain ends messages about transient errors.
 const tryAgain = "try again later"
@@ -96,19 +89,4 @@ func (c content) Read(into []byte) (int, error) {
 		err = c.explain(err)
 	}
 	return n, err
-}
-
-// contentType returns the media type of an object.
-func contentType(key string) string {
-	return cmp.Or(mime.TypeByExtension(path.Ext(key)), "application/octet-stream")
-}
-
-// partSize returns the size of the parts, in bytes, for an upload of bytes. Stores allow at most 10,000
-// parts.
-func partSize(bytes int64) int64 {
-	size := int64(partBytes)
-	for size*10_000 < bytes {
-		size *= 2
-	}
-	return size
 }

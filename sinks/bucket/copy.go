@@ -59,10 +59,7 @@ func (b *Bucket) updateCopy(ctx context.Context, grace time.Duration) error {
 		return err
 	}
 	if b.remote == nil {
-		if b.remote, err = b.readRemote(ctx); err == nil {
-			err = b.remote.files.abortObjects(ctx)
-		}
-		if err != nil {
+		if b.remote, err = b.readRemote(ctx); err != nil {
 			return err
 		}
 	}
@@ -192,7 +189,7 @@ func (b *Bucket) commitManifest(ctx context.Context, next manifest) error {
 }
 
 func (b *Bucket) removeObjects(ctx context.Context, names []string) error {
-	if err := eachAtOnce(ctx, names, b.remote.files.remove); err != nil {
+	if err := eachAtOnce(ctx, names, b.remote.files.Remove); err != nil {
 		return err
 	}
 	for _, name := range names {

@@ -8,9 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -62,10 +60,10 @@ func (f *Files) Hold() (release func() error, err error) { return func() error {
 // File is a file in a listing.
 type File struct {
 	Name  string
-	Bytes int64
+	Bytes int64 // negative for an incomplete upload
 }
 
-// Below iterates over the files whose names begin with prefix.
+// Below iterates over the incomplete uploads and then the files whose names begin with prefix.
 func (f *Files) Below(ctx context.Context, prefix string) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
 		for o, err := range f.client.list(ctx, f.prefix+prefix) {
@@ -76,34 +74,17 @@ func (f *Files) Below(ctx context.Context, prefix string) iter.Seq2[File, error]
 	}
 }
 
-// incomplete iterates over the names of incomplete uploads.
-func (f *Files) incomplete(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for key, err := range f.client.incomplete(ctx, f.prefix) {
-			if !yield(strings.TrimPrefix(key, f.prefix), f.failed("list the incomplete uploads to", "", err)) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// Names returns the names of the files directly below the prefix, and of incomplete uploads, sorted.
-func (f *Files) Names(ctx context.Context) ([]string, error) {
-	names := map[string]bool{}
+// Names returns the names of the files directly below the prefix, and of incomplete uploads.
+func (f *Files) Names(ctx context.Context) (names []string, err error) {
 	for file, err := range f.Below(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
-		names[file.Name] = true
-	}
-	for name, err := range f.incomplete(ctx) {
-		if err != nil {
-			return nil, err
+		if file.Name != "" && !strings.Contains(file.Name, "/") {
+			names = append(names, file.Name)
 		}
-		names[name] = true
 	}
-	maps.DeleteFunc(names, func(name string, _ bool) bool { return name == "" || strings.Contains(name, "/") })
-	return slices.Sorted(maps.Keys(names)), nil
+	return names, nil
 }
 
 // Open opens a file for reading. version identifies its content, for Replace. The error is
@@ -166,16 +147,5 @@ func (f *Files) ReadFile(ctx context.Context, name string) (text []byte, version
 
 // Remove deletes a file and the parts of its incomplete uploads.
 func (f *Files) Remove(ctx context.Context, name string) error {
-	if err := f.remove(ctx, name); err != nil {
-		return err
-	}
-	return f.abort(ctx, name)
-}
-
-func (f *Files) remove(ctx context.Context, name string) error {
 	return f.failed("delete", name, f.client.remove(ctx, f.prefix+name))
-}
-
-func (f *Files) abort(ctx context.Context, name string) error {
-	return f.failed("delete the incomplete upload of", name, f.client.abort(ctx, f.prefix+name))
 }

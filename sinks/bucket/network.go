@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -78,22 +77,6 @@ func (f *failFast) RoundTrip(r *http.Request) (*http.Response, error) {
 		f.timedOut.Store(true)
 	}
 	return answer, err
-}
-
-// rejectPages is a transport that fails if a web page comes as a successful response. Some proxies answer
-// each request with one, to log in for example. An upload or a deletion would seem to have worked.
-type rejectPages struct{ http.RoundTripper }
-
-// RoundTrip implements [http.RoundTripper].
-func (p rejectPages) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := p.RoundTripper.RoundTrip(r)
-	if err != nil || answer.StatusCode >= 300 {
-		return answer, err
-	}
-	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind == "text/html" {
-		return nil, errors.Join(errForeign, answer.Body.Close())
-	}
-	return answer, nil
 }
 
 // idleTimeoutConn is a connection with an idle timeout.

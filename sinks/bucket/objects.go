@@ -33,7 +33,8 @@ func (f *Files) readManifest(ctx context.Context) (m manifest, version string, e
 	return m, version, err
 }
 
-// listObjects returns the sizes, in bytes, of the objects of copies, by name.
+// listObjects returns the sizes, in bytes, of the objects of copies, by name. Of those that were not uploaded whole it
+// returns incompleteSize, so that they are uploaded again or deleted: the store would charge for the parts.
 func (f *Files) listObjects(ctx context.Context) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for file, err := range f.Below(ctx, "") {
@@ -45,19 +46,6 @@ func (f *Files) listObjects(ctx context.Context) (map[string]int64, error) {
 		}
 	}
 	return sizes, nil
-}
-
-// abortObjects deletes the parts of incomplete uploads, which the store would charge for. A kill leaves them behind.
-func (f *Files) abortObjects(ctx context.Context) error {
-	for name, err := range f.incomplete(ctx) {
-		if err == nil && objectName().MatchString(name) {
-			err = f.abort(ctx, name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // uploadFile uploads a file as the object o. It returns an error if the file does not have the checksum of o.

@@ -41,7 +41,7 @@ func openS3(bucket string, env func(string) (string, bool), transport http.Round
 		region = "us-east-1" // the default of stores without regions
 	}
 	client, err := minio.New(host, &minio.Options{Creds: keys, Secure: secure, Region: region,
-		Transport: rejectPages{transport}, MaxRetries: attempts})
+		Transport: transport, MaxRetries: attempts})
 	if err != nil {
 		return nil, fmt.Errorf("AWS_ENDPOINT_URL: %w", err)
 	}
@@ -102,28 +102,30 @@ func (s *s3) get(ctx context.Context, key string) (io.ReadCloser, string, error)
 }
 
 func (s *s3) put(ctx context.Context, key string, file *os.File, size int64) error {
-	o := minio.PutObjectOptions{ContentType: contentType(key), SendContentMd5: true, PartSize: uint64(partSize(size))}
-	_, err := s.upload(ctx, key, file, size, o)
-	if err != nil || size <= partBytes {
-		return err // the store has verified the checksum of a single part
+	if size <= partBytes {
+		_, err := s.upload(ctx, key, file, size, minio.PutObjectOptions{}) // the store verifies the checksum
+		return err
+	}
+	if err := s.client.RemoveIncompleteUpload(ctx, s.bucket, key); err != nil {
+		return err
+	}
+	if _, err := s.upload(ctx, key, file, size, minio.PutObjectOptions{}); err != nil {
+		return err
 	}
 	info, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if err == nil && info.Size != size {
-		err = &truncated{info.Size, size}
+		err = errPartLost
 	}
 	return err
 }
 
-// truncated is the error if parts of an upload are lost although the store has confirmed it.
-type truncated struct{ has, want int64 }
-
-func (t *truncated) Error() string {
-	return fmt.Sprintf("the bucket has %d bytes of the %d that were uploaded; %s", t.has, t.want, tryAgain)
-}
+// errPartLost is the error if parts of an upload are lost although the store has confirmed it.
+var errPartLost = errors.New(partLost)
 
 // upload returns the ETag, which each store sends.
 func (s *s3) upload(ctx context.Context, key string, from io.Reader, size int64,
 	o minio.PutObjectOptions) (string, error) {
+	o.SendContentMd5 = true
 	info, err := s.client.PutObject(ctx, s.bucket, key, from, size, o)
 	if err == nil && info.ETag == "" {
 		err = errForeign
@@ -132,7 +134,7 @@ func (s *s3) upload(ctx context.Context, key string, from io.Reader, size int64,
 }
 
 func (s *s3) replace(ctx context.Context, key string, text []byte, etag string) (string, error) {
-	o := minio.PutObjectOptions{ContentType: contentType(key), SendContentMd5: true}
+	var o minio.PutObjectOptions
 	if etag == "" {
 		o.SetMatchETagExcept("*")
 	} else {
@@ -142,11 +144,21 @@ func (s *s3) replace(ctx context.Context, key string, text []byte, etag string) 
 }
 
 func (s *s3) remove(ctx context.Context, key string) error {
-	return s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{})
+	if err := s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}); err != nil {
+		return err
+	}
+	return s.client.RemoveIncompleteUpload(ctx, s.bucket, key)
 }
 
 func (s *s3) list(ctx context.Context, below string) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // stops the first listing if the caller stops early
+		for found := range s.client.ListIncompleteUploads(ctx, s.bucket, below, true) {
+			if !yield(listed{found.Key, incompleteSize}, found.Err) {
+				return
+			}
+		}
 		o := minio.ListObjectsOptions{Prefix: below, Recursive: true}
 		for found := range s.client.ListObjectsIter(ctx, s.bucket, o) {
 			if !yield(listed{found.Key, found.Size}, found.Err) {
@@ -156,24 +168,8 @@ func (s *s3) list(ctx context.Context, below string) iter.Seq2[listed, error] {
 	}
 }
 
-func (s *s3) incomplete(ctx context.Context, below string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // stops the listing if the caller stops early
-		for found := range s.client.ListIncompleteUploads(ctx, s.bucket, below, true) {
-			if !yield(found.Key, found.Err) {
-				return
-			}
-		}
-	}
-}
-
-func (s *s3) abort(ctx context.Context, key string) error {
-	return s.client.RemoveIncompleteUpload(ctx, s.bucket, key)
-}
-
 func (s *s3) explain(err error) error {
-	if _, lost := errors.AsType[*truncated](err); lost || errors.Is(err, context.Canceled) {
+	if errors.Is(err, errPartLost) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	answer, answered := errors.AsType[minio.ErrorResponse](err)
@@ -202,9 +198,7 @@ func remedyOfS3(code string) string {
 		return "set this machine's clock"
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException":
 		return "set AWS_REGION to the region of the bucket"
-	case minio.NoSuchUpload:
-		return "another process has removed what was uploaded so far; " + tryAgain
-	case "InvalidPart", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch":
+	case minio.NoSuchUpload, "InvalidPart", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch":
 		return partLost
 	}
 	return ""
