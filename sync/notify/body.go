@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/template"
 	"time"
+	"unicode/utf8"
 
 	"outlierd/internal/excerpt"
 	"outlierd/sync/job"
@@ -28,27 +29,21 @@ const (
 	maxSlack   = 30_000
 	maxDiscord = 2000
 	maxNtfy    = 1000 // an ntfy server cuts off at 4,096 bytes, and a character has up to four
+	maxMore    = 20   // the line that says how many rows are left out
 )
 
 // writeBody returns the body of a webhook's request.
 func writeBody(t *job.Target, e Event) (message, error) {
-	asReport := e.Kind == Report && t.Body == ""
 	switch t.As {
 	case job.AsSlack:
-		if asReport {
-			return jsonMessage(slackBlocks(e), nil)
-		}
-		text, err := chatText(t, e, escapeSlack)
+		text, err := chatText(t, e, maxSlack, escapeSlack)
 		return jsonMessage(map[string]any{
-			"text": excerpt.Runes(text, maxSlack), "unfurl_links": false, "unfurl_media": false, "link_names": false,
+			"text": text, "unfurl_links": false, "unfurl_media": false, "link_names": false,
 		}, err)
 	case job.AsDiscord:
-		if asReport {
-			return jsonMessage(discordEmbeds(e), nil)
-		}
-		text, err := chatText(t, e, escapeDiscord)
+		text, err := chatText(t, e, maxDiscord, escapeDiscord)
 		return jsonMessage(map[string]any{
-			"content": excerpt.Runes(text, maxDiscord), "flags": 1 << 2, // no previews of links
+			"content": text, "flags": 1 << 2, // no previews of links
 			"allowed_mentions": map[string]any{"parse": []string{}},
 		}, err)
 	case job.AsNtfy:
@@ -85,16 +80,15 @@ func jsonMessage(v any, err error) (message, error) {
 	return message{body: body, contentType: "application/json"}, err
 }
 
-// chatText returns the text of a chat message. Its untrusted parts are escaped by escape.
-func chatText(t *job.Target, e Event, escape func(string) string) (string, error) {
+// chatText returns the text of a chat message of at most most characters. Its untrusted parts are escaped by escape.
+func chatText(t *job.Target, e Event, most int, escape func(string) string) (string, error) {
 	if t.Body != "" {
-		return fillTemplate(t.Body, e, escape)
+		text, err := fillTemplate(t.Body, e, escape)
+		return excerpt.Runes(text, most), err
 	}
-	text := escape(e.Title)
-	if about := e.describeEvent(escape); about != "" {
-		text += "\n" + about
-	}
-	return text, nil
+	title := escape(e.Title)
+	text := title + "\n" + e.describeEvent(most-utf8.RuneCountInString(title)-maxMore, escape)
+	return excerpt.Runes(strings.TrimSpace(text), most), nil
 }
 
 // mention matches what chats interpret as a mention: @everyone, @here, @name.
@@ -119,7 +113,7 @@ func escapeDiscord(s string) string {
 
 // ntfyMessage returns a message for ntfy: its body is shown unchanged, and the rest is in headers.
 func ntfyMessage(t *job.Target, e Event) (message, error) {
-	text, err := e.describeEvent(keepText), error(nil)
+	text, err := e.describeEvent(maxNtfy-maxMore, keepText), error(nil)
 	if t.Body != "" {
 		text, err = fillTemplate(t.Body, e, keepText)
 	}

@@ -2,17 +2,14 @@ package notify
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"math"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"outlierd/internal/excerpt"
 )
@@ -89,6 +86,7 @@ const (
 	maxTitle = 200  // characters
 	maxText  = 2000 // characters
 	maxValue = 300  // characters of one value of a row
+	maxLine  = 350  // characters of all values of a row in a text
 )
 
 // cleanForSending prepares an event to be sent. It removes invisible characters and terminal control sequences,
@@ -155,90 +153,29 @@ func webLink(s string) string {
 	return u.String()
 }
 
-// describeEvent returns the event's text and a line for each row. shown escapes untrusted texts; links are
-// not escaped.
-func (e *Event) describeEvent(shown func(string) string) string {
-	var lines []string
-	if e.Text != "" {
-		lines = append(lines, shown(e.Text))
-	}
-	for _, r := range e.Rows {
-		title, values := cmp.Or(r.Title, "(no title)"), r.listValues()
-		if e.Kind == Report {
-			title = r.heading()
-			values = strings.Join(slices.DeleteFunc([]string{r.channelName(), r.glanceText(ageAt(e.Time))}, isBlank), " · ")
-		}
-		line := "• " + shown(title)
-		if values != "" {
-			line += " (" + shown(values) + ")"
+// describeEvent returns the event's text and a line for each row, as many as fit into most characters. escape is
+// applied to untrusted texts; links are not escaped.
+func (e *Event) describeEvent(most int, escape func(string) string) string {
+	text := escape(e.Text)
+	for i, r := range e.Rows {
+		line := "\n• " + escape(r.heading())
+		about := slices.DeleteFunc([]string{r.channelName(), r.glanceText(ageAt(e.Time))}, isBlank)
+		if len(about) > 0 {
+			line += " (" + escape(excerpt.Runes(strings.Join(about, " · "), maxLine)) + ")"
 		}
 		if r.Link != "" {
 			line += "\n  " + r.Link
 		}
-		lines = append(lines, line)
+		if utf8.RuneCountInString(text+line) > most {
+			text += fmt.Sprintf("\nand %d more", len(e.Rows)-i)
+			break
+		}
+		text += line
 	}
-	return strings.Join(lines, "\n")
+	return strings.TrimPrefix(text, "\n")
 }
 
 func isBlank(s string) bool { return s == "" }
-
-// listValues lists the columns of a row for people, except its title and its link.
-func (r *Row) listValues() string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
-		if value := r.Values[name]; value != nil && name != "title" && name != "link" {
-			all = append(all, describeValue(strings.ToLower(name), value))
-		}
-	}
-	return strings.Join(all, ", ")
-}
-
-// phrases have the numbers of the published tables that people know by another name than the column's.
-var phrases = map[string]string{
-	"view_count": "%s views", "like_count": "%s likes", "comment_count": "%s comments",
-	"channel_subscribers": "%s subscribers", "subscriber_count": "%s subscribers",
-	"average_views_ratio": "%s× the channel's average", "z_score": "z-score %s", "duration": "%s s long",
-}
-
-// describeValue returns a column and its value for people: "2,434,094 views" or "channel title: Rival".
-func describeValue(name string, value any) string {
-	words := strings.TrimSpace(strings.ReplaceAll(name, "_", " "))
-	number, isNumber := value.(json.Number)
-	switch phrase := phrases[name]; {
-	case !isNumber:
-		return fmt.Sprintf("%s: %v", words, value)
-	case words == "id" || strings.HasSuffix(words, " id"):
-		return fmt.Sprintf("%s: %s", words, number) // an id is no quantity
-	case phrase != "":
-		return fmt.Sprintf(phrase, roundNumber(number))
-	}
-	return fmt.Sprintf("%s: %s", words, roundNumber(number))
-}
-
-// roundNumber returns a number for people: two digits of a fraction are enough, and thousands are separated.
-func roundNumber(n json.Number) string {
-	digits := n.String()
-	if strings.ContainsAny(digits, ".eE") {
-		f, err := n.Float64()
-		switch size := math.Abs(f); {
-		case err != nil || size >= 1e15:
-			return digits
-		case size >= 10 || f == math.Trunc(f):
-			digits = strconv.FormatFloat(f, 'f', 0, 64)
-		case size >= 1:
-			return strconv.FormatFloat(f, 'f', 1, 64)
-		default:
-			return strconv.FormatFloat(f, 'g', 2, 64)
-		}
-	}
-	if len(strings.TrimPrefix(digits, "-")) <= 4 {
-		return digits // such as a year
-	}
-	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
 
 // Sample returns the event that `outlierd notify test` sends.
 func Sample(id string, now time.Time) Event {

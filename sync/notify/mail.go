@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -83,7 +84,7 @@ func mailTo(m *job.Mail, e Event, in *enclosure, to ...string) (*mail.Msg, error
 	msg.SetMessageIDWithValue(e.ID + "@outlierd.invalid")
 	msg.SetDateWithValue(e.Time)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
-	text := e.Title + "\n\n" + e.describeEvent(keepText) + "\n"
+	text := e.Title + "\n\n" + e.describeEvent(math.MaxInt, keepText) + "\n"
 	if in == nil {
 		msg.SetBodyString(mail.TypeTextPlain, text)
 		return msg, nil

@@ -143,7 +143,7 @@ func TestMailArrivesAtAServer(t *testing.T) {
 	if err != nil || !strings.HasPrefix(subject, "[outlierd] Breakout\"}") || h.Get("Bcc") != "" || h.Get("Message-ID") != "<event-1@outlierd.invalid>" {
 		t.Errorf("subject %q (%v), headers %v", subject, err, h)
 	}
-	if !strings.Contains(m.body, "z-score 5.5") || strings.Contains(m.body, "KEY-0815") {
+	if !strings.Contains(m.body, "score 5.5") || strings.Contains(m.body, "KEY-0815") {
 		t.Errorf("body %s", m.body)
 	}
 }
@@ -156,7 +156,7 @@ func TestMailArrivesEncrypted(t *testing.T) {
 	if err := sender().Send(t.Context(), target, breakout()); err != nil {
 		t.Fatal(err)
 	}
-	if !m.encrypted || m.login != "me" || len(m.got) != 1 || !strings.Contains(m.body, "z-score 5.5") {
+	if !m.encrypted || m.login != "me" || len(m.got) != 1 || !strings.Contains(m.body, "score 5.5") {
 		t.Errorf("got %+v", m)
 	}
 }

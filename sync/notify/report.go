@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"outlierd/internal/excerpt"
 	"outlierd/internal/figures"
 	"outlierd/sync/job"
 	"outlierd/sync/store"
@@ -111,7 +111,7 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf fu
 	case rows == 1:
 		e.Title = name + ": 1 row"
 	default:
-		e.Title = fmt.Sprintf("%s: %s rows", name, roundNumber(json.Number(strconv.FormatInt(rows, 10))))
+		e.Title = fmt.Sprintf("%s: %d rows", name, rows)
 	}
 	if rows > MaxRows {
 		e.Text = fmt.Sprintf("These are the first %d.", MaxRows)
@@ -145,7 +145,7 @@ func firstRows(ctx context.Context, sql string, most int, ask func(ctx context.C
 
 // # Rows for a glance
 //
-// A report shows the numbers of a video as the page's cards do.
+// Messages show the numbers of a video as the page's cards do.
 
 // videoID returns the id of a row's video, or "".
 func (r *Row) videoID() string {
@@ -166,6 +166,8 @@ var cardColumns = []struct {
 	{"z_score", func(n float64) string { return "score " + strconv.FormatFloat(n, 'f', 1, 64) }},
 	{"channel_subscribers", func(n float64) string { return figures.Short(n) + " subscribers" }},
 	{"subscriber_count", func(n float64) string { return figures.Short(n) + " subscribers" }},
+	{"like_count", func(n float64) string { return figures.Short(n) + " likes" }},
+	{"comment_count", func(n float64) string { return figures.Short(n) + " comments" }},
 	{"duration", func(n float64) string { return figures.Clock(int64(n)) }},
 }
 
@@ -219,6 +221,20 @@ func (r *Row) glanceText(age func(published time.Time) string) string {
 	return strings.Join(all, " · ")
 }
 
+// describeValue returns a column and its value: "channel country: DE". Fractions have few digits.
+func describeValue(name string, value any) string {
+	if n, is := value.(json.Number); is && strings.ContainsAny(n.String(), ".eE") {
+		switch f, err := n.Float64(); {
+		case err != nil || math.Abs(f) >= 1e15:
+		case math.Abs(f) < 1:
+			value = strconv.FormatFloat(f, 'g', 2, 64)
+		default:
+			value = figures.Digits(f)
+		}
+	}
+	return fmt.Sprintf("%s: %v", strings.TrimSpace(strings.ReplaceAll(name, "_", " ")), value)
+}
+
 // heading returns a row's title for people.
 func (r *Row) heading() string {
 	if r.Title != "" {
@@ -238,71 +254,6 @@ func (r *Row) channelName() string {
 		return name
 	}
 	return ""
-}
-
-// # Chats
-
-// Limits of the chats for one message, in characters, and ours below them: Slack takes 50 blocks, and Discord
-// 6,000 characters in all embeds.
-const (
-	maxSlackHeader  = 150
-	maxSlackSection = 3000
-	maxSlackLink    = 500
-	maxEmbeds       = 10
-	maxEmbedTitle   = 200
-	maxLine         = 350
-)
-
-// slackBlocks returns a report for Slack.
-func slackBlocks(e Event) map[string]any {
-	section := func(text string) map[string]any {
-		return map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": text}}
-	}
-	blocks := []any{map[string]any{"type": "header", "text": map[string]any{
-		"type": "plain_text", "text": excerpt.Runes(e.Title, maxSlackHeader), "emoji": false}}}
-	if e.Text != "" {
-		blocks = append(blocks, section(excerpt.Runes(escapeSlack(e.Text), maxSlackSection)))
-	}
-	for _, r := range e.Rows {
-		title := escapeSlack(r.heading())
-		if r.Link != "" && len(r.Link) <= maxSlackLink {
-			title = "<" + slackLink.Replace(r.Link) + "|" + title + ">"
-		}
-		text := "*" + title + "*"
-		for _, line := range []string{r.channelName(), excerpt.Runes(r.glanceText(ageAt(e.Time)), maxLine)} {
-			if line != "" {
-				text += "\n" + escapeSlack(line)
-			}
-		}
-		blocks = append(blocks, section(excerpt.Runes(text, maxSlackSection)))
-	}
-	return map[string]any{"text": escapeSlack(e.Title), "blocks": blocks, "unfurl_links": false, "unfurl_media": false}
-}
-
-// slackLink keeps an address from ending before its end.
-var slackLink = strings.NewReplacer("<", "%3C", ">", "%3E", "|", "%7C", "&", "&amp;")
-
-// discordEmbeds returns a report for Discord.
-func discordEmbeds(e Event) map[string]any {
-	content := "**" + escapeDiscord(e.Title) + "**"
-	switch {
-	case len(e.Rows) > maxEmbeds:
-		content += fmt.Sprintf("\nThese are the first %d.", maxEmbeds)
-	case e.Text != "":
-		content += "\n" + escapeDiscord(e.Text)
-	}
-	var embeds []any
-	for _, r := range e.Rows[:min(len(e.Rows), maxEmbeds)] {
-		embed := map[string]any{"title": excerpt.Runes(escapeDiscord(r.heading()), maxEmbedTitle)}
-		if r.Link != "" {
-			embed["url"] = r.Link
-		}
-		lines := slices.DeleteFunc([]string{r.channelName(), r.glanceText(ageAt(e.Time))}, isBlank)
-		embed["description"] = excerpt.Runes(escapeDiscord(strings.Join(lines, "\n")), maxLine)
-		embeds = append(embeds, embed)
-	}
-	return map[string]any{"content": excerpt.Runes(content, maxDiscord), "embeds": embeds,
-		"allowed_mentions": map[string]any{"parse": []string{}}}
 }
 
 // # Mail

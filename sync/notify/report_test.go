@@ -184,7 +184,7 @@ func TestReportSaysWhatItFound(t *testing.T) {
 		}{
 			{func(_ context.Context, text string) ([]string, error) { sql = text; return []string{"0"}, nil }, 0, "The week: nothing found", "Its SQL returned no rows."},
 			{askFor(found(1)...), 1, "The week: 1 row", ""},
-			{askFor(found(upTo(12_345)...)...), MaxRows, "The week: 12,345 rows", "These are the first 20."},
+			{askFor(found(upTo(12_345)...)...), MaxRows, "The week: 12345 rows", "These are the first 20."},
 			{broken, 0, "The week failed", "no such table: outlier\n`outlierd report preview weekly` runs its SQL again."},
 		} {
 			r := w.reports(c.ask)
@@ -223,76 +223,55 @@ func hostileReport(t *testing.T) Event {
 
 const atAGlance = "41× · 184K views · +22K/d · score 5.3 · 9 d · note: "
 
-func TestChatsGetReportsAsBlocks(t *testing.T) {
+func TestChatsShowRowsLikeCards(t *testing.T) {
 	e := hostileReport(t)
-	slack, err := writeBody(targetOf(t, `{webhook: "https://hooks.slack.com/x"}`), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"type":"header"`, `*\u003chttps://youtu.be/dQw4w9WgXcQ|`, atAGlance + `\u0026lt;i\u0026gt;why`,
-		"*Rival*\\n9.4K subscribers"} {
-		if !strings.Contains(string(slack.body), want) {
-			t.Errorf("Slack gets no %s:\n%s", want, slack.body)
+	for as, note := range map[string]string{"slack": "&lt;i&gt;why", "discord": `\<i\>why`} {
+		text, err := chatText(targetOf(t, `{webhook: "https://chat.example/x", as: `+as+`}`), e, maxDiscord,
+			map[string]func(string) string{"slack": escapeSlack, "discord": escapeDiscord}[as])
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	discord, err := writeBody(targetOf(t, `{webhook: "https://discord.com/x"}`), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"embeds":[{`, `"url":"https://youtu.be/dQw4w9WgXcQ"`, `"allowed_mentions":{"parse":[]}`, "41× · 184K views"} {
-		if !strings.Contains(string(discord.body), want) {
-			t.Errorf("Discord gets no %s:\n%s", want, discord.body)
+		for _, want := range []string{"\n  https://youtu.be/dQw4w9WgXcQ\n", atAGlance + note, "• Rival (9.4K subscribers)"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s gets no %s:\n%s", as, want, text)
+			}
 		}
-	}
-	for name, m := range map[string]message{"Slack": slack, "Discord": discord} {
-		for _, refused := range []string{` \u003c!channel`, "@everyone", "javascript:", "\u202e", ` [x](https`} {
-			if name == "Slack" && strings.HasPrefix(refused, " [") {
-				continue // which Slack shows as it is
+		for _, refused := range []string{" <!channel", "@everyone", "javascript:", "\u202e"} {
+			if strings.Contains(text, refused) {
+				t.Errorf("%s gets %q:\n%s", as, refused, text)
 			}
-			if strings.Contains(string(m.body), refused) {
-				t.Errorf("%s gets %q:\n%s", name, refused, m.body)
-			}
+		}
+		if as == "discord" && strings.Contains(text, "[x](https") {
+			t.Errorf("Discord gets a link:\n%s", text)
 		}
 	}
 }
 
-// TestLargestReportFitsTheChats: Slack takes 50 blocks of 3,000 characters, Discord 10 embeds with 6,000 in all.
-func TestLargestReportFitsTheChats(t *testing.T) {
+// TestLongReportsAreCutBetweenRows in chats, which take a limited number of characters.
+func TestLongReportsAreCutBetweenRows(t *testing.T) {
 	long := strings.Repeat("\u4e2d", 500)
 	var rows []string
 	for range 3 * MaxRows {
 		rows = append(rows, fmt.Sprintf(`{"video_id":"dQw4w9WgXcQ","title":"%[1]s","channel_title":"%[1]s","a":"%[1]s","b":"%[1]s"}`, long))
 	}
 	e, _ := MakeReport(t.Context(), &job.Report{Name: "weekly", About: long}, time.Now(), written, askFor(rows...))
-	e = e.cleanForSending(keepText)
-	var slack struct {
-		Blocks []struct{ Text struct{ Text string } }
-	}
-	if text, err := json.Marshal(slackBlocks(e)); err != nil || json.Unmarshal(text, &slack) != nil || len(slack.Blocks) > 50 {
-		t.Errorf("%d blocks, %v", len(slack.Blocks), err)
-	}
-	for i, b := range slack.Blocks {
-		if n := len([]rune(b.Text.Text)); n > 3000 || i == 0 && n > 150 {
-			t.Errorf("block %d has %d characters", i, n)
+	for as, most := range map[string]int{"slack": maxSlack, "discord": maxDiscord, "ntfy": maxNtfy} {
+		m, err := writeBody(targetOf(t, `{webhook: "https://chat.example/x", as: `+as+`}`), e.cleanForSending(keepText))
+		var said struct{ Text, Content string }
+		if as == "ntfy" {
+			said.Text = string(m.body)
+		} else if err == nil {
+			err = json.Unmarshal(m.body, &said)
 		}
-	}
-	var discord struct {
-		Content string
-		Embeds  []struct{ Title, Description string }
-	}
-	text, err := json.Marshal(discordEmbeds(e))
-	if err != nil || json.Unmarshal(text, &discord) != nil || len(discord.Embeds) != 10 {
-		t.Errorf("%d embeds, %v", len(discord.Embeds), err)
-	}
-	all := 0
-	for _, embed := range discord.Embeds {
-		all += len([]rune(embed.Title + embed.Description))
-		if n := len([]rune(embed.Title)); n > 256 {
-			t.Errorf("a title of %d characters", n)
+		text := said.Text + said.Content
+		shown := strings.Count(text, "\n  https://youtu.be/dQw4w9WgXcQ")
+		rest := ""
+		if shown < MaxRows {
+			rest = fmt.Sprintf("\nand %d more", MaxRows-shown)
 		}
-	}
-	if all > 6000 || len([]rune(discord.Content)) > 2000 {
-		t.Errorf("%d characters in embeds, %d in the content", all, len([]rune(discord.Content)))
+		if n := len([]rune(text)); err != nil || n > most || shown == 0 || !strings.HasSuffix(text, rest) {
+			t.Errorf("%s: %v, %d characters with %d rows, want at most %d and %q at the end:\n%s", as, err, n, shown, most, rest, text)
+		}
 	}
 }
 
