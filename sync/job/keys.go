@@ -90,11 +90,11 @@ func taggedFields(of reflect.Value, s *yamltree.Schema, n *yamltree.Node) iter.S
 
 // store stores the value of the key in the field.
 func (k taggedField) store() {
-	text, given := k.key.Default, k.node.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean)
+	text, given := string(k.key.Default), k.node.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean)
 	if given {
 		text = k.node.Text
 	}
-	if parse := forms[k.key.Form()]; parse != nil {
+	if parse := forms[k.key.Form]; parse != nil {
 		if !given && text == "" {
 			return
 		}

@@ -36,7 +36,7 @@ func oneOff() *yamltree.Schema { return schema().Definition("job") }
 
 // adviseOnValue says how to write a number where a range is expected.
 func adviseOnValue(n *yamltree.Node, s *yamltree.Schema) string {
-	if s.Form() == "range" {
+	if s.Form == "range" {
 		return asRange(n)
 	}
 	return ""
@@ -49,7 +49,7 @@ func adviseOnKey(n *yamltree.Node, key string, s *yamltree.Schema) string {
 	}
 	known := s.Keys()
 	advice := n.Get(key).Key.DidYouMean(key, known)
-	if advice == "" && s.Form() == "filters" {
+	if advice == "" && s.Form == "filters" {
 		advice = "filters are " + strings.Join(known, ", ")
 	}
 	return advice

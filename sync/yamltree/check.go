@@ -42,30 +42,30 @@ func (c checker) checkNode(n *Node, s *Schema) {
 		return
 	case n.Wrong, n.Unfilled != "": // already reported, or the value is not known
 		return
-	case s.later:
+	case s.Not != nil:
 		n.Wrong, n.Ignored = true, true
 		n.Head().Refuse("not supported yet")
 	case n.takeQuotedKind(s):
 		c.checkNode(n, s)
 		return
-	case len(s.types) > 0 && !s.allows(n.Kind):
+	case len(s.Types) > 0 && !s.allows(n.Kind):
 		n.mustBe(s.Title, c.hintFor(n, s))
-	case s.equals != nil && n.wholeNumber() != *s.equals:
+	case s.Const != nil && n.wholeNumber() != *s.Const:
 		n.mustBe(s.Title, "")
-	case s.enum != nil && !slices.Contains(s.enum, n.enumValue()):
-		n.mustBe(s.Title, n.DidYouMean(n.Text, s.enumTexts()))
+	case s.Enum != nil && n.Kind != Null && !slices.Contains(s.words(), n.Text):
+		n.mustBe(s.Title, n.DidYouMean(n.Text, s.words()))
 	case n.Kind == Mapping:
 		c.checkMapping(n, s)
 	case n.Kind == List:
 		c.checkList(n, s)
-	case n.Kind == Text && utf8.RuneCountInString(n.Text) < s.minLength:
+	case n.Kind == Text && utf8.RuneCountInString(n.Text) < s.MinLength:
 		n.mustNotBeEmpty(s.Title)
 	case n.Kind == Text && !s.fits(n.Text):
 		n.mustBe(s.Title, c.hintFor(n, s))
 	case n.Kind == Whole && s.exceededBound(n) != "":
 		n.mustBe(s.exceededBound(n), "")
 	}
-	for _, part := range s.allOf {
+	for _, part := range s.AllOf {
 		c.checkNode(n, part)
 	}
 }
@@ -84,11 +84,11 @@ func (n *Node) takeQuotedKind(s *Schema) bool {
 }
 
 func (c checker) checkMapping(n *Node, s *Schema) {
-	if len(n.Entries) < s.minProperties {
+	if len(n.Entries) < s.MinProperties {
 		n.mustNotBeEmpty(s.Title)
 		return
 	}
-	for _, key := range s.required {
+	for _, key := range s.Required {
 		if n.Get(key) == nil {
 			n.Missing(key, s.SuggestKey(key))
 		}
@@ -98,27 +98,27 @@ func (c checker) checkMapping(n *Node, s *Schema) {
 		switch part := s.Get(key); {
 		case part != nil:
 			c.checkNode(e.Value, part)
-		case s.closed:
+		case s.Others.closed:
 			e.Value.Wrong, e.Value.Ignored = true, true
 			e.Key.RefuseWithHint(c.advice.Unknown(n, key, s), "unknown key")
-		case s.others != nil:
-			c.checkNode(e.Value, s.others)
+		case s.Others.of != nil:
+			c.checkNode(e.Value, s.Others.of)
 		}
-		if s.names != nil && !s.names.fits(key) {
-			e.Key.Refuse("must be %s, got %q", s.names.Title, key)
+		if s.Names != nil && !s.Names.fits(key) {
+			e.Key.Refuse("must be %s, got %q", s.Names.Title, key)
 		}
 	}
 }
 
 func (c checker) checkList(n *Node, s *Schema) {
-	if len(n.Items) < s.minItems {
+	if len(n.Items) < s.MinItems {
 		n.mustNotBeEmpty(s.Title)
 	}
-	if s.items == nil {
+	if s.Items == nil {
 		return
 	}
 	for _, item := range n.Items {
-		c.checkNode(item, s.items)
+		c.checkNode(item, s.Items)
 	}
 }
 
@@ -139,14 +139,6 @@ func (n *Node) mustBe(wants, hint string) {
 }
 
 func (n *Node) mustNotBeEmpty(wants string) { n.Refuse("is empty, must be %s", wants) }
-
-// enumValue returns the value of a scalar as an enum has it.
-func (n *Node) enumValue() any {
-	if n.Kind == Null {
-		return nil
-	}
-	return n.Text
-}
 
 // wholeNumber returns the value of a whole number in digits, or the nearest int.
 func (n *Node) wholeNumber() int {

@@ -18,15 +18,14 @@ import (
 
 func TestSchemasWithOtherKeywordsAreRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`{"oneOf": [{"type": "string"}]}`, "oneOf: unknown keyword"},
-		{`{"properties": {"a": {"exclusiveMinimum": 1}}}`, "exclusiveMinimum: unknown keyword"},
-		{`{"items": {"uniqueItems": true}}`, "uniqueItems: unknown keyword"},
-		{`{"additionalProperties": {"multipleOf": 2}}`, "multipleOf: unknown keyword"},
-		{`{"definitions": {"a": {"not": {"type": "string"}}}}`, `"type" in not`},
-		{`{"patternProperties": {"^y-": true}}`, `"^y-" in patternProperties`},
-		{`{"patternProperties": {"^x-": false}}`, `"^x-" in patternProperties`},
-		{`{"minimum": 0.5}`, "minimum: "},
-		{`{"enum": [1]}`, "enum: "},
+		{`{"oneOf": [{"type": "string"}]}`, `unknown field "oneOf"`},
+		{`{"properties": {"a": {"exclusiveMinimum": 1}}}`, `unknown field "exclusiveMinimum"`},
+		{`{"items": {"uniqueItems": true}}`, `unknown field "uniqueItems"`},
+		{`{"additionalProperties": {"multipleOf": 2}}`, `unknown field "multipleOf"`},
+		{`{"definitions": {"a": {"not": {"type": "string"}}}}`, `unknown field "type"`},
+		{`{"patternProperties": {"^y-": true}}`, `unknown field "^y-"`},
+		{`{"minimum": 0.5}`, "minimum"},
+		{`{"enum": [1]}`, "enum"},
 		{`{"properties": {"a": {"$ref": "#/definitions/a"}}}`, "nothing at #/definitions/a"},
 		{`{"properties": {"a": {"$ref": "#/items/a"}}}`, "nothing at #/items/a"},
 	} {
@@ -111,16 +110,16 @@ func parts(doc any, s *Schema, at string) map[string]*Schema {
 	}
 	all[at] = s
 	below := func(keyword string, doc any, s *Schema) { maps.Copy(all, parts(doc, s, at+"/"+keyword)) }
-	named := map[string]map[string]*Schema{"definitions": s.definitions, "properties": s.properties}
+	named := map[string]map[string]*Schema{"definitions": s.Definitions, "properties": s.Properties}
 	for keyword, named := range named {
 		docs, _ := m[keyword].(map[string]any)
 		for name := range docs {
 			below(keyword+"/"+name, docs[name], named[name])
 		}
 	}
-	below("items", m["items"], s.items)
-	below("propertyNames", m["propertyNames"], s.names)
-	below("additionalProperties", m["additionalProperties"], s.others)
+	below("items", m["items"], s.Items)
+	below("propertyNames", m["propertyNames"], s.Names)
+	below("additionalProperties", m["additionalProperties"], s.Others.of)
 	return all
 }
 
