@@ -36,7 +36,7 @@ func (b *builder) includeFiles() {
 			continue
 		}
 		b.expandVariables(part)
-		checkShape(part, schema())
+		schema().Check(part)
 		b.addEntries(part)
 	}
 }

@@ -143,7 +143,7 @@ func (b *builder) buildConfig() {
 		b.allowMissing(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
 	}
 	b.allowMissing(b.root.Get("mcp").Get("token"), "`outlierd mcp --listen` does not start without the token")
-	checkShape(b.root, schema())
+	schema().Check(b.root)
 	b.requireKeys()
 	b.includeFiles()
 	b.cfg.Fingerprint = hashData([]string{fmt.Sprintf("%q", b.cfg.sources), hashNode(b.root)})
@@ -169,10 +169,7 @@ func (b *builder) buildConfig() {
 		return // of which some might cause what follows, such as a wrong schedule
 	}
 	b.refuseShortAuto()
-	b.warnUnused()
 	b.warnRefreshAfter()
-	b.warnLongJitter()
-	b.warnShortRetention()
 	b.warnBudget()
 }
 

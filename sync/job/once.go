@@ -167,7 +167,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 		once.Report(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
 		return nil, once.Mistakes()
 	}
-	checkShape(n, oneOff())
+	oneOff().Check(n)
 	for _, key := range dues {
 		if due := n.Get(key); due != nil {
 			due.Head().Refuse("a one-off request has no schedule")

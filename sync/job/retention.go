@@ -76,19 +76,3 @@ func parseSize(text string) (int64, error) {
 	}
 	return int64(n) * size, nil
 }
-
-// warnShortRetention warns of a job that reuses answers for longer than the retention.
-func (b *builder) warnShortRetention() {
-	n, r := b.root.Get("retention").Get("journal"), b.cfg.Retention
-	if !r.Any() || n.Wrong {
-		return
-	}
-	for i := range b.cfg.Jobs {
-		if spec := &b.cfg.Jobs[i]; r.Age > 0 && spec.ReuseFor > r.Age {
-			n.Warn("write at least "+Duration(b.cfg.Least()).String(),
-				"%s is shorter than the reuse_for of job %s, %s, for which answers are kept anyway",
-				n.Shown(), spec.Name, Duration(spec.ReuseFor))
-			return
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -21,25 +20,6 @@ func TestRetentionIsAnAgeOrASize(t *testing.T) {
 	}
 	if c := parse(t, head+"jobs: {a: {search: {query: tea}}}\n"); c.Retention.Any() || c.Retention.String() != "for ever" {
 		t.Errorf("without a word everything is kept, not %v", c.Retention)
-	}
-}
-
-func TestRetentionIsWarnedOf(t *testing.T) {
-	for _, c := range []struct{ file, warned string }{
-		{"retention: {journal: 2d}\njobs: {a: {search: {query: tea}}}", ""},
-		{"retention: {journal: 2d}\njobs: {a: {reuse_for: 2d, search: {query: tea}}}", ""},
-		{"retention: {journal: 2d}\njobs: {a: {search: {query: tea}}, b: {reuse_for: 5d, search: {query: tea}}}", "is shorter than the reuse_for of job b, 5d"},
-		{"retention: {journal: 1GB}\njobs: {a: {reuse_for: 5d, search: {query: tea}}}", ""},
-		{"retention: {journal: 1GB}\nsinks: [{parquet: p}]\njobs: {a: {search: {query: tea}}}", ""},
-		{"sinks: [{parquet: p}]\njobs: {a: {search: {query: tea}}}", ""},
-	} {
-		var said []string
-		for _, w := range parse(t, head+c.file+"\n").Warnings {
-			said = append(said, w.Message)
-		}
-		if all := strings.Join(said, "\n"); (c.warned == "") != (all == "") || !strings.Contains(all, c.warned) {
-			t.Errorf("%s: warnings %q, want %q", c.file, said, c.warned)
-		}
 	}
 }
 

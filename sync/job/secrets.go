@@ -16,7 +16,7 @@ var (
 	keyLine   = sync.OnceValue(func() *regexp.Regexp { return matchLines(schema().SecretKeys()) })
 	alertLine = sync.OnceValue(func() *regexp.Regexp {
 		alert := schema().Definition("alert")
-		return matchLines(slices.DeleteFunc(schema().SecretKeys(), func(key string) bool { return hasKey(alert, key) }))
+		return matchLines(slices.DeleteFunc(schema().SecretKeys(), func(key string) bool { return alert.Has(key) }))
 	})
 )
 

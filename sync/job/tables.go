@@ -90,14 +90,6 @@ func (b *builder) readKeep(t *tables.Table, n *yamltree.Node) time.Duration {
 		n.Refuse("must be whole days, and at least %dd, because views such as new_this_week read the last week, got %s",
 			leastDays, n.Shown())
 	default:
-		for i := range b.cfg.Jobs {
-			spec := &b.cfg.Jobs[i]
-			if between := spec.shortestInterval(); between >= keep {
-				n.Warn("write more than "+Duration(between).String(),
-					"%s is not longer than the %s between two runs of job %s, so no two of them can be compared",
-					n.Shown(), Duration(between), spec.Name)
-			}
-		}
 		return keep
 	}
 	return 0

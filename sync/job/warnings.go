@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/yamltree"
 )
 
 // warnRefreshAfter warns of a job of channels or videos that is due again before its refresh_after has passed: some of
@@ -42,37 +41,6 @@ func (s *Spec) shortestInterval() (least time.Duration) {
 		last = next
 	}
 	return least
-}
-
-// warnLongJitter warns of a jitter that is limited by the time to the next run.
-func (b *builder) warnLongJitter() {
-	for i := range b.cfg.Jobs {
-		spec := &b.cfg.Jobs[i]
-		n := b.root.Get("jobs").Get(spec.Name).Get("jitter")
-		if n == nil || spec.Jitter == 0 {
-			continue
-		}
-		if between := spec.shortestInterval(); between > 0 && spec.Jitter > between {
-			n.Warn("write at most "+Duration(between).String(),
-				"%s is longer than the %s between two runs; a run never starts later than the next one is due",
-				n.Shown(), Duration(between))
-		}
-	}
-}
-
-// warnUnused warns of keys that have no effect yet.
-func (b *builder) warnUnused() {
-	keys := []*yamltree.Node{b.root.Get("daemon").Get("log")}
-	if sinks := b.root.Get("sinks"); sinks.Has(yamltree.List) {
-		for _, item := range sinks.Items {
-			keys = append(keys, item.Get("compact"))
-		}
-	}
-	for _, n := range keys {
-		if n != nil && !n.Wrong {
-			n.Head().Warn("", "has no effect yet")
-		}
-	}
 }
 
 // warnBudget warns if a budget cannot last, because even the cheapest runs of all jobs cost more than a day or

@@ -36,17 +36,3 @@ func TestAScheduleThatIsShorterThanRefreshAfterIsWarnedOf(t *testing.T) {
 		}
 	}
 }
-
-func TestJitterThatTheNextRunCutsIsWarnedOf(t *testing.T) {
-	for due, warned := range map[string]bool{
-		"every: 1h, jitter: 1h":                 false,
-		"every: 1h, jitter: 2h":                 true,
-		`schedule: "*/15 * * * *", jitter: 20m`: true,
-		`schedule: "@daily", jitter: 20m`:       false,
-	} {
-		found := parse(t, head+"jobs:\n  a: {"+due+", search: {query: tea}}\n").Warnings
-		if got := len(found) == 1 && strings.Contains(found[0].Message, "between two runs"); got != warned {
-			t.Errorf("{%s}: warnings %v, want one: %t", due, found, warned)
-		}
-	}
-}

@@ -106,36 +106,6 @@ func (b *builder) usedFilter(name *yamltree.Node) map[string]*yamltree.Node {
 	return b.mergeFilters(filter)
 }
 
-// asRange returns a number in the form of a range: with the ends that the interface allows.
-func asRange(n *yamltree.Node) string {
-	if !n.Has(yamltree.Whole, yamltree.Number) || n.FromOutside() {
-		return ""
-	}
-	var forms []string
-	for _, form := range []struct{ text, means string }{{n.Raw + "..", "at least"}, {".." + n.Raw, "at most"}} {
-		if takesRange(n.Key.Text, form.text) {
-			forms = append(forms, form.text+" for "+form.means)
-		}
-	}
-	if forms == nil {
-		return ""
-	}
-	return "write " + strings.Join(forms, " and ")
-}
-
-// takesRange reports whether the named filter, of videos or of channels, accepts such a range.
-func takesRange(name, text string) bool {
-	for _, op := range []outlier.Operation{outlier.OpSearch, outlier.OpFindChannels} {
-		for _, f := range (&template{Op: op}).fields() {
-			if snakeCase(f.Name) == name {
-				params := url.Values{}
-				return readRange(params, f, text) == nil && len(f.Check(params)) == 0
-			}
-		}
-	}
-	return false
-}
-
 // readRange parses text into a parameter that is a range of numbers.
 func readRange(params url.Values, f outlier.Param, text string) error {
 	switch f.Form {

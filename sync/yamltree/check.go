@@ -3,19 +3,14 @@ package yamltree
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
-// Advice returns hints that do not follow from the schema alone. Each function returns "" if it has none.
-type Advice struct {
-	Unknown func(n *Node, key string, s *Schema) string // for a key that n, which s describes, must not have
-	Value   func(n *Node, s *Schema) string             // for a value of the wrong form
-}
-
 // Check checks a tree against the schema. It marks invalid values as wrong, so that later steps do not report
 // them again. It also reports each ${…} that could not be expanded.
-func (s *Schema) Check(root *Node, advice Advice) {
-	checker{advice}.checkNode(root, s)
+func (s *Schema) Check(root *Node) {
+	new(checker).checkNode(root, s)
 	root.reportUnexpanded()
 }
 
@@ -33,9 +28,14 @@ func (n *Node) reportUnexpanded() {
 }
 
 // checker reports the mistakes of a tree, at most one for each node.
-type checker struct{ advice Advice }
+type checker struct {
+	around []*Schema // of the mappings around the node that is checked
+}
 
-func (c checker) checkNode(n *Node, s *Schema) {
+func (c *checker) checkNode(n *Node, s *Schema) {
+	if s.Unused {
+		n.Head().Warn("", "has no effect yet")
+	}
 	switch {
 	case n.NotRun && s.Secret:
 		n.Unfilled, n.Wrong = "", true
@@ -49,7 +49,7 @@ func (c checker) checkNode(n *Node, s *Schema) {
 		c.checkNode(n, s)
 		return
 	case len(s.Types) > 0 && !s.allows(n.Kind):
-		n.mustBe(s.Title, c.hintFor(n, s))
+		n.mustBe(s.Title, n.hintFor(s))
 	case s.Const != nil && n.wholeNumber() != *s.Const:
 		n.mustBe(s.Title, "")
 	case s.Enum != nil && n.Kind != Null && !slices.Contains(s.words(), n.Text):
@@ -61,7 +61,7 @@ func (c checker) checkNode(n *Node, s *Schema) {
 	case n.Kind == Text && utf8.RuneCountInString(n.Text) < s.MinLength:
 		n.mustNotBeEmpty(s.Title)
 	case n.Kind == Text && !s.fits(n.Text):
-		n.mustBe(s.Title, c.hintFor(n, s))
+		n.mustBe(s.Title, n.hintFor(s))
 	case n.Kind == Whole && s.exceededBound(n) != "":
 		n.mustBe(s.exceededBound(n), "")
 	}
@@ -83,7 +83,7 @@ func (n *Node) takeQuotedKind(s *Schema) bool {
 	return false
 }
 
-func (c checker) checkMapping(n *Node, s *Schema) {
+func (c *checker) checkMapping(n *Node, s *Schema) {
 	if len(n.Entries) < s.MinProperties {
 		n.mustNotBeEmpty(s.Title)
 		return
@@ -93,6 +93,8 @@ func (c checker) checkMapping(n *Node, s *Schema) {
 			n.Missing(key, s.SuggestKey(key))
 		}
 	}
+	c.around = append(c.around, s)
+	defer func() { c.around = c.around[:len(c.around)-1] }()
 	for _, e := range n.Entries {
 		key := e.Key.Text
 		switch part := s.Get(key); {
@@ -100,7 +102,7 @@ func (c checker) checkMapping(n *Node, s *Schema) {
 			c.checkNode(e.Value, part)
 		case s.Others.closed:
 			e.Value.Wrong, e.Value.Ignored = true, true
-			e.Key.RefuseWithHint(c.advice.Unknown(n, key, s), "unknown key")
+			e.Key.RefuseWithHint(c.adviseOnKey(n, key), "unknown key")
 		case s.Others.of != nil:
 			c.checkNode(e.Value, s.Others.of)
 		}
@@ -110,7 +112,7 @@ func (c checker) checkMapping(n *Node, s *Schema) {
 	}
 }
 
-func (c checker) checkList(n *Node, s *Schema) {
+func (c *checker) checkList(n *Node, s *Schema) {
 	if len(n.Items) < s.MinItems {
 		n.mustNotBeEmpty(s.Title)
 	}
@@ -123,7 +125,7 @@ func (c checker) checkList(n *Node, s *Schema) {
 }
 
 // hintFor returns what to do about a value of the wrong type or form. A value that it suggests is valid.
-func (c checker) hintFor(n *Node, s *Schema) string {
+func (n *Node) hintFor(s *Schema) string {
 	wantsWhole := s.allows(Whole) && !s.allows(Number)
 	switch {
 	case wantsWhole && n.Kind == Number:
@@ -131,7 +133,49 @@ func (c checker) hintFor(n *Node, s *Schema) string {
 	case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole && !n.FromOutside() && s.exceededBound(n) == "":
 		return "write it without quotes: " + n.Text
 	}
-	return c.advice.Value(n, s)
+	return ""
+}
+
+// adviseOnKey returns the remedy for a key that n must not have: where it belongs, or the known keys.
+func (c *checker) adviseOnKey(n *Node, key string) string {
+	s := c.around[len(c.around)-1]
+	for _, present := range []bool{true, false} {
+		for depth := 1; depth <= maxAdvised; depth++ {
+			paths := slices.DeleteFunc(s.pathsTo(key, depth), func(path string) bool {
+				first, _, _ := strings.Cut(path, ".")
+				return present && n.Get(first) == nil
+			})
+			if len(paths) > 0 {
+				return "it belongs under " + strings.Join(paths, " or ")
+			}
+		}
+	}
+	for i := len(c.around) - 2; i >= 0; i-- {
+		if c.around[i].Has(key) {
+			return "it belongs under " + n.path.cut(len(c.around)-1-i)
+		}
+	}
+	if hint := n.Get(key).Key.DidYouMean(key, s.Keys()); hint != "" {
+		return hint
+	}
+	return "the keys here are " + strings.Join(s.Keys(), ", ")
+}
+
+// maxAdvised is how deep below a mapping it is looked for where a key belongs.
+const maxAdvised = 3
+
+// pathsTo returns the paths of those mappings at a depth below s that may have a key.
+func (s *Schema) pathsTo(key string, depth int) (paths []string) {
+	for _, name := range s.Keys() {
+		part := s.Get(name)
+		if depth == 1 && part.Has(key) {
+			paths = append(paths, name)
+		}
+		for _, deeper := range part.pathsTo(key, depth-1) {
+			paths = append(paths, name+"."+deeper)
+		}
+	}
+	return paths
 }
 
 func (n *Node) mustBe(wants, hint string) {

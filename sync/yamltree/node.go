@@ -5,6 +5,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strings"
 
 	"outlierd/internal/excerpt"
 )
@@ -65,6 +66,15 @@ func (p path) key(k string) path {
 		return path(k)
 	}
 	return p + "." + path(k)
+}
+
+// cut returns the path without its last keys.
+func (p path) cut(keys int) string {
+	all := strings.Split(string(p), ".")
+	if len(all) <= keys {
+		return "the top of the file"
+	}
+	return strings.Join(all[:len(all)-keys], ".")
 }
 
 // prefix returns the path as the beginning of a message.
