@@ -19,11 +19,11 @@ import (
 const answerVerb = "answer-sql"
 
 // answerCommand returns the hidden command of that process.
-func answerCommand(o *options) *cobra.Command {
+func answerCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return query.Serve(c.Context(), o.world.in, o.world.out) },
+		RunE: func(c *cobra.Command, _ []string) error { return query.Serve(c.Context(), g.world.in, g.out.w) },
 	}
 }
 
@@ -31,15 +31,16 @@ const downloadVerb = "answer-download"
 
 // downloadCommand returns the hidden command of a process that writes the result of SQL on standard input,
 // over a published file, in a format of export. Unlike export, it is confined.
-func downloadCommand(o *options) *cobra.Command {
+func downloadCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: downloadVerb + " FILE FORMAT ZONE", Short: "Write what SQL on standard input gives, for another process",
 		Hidden: true,
 		Args:   cobra.ExactArgs(3),
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := o.queryText("-")
+			text, err := readQuery(g.world.in, "-")
+			zone := time.UTC // of the times in a sheet
 			if err == nil {
-				o.zone, err = time.LoadLocation(args[2]) // of the times in a sheet
+				zone, err = time.LoadLocation(args[2])
 			}
 			if err == nil {
 				err = query.Confine()
@@ -48,8 +49,8 @@ func downloadCommand(o *options) *cobra.Command {
 				return err
 			}
 			// A user's browser or spreadsheet opens the file, and its texts are untrusted.
-			_, err = o.exportFrom(c.Context(), args[0],
-				export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}, o.world.out)
+			e := export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}
+			_, err = exportFrom(c.Context(), args[0], e, zone, g.out.w, g.world.err)
 			return err
 		},
 	}

@@ -11,7 +11,7 @@ import (
 	"outlierd/sync/job"
 )
 
-func backfillCommand(o *options) *cobra.Command {
+func backfillCommand(g *globals) *cobra.Command {
 	var from, to, each string
 	var noEnrich bool
 	c := &cobra.Command{
@@ -27,7 +27,7 @@ the same command spends up to as much again on what is left.`,
   outlierd backfill coffee --from 2026-06-01 --to 2026-06-30 --each week --max-credits 20`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			config, err := sound(c.Context(), o.load)
+			config, err := sound(c.Context(), g.load)
 			if err != nil {
 				return err
 			}
@@ -41,15 +41,15 @@ the same command spends up to as much again on what is left.`,
 					return usageError{err}
 				}
 			}
-			if spec, err = spec.Backfill(from, to, each, outlier.Credits(o.spending.most)); err != nil {
+			if spec, err = spec.Backfill(from, to, each, outlier.Credits(g.spending.most)); err != nil {
 				return usageError{err}
 			}
-			err = o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
-				searches, err := p.forecasts().Backfill(c.Context(), &spec)
+			err = reportJobs(c.Context(), g, config, func(r *runner) ([]jobRun, error) {
+				searches, err := r.p.forecasts().Backfill(c.Context(), &spec)
 				if err != nil {
 					return nil, err
 				}
-				old, err := p.Engine.Facts().Continues(&spec)
+				old, err := r.p.Engine.Facts().Continues(&spec)
 				if err != nil {
 					return nil, err
 				}
@@ -57,13 +57,13 @@ the same command spends up to as much again on what is left.`,
 					return nil, idle(fmt.Sprintf("%s: all of %s..%s is covered already", spec.Name, from, to))
 				}
 				if old == nil {
-					fmt.Fprintf(o.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
+					fmt.Fprintf(g.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
 						searches[0].Window, searches[len(searches)-1].Window, len(searches))
 				}
 				return []jobRun{{Order: engine.Order{Spec: &spec, Trigger: engine.Manual}}}, nil
 			})
 			if exitCode(c.Context(), err) == exitBudget {
-				fmt.Fprintln(o.world.err, "To continue, repeat the command when the budget allows; what is covered is not bought again")
+				fmt.Fprintln(g.world.err, "To continue, repeat the command when the budget allows; what is covered is not bought again")
 			}
 			return err
 		},
@@ -71,10 +71,10 @@ the same command spends up to as much again on what is left.`,
 	flags := c.Flags()
 	flags.StringVar(&from, "from", "", "the first publication date, such as 2026-01-01; required")
 	flags.StringVar(&to, "to", "", "the last publication date; required")
-	flags.Int64Var(&o.spending.most, "max-credits", 0, "spend at most `N` credits; required")
+	flags.Int64Var(&g.spending.most, "max-credits", 0, "spend at most `N` credits; required")
 	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
 	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	for _, name := range []string{"from", "to", "max-credits"} {
 		if err := c.MarkFlagRequired(name); err != nil {
 			panic(err) // there is no such flag

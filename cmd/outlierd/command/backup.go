@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ import (
 
 var backupShown = documentOf[backup.Backup]("backup", "restore")
 
-func backupCommand(o *options) *cobra.Command {
+func backupCommand(g *globals) *cobra.Command {
 	var check bool
 	var encrypt []string
 	var which chosenBackup
@@ -55,12 +56,12 @@ The job file is not copied, because it may contain a key.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if check {
-				return o.checkBackup(c.Context(), args, which)
+				return checkBackup(c.Context(), g, args, which)
 			}
 			if which != (chosenBackup{}) {
 				return usageError{errors.New("--file and --identity need --check: a backup is encrypted to a public key, with --encrypt")}
 			}
-			return o.backup(c.Context(), args, encrypt)
+			return makeBackupNow(c.Context(), g, args, encrypt)
 		},
 	}
 	c.Flags().BoolVar(&check, "check", false, "compare an existing backup with its checksum; write nothing")
@@ -78,12 +79,12 @@ func (w *chosenBackup) addFlags(c *cobra.Command) {
 }
 
 // read reads the identity.
-func (w *chosenBackup) read(o *options) (which backup.Which, err error) {
+func (w *chosenBackup) read(in io.Reader) (which backup.Which, err error) {
 	which.File = w.file
 	switch w.identity {
 	case "":
 	case "-":
-		which.Identity, err = sealed.ReadIdentity(o.world.in)
+		which.Identity, err = sealed.ReadIdentity(in)
 	default:
 		var file *os.File
 		if file, err = os.Open(w.identity); err == nil {
@@ -124,10 +125,10 @@ func backupTarget(config *job.Config, args, encrypt []string) (*job.Backup, erro
 	return to, nil
 }
 
-func (o *options) checkBackup(ctx context.Context, args []string, chosen chosenBackup) error {
+func checkBackup(ctx context.Context, g *globals, args []string, chosen chosenBackup) error {
 	var config job.Config // a check needs no job file if the place is named
 	if len(args) == 0 {
-		loaded, err := o.loadToRead()
+		loaded, err := g.loadToRead()
 		if err != nil {
 			return err
 		}
@@ -137,11 +138,11 @@ func (o *options) checkBackup(ctx context.Context, args []string, chosen chosenB
 	if err != nil {
 		return err
 	}
-	place, err := o.backupPlace(to.To, "")
+	place, err := backupPlace(g.world.env, to.To, "")
 	if err != nil {
 		return err
 	}
-	which, err := chosen.read(o)
+	which, err := chosen.read(g.world.in)
 	if err != nil {
 		return err
 	}
@@ -153,12 +154,12 @@ func (o *options) checkBackup(ctx context.Context, args []string, chosen chosenB
 	if len(b.Hints) > 0 && which.Identity == nil {
 		note = fmt.Sprintf("\nIt is encrypted to %s, and was not decrypted: --identity FILE does that.", strings.Join(b.Hints, ", "))
 	}
-	return backupShown.print(o, b, "the backup in %s is undamaged; made on %s: %d answers, %d bytes%s\n", place,
+	return backupShown.print(g.out, b, "the backup in %s is undamaged; made on %s: %d answers, %d bytes%s\n", place,
 		b.At.Format(time.RFC3339), b.Answers, b.Bytes, note)
 }
 
-func (o *options) backup(ctx context.Context, args, encrypt []string) error {
-	config, err := o.loadToRead()
+func makeBackupNow(ctx context.Context, g *globals, args, encrypt []string) error {
+	config, err := g.loadToRead()
 	if err != nil {
 		return err
 	}
@@ -169,30 +170,33 @@ func (o *options) backup(ctx context.Context, args, encrypt []string) error {
 	if folder := stateFolder(config); isMissing(folder) {
 		return &store.NoStateError{Dir: folder}
 	}
-	b, err := o.writeBackup(ctx, config, to, false)
+	b, err := writeBackup(ctx, g.world.env, config, to, false)
 	if err != nil {
 		return err
 	}
-	return backupShown.print(o, b, "backed up to %s/%s: %d answers, %d bytes\n",
+	return backupShown.print(g.out, b, "backed up to %s/%s: %d answers, %d bytes\n",
 		strings.TrimRight(to.To, "/"), b.File, b.Answers, b.Bytes)
 }
 
-// makeBackup makes the backup of the job file, for the daemon.
-func (o *options) makeBackup(ctx context.Context, config *job.Config, known bool) (backup.Backup, error) {
-	return o.writeBackup(ctx, config, config.Backup, known)
-}
-
-// newestBackup returns when the newest backup at the place of the job file was made.
-func (o *options) newestBackup(ctx context.Context, config *job.Config) (at time.Time, err error) {
-	place, err := o.backupPlace(config.Backup.To, "")
-	if err != nil {
-		return at, err
+// dailyBackups returns what makes the backups of the job file in a daemon.
+func dailyBackups(p *program) *backup.Daily {
+	return &backup.Daily{
+		State: p.Engine.Store, Config: p.inUse.Load, Log: p.Engine.Log,
+		Write: func(ctx context.Context, config *job.Config, known bool) (backup.Backup, error) {
+			return writeBackup(ctx, p.env, config, config.Backup, known)
+		},
+		Newest: func(ctx context.Context, config *job.Config) (at time.Time, err error) {
+			place, err := backupPlace(p.env, config.Backup.To, "")
+			if err != nil {
+				return at, err
+			}
+			b, err := backup.Newest(ctx, place)
+			return b.At, err
+		},
 	}
-	b, err := backup.Newest(ctx, place)
-	return b.At, err
 }
 
-func (o *options) writeBackup(ctx context.Context, config *job.Config, to *job.Backup, known bool) (b backup.Backup, err error) {
+func writeBackup(ctx context.Context, env lookup, config *job.Config, to *job.Backup, known bool) (b backup.Backup, err error) {
 	if job.BucketAddress(to.To) == "" {
 		if err := refuseOwn(config, to.To); err != nil {
 			return b, err
@@ -207,7 +211,7 @@ func (o *options) writeBackup(ctx context.Context, config *job.Config, to *job.B
 		defer func() { err = errors.Join(err, made.Close()) }()
 		temp = made.path
 	}
-	place, err := o.backupPlace(to.To, temp)
+	place, err := backupPlace(env, to.To, temp)
 	if err != nil {
 		return b, err
 	}
@@ -218,11 +222,11 @@ func (o *options) writeBackup(ctx context.Context, config *job.Config, to *job.B
 
 // backupPlace opens the place of backups that the user named: a folder or a bucket. The copy for a
 // bucket is prepared in the folder temp.
-func (o *options) backupPlace(text, temp string) (backup.Place, error) {
+func backupPlace(env lookup, text, temp string) (backup.Place, error) {
 	address := job.BucketAddress(text)
 	switch {
 	case address != "":
-		return bucket.OpenFiles(bucket.Options{Address: address, Env: o.world.env}, temp)
+		return bucket.OpenFiles(bucket.Options{Address: address, Env: env}, temp)
 	case strings.Contains(text, "://") || strings.Contains(text, "AccountKey="): // it may contain a key
 		return nil, usageError{errors.New("a backup is kept in a folder, " +
 			"or at an address like s3://bucket/prefix or az://container/prefix, with only letters, " +
@@ -232,7 +236,7 @@ func (o *options) backupPlace(text, temp string) (backup.Place, error) {
 	return backup.Folder(text), nil
 }
 
-func restoreCommand(o *options) *cobra.Command {
+func restoreCommand(g *globals) *cobra.Command {
 	var spent int64
 	var chosen chosenBackup
 	c := &cobra.Command{
@@ -254,27 +258,27 @@ erased after it was made: erase it again.`,
 			"  outlierd restore s3://acme-backup/outlierd --spent 12 --identity key.age",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			which, err := chosen.read(o)
+			which, err := chosen.read(g.world.in)
 			if err != nil {
 				return err
 			}
 			if !c.Flags().Changed("spent") {
-				return o.unknownSpent(c.Context(), args[0], which)
+				return unknownSpent(c.Context(), g, args[0], which)
 			}
 			if err := job.CheckCredits(spent); err != nil && spent != 0 {
 				return usageError{fmt.Errorf("--spent must be 0, or %w", err)}
 			}
-			if who := o.asker(); who != nil {
+			if who := g.asker(); who != nil {
 				which.Ask = func(hints []string) (*sealed.Identity, error) {
 					path, err := who.Line("The backup is encrypted to " + strings.Join(hints, ", ") + ". Identity file:")
 					if err != nil {
 						return nil, err
 					}
-					asked, err := (&chosenBackup{identity: path}).read(o)
+					asked, err := (&chosenBackup{identity: path}).read(g.world.in)
 					return asked.Identity, err
 				}
 			}
-			return o.restore(c.Context(), args[0], which, outlier.Credits(spent))
+			return restoreBackup(c.Context(), g, args[0], which, outlier.Credits(spent))
 		},
 	}
 	c.Flags().Int64Var(&spent, "spent", 0, "credits that were spent after the backup was made")
@@ -283,8 +287,8 @@ erased after it was made: erase it again.`,
 }
 
 // unknownSpent tells the user to look up what was spent since a backup.
-func (o *options) unknownSpent(ctx context.Context, from string, which backup.Which) error {
-	place, err := o.backupPlace(from, "")
+func unknownSpent(ctx context.Context, g *globals, from string, which backup.Which) error {
+	place, err := backupPlace(g.world.env, from, "")
 	if err != nil {
 		return err
 	}
@@ -296,16 +300,16 @@ func (o *options) unknownSpent(ctx context.Context, from string, which backup.Wh
 		"look it up at the service, and pass it as --spent N, or 0 if nothing was spent", m.At.Format(time.RFC3339))}
 }
 
-func (o *options) restore(ctx context.Context, from string, which backup.Which, spent outlier.Credits) error {
-	config, err := o.loadToRead()
+func restoreBackup(ctx context.Context, g *globals, from string, which backup.Which, spent outlier.Credits) error {
+	config, err := g.loadToRead()
 	if err != nil {
 		return err
 	}
-	place, err := o.backupPlace(from, "")
+	place, err := backupPlace(g.world.env, from, "")
 	if err != nil {
 		return err
 	}
-	log, err := o.logger()
+	log, err := g.logger()
 	if err != nil {
 		return err
 	}
@@ -320,7 +324,7 @@ func (o *options) restore(ctx context.Context, from string, which backup.Which, 
 		return err
 	}
 	warnOfRoot(log, config.Data)
-	return backupShown.print(o, m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
+	return backupShown.print(g.out, m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
 		"What 'outlierd forget' erased after that backup was restored too: erase it again.\n",
 		report.Path(folder), m.At.Format(time.RFC3339), m.Answers, spent)
 }

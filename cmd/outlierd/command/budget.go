@@ -20,7 +20,7 @@ var budgetShown = documentOf[*forecast.Budget]("budget", "budget adjust")
 
 var liftedBlocks = documentOf[serve.Lifted]("budget resume")
 
-func budgetCommand(o *options) *cobra.Command {
+func budgetCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "budget",
 		Short: "Show credits spent and left, and what blocks calls",
@@ -36,23 +36,19 @@ or has spent credits. One-off requests such as 'outlierd search' share the row "
 It works while another instance is running. The table ops.credits has every row. There the
 job of a one-off request is called once:search and the like; -o json calls all of them once:.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.showBudget(c.Context()) },
+		RunE: showBudget(g),
 	}
-	c.AddCommand(budgetAdjustCommand(o), budgetResumeCommand(o))
+	c.AddCommand(budgetAdjustCommand(g), budgetResumeCommand(g))
 	return c
 }
 
-func (o *options) showBudget(ctx context.Context) error {
-	config, err := o.loadToRead()
-	if err != nil {
-		return err
-	}
-	return o.with(ctx, config, toRead, func(p *program) error {
+func showBudget(g *globals) func(*cobra.Command, []string) error {
+	return g.inSession(toRead, func(ctx context.Context, p *program, _ []string) error {
 		b, err := budgetOf(ctx, p)
 		if err != nil {
 			return err
 		}
-		return budgetShown.print(o, b, "%s", report.Budget(b, o.look()))
+		return budgetShown.print(g.out, b, "%s", report.Budget(b, g.out.look()))
 	})
 }
 
@@ -84,7 +80,7 @@ func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
 	return b, nil
 }
 
-func budgetAdjustCommand(o *options) *cobra.Command {
+func budgetAdjustCommand(g *globals) *cobra.Command {
 	var spent, bought int64
 	var why string
 	c := &cobra.Command{
@@ -110,18 +106,14 @@ It works while 'outlierd up' is running.`,
 			if why = strings.TrimSpace(why); why == "" {
 				return usageError{errors.New(`give the reason, as in --why "top-up of 21 November"`)}
 			}
-			config, err := o.loadToRead()
-			if err != nil {
-				return err
-			}
-			err = o.with(c.Context(), config, toChange, func(p *program) error {
-				_, err := change(c.Context(), p, serve.Adjust{Credits: outlier.Credits(credits), Why: why})
+			err := g.withState(c.Context(), toChange, func(ctx context.Context, p *program) error {
+				_, err := change(ctx, p, serve.Adjust{Credits: outlier.Credits(credits), Why: why})
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return o.showBudget(c.Context())
+			return showBudget(g)(c, nil)
 		},
 	}
 	c.Flags().Int64Var(&spent, "spent", 0, "`N` credits were spent elsewhere")
@@ -132,7 +124,7 @@ It works while 'outlierd up' is running.`,
 	return c
 }
 
-func budgetResumeCommand(o *options) *cobra.Command {
+func budgetResumeCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "resume", Short: "Resume paid calls after the service refused them",
 		Long: `When the service answers that the account has no credits left, paid calls stop until the
@@ -147,18 +139,18 @@ a new day or cycle, more than 36 hours ahead of the local clock, it confirms the
 The caps of the job file still apply. It works while 'outlierd up' is running.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := o.loadForOnce()
+			config, err := g.loadForOnce()
 			if err != nil {
 				return err
 			}
-			return o.resumeSpending(c.Context(), config)
+			return resumeSpending(c.Context(), g, config)
 		},
 	}
 }
 
-func (o *options) resumeSpending(ctx context.Context, config *job.Config) error {
+func resumeSpending(ctx context.Context, g *globals, config *job.Config) error {
 	var lifted []ledger.Block
-	err := o.with(ctx, config, toBuy, func(p *program) error {
+	err := g.with(ctx, config, toBuy, func(p *program) error {
 		done, err := change(ctx, p, serve.Lift{})
 		lifted = done.Blocks
 		return err
@@ -167,11 +159,11 @@ func (o *options) resumeSpending(ctx context.Context, config *job.Config) error 
 		return err
 	}
 	if len(lifted) == 0 {
-		return liftedBlocks.print(o, serve.Lifted{Blocks: []ledger.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
+		return liftedBlocks.print(g.out, serve.Lifted{Blocks: []ledger.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
 	}
 	said, style := "", report.Style{Zone: config.Timezone}
 	for _, block := range lifted {
 		said += "lifted: " + report.Block(block, style) + "\n"
 	}
-	return liftedBlocks.print(o, serve.Lifted{Blocks: lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
+	return liftedBlocks.print(g.out, serve.Lifted{Blocks: lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }

@@ -16,12 +16,12 @@ import (
 	"outlierd/sync/runs"
 )
 
-func channelsCommand(o *options) *cobra.Command {
+func channelsCommand(g *globals) *cobra.Command {
 	return group("channels", "Find the ids of channels for a file of them",
-		"The service knows channels only by id.", channelsResolveCommand(o))
+		"The service knows channels only by id.", channelsResolveCommand(g))
 }
 
-func channelsResolveCommand(o *options) *cobra.Command {
+func channelsResolveCommand(g *globals) *cobra.Command {
 	var column string
 	c := &cobra.Command{
 		Use: "resolve FILE", Short: "Replace handles and videos in a file by channel ids",
@@ -33,7 +33,7 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
   outlierd channels resolve rivals.csv --column channel`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadForOnce()
+			config, err := g.loadForOnce()
 			if err != nil {
 				return err
 			}
@@ -44,19 +44,19 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
 			if err != nil {
 				return usageError{err}
 			}
-			which := func(p *program) ([]jobRun, error) {
-				if err := printChannelsPrice(c.Context(), o.world.err, p, list); err != nil || !o.spending.dryRun {
+			which := func(r *runner) ([]jobRun, error) {
+				if err := printChannelsPrice(c.Context(), g.world.err, r.p, list); err != nil || !g.spending.dryRun {
 					return nil, err
 				}
 				return nil, idle("")
 			}
-			return o.spend(c.Context(), config, which, func(p *program, _ []jobRun) error {
-				return o.resolveChannels(c.Context(), p, list)
+			return spend(c.Context(), g, config, which, func(r *runner, ctx context.Context, _ []jobRun) error {
+				return r.resolveChannels(ctx, list)
 			})
 		},
 	}
 	c.Flags().StringVar(&column, "column", "", "the column with the channels, if the file is a table")
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	return c
 }
 
@@ -83,15 +83,15 @@ type channelsResolved struct {
 var resolvedChannels = documentOf[channelsResolved]("channels resolve")
 
 // resolveChannels finds the ids of the channels in a list and writes them into its file.
-func (o *options) resolveChannels(ctx context.Context, p *program, list *job.ChannelList) error {
-	known, err := job.IdentifyChannels(list.Names, p.idsOf(ctx))
+func (r *runner) resolveChannels(ctx context.Context, list *job.ChannelList) error {
+	known, err := job.IdentifyChannels(list.Names, r.p.idsOf(ctx))
 	if err != nil {
 		return err
 	}
 	var failed error
 	if unknown, _ := unidentified(known); len(unknown) > 0 {
-		failed = o.findChannels(ctx, p, unknown)
-		if known, err = job.IdentifyChannels(list.Names, p.idsOf(ctx)); err != nil {
+		failed = r.findChannels(ctx, unknown)
+		if known, err = job.IdentifyChannels(list.Names, r.p.idsOf(ctx)); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
@@ -100,12 +100,12 @@ func (o *options) resolveChannels(ctx context.Context, p *program, list *job.Cha
 		return err
 	}
 	unknown, _ := unidentified(known)
-	err = resolvedChannels.print(o, channelsResolved{changed, unknown}, "%s replaced by ids\n",
+	err = resolvedChannels.print(r.g.out, channelsResolved{changed, unknown}, "%s replaced by ids\n",
 		term.Count(changed, "line"))
 	if err != nil || len(unknown) == 0 {
 		return err
 	}
-	fmt.Fprintf(o.world.err, "not found: %s\n", term.Plain(strings.Join(unknown, ", ")))
+	fmt.Fprintf(r.g.world.err, "not found: %s\n", term.Plain(strings.Join(unknown, ", ")))
 	return statusError{runs.Partial}
 }
 

@@ -33,7 +33,7 @@ import (
 
 var checkedAll = documentOf[report.Checked]("check")
 
-func checkCommand(o *options) *cobra.Command {
+func checkCommand(g *globals) *cobra.Command {
 	var readData bool
 	c := &cobra.Command{
 		Use:   "check",
@@ -53,34 +53,34 @@ answer. Exit code 1 if there is damage or a difference.
 outlierd checks the whole state when it starts after the machine went down, or after SQLite
 reported damage. After a kill it checks only the latest writes.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.check(c.Context(), readData) },
+		RunE: func(c *cobra.Command, _ []string) error { return runCheck(c.Context(), g, readData) },
 	}
 	c.Flags().BoolVar(&readData, "read-data", false, "compare every row with the journal and the state")
 	return c
 }
 
 // check verifies the state and the sinks and prints what was checked.
-func (o *options) check(ctx context.Context, readData bool) error {
-	config, err := o.loadToRead()
+func runCheck(ctx context.Context, g *globals, readData bool) error {
+	config, err := g.loadToRead()
 	if err != nil {
 		return err
 	}
 	if readData {
-		o.prepareToAct(false)
+		g.world.prepareToAct(false)
 	}
-	if err := o.warnErased(ctx, config); err != nil {
+	if err := warnErased(ctx, g, config); err != nil {
 		return err
 	}
 	var found report.Checked
 	if found.Checked, err = checkState(ctx, config); err != nil {
 		return err
 	}
-	if found.Sinks, err = o.checkSinks(ctx, config, readData); err != nil {
+	if found.Sinks, err = checkSinks(ctx, g, config, readData); err != nil {
 		return err
 	}
 	var away error // the results of the sinks do not depend on it
-	found.Buckets, away = o.checkBuckets(ctx, config, readData)
-	if err := checkedAll.print(o, found, "%s", report.Check(&found, o.look())); err != nil {
+	found.Buckets, away = checkBuckets(ctx, config, g.world.env, readData)
+	if err := checkedAll.print(g.out, found, "%s", report.Check(&found, g.out.look())); err != nil {
 		return err
 	}
 	return errors.Join(sinksError(found.Sinks), bucketsError(found.Buckets), away)
@@ -109,13 +109,12 @@ func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
 }
 
 // checkBuckets checks the buckets that sinks are copied to.
-func (o *options) checkBuckets(ctx context.Context, config *job.Config,
-	readData bool) (all []bucket.Report, err error) {
+func checkBuckets(ctx context.Context, config *job.Config, env lookup, readData bool) (all []bucket.Report, err error) {
 	for _, s := range config.Sinks {
 		if s.Bucket == "" || isMissing(sinkPath(config, s)) {
 			continue
 		}
-		r, err := bucket.New(sinkPath(config, s), o.bucketOf(config, s)).Check(ctx, readData)
+		r, err := bucket.New(sinkPath(config, s), bucketOf(config, s, env)).Check(ctx, readData)
 		if err != nil {
 			return all, err
 		}
@@ -177,12 +176,12 @@ func sinksError(results []check.Result) error {
 }
 
 // checkSinks checks the warehouse and its copies.
-func (o *options) checkSinks(ctx context.Context, config *job.Config, readData bool) (_ []check.Result, err error) {
-	log, err := o.logger()
+func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bool) (_ []check.Result, err error) {
+	log, err := g.logger()
 	if err != nil {
 		return nil, err
 	}
-	memory, err := o.duckdbMemory()
+	memory, err := duckdbMemory(g.world.env)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +196,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	// another process publishes.
 	var all []check.Tables
 	for _, s := range config.Sinks {
-		all = append(all, o.openPublished(ctx, config, s, filepath.Join(temp.path, s.Kind), readData))
+		all = append(all, openPublished(ctx, config, s, g.world.env, filepath.Join(temp.path, s.Kind), readData))
 	}
 	seen, err := peek(ctx, config)
 	if err != nil {
@@ -213,7 +212,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 		Build: func(ctx context.Context, path string, like sinks.Marks, older string) (compare.Source, error) {
 			w := warehouseOptions(config, memory, log)
 			w.Path, w.Published, w.Older = path, "", nil
-			return compare.Source{Name: "the journal", File: path}, o.buildWarehouse(ctx, seen, w, like, older)
+			return compare.Source{Name: "the journal", File: path}, buildWarehouse(ctx, g.out, seen, w, like, older)
 		},
 	}
 	if c.End, err = seen.Journal.End(); err != nil {
@@ -232,7 +231,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 	}
 	if readData {
 		err = c.Read(ctx, all, results)
-		o.block.Erase()
+		g.out.block.Erase()
 	} else {
 		check.CompareCounts(all, results)
 	}
@@ -247,7 +246,7 @@ func (o *options) checkSinks(ctx context.Context, config *job.Config, readData b
 
 // buildWarehouse makes a warehouse from the journal that should be like another one, with the rows of pruned answers from
 // an older file.
-func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options warehouse.Options, like sinks.Marks,
+func buildWarehouse(ctx context.Context, out *printer, seen *state.Store, options warehouse.Options, like sinks.Marks,
 	older string) (err error) {
 	omitted, err := sinks.ParseOmitted(like.Omitted)
 	if err != nil {
@@ -267,7 +266,7 @@ func (o *options) buildWarehouse(ctx context.Context, seen *state.Store, options
 	if err := w.Omit(ctx, omitted); err != nil {
 		return err
 	}
-	show := o.journalProgress(options.Log, "compared with the journal")
+	show := journalProgress(out, options.Log, "compared with the journal")
 	if err := load.Project(ctx, seen, like.Answers, w, func(id int64) { show(id, like.Answers) }); err != nil {
 		return err
 	}
@@ -356,12 +355,10 @@ func chunk(file *os.File, buffer []byte) ([]byte, error) {
 // openPublished returns the published tables of a copy. The files of a Parquet folder are linked into the
 // folder keep, because a publication replaces some of them; with verify, their checksums are compared. The
 // rows of a lake are copied there.
-func (o *options) openPublished(
-	ctx context.Context, config *job.Config, s job.Sink, keep string, verify bool,
-) check.Tables {
+func openPublished(ctx context.Context, config *job.Config, s job.Sink, env lookup, keep string, verify bool) check.Tables {
 	switch path := sinkPath(config, s); {
 	case s.Lake != nil:
-		return o.copyLake(ctx, config, s, keep)
+		return copyLake(ctx, config, s, env, keep)
 	case s.Kind == job.SinkDuckDB:
 		return openFile(ctx, s.Kind, path, keep)
 	default:
@@ -371,9 +368,9 @@ func (o *options) openPublished(
 
 // copyLake copies the rows that this state folder has written to a lake to a folder, from which they are
 // read.
-func (o *options) copyLake(ctx context.Context, config *job.Config, s job.Sink, folder string) check.Tables {
+func copyLake(ctx context.Context, config *job.Config, s job.Sink, env lookup, folder string) check.Tables {
 	t := check.Tables{Name: s.Kind, Path: sinkPath(config, s)}
-	found, err := o.exportLake(ctx, config, s, folder)
+	found, err := exportLake(ctx, config, s, env, folder)
 	if err != nil {
 		t = withProblem(t, err)
 		t.Away = !errors.Is(err, iceberg.ErrRebuild)
@@ -383,8 +380,7 @@ func (o *options) copyLake(ctx context.Context, config *job.Config, s job.Sink, 
 	return t
 }
 
-func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink,
-	folder string) (*iceberg.Rows, error) {
+func exportLake(ctx context.Context, config *job.Config, s job.Sink, env lookup, folder string) (*iceberg.Rows, error) {
 	seen, err := peek(ctx, config)
 	if err != nil {
 		return nil, err
@@ -396,7 +392,7 @@ func (o *options) exportLake(ctx context.Context, config *job.Config, s job.Sink
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	return iceberg.Read(ctx, o.lakeOf(config, s, instance), folder)
+	return iceberg.Read(ctx, lakeOf(config, s, instance, env), folder)
 }
 
 // openFile reads the marks of a DuckDB file. Its rows are read later, from the same file even if it is replaced

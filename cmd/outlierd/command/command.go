@@ -6,42 +6,36 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 )
 
-// options are the flags that every command has.
-type options struct {
+// globals are the flags that every command has, and what its command line works with.
+type globals struct {
 	world     world
+	out       *printer       // of results
 	command   *cobra.Command // that was typed
 	started   bool           // its command line was valid
 	config    string
-	output    string
 	logLevel  string
 	logFormat string
+	logs      io.Writer // for log lines; nil for standard error
 	spending  *spending
-	brief     bool            // print the most important columns as JSON, too
-	logs      io.Writer       // for log lines; nil for standard error
-	wide      bool            // print every column of a table, and all of its text
-	zone      *time.Location  // of the job file, once it is read; nil before
-	printed   *countingWriter // standard output if it is for a program; else nil
-	block     *term.Block     // progress of a run at a terminal
-	ended     string          // why the run of a one-off command ended
-	outcomes  []*report.Run   // of the runs that have ended
+}
+
+func newGlobals(w world) *globals {
+	return &globals{world: w, out: newPrinter(w.out, w.env), spending: &spending{}}
 }
 
 // defaultConfig is the job file of commands without --config.
 const defaultConfig = "jobs.yaml"
 
 // newCommand returns the root command.
-func newCommand(o *options) *cobra.Command {
-	w := o.world
-	o.block, o.spending = term.NewBlock(w.out, o.screen), &spending{}
+func newCommand(g *globals) *cobra.Command {
+	w := g.world
 	root := &cobra.Command{
 		Use:   "outlierd",
 		Short: "Buy outlier-video data on a schedule, within a budget, into DuckDB and Parquet",
@@ -68,8 +62,8 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			o.command = c
-			return o.prepare()
+			g.command = c
+			return g.prepare()
 		},
 	}
 	root.SetIn(w.in)
@@ -77,37 +71,37 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	root.SetErr(w.err)
 	config, _ := w.env("OUTLIERD_CONFIG")
 	flags := root.PersistentFlags()
-	flags.StringVarP(&o.config, "config", "c", cmp.Or(config, defaultConfig), "the job file (env OUTLIERD_CONFIG)")
-	flags.StringVarP(&o.output, "output", "o", "table", "how to print results: "+term.OneOf(term.Formats))
-	flags.BoolVar(&o.wide, "wide", false, "print all columns of a table and all text, however wide")
-	flags.StringVar(&o.logLevel, "log-level", "info", term.OneOf(logLevels))
-	flags.StringVar(&o.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
+	flags.StringVarP(&g.config, "config", "c", cmp.Or(config, defaultConfig), "the job file (env OUTLIERD_CONFIG)")
+	flags.StringVarP(&g.out.format, "output", "o", "table", "how to print results: "+term.OneOf(term.Formats))
+	flags.BoolVar(&g.out.wide, "wide", false, "print all columns of a table and all text, however wide")
+	flags.StringVar(&g.logLevel, "log-level", "info", term.OneOf(logLevels))
+	flags.StringVar(&g.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
 	root.Version = version()
 	root.SetVersionTemplate("outlierd {{.Version}}\n")
-	addCommands(root, o)
-	addCompletion(root, o.completeJob)
-	noteStart(root, &o.started)
+	addCommands(root, g)
+	addCompletion(root, g.completeJob)
+	noteStart(root, &g.started)
 	return root
 }
 
 // addCommands adds the commands to root, in the groups of the help.
-func addCommands(root *cobra.Command, o *options) {
+func addCommands(root *cobra.Command, g *globals) {
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Get started:", []*cobra.Command{demoCommand(o), initCommand(o), lintCommand(o)}},
-		{"Jobs:", []*cobra.Command{planCommand(o), runCommand(o), upCommand(o), pauseCommand(o),
-			resumeCommand(o), backfillCommand(o), queueCommand(o), cursorCommand(o)}},
+		{"Get started:", []*cobra.Command{demoCommand(g), initCommand(g), lintCommand(g)}},
+		{"Jobs:", []*cobra.Command{planCommand(g), runCommand(g), upCommand(g), pauseCommand(g),
+			resumeCommand(g), backfillCommand(g), queueCommand(g), cursorCommand(g)}},
 		{"One-off requests:", []*cobra.Command{
-			searchCommand(o), relatedCommand(o), findChannelsCommand(o), trendingFormatsCommand(o), scanCommand(o),
-			channelCommand(o), channelsCommand(o), videoCommand(o), commentsCommand(o), transcriptCommand(o),
+			searchCommand(g), relatedCommand(g), findChannelsCommand(g), trendingFormatsCommand(g), scanCommand(g),
+			channelCommand(g), channelsCommand(g), videoCommand(g), commentsCommand(g), transcriptCommand(g),
 		}},
-		{"Inspect:", []*cobra.Command{statusCommand(o), runsCommand(o), sqlCommand(o), exportCommand(o), shareCommand(o),
-			connectCommand(o), mcpCommand(o), whyCommand(o), budgetCommand(o), schemaCommand(o), checkCommand(o),
-			doctorCommand(o), healthCommand(o), openCommand(o), markCommand(o), importCommand(o), notifyCommand(o), reportCommand(o)}},
+		{"Inspect:", []*cobra.Command{statusCommand(g), runsCommand(g), sqlCommand(g), exportCommand(g), shareCommand(g),
+			connectCommand(g), mcpCommand(g), whyCommand(g), budgetCommand(g), schemaCommand(g), checkCommand(g),
+			doctorCommand(g), healthCommand(g), openCommand(g), markCommand(g), importCommand(g), notifyCommand(g), reportCommand(g)}},
 		{"Maintenance:", []*cobra.Command{
-			backupCommand(o), restoreCommand(o), rebuildCommand(o), pruneCommand(o), forgetCommand(o),
+			backupCommand(g), restoreCommand(g), rebuildCommand(g), pruneCommand(g), forgetCommand(g),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -116,7 +110,7 @@ func addCommands(root *cobra.Command, o *options) {
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(simulateCommand(o), manCommand(o), versionCommand(o), answerCommand(o), downloadCommand(o), playCommand(o))
+	root.AddCommand(simulateCommand(g), manCommand(g), versionCommand(g), answerCommand(g), downloadCommand(g), playCommand(g))
 }
 
 // group returns a command that only has subcommands.
@@ -134,27 +128,27 @@ func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
 }
 
 // load reads the job file.
-func (o *options) load() (*job.Config, error) { return o.loadBy(job.Load) }
+func (g *globals) load() (*job.Config, error) { return g.loadBy(job.Load) }
 
 // loadForOnce loads the job file for a one-off request, which needs no jobs in it.
-func (o *options) loadForOnce() (*job.Config, error) { return o.loadBy(job.LoadForOnce) }
+func (g *globals) loadForOnce() (*job.Config, error) { return g.loadBy(job.LoadForOnce) }
 
 // loadToRead loads the job file for a command that makes no calls and needs no key.
-func (o *options) loadToRead() (*job.Config, error) { return o.loadBy(job.LoadToRead) }
+func (g *globals) loadToRead() (*job.Config, error) { return g.loadBy(job.LoadToRead) }
 
 // loadSecrets is [options.loadToRead] for a command that needs the targets of notifications.
-func (o *options) loadSecrets(ctx context.Context) (*job.Config, error) {
-	config, err := o.loadToRead()
+func (g *globals) loadSecrets(ctx context.Context) (*job.Config, error) {
+	config, err := g.loadToRead()
 	if err != nil {
 		return nil, err
 	}
 	return config.RunCommands(ctx)
 }
 
-func (o *options) loadBy(load func(string, func(string) (string, bool)) (*job.Config, error)) (*job.Config, error) {
-	config, err := load(o.config, o.world.env)
+func (g *globals) loadBy(load func(string, func(string) (string, bool)) (*job.Config, error)) (*job.Config, error) {
+	config, err := load(g.config, g.world.env)
 	if err == nil {
-		o.zone = config.Timezone
+		g.out.zone = config.Timezone
 	}
 	return config, err
 }

@@ -42,8 +42,8 @@ func addCompletion(c *cobra.Command, jobs cobra.CompletionFunc) {
 
 // completeJob completes the jobs of the file that are not yet among the arguments, and tags where there may be several
 // jobs. It completes nothing if the file cannot be read.
-func (o *options) completeJob(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	config, err := o.loadToRead()
+func (g *globals) completeJob(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	config, err := g.loadToRead()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

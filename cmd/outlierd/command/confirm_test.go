@@ -136,8 +136,8 @@ func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	for _, world := range []world{{in: strings.NewReader("y\n"), err: &bytes.Buffer{}}, {in: r, err: w}} {
-		o := &options{world: world}
-		if o.asker() != nil {
+		g := &globals{world: world}
+		if g.asker() != nil {
 			t.Errorf("confirmation is requested through %T and %T, want none", world.in, world.err)
 		}
 	}

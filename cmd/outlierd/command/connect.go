@@ -21,7 +21,7 @@ import (
 // tools are the programs that connect.tmpl has blocks for.
 var tools = []string{"duckdb", "python", "pandas", "polars", "r", "dbeaver", "metabase", "grafana", "pyiceberg", "spark", "trino"}
 
-func connectCommand(o *options) *cobra.Command {
+func connectCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "connect [TOOL]",
 		Short: "Print snippets that open the tables in other tools",
@@ -33,18 +33,18 @@ pyiceberg. All of them only read.`,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: tools,
 		RunE: func(_ *cobra.Command, args []string) error {
-			config, err := o.loadToRead()
+			config, err := g.loadToRead()
 			if err != nil {
 				return err
 			}
 			if len(args) > 0 && !slices.Contains(tools, args[0]) {
 				return usageError{fmt.Errorf("unknown tool %q: want %s%s", args[0], term.OneOf(tools), didYouMean(args[0], tools))}
 			}
-			p, err := placesOf(config, o.world.env)
+			p, err := placesOf(config, g.world.env)
 			if err != nil {
 				return err
 			}
-			return o.connect(args, p)
+			return printSnippets(g.out, args, p)
 		},
 	}
 }
@@ -61,7 +61,7 @@ type snippets struct {
 var toolLines = documentOf[[]snippets]("connect")
 
 // connect prints the lines of the chosen tools, or of all if none is chosen.
-func (o *options) connect(chosen []string, p *places) error {
+func printSnippets(out *printer, chosen []string, p *places) error {
 	if p.File == "" && p.Parquet == "" && p.Lake == nil {
 		return errors.New("the job file has no sinks, so there is nothing to open")
 	}
@@ -104,7 +104,7 @@ func (o *options) connect(chosen []string, p *places) error {
 	if text == "" {
 		return fmt.Errorf("%s reads none of the sinks of the job file", chosen[0])
 	}
-	return toolLines.print(o, all, "%s", strings.TrimPrefix(text, "\n"))
+	return toolLines.print(out, all, "%s", strings.TrimPrefix(text, "\n"))
 }
 
 //go:embed connect.tmpl
@@ -135,7 +135,7 @@ type places struct {
 	Lake    *lakePlace
 }
 
-func placesOf(config *job.Config, env func(string) (string, bool)) (*places, error) {
+func placesOf(config *job.Config, env lookup) (*places, error) {
 	p := &places{Account: cmp.Or(bucket.AzureAccount(env), "ACCOUNT")} // a placeholder for the user
 	for _, sink := range config.Sinks {
 		if sink.Lake != nil {
@@ -192,7 +192,7 @@ const (
 	restToken      = "ICEBERG_REST_TOKEN"
 )
 
-func lakePlaceOf(l *job.Lake, env func(string) (string, bool)) *lakePlace {
+func lakePlaceOf(l *job.Lake, env lookup) *lakePlace {
 	p := &lakePlace{Kind: "rest", Warehouse: l.Warehouse, Namespace: l.Namespace}
 	u, err := url.Parse(l.Catalog)
 	switch {

@@ -21,43 +21,34 @@ var jobCursors = listOf[runs.Watermark]("cursor show")
 
 var setCursors = documentOf[serve.SetCursors]("cursor set")
 
-func cursorCommand(o *options) *cobra.Command {
+func cursorCommand(g *globals) *cobra.Command {
 	return group("cursor", "Show, set or reset the cursors of jobs",
 		`The cursor of a search is the time at which its last complete run started. Searches of a job
 with "published_at: since last success" start from there, less the overlap. The cursor moves
 when a search is complete, not when a cap or an error ended it.`,
-		cursorShowCommand(o), cursorSetCommand(o), cursorResetCommand(o))
+		cursorShowCommand(g), cursorSetCommand(g), cursorResetCommand(g))
 }
 
-func cursorShowCommand(o *options) *cobra.Command {
+func cursorShowCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "show [JOB]", Short: "List the cursors of one job or of all", Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadToRead()
+		RunE: g.inSession(toRead, func(_ context.Context, p *program, args []string) error {
+			name := strings.Join(args, "") // "" for all
+			marks, err := p.Engine.Store.Runs.Watermarks(name)
+			if err == nil && name != "" {
+				err = refuseUnsearched(p, name)
+			}
 			if err != nil {
 				return err
 			}
-			name := strings.Join(args, "")
-			return o.with(c.Context(), config, toRead, func(p *program) error { return o.showCursors(p, name) })
-		},
+			return jobCursors.print(g.out, each(marks), []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
+				return []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)}
+			})
+		}),
 	}
 }
 
-// showCursors lists the cursors of a job, or of all if the name is "".
-func (o *options) showCursors(p *program, name string) error {
-	marks, err := p.Engine.Store.Runs.Watermarks(name)
-	if err != nil {
-		return err
-	}
-	if len(marks) == 0 && name != "" && p.Engine.Config.Job(name) == nil {
-		return noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
-	}
-	return jobCursors.print(o, each(marks), []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
-		return []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)}
-	})
-}
-
-func cursorSetCommand(o *options) *cobra.Command {
+func cursorSetCommand(g *globals) *cobra.Command {
 	var key string
 	c := &cobra.Command{
 		Use: "set JOB TIME", Short: "Set the date from which the next run searches",
@@ -66,35 +57,37 @@ the timezone of the job file, or a time such as 2026-11-01T12:00Z. Searches that
 have no cursor yet get one.`,
 		Example: "  outlierd cursor set coffee 2026-11-01",
 		Args:    cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return o.cursors(c.Context(), args[0], func(config *job.Config, p *program) error {
-				at, err := instant(args[1], config.Timezone)
-				if err != nil {
-					return err
-				}
-				if spec := config.Job(args[0]); spec != nil && !spec.SinceLastSuccess() {
-					return usageError{fmt.Errorf("job %s has no cursor to set: "+
-						"only a job with `published_at: since last success` has one", spec.Name)}
-				}
-				keys, err := cursorKeys(c.Context(), config, p.Engine.Store, args[0])
-				if err != nil {
-					return err
-				}
-				if key != "" && !slices.Contains(keys, key) {
-					return usageError{fmt.Errorf("--key: job %s has no search with this key; it has:\n  %s",
-						args[0], strings.Join(keys, "\n  "))}
-				}
-				if key != "" {
-					keys = []string{key}
-				}
-				set := serve.SetCursors{Job: args[0], Keys: keys, At: at}
-				if _, err := change(c.Context(), p, set); err != nil {
-					return err
-				}
-				return setCursors.print(o, set,
-					"%s of %s set to %s\n", term.Count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
-			})
-		},
+		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
+			config := p.Engine.Config
+			if err := refuseUnsearched(p, args[0]); err != nil {
+				return err
+			}
+			at, err := instant(args[1], config.Timezone)
+			if err != nil {
+				return err
+			}
+			if spec := config.Job(args[0]); spec != nil && !spec.SinceLastSuccess() {
+				return usageError{fmt.Errorf("job %s has no cursor to set: "+
+					"only a job with `published_at: since last success` has one", spec.Name)}
+			}
+			keys, err := cursorKeys(ctx, config, p.Engine.Store, args[0])
+			if err != nil {
+				return err
+			}
+			if key != "" && !slices.Contains(keys, key) {
+				return usageError{fmt.Errorf("--key: job %s has no search with this key; it has:\n  %s",
+					args[0], strings.Join(keys, "\n  "))}
+			}
+			if key != "" {
+				keys = []string{key}
+			}
+			set := serve.SetCursors{Job: args[0], Keys: keys, At: at}
+			if _, err := change(ctx, p, set); err != nil {
+				return err
+			}
+			return setCursors.print(g.out, set,
+				"%s of %s set to %s\n", term.Count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
+		}),
 	}
 	c.Flags().StringVar(&key, "key", "", "set only the cursor with this key, as 'cursor show --wide' lists it")
 	return c
@@ -108,43 +101,35 @@ type cursorsReset struct {
 
 var resetCursors = documentOf[cursorsReset]("cursor reset")
 
-func cursorResetCommand(o *options) *cobra.Command {
+func cursorResetCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "reset JOB", Short: "Delete the cursors of a job", Args: cobra.ExactArgs(1),
 		Long: `Delete the cursors of a job. Its next run searches like its first one, from "first" of its
 window, and buys fresh seeds again.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return o.cursors(c.Context(), args[0], func(_ *job.Config, p *program) error {
-				deleted, err := change(c.Context(), p, serve.ResetCursors{Job: args[0]})
-				if err != nil {
-					return err
-				}
-				return resetCursors.print(o, cursorsReset{args[0], deleted},
-					"%s of %s deleted; its next run searches like its first one\n",
-					term.Count(deleted, "cursor"), args[0])
-			})
-		},
-	}
-}
-
-// cursors calls work for a job that is or was in the file.
-func (o *options) cursors(ctx context.Context, name string, work func(*job.Config, *program) error) error {
-	config, err := o.loadToRead()
-	if err != nil {
-		return err
-	}
-	return o.with(ctx, config, toChange, func(p *program) error {
-		if config.Job(name) == nil {
-			marks, err := p.Engine.Store.Runs.Watermarks(name)
+		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
+			if err := refuseUnsearched(p, args[0]); err != nil {
+				return err
+			}
+			deleted, err := change(ctx, p, serve.ResetCursors{Job: args[0]})
 			if err != nil {
 				return err
 			}
-			if len(marks) == 0 {
-				return noJob(config, name, ", and no job of that name has ever searched")
-			}
-		}
-		return work(config, p)
-	})
+			return resetCursors.print(g.out, cursorsReset{args[0], deleted},
+				"%s of %s deleted; its next run searches like its first one\n", term.Count(deleted, "cursor"), args[0])
+		}),
+	}
+}
+
+// refuseUnsearched refuses the name of a job that is not in the file and has never searched.
+func refuseUnsearched(p *program, name string) error {
+	if p.Engine.Config.Job(name) != nil {
+		return nil
+	}
+	marks, err := p.Engine.Store.Runs.Watermarks(name)
+	if err == nil && len(marks) == 0 {
+		err = noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
+	}
+	return err
 }
 
 // cursorKeys returns the searches of a job: those that have a cursor, and those that it would make now.

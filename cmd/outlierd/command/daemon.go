@@ -100,7 +100,7 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 }
 
 // orderRun asks the daemon for a run, and returns when it has ended.
-func (o *options) orderRun(ctx context.Context, p *program, j *jobRun) (row *runs.Run, err error) {
+func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{Trigger: j.Trigger, Due: j.Due, Afresh: j.Afresh, UseReserve: j.UseReserve,
 		MaxCredits: j.Spec.Budget.MaxCredits}
 	if j.Rest != nil {
@@ -112,27 +112,27 @@ func (o *options) orderRun(ctx context.Context, p *program, j *jobRun) (row *run
 		asked.Continues = j.Old.ID
 	}
 	// A reading is a snapshot. While it is open, the daemon's write-ahead log grows.
-	if err := p.Engine.Store.Close(); err != nil {
+	if err := r.p.Engine.Store.Close(); err != nil {
 		return nil, err
 	}
-	p.seen.Store(nil)
-	w, err := p.daemon.Order(ctx, asked)
+	r.p.seen.Store(nil)
+	w, err := r.p.daemon.Order(ctx, asked)
 	if err != nil {
-		return nil, errors.Join(o.errDetached(ctx, p, err, j, ""), p.openReading(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)))
+		return nil, errors.Join(r.errDetached(ctx, err, j, ""), r.p.openReading(context.WithoutCancel(ctx), stateFolder(r.p.Engine.Config)))
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", w.Run, "daemon", p.daemon.PID)
+	r.p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", w.Run, "daemon", r.p.daemon.PID)
 	if w.Joined {
-		fmt.Fprintf(o.world.out, "%s: watching run %s, which is under way\n", job.Shown(j.Spec.Name), w.Run)
+		fmt.Fprintf(r.g.out.w, "%s: watching run %s, which is under way\n", job.Shown(j.Spec.Name), w.Run)
 	}
-	ended, err := w.Follow(func(now engine.Progress) { p.seen.Store(&now) })
-	if failed := p.openReading(context.WithoutCancel(ctx), stateFolder(p.Engine.Config)); failed != nil {
+	ended, err := w.Follow(func(now engine.Progress) { r.p.seen.Store(&now) })
+	if failed := r.p.openReading(context.WithoutCancel(ctx), stateFolder(r.p.Engine.Config)); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
 	if err != nil {
-		return nil, o.errDetached(ctx, p, err, j, w.Run)
+		return nil, r.errDetached(ctx, err, j, w.Run)
 	}
-	row, err = p.Engine.Store.Runs.Get(w.Run)
+	row, err = r.p.Engine.Store.Runs.Get(w.Run)
 	if err == nil && row == nil {
 		err = fmt.Errorf("the state has no run %s", w.Run)
 	}
@@ -146,21 +146,21 @@ func (o *options) orderRun(ctx context.Context, p *program, j *jobRun) (row *run
 }
 
 // errDetached returns the error that ends watching a run: that the user detached, and where the run continues, or err.
-func (o *options) errDetached(ctx context.Context, p *program, err error, j *jobRun, run string) error {
+func (r *runner) errDetached(ctx context.Context, err error, j *jobRun, run string) error {
 	if ctx.Err() == nil {
 		return err
 	}
 	if run == "" {
-		return &stoppedError{fmt.Errorf("detached before %s confirmed that the run started", p.daemon.Name()),
+		return &stoppedError{fmt.Errorf("detached before %s confirmed that the run started", r.p.daemon.Name()),
 			"To watch or start it, repeat the command"}
 	}
-	next := "To stop it:\n  " + o.typed("run --cancel "+run) + "\n"
+	next := "To stop it:\n  " + r.g.typed("run --cancel "+run) + "\n"
 	if report.IsOnce(j.Spec.Name) {
 		next += "To see its rows when it has ended, repeat the command"
 	} else {
-		next += "To watch it:\n  " + o.typed("run --continue "+run)
+		next += "To watch it:\n  " + r.g.typed("run --continue "+run)
 	}
-	return &stoppedError{fmt.Errorf("detached; the run continues in %s", p.daemon.Name()), next}
+	return &stoppedError{fmt.Errorf("detached; the run continues in %s", r.p.daemon.Name()), next}
 }
 
 // runCancelled is the output of run --cancel for programs.
@@ -172,8 +172,8 @@ type runCancelled struct {
 var cancelledRun = documentOf[runCancelled]("run --cancel")
 
 // cancelRun asks the daemon to stop a run.
-func (o *options) cancelRun(ctx context.Context, what string) error {
-	config, err := o.loadToRead()
+func cancelRun(ctx context.Context, g *globals, what string) error {
+	config, err := g.loadToRead()
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 		return err
 	}
 	var run *runs.Run
-	err = o.with(ctx, config, toRead, func(p *program) (err error) {
+	err = g.with(ctx, config, toRead, func(p *program) (err error) {
 		run, err = runUnderWay(p, what)
 		return err
 	})
@@ -196,7 +196,7 @@ func (o *options) cancelRun(ctx context.Context, what string) error {
 	if err := daemon.Cancel(ctx, run.ID); err != nil {
 		return err
 	}
-	return cancelledRun.print(o, runCancelled{run.ID, run.Job},
+	return cancelledRun.print(g.out, runCancelled{run.ID, run.Job},
 		"run %s of %s is stopped; what was paid for is stored\n", run.ID, job.Shown(run.Job))
 }
 
@@ -207,7 +207,7 @@ func runUnderWay(p *program, what string) (*runs.Run, error) {
 		return nil, err
 	}
 	if run == nil {
-		if err := refuseUnknown(p.Engine.Config, p.Engine.Store, what); err != nil {
+		if err := refuseUnknown(p, what); err != nil {
 			return nil, err
 		}
 		all, err := p.Engine.Store.Runs.Unfinished(what)

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,7 +21,7 @@ import (
 //go:embed demo.yaml
 var demoFile []byte
 
-func demoCommand(o *options) *cobra.Command {
+func demoCommand(g *globals) *cobra.Command {
 	var folder string
 	var once bool
 	c := &cobra.Command{
@@ -37,39 +38,39 @@ may have changed.`,
 			if err := os.MkdirAll(folder, 0o755); err != nil {
 				return err
 			}
-			o.config = filepath.Join(folder, defaultConfig)
+			g.config = filepath.Join(folder, defaultConfig)
 			if err := os.WriteFile(filepath.Join(folder, schemaFile), job.Schema(), 0o644); err != nil {
 				return err
 			}
-			talk := o // the result is the rows of its query
-			if o.output != "table" {
-				talk = o.aside()
+			talk := g // the result is the rows of its query
+			if g.out.format != "table" {
+				talk = g.aside()
 			}
-			switch err := writeNew(o.config, demoFile); {
+			switch err := writeNew(g.config, demoFile); {
 			case err == nil:
-				fmt.Fprintf(talk.world.out, "wrote %s (the service is the built-in simulator: "+
-					"no key, no network)\n", o.config)
+				fmt.Fprintf(talk.out.w, "wrote %s (the service is the built-in simulator: "+
+					"no key, no network)\n", g.config)
 			case !errors.Is(err, os.ErrExist):
 				return err
 			}
-			config, err := o.load()
+			config, err := g.load()
 			if err != nil {
 				return err
 			}
 			if once || !isMissing(config.Data) {
-				err = talk.runJobs(c.Context(), config,
-					func(*program) ([]jobRun, error) { return byHand(config.Jobs), nil })
+				byName := func(*runner) ([]jobRun, error) { return byHand(config.Jobs), nil }
+				err = spend(c.Context(), talk, config, byName, (*runner).runJobs)
 			} else {
-				err = talk.playWeeks(c.Context(), config)
+				err = playWeeks(c.Context(), talk, config)
 			}
 			if err != nil {
 				return err
 			}
-			if err := o.firstQuery(c, config, talk); err != nil || !term.Is(o.world.out) {
+			if err := printFirstQuery(c.Context(), g, config, talk.out.w); err != nil || !term.Is(g.out.w) {
 				return err
 			}
-			return o.view(c.Context(), config, func(address string) error {
-				_, err := fmt.Fprintf(o.world.out, "\n%s/ shows it in your browser. ^C ends the demo.\n", address)
+			return serveView(c.Context(), g, config, func(address string) error {
+				_, err := fmt.Fprintf(g.out.w, "\n%s/ shows it in your browser. ^C ends the demo.\n", address)
 				return err
 			})
 		},
@@ -79,20 +80,20 @@ may have changed.`,
 	return c
 }
 
-// firstQuery runs the query that the summary names, and prints the commands to try next.
-func (o *options) firstQuery(c *cobra.Command, config *job.Config, talk *options) error {
-	fmt.Fprintln(talk.world.out)
-	if err := o.ask(c.Context(), config, best); err != nil {
+// printFirstQuery runs the query that the summary names, and prints the commands to try next to w.
+func printFirstQuery(ctx context.Context, g *globals, config *job.Config, w io.Writer) error {
+	fmt.Fprintln(w)
+	if err := printQuery(ctx, g, config, best); err != nil {
 		return err
 	}
-	fmt.Fprintf(talk.world.out, `
+	fmt.Fprintf(w, `
 Next steps:
   outlierd open %[2]s                   look at it in the browser
   outlierd sql -c %[1]s "select table_name, estimated_size from duckdb_tables() order by 2 desc"
   outlierd run -c %[1]s       run again: only what may have changed is bought
   outlierd up -c %[1]s        run it on its schedule
   outlierd init                        a jobs.yaml of your own
-`, o.config, filepath.Dir(o.config))
+`, g.config, filepath.Dir(g.config))
 	return nil
 }
 
@@ -100,11 +101,11 @@ Next steps:
 const demoLength = 4 * 7 * 24 * time.Hour
 
 // playWeeks lets the schedule of the job file run for the last weeks, in virtual time, and says what came of it.
-func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
+func playWeeks(ctx context.Context, g *globals, config *job.Config) error {
 	began := time.Now()
-	fmt.Fprintf(o.world.out, "playing four weeks of %s, from %s to now\n", term.Count(len(config.Jobs), "scheduled job"),
+	fmt.Fprintf(g.out.w, "playing four weeks of %s, from %s to now\n", term.Count(len(config.Jobs), "scheduled job"),
 		began.Add(-demoLength).Format(time.DateOnly))
-	defer o.block.Erase()
+	defer g.out.block.Erase()
 	count, credits := 0, 0
 	temporary, err := os.MkdirTemp(filepath.Dir(config.Data), "outlierd-demo-")
 	if err != nil {
@@ -112,15 +113,15 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 	}
 	defer os.RemoveAll(temporary)
 	played := filepath.Join(temporary, "data")
-	err = playSchedule(ctx, o.config, played, demoLength, began, func(run playedRun) {
+	err = playSchedule(ctx, g.config, played, demoLength, began, func(run playedRun) {
 		count, credits = count+1, credits+run.Credits
-		if term.Is(o.world.out) {
-			o.block.Draw(func(int) []string {
+		if term.Is(g.out.w) {
+			g.out.block.Draw(func(int) []string {
 				return []string{fmt.Sprintf("  %s  %s", run.Time.Format("Mon 2 Jan"), term.Bar(int(run.Time.Sub(began.Add(-demoLength))), int(demoLength)))}
 			})
 		}
 	})
-	o.block.Erase()
+	g.out.block.Erase()
 	if err == nil {
 		err = os.Rename(played, config.Data)
 	}
@@ -136,10 +137,10 @@ func (o *options) playWeeks(ctx context.Context, config *job.Config) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.world.out, "%s in %s: %s, %d of them new this week; %s of the simulator spent\n", term.Count(count, "run"),
+	fmt.Fprintf(g.out.w, "%s in %s: %s, %d of them new this week; %s of the simulator spent\n", term.Count(count, "run"),
 		term.Duration(time.Since(began)), term.Count(outliers, "outlier"), week, term.Count(credits, "credit"))
 	for _, s := range config.Sinks {
-		fmt.Fprintf(o.world.out, "  %s\n", report.Path(sinkPath(config, s)))
+		fmt.Fprintf(g.out.w, "  %s\n", report.Path(sinkPath(config, s)))
 	}
 	return nil
 }

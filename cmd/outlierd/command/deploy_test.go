@@ -205,9 +205,7 @@ func (d deployment) checkJobs(t *testing.T) {
 
 // accepts parses arguments as the program does, without running the command.
 func accepts(args []string) error {
-	root := newCommand(&options{
-		world: world{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: os.LookupEnv},
-	})
+	root := newCommand(newGlobals(world{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: os.LookupEnv}))
 	command, rest, err := root.Find(args)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-func doctorCommand(o *options) *cobra.Command {
+func doctorCommand(g *globals) *cobra.Command {
 	var send bool
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -33,7 +33,7 @@ looked up; --notify sends each a test notification.
 
 'outlierd lint' lists all mistakes of a job file, and 'outlierd check' looks for damage.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.doctor(c.Context(), send) },
+		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), g, send) },
 	}
 	c.Flags().BoolVar(&send, "notify", false, "send a test notification to each target")
 	return c
@@ -57,7 +57,8 @@ type finding struct {
 
 // checkup collects the results. Each check runs even if the one before it failed.
 type checkup struct {
-	options  *options
+	g        *globals
+	send     bool // test notifications
 	config   *job.Config
 	redact   func(string) string
 	findings []finding
@@ -79,26 +80,40 @@ func (c *checkup) add(check, status, remedy, found string, args ...any) {
 	c.findings = append(c.findings, finding{check, status, found, remedy})
 }
 
-func (o *options) doctor(ctx context.Context, send bool) error {
-	c := &checkup{options: o, redact: func(text string) string { return text }}
-	if c.file(ctx) {
+// setupChecks are the checks of a setup with a valid job file, in the order in which they are printed.
+var setupChecks = []func(context.Context, *checkup){
+	checkZone, checkFolders, checkDisk, checkRecords, checkDaemon, checkService, checkPublished, checkTargets,
+}
+
+// checksWithoutFile do not depend on the job file.
+var checksWithoutFile = []func(context.Context, *checkup){checkZone, checkFolders, checkDisk, checkDaemon}
+
+func runDoctor(ctx context.Context, g *globals, send bool) error {
+	c := &checkup{g: g, send: send, redact: func(text string) string { return text }}
+	checks, hasFile := setupChecks, checkFile(ctx, c)
+	if hasFile {
 		c.redact = c.config.Service.Key.Redact
-		c.ok("time zone", "it is %s in %s", time.Now().In(c.config.Timezone).Format("Mon 2006-01-02 15:04 MST"),
-			c.config.Timezone)
-		c.folders()
-		c.disk()
-		c.state(ctx)
-		c.daemonAlive(ctx)
-		c.service(ctx)
-		c.sinks(ctx)
-		c.targets(ctx, send)
 	} else {
-		c.withoutFile(ctx)
+		data, daemon := job.DaemonOf(g.config, g.world.env)
+		c.config = &job.Config{Path: g.config, Data: data, Daemon: daemon, Timezone: time.UTC}
+		checks = checksWithoutFile
+	}
+	for _, check := range checks {
+		check(ctx, c)
+	}
+	if !hasFile {
+		c.warn("not checked", "correct the job file, and run doctor again",
+			"state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return c.print()
+}
+
+// checkZone says in which time zone times are.
+func checkZone(_ context.Context, c *checkup) {
+	c.ok("time zone", "it is %s in %s", time.Now().In(c.config.Timezone).Format("Mon 2006-01-02 15:04 MST"), c.config.Timezone)
 }
 
 func (c *checkup) print() error {
@@ -112,7 +127,7 @@ func (c *checkup) print() error {
 			failed++
 		}
 	}
-	if err := checkedSetup.print(c.options, setup{failed == 0, c.findings}, "%s", text); err != nil {
+	if err := checkedSetup.print(c.g.out, setup{failed == 0, c.findings}, "%s", text); err != nil {
 		return err
 	}
 	if failed > 0 {
@@ -121,10 +136,10 @@ func (c *checkup) print() error {
 	return nil
 }
 
-// file reads the job file, and reports whether the other checks can run.
-func (c *checkup) file(ctx context.Context) bool {
+// checkFile reads the job file, and reports whether the checks that depend on it can run.
+func checkFile(ctx context.Context, c *checkup) bool {
 	remedy := "'outlierd lint' shows where and what to write"
-	config, err := c.options.load()
+	config, err := c.g.load()
 	if err == nil {
 		if config, err = config.RunCommands(ctx); err != nil {
 			remedy = "" // lint runs no commands
@@ -138,7 +153,7 @@ func (c *checkup) file(ctx context.Context) bool {
 			c.fail("job file", "", "it has %s more", term.Count(n, "mistake"))
 		}
 		c.findings[len(c.findings)-1].Remedy = remedy
-		config, err = c.options.loadToRead()
+		config, err = c.g.loadToRead()
 	} else if err != nil {
 		c.fail("job file", remedy, "%v", err)
 	} else if n := len(config.Warnings); n > 0 {
@@ -148,24 +163,6 @@ func (c *checkup) file(ctx context.Context) bool {
 	}
 	c.config = config
 	return err == nil
-}
-
-// withoutFile runs the checks that do not need a valid job file.
-func (c *checkup) withoutFile(ctx context.Context) {
-	data, daemon := job.DaemonOf(c.options.config, c.options.world.env)
-	c.config = &job.Config{Path: c.options.config, Data: data, Daemon: daemon, Timezone: time.UTC}
-	const known = "Europe/Berlin"
-	if _, err := time.LoadLocation(known); err != nil {
-		c.fail("time zone", "install tzdata, or set ZONEINFO", "the data of %s is missing: %v", known, err)
-	} else {
-		c.ok("time zone", "it is %s; the data of other zones is installed",
-			time.Now().UTC().Format("Mon 2006-01-02 15:04 MST"))
-	}
-	c.folders()
-	c.disk()
-	c.daemonAlive(ctx)
-	c.warn("not checked", "correct the job file, and run doctor again",
-		"state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
 }
 
 // maxMistakes is the number of mistakes of the job file that are listed.
@@ -179,9 +176,9 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// folders checks the folders that the program writes to. A state folder that does not exist yet is created in
+// checkFolders checks the folders that the program writes to. A state folder that does not exist yet is created in
 // the data folder.
-func (c *checkup) folders() {
+func checkFolders(_ context.Context, c *checkup) {
 	for _, folder := range []string{c.config.Data, stateFolder(c.config)} {
 		name := "data folder"
 		if folder != c.config.Data {
@@ -192,7 +189,7 @@ func (c *checkup) folders() {
 		there := existing(folder)
 		err := tryFolder(there)
 		if err == nil {
-			err = c.writable(folder)
+			err = c.refuseUnwritable(folder)
 		}
 		switch {
 		case errors.Is(err, errNoLocks):

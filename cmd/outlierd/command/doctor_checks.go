@@ -63,10 +63,10 @@ func tryFolder(folder string) (err error) {
 	return nil
 }
 
-// writable returns an error if there is something in the folder that the program writes to and this user
+// refuseUnwritable returns an error if there is something in the folder that the program writes to and this user
 // may not write. In the data folder that is the state and the folders of sinks: a published DuckDB file
 // is replaced, not written to, and other files such as lost+found do not matter.
-func (c *checkup) writable(folder string) error {
+func (c *checkup) refuseUnwritable(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -88,7 +88,7 @@ func (c *checkup) writesTo(path string, e fs.DirEntry) bool {
 		slices.ContainsFunc(c.config.Sinks, func(s job.Sink) bool { return path == sinkPath(c.config, s) }))
 }
 
-func (c *checkup) disk() {
+func checkDisk(_ context.Context, c *checkup) {
 	const remedy = "free some space, or move the data folder to a larger disk"
 	there := existing(c.config.Data)
 	room, err := store.FreeSpace(there)
@@ -125,8 +125,8 @@ func warehouseDisk(config *job.Config) (bytes uint64, takes string) {
 	return uint64(info.Size()), fmt.Sprintf("%s takes %d MiB, whatever the sinks are", report.Path(path), info.Size()>>20)
 }
 
-// state checks whether the state can be read, and whether it blocks calls.
-func (c *checkup) state(ctx context.Context) {
+// checkRecords checks whether the state can be read, and whether it blocks calls.
+func checkRecords(ctx context.Context, c *checkup) {
 	folder := filepath.Join(c.config.Data, "state")
 	seen, err := state.Peek(ctx, folder, stateOptions(c.config))
 	if older, is := errors.AsType[*store.OlderError](err); is {
@@ -147,10 +147,10 @@ func (c *checkup) state(ctx context.Context) {
 	}
 	defer seen.Close() // read-only, so the error does not matter
 	c.ok("state", "readable")
-	c.budget(seen)
-	c.blocks(seen)
-	c.journal(seen)
-	c.backup(seen)
+	c.reportBudget(seen)
+	c.reportBlocks(seen)
+	c.reportJournal(seen)
+	c.reportBackup(seen)
 	if n, err := seen.Forgetting(); err != nil {
 		c.fail("erasure", "", "%v", err)
 	} else if n > 0 {
@@ -166,8 +166,8 @@ func (c *checkup) state(ctx context.Context) {
 // overdue is how long answers may wait to be pruned before doctor warns.
 const overdue = 2 * 24 * time.Hour
 
-// journal reports what is pruned, and whether pruning keeps up with the retention.
-func (c *checkup) journal(seen *state.Store) {
+// reportJournal reports what is pruned, and whether pruning keeps up with the retention.
+func (c *checkup) reportJournal(seen *state.Store) {
 	kept, err := seen.Journal.Kept()
 	keep := c.config.Retention
 	late := keep.Age > 0 && !kept.Since.IsZero() && time.Since(kept.Since) > max(keep.Age, c.config.Least())+overdue
@@ -185,9 +185,8 @@ func (c *checkup) journal(seen *state.Store) {
 	}
 }
 
-// at formats a time for people.
-// backup reports when the daemon made its last good backup.
-func (c *checkup) backup(seen *state.Store) {
+// reportBackup reports when the daemon made its last good backup.
+func (c *checkup) reportBackup(seen *state.Store) {
 	to := c.config.Backup
 	if to == nil {
 		return
@@ -207,11 +206,12 @@ func (c *checkup) backup(seen *state.Store) {
 	}
 }
 
+// at formats a time for people.
 func (c *checkup) at(t time.Time) string {
 	return t.In(c.config.Timezone).Format("2006-01-02 15:04 MST")
 }
 
-func (c *checkup) budget(seen *state.Store) {
+func (c *checkup) reportBudget(seen *state.Store) {
 	most := c.config.Budget.PerMonth
 	if most == nil {
 		return
@@ -229,8 +229,8 @@ func (c *checkup) budget(seen *state.Store) {
 	}
 }
 
-// blocks reports what blocks calls, even if the service works.
-func (c *checkup) blocks(seen *state.Store) {
+// reportBlocks reports what blocks calls, even if the service works.
+func (c *checkup) reportBlocks(seen *state.Store) {
 	all, err := seen.Ledger.Liftable(c.config.Service.Key.Fingerprint())
 	if err != nil {
 		c.fail("blocked calls", "", "%v", err)
@@ -243,9 +243,9 @@ func (c *checkup) blocks(seen *state.Store) {
 	}
 }
 
-// daemonAlive reports whether `up` runs, and its own status.
-func (c *checkup) daemonAlive(ctx context.Context) {
-	where, err := c.options.alive(ctx)
+// checkDaemon reports whether `up` runs, and its own status.
+func checkDaemon(ctx context.Context, c *checkup) {
+	where, err := checkAlive(ctx, c.g)
 	d := c.config.Daemon
 	switch {
 	case err != nil && where == "":
@@ -258,7 +258,7 @@ func (c *checkup) daemonAlive(ctx context.Context) {
 		c.ok("up", "it is alive (answered at %s)", where)
 		return
 	}
-	text, err := ask(ctx, reachable(d.Listen), "/readyz", cmp.Or(d.Token, d.ReadToken))
+	text, err := requestLocal(ctx, reachable(d.Listen), "/readyz", cmp.Or(d.Token, d.ReadToken))
 	var found daemon.Readiness
 	if json.Unmarshal(text, &found) != nil {
 		c.warn("up", "", "it is alive, but does not report whether it is ready: %v", cmp.Or(err, errors.New("no JSON")))
@@ -285,8 +285,8 @@ const callFor = 20 * time.Second
 // probed is the id of the requested video. It does not matter whether the service has it.
 const probed = "dQw4w9WgXcQ"
 
-// service makes one free request, which checks four things at once.
-func (c *checkup) service(ctx context.Context) {
+// checkService makes one free request, which checks four things at once.
+func checkService(ctx context.Context, c *checkup) {
 	config := c.config.Service
 	p := &program{Engine: &engine.Engine{Config: c.config}}
 	if err := p.openPace(filepath.Join(c.config.Data, "state")); err != nil {
@@ -306,7 +306,7 @@ func (c *checkup) service(ctx context.Context) {
 		return
 	}
 	c.ok("rate limit", "%s; %s may be sent now", limit.Pace(), term.Count(limit.Remaining, "request"))
-	transport, err := c.options.world.network(outlier.TransportOptions{CAFile: config.CAFile})
+	transport, err := c.g.world.network(outlier.TransportOptions{CAFile: config.CAFile})
 	if err != nil {
 		c.fail("address", "see service.ca_file and HTTPS_PROXY", "%v", err)
 		return
@@ -320,11 +320,11 @@ func (c *checkup) service(ctx context.Context) {
 	// A running `up` counts this request as another client's.
 	client.Transport, client.Pacer, client.Timeout = transport, nil, callFor
 	answer, err := client.Do(ctx, request, free{})
-	c.answered(answer, err)
+	c.judgeAnswer(answer, err)
 }
 
-// answered evaluates an answer, or its absence.
-func (c *checkup) answered(answer *outlier.Answer, err error) {
+// judgeAnswer evaluates an answer, or its absence.
+func (c *checkup) judgeAnswer(answer *outlier.Answer, err error) {
 	kind := outlier.Kind("")
 	if e, ok := errors.AsType[*outlier.Error](err); ok {
 		kind = e.Kind
@@ -345,7 +345,7 @@ func (c *checkup) answered(answer *outlier.Answer, err error) {
 	default:
 		c.ok("address", "the service answered in %s", answer.ReceivedAt.Sub(answer.SentAt).Round(time.Millisecond))
 	}
-	c.clock(answer)
+	c.compareClocks(answer)
 	const told = "the service does not report how many credits are left"
 	switch kind {
 	case outlier.Unauthorized:
@@ -361,8 +361,8 @@ func (c *checkup) answered(answer *outlier.Answer, err error) {
 	}
 }
 
-// clock compares the local clock with the service's.
-func (c *checkup) clock(answer *outlier.Answer) {
+// compareClocks compares the local clock with the service's.
+func (c *checkup) compareClocks(answer *outlier.Answer) {
 	const remedy = "set the clock, for example by NTP"
 	service := answer.ServiceTime()
 	if service.IsZero() {
@@ -380,12 +380,12 @@ func (c *checkup) clock(answer *outlier.Answer) {
 	}
 }
 
-// sinks checks the published files of each sink.
-func (c *checkup) sinks(ctx context.Context) {
+// checkPublished checks the published files of each sink.
+func checkPublished(ctx context.Context, c *checkup) {
 	for _, s := range c.config.Sinks {
 		name, path := "sink "+s.Kind, sinkPath(c.config, s)
 		if s.Lake != nil {
-			c.lake(ctx, name, s)
+			c.readLake(ctx, name, s)
 			continue
 		}
 		info, err := os.Stat(path)
@@ -409,13 +409,13 @@ func (c *checkup) sinks(ctx context.Context) {
 			continue
 		}
 		c.ok(name, "%s can be used; it was published last at %s", report.Path(path), c.at(info.ModTime()))
-		c.bucket(ctx, s, path)
+		c.readBucket(ctx, s, path)
 	}
 }
 
-// lake reads the tables of a lake. Whether they can be written is shown by the next run.
-func (c *checkup) lake(ctx context.Context, name string, s job.Sink) {
-	err := iceberg.Probe(ctx, c.options.lakeOf(c.config, s, ""))
+// readLake reads the tables of a lake. Whether they can be written is shown by the next run.
+func (c *checkup) readLake(ctx context.Context, name string, s job.Sink) {
+	err := iceberg.Probe(ctx, lakeOf(c.config, s, "", c.g.world.env))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.ok(name, "the tables do not exist yet; the first run creates them")
@@ -426,13 +426,13 @@ func (c *checkup) lake(ctx context.Context, name string, s job.Sink) {
 	}
 }
 
-// bucket reads the bucket that a sink is copied to. Whether it can be written is shown by the next
+// readBucket reads the bucket that a sink is copied to. Whether it can be written is shown by the next
 // publication.
-func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
+func (c *checkup) readBucket(ctx context.Context, s job.Sink, path string) {
 	if s.Bucket == "" {
 		return
 	}
-	r, err := bucket.New(path, c.options.bucketOf(c.config, s)).Check(ctx, false)
+	r, err := bucket.New(path, bucketOf(c.config, s, c.g.world.env)).Check(ctx, false)
 	switch {
 	case err != nil:
 		c.fail("bucket", "see docs/buckets.md", "%v", err)
@@ -451,8 +451,9 @@ func (c *checkup) bucket(ctx context.Context, s job.Sink, path string) {
 // resolveFor is the time limit of a DNS look-up.
 const resolveFor = 5 * time.Second
 
-func (c *checkup) targets(ctx context.Context, send bool) {
-	sender, err := newSender(c.config, c.options.world.env)
+// checkTargets looks up each target, or sends it a test notification.
+func checkTargets(ctx context.Context, c *checkup) {
+	sender, err := newSender(c.config, c.g.world.env)
 	if err != nil {
 		c.fail("notify", "", "%v", err)
 		return
@@ -465,10 +466,10 @@ func (c *checkup) targets(ctx context.Context, send bool) {
 			continue
 		}
 		did, err := "was found; --notify sends a test", error(nil)
-		if send {
+		if c.send {
 			did, err = "accepted a test notification", sender.Send(ctx, t, notify.Sample(uuid.NewString(), time.Now()))
 		} else {
-			err = c.resolve(ctx, t)
+			err = c.findTarget(ctx, t)
 		}
 		if err != nil {
 			c.fail(name, "see docs/notifications.md", "%s: %v", notify.Describe(t), err)
@@ -478,8 +479,8 @@ func (c *checkup) targets(ctx context.Context, send bool) {
 	}
 }
 
-// resolve looks up a target's host. Behind a proxy only the proxy resolves names.
-func (c *checkup) resolve(ctx context.Context, t *job.Target) error {
+// findTarget looks up a target's host. Behind a proxy only the proxy resolves names.
+func (c *checkup) findTarget(ctx context.Context, t *job.Target) error {
 	if t.Kind == job.TargetCommand {
 		program := t.Command[0]
 		if filepath.Base(program) != program && !filepath.IsAbs(program) {
@@ -489,7 +490,7 @@ func (c *checkup) resolve(ctx context.Context, t *job.Target) error {
 		return err
 	}
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
-		if proxy, _ := c.options.world.env(name); proxy != "" && t.Kind != job.TargetMail {
+		if proxy, _ := c.g.world.env(name); proxy != "" && t.Kind != job.TargetMail {
 			return nil
 		}
 	}

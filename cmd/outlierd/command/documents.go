@@ -1,8 +1,6 @@
 package command
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"iter"
 
@@ -33,28 +31,11 @@ func documentOf[T any](commands ...string) (d document[T]) {
 }
 
 // print prints the value for programs, or a sentence for people.
-func (document[T]) print(o *options, value T, format string, args ...any) error {
-	if o.forPrograms() {
-		return o.whole(value)
+func (document[T]) print(p *printer, value T, format string, args ...any) error {
+	if p.forPrograms() {
+		return p.printValue(value)
 	}
-	_, err := fmt.Fprintf(o.world.out, format, args...)
-	return err
-}
-
-// whole prints one value as JSON.
-func (o *options) whole(v any) error {
-	text, err := term.JSON(v)
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	if o.output != "ndjson" {
-		if err := json.Indent(&out, text, "", "  "); err != nil {
-			return err
-		}
-		text = out.Bytes()
-	}
-	_, err = fmt.Fprintf(o.world.out, "%s\n", text)
+	_, err := fmt.Fprintf(p.w, format, args...)
 	return err
 }
 
@@ -67,11 +48,11 @@ func listOf[T any](commands ...string) (l documentList[T]) {
 }
 
 // print prints values while they are read: as JSON for programs, else as a table with a row for each.
-func (l documentList[T]) print(o *options, all iter.Seq2[T, error], columns []string, row func(T) []any) error {
-	if o.forPrograms() {
-		return l.printJSON(o, all)
+func (l documentList[T]) print(p *printer, all iter.Seq2[T, error], columns []string, row func(T) []any) error {
+	if p.forPrograms() {
+		return l.printJSON(p, all)
 	}
-	t := term.NewTable(o.world.out, o.look(), columns)
+	t := term.NewTable(p.w, p.look(), columns)
 	for v, err := range all {
 		if err != nil {
 			return err
@@ -84,9 +65,9 @@ func (l documentList[T]) print(o *options, all iter.Seq2[T, error], columns []st
 }
 
 // printJSON prints values as a list, or with ndjson one a line.
-func (documentList[T]) printJSON(o *options, all iter.Seq2[T, error]) error {
+func (documentList[T]) printJSON(p *printer, all iter.Seq2[T, error]) error {
 	begin, between, end := "[\n", ",\n", "\n]\n"
-	if o.output == "ndjson" {
+	if p.format == "ndjson" {
 		begin, between, end = "", "\n", "\n"
 	}
 	printed, next := false, begin
@@ -98,7 +79,7 @@ func (documentList[T]) printJSON(o *options, all iter.Seq2[T, error]) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(o.world.out, "%s%s", next, text); err != nil {
+		if _, err := fmt.Fprintf(p.w, "%s%s", next, text); err != nil {
 			return err
 		}
 		printed, next = true, between
@@ -109,6 +90,6 @@ func (documentList[T]) printJSON(o *options, all iter.Seq2[T, error]) error {
 	case !printed:
 		end = "[]\n"
 	}
-	_, err := fmt.Fprint(o.world.out, end)
+	_, err := fmt.Fprint(p.w, end)
 	return err
 }

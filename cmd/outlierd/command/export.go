@@ -36,7 +36,7 @@ type export struct {
 	escape bool // texts in CSV that a spreadsheet would run as formulas
 }
 
-func exportCommand(o *options) *cobra.Command {
+func exportCommand(g *globals) *cobra.Command {
 	var e export
 	c := &cobra.Command{
 		Use:   "export TABLE|QUERY",
@@ -54,16 +54,16 @@ text. Lists, structs and JSON are JSON text in csv and xlsx.`,
   outlierd export ops.runs --to - --format csv | head`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if e.config, err = o.loadToRead(); err != nil {
+			if e.config, err = g.loadToRead(); err != nil {
 				return err
 			}
-			if e.text, err = o.exported(args[0]); err != nil {
+			if e.text, err = queryOf(g.world.in, args[0]); err != nil {
 				return err
 			}
-			if err := e.check(o.world.out); err != nil {
+			if err := e.check(g.out.w); err != nil {
 				return err
 			}
-			return o.export(c.Context(), e)
+			return exportNow(c.Context(), g, e)
 		},
 	}
 	flags := c.Flags()
@@ -79,12 +79,12 @@ text. Lists, structs and JSON are JSON text in csv and xlsx.`,
 // plainName matches the name of a table, with or without its schema.
 var plainName = regexp.MustCompile(`^\w+(\.\w+)?$`)
 
-// exported returns the query that an argument denotes.
-func (o *options) exported(arg string) (string, error) {
+// queryOf returns the query that an argument denotes.
+func queryOf(in io.Reader, arg string) (string, error) {
 	if plainName.MatchString(arg) {
 		return query.Table(arg), nil
 	}
-	return o.queryText(arg)
+	return readQuery(in, arg)
 }
 
 // check returns an error for an export that cannot be written, before anything is read.
@@ -177,20 +177,20 @@ type fileExported struct {
 var exportedFile = documentOf[fileExported]("export")
 
 // export writes a result to its destination.
-func (o *options) export(ctx context.Context, e export) error {
+func exportNow(ctx context.Context, g *globals, e export) error {
 	if e.to == "-" {
-		_, err := o.exportTo(ctx, e, o.world.out)
+		_, err := exportTo(ctx, g, e, g.out.w)
 		return err
 	}
 	var rows int64
 	bytes, err := e.create(func(file io.Writer) (err error) {
-		rows, err = o.exportTo(ctx, e, file)
+		rows, err = exportTo(ctx, g, e, file)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return exportedFile.print(o, fileExported{e.to, e.format, rows, bytes},
+	return exportedFile.print(g.out, fileExported{e.to, e.format, rows, bytes},
 		"wrote %s (%s, %s)\n", report.Path(e.to), term.Count(rows, "row"), report.Size(bytes))
 }
 
@@ -224,18 +224,16 @@ func (e *export) create(write func(io.Writer) error) (bytes int64, err error) {
 }
 
 // exportTo writes a result to a stream and counts its rows.
-func (o *options) exportTo(ctx context.Context, e export, w io.Writer) (rows int64, err error) {
-	path := published(e.config)
-	if path == "" {
-		return 0, noFile(e.config)
-	}
-	if err := o.warnErased(ctx, e.config); err != nil {
+func exportTo(ctx context.Context, g *globals, e export, w io.Writer) (rows int64, err error) {
+	path, err := publishedWhole(ctx, g, e.config)
+	if err != nil {
 		return 0, err
 	}
-	return o.exportFrom(ctx, path, e, w)
+	return exportFrom(ctx, path, e, g.out.zone, w, g.world.err)
 }
 
-func (o *options) exportFrom(ctx context.Context, path string, e export, w io.Writer) (rows int64, err error) {
+// exportFrom writes a result over a published file, and says to people how a sheet differs from it.
+func exportFrom(ctx context.Context, path string, e export, zone *time.Location, w, remarks io.Writer) (rows int64, err error) {
 	temp := ""
 	if e.to == "-" {
 		temp, err = systemTemporary("outlierd-export-*")
@@ -249,7 +247,10 @@ func (o *options) exportFrom(ctx context.Context, path string, e export, w io.Wr
 	if e.format == "parquet" {
 		rows, err = exportParquet(ctx, path, e.text, temp, w)
 	} else {
-		rows, err = o.exportRows(ctx, path, e, temp, w)
+		var sheet *term.Sheet
+		if rows, sheet, err = exportRows(ctx, path, e, zone, temp, w); sheet != nil && err == nil {
+			describeSheet(remarks, sheet, zone)
+		}
 	}
 	return rows, explained(path, err)
 }
@@ -270,16 +271,13 @@ func exportParquet(ctx context.Context, path, text, temp string, w io.Writer) (i
 }
 
 // exportRows writes a result row by row.
-func (o *options) exportRows(
-	ctx context.Context, path string, e export, temp string, w io.Writer,
-) (rows int64, err error) {
+func exportRows(ctx context.Context, path string, e export, zone *time.Location, temp string, w io.Writer) (rows int64, sheet *term.Sheet, err error) {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := io.Writer(buffered)
 	if term.Is(w) {
 		out = w // it must be recognized as a terminal
 	}
 	var p term.Printer
-	var sheet *term.Sheet
 	err = query.Spool(ctx, path, e.text, temp, func(fields []query.Field, n int64) (err error) {
 		rows = n
 		var names []string
@@ -296,7 +294,7 @@ func (o *options) exportRows(
 		if err := term.CheckSheet(n, len(fields)); err != nil {
 			return err
 		}
-		sheet, err = term.NewSheet(out, o.zone, names, dates)
+		sheet, err = term.NewSheet(out, zone, names, dates)
 		p = sheet
 		return err
 	}, func(values []any) error {
@@ -309,26 +307,20 @@ func (o *options) exportRows(
 		}
 		return p.Row(values)
 	})
-	if err != nil {
-		return 0, err
+	if err == nil {
+		err = errors.Join(p.Close(), buffered.Flush())
 	}
-	if err := errors.Join(p.Close(), buffered.Flush()); err != nil {
-		return 0, err
-	}
-	if sheet != nil {
-		o.aboutSheet(sheet)
-	}
-	return rows, nil
+	return rows, sheet, err
 }
 
-// aboutSheet reports how a sheet differs from the result.
-func (o *options) aboutSheet(sheet *term.Sheet) {
+// describeSheet says how a sheet differs from the result.
+func describeSheet(w io.Writer, sheet *term.Sheet, zone *time.Location) {
 	if sheet.Cut > 0 {
-		fmt.Fprintf(o.world.err, "%s cut to %d characters, the most that Excel holds; "+
+		fmt.Fprintf(w, "%s cut to %d characters, the most that Excel holds; "+
 			"csv and parquet have them whole\n", term.Count(sheet.Cut, "text"), term.MaxSheetText)
 	}
-	if zone := o.zone; zone != nil && zone != time.UTC {
-		fmt.Fprintf(o.world.err, "times in the sheet are in %s\n", zone)
+	if zone != nil && zone != time.UTC {
+		fmt.Fprintf(w, "times in the sheet are in %s\n", zone)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"outlierd/sync/job"
 )
 
-func findChannelsCommand(o *options) *cobra.Command {
+func findChannelsCommand(g *globals) *cobra.Command {
 	var pages pageFlags
 	var enrich enrichFlags
 	var related []string
@@ -32,14 +32,14 @@ first, and print them. Several queries are one request over all of them.`,
 			find.list("query", queries)
 			find.list("related_to", related)
 			find.set("seed", seed)
-			show := o.hits("found_channels", "channel_id", fewChannels)
+			show := showHits(g.out, "found_channels", "channel_id", fewChannels)
 			if len(related) > 0 {
-				show = listRanked("found_channels", "channel_id", o.columns(fewChannels), 0)
+				show = listRanked("found_channels", "channel_id", g.out.columns(fewChannels), 0)
 			}
-			return o.askOnce(c.Context(), job.VerbFindChannels, find, &pages, &enrich, show)
+			return askOnce(c.Context(), g, job.VerbFindChannels, find, &pages, &enrich, show)
 		},
 	}
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	pages.add(c, "channels", filtersOfChannels, orderOfChannels)
 	pages.addAgain(c)
 	enrich.add(c, "channel_videos, channel_shorts")

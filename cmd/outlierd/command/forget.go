@@ -36,7 +36,7 @@ type forgetFlags struct {
 	dryRun, yes               bool
 }
 
-func forgetCommand(o *options) *cobra.Command {
+func forgetCommand(g *globals) *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
 		Use: "forget", Short: "Erase what is stored of videos, channels or authors",
@@ -58,7 +58,16 @@ stopped, run it again with the same ids: it starts over.`,
 		Example: `  outlierd forget --author UC1234567890abcdefghijkl --dry-run
   outlierd forget --channel UC1234567890abcdefghijkl --yes`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.forget(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			ids, err := f.ids()
+			if err != nil {
+				return err
+			}
+			defer g.out.block.Erase()
+			return g.withState(c.Context(), toRepair, func(ctx context.Context, p *program) error {
+				return forgetIDs(ctx, g, p, f, ids)
+			})
+		},
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.videos, "video", nil, "a video's id or address; may be repeated")
@@ -141,50 +150,41 @@ func (t forgottenThings) remark() string {
 		"and repeat the command.\n", strings.Join(t.Left, " and "))
 }
 
-func (o *options) forget(ctx context.Context, f forgetFlags) error {
-	ids, err := f.ids()
+// forgetIDs erases ids if the user confirms it, or only counts what would be erased.
+func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags, ids []forgotten.ID) error {
+	if err := refuseUnlisted(p.Engine.Config); err != nil {
+		return err
+	}
+	ids, err := withOlderVideos(ctx, p, ids)
 	if err != nil {
 		return err
 	}
-	config, err := o.loadToRead()
+	erasure, err := p.Engine.Store.Forgettable(ctx, ids, journalProgress(g.out, p.Engine.Log, "looking for the ids"))
+	g.out.block.Erase()
 	if err != nil {
 		return err
 	}
-	defer o.block.Erase()
-	return o.with(ctx, config, toRepair, func(p *program) error {
-		if err := refuseUnlisted(config); err != nil {
+	left, err := leftElsewhere(p)
+	if err != nil {
+		return err
+	}
+	if found := f.things(erasure, left, false); f.dryRun {
+		return forgottenIDs.print(g.out, found, "would erase %s; nothing was changed\n%s", found, found.remark())
+	} else if !f.yes {
+		if err := askConsent(g.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
 			return err
 		}
-		if ids, err = withOlderVideos(ctx, p, ids); err != nil {
-			return err
-		}
-		erasure, err := p.Engine.Store.Forgettable(ctx, ids, o.journalProgress(p.Engine.Log, "looking for the ids"))
-		o.block.Erase()
-		if err != nil {
-			return err
-		}
-		left, err := leftElsewhere(p)
-		if err != nil {
-			return err
-		}
-		if found := f.things(erasure, left, false); f.dryRun {
-			return forgottenIDs.print(o, found, "would erase %s; nothing was changed\n%s", found, found.remark())
-		} else if !f.yes {
-			if err := askConsent(o.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
-				return err
-			}
-		}
-		if err := refuseAhead(ctx, p); err != nil { // before anything is erased
-			return err
-		}
-		if err := refuseLost(ctx, p); err != nil {
-			return err
-		}
-		if _, err := olderRows(ctx, p); err != nil {
-			return err
-		}
-		return o.erase(ctx, p, f, erasure, left)
-	})
+	}
+	if err := refuseAhead(ctx, p); err != nil { // before anything is erased
+		return err
+	}
+	if err := refuseLost(ctx, p); err != nil {
+		return err
+	}
+	if _, err := olderRows(ctx, p); err != nil {
+		return err
+	}
+	return eraseEverywhere(ctx, g.out, p, f, erasure, left)
 }
 
 // refuseUnlisted returns an error if the data folder has tables that no sink of the job file writes: they
@@ -269,8 +269,8 @@ func leftElsewhere(p *program) ([]string, error) {
 	return left, nil
 }
 
-// erase erases everywhere, and reports it when nothing is left.
-func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state.Erasure, left []string) error {
+// eraseEverywhere erases ids, and reports it when nothing is left.
+func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlags, e *state.Erasure, left []string) error {
 	began, store := time.Now(), p.Engine.Store
 	var videos []string
 	for _, id := range e.IDs {
@@ -284,27 +284,27 @@ func (o *options) erase(ctx context.Context, p *program, f forgetFlags, e *state
 	if err := notify.Forget(store, e.Texts()); err != nil { // before the file is rewritten
 		return err
 	}
-	if err := store.Forget(ctx, e, o.journalProgress(p.Engine.Log, "erasing from the journal")); err != nil {
+	if err := store.Forget(ctx, e, journalProgress(out, p.Engine.Log, "erasing from the journal")); err != nil {
 		return err
 	}
 	if err := removeLeft(temporaryFolder(p.Engine.Config), "*"); err != nil {
 		return err
 	}
-	if err := o.rebuildWithout(ctx, p, e); err != nil {
+	if err := rebuildWithout(ctx, out, p, e); err != nil {
 		return fmt.Errorf("rebuild the tables without what is forgotten: %w (run the command again with the same ids)", err)
 	}
 	if err := store.Forgot(); err != nil {
 		return err
 	}
 	gone := f.things(e, left, true)
-	return forgottenIDs.print(o, gone, "erased %s in %s\n"+
+	return forgottenIDs.print(out, gone, "erased %s in %s\n"+
 		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)),
 		gone.remark())
 }
 
 // rebuildWithout rebuilds the tables from the journal after the erasure. Rows of pruned answers are taken
 // from the old ones without the erased ids.
-func (o *options) rebuildWithout(ctx context.Context, p *program, e *state.Erasure) error {
+func rebuildWithout(ctx context.Context, out *printer, p *program, e *state.Erasure) error {
 	rows, err := olderRows(ctx, p)
 	if err != nil {
 		return err
@@ -317,7 +317,7 @@ func (o *options) rebuildWithout(ctx context.Context, p *program, e *state.Erasu
 			except.IDs = append(except.IDs, id.ID)
 		}
 	}
-	done, err := o.rebuildAll(ctx, p, rows, except)
+	done, err := rebuildAll(ctx, out, p, rows, except)
 	if err == nil && len(done.Behind) > 0 {
 		err = errors.New(strings.Join(done.Behind, "\n"))
 	}

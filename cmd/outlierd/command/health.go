@@ -21,7 +21,7 @@ import (
 	"outlierd/sync/serve"
 )
 
-func healthCommand(o *options) *cobra.Command {
+func healthCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
 		Short: "Check whether 'outlierd up' is alive",
@@ -33,11 +33,11 @@ It is alive while its schedule runs. A failed job, an unreachable service and a 
 the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			where, err := o.alive(c.Context())
+			where, err := checkAlive(c.Context(), g)
 			if err != nil {
 				return err
 			}
-			return healthShown.print(o, health{"ok", where},
+			return healthShown.print(g.out, health{"ok", where},
 				"outlierd up is alive (answered at %s)\n", where)
 		},
 	}
@@ -56,11 +56,11 @@ var askFor = 1400 * time.Millisecond
 
 // alive requests the daemon's health. It returns the address that answered; "" if the daemon does not
 // run.
-func (o *options) alive(ctx context.Context) (where string, err error) {
-	data, d := job.DaemonOf(o.config, o.world.env)
+func checkAlive(ctx context.Context, g *globals) (where string, err error) {
+	data, d := job.DaemonOf(g.config, g.world.env)
 	folder := filepath.Join(data, "state")
 	if d.Listen != "" {
-		_, err := ask(ctx, reachable(d.Listen), "/healthz", d.Token)
+		_, err := requestLocal(ctx, reachable(d.Listen), "/healthz", d.Token)
 		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
 			return d.Listen, err
 		}
@@ -90,9 +90,9 @@ func reachable(listen string) string {
 // mostOfAnswer limits how much of an answer is read, in bytes.
 const mostOfAnswer = 64 << 10
 
-// ask sends one request to the local daemon and returns the body, also with an error status. It uses no
+// requestLocal sends one request to the local daemon and returns the body, also with an error status. It uses no
 // proxy.
-func ask(ctx context.Context, address, path string, token job.Secret) ([]byte, error) {
+func requestLocal(ctx context.Context, address, path string, token job.Secret) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)

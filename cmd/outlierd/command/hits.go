@@ -108,23 +108,21 @@ func (f *enrichFlags) ask(into wishes) {
 }
 
 // askOnce runs a verb that finds hits, and prints what show returns the query for.
-func (o *options) askOnce(
-	ctx context.Context, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags,
-	show func(showing) (string, error),
-) error {
+func askOnce(ctx context.Context, g *globals, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags,
+	show func(showing) (string, error)) error {
 	if err := pages.ask(what); err != nil {
 		return err
 	}
 	all := wishes{string(verb): what}
 	enrich.ask(all)
-	return o.once(ctx, request{verb: verb, job: all, again: pages.again, show: show})
+	return runOnce(ctx, g, request{verb: verb, job: all, again: pages.again, show: show})
 }
 
 const kindsOfVideos = "details, comments, transcript, channel_videos, channel_shorts"
 
 // hits returns the query for the hits of a run, best first, with their current data. It includes pages
 // that came from the journal, whose rows belong to other runs.
-func (o *options) hits(table, key, few string) func(showing) (string, error) {
+func showHits(out *printer, table, key, few string) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		var ids []string
 		hits, err := s.program.Engine.Store.Runs.Best(s.row.ID,
@@ -132,7 +130,7 @@ func (o *options) hits(table, key, few string) func(showing) (string, error) {
 		for _, hit := range hits {
 			ids = append(ids, hit.VideoID)
 		}
-		return query.RowsOf(table, key, o.columns(few), "", ids), err
+		return query.RowsOf(table, key, out.columns(few), "", ids), err
 	}
 }
 

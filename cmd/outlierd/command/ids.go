@@ -49,7 +49,7 @@ const knownLong = `Stored answers are printed while they are fresh: channels for
 details for 1 day, transcripts permanently. --max-age requests older ones again, and what
 the service did not have. No credits are spent. An id that begins with - comes after --.`
 
-func (d *dataCommand) command(o *options) *cobra.Command {
+func (d *dataCommand) command(g *globals) *cobra.Command {
 	var age string
 	c := &cobra.Command{
 		Use: d.use, Short: d.short, Long: d.long + "\n\n" + knownLong, Args: cobra.MinimumNArgs(1),
@@ -66,8 +66,8 @@ func (d *dataCommand) command(o *options) *cobra.Command {
 			}
 			ask := wishes{"id": ids, "fetch": d.fetch}
 			ask.set("refresh_after", cmp.Or(age, d.fresh))
-			return o.once(c.Context(), request{
-				verb: d.verb, job: wishes{string(d.verb): ask}, show: o.facts(c.Context(), d),
+			return runOnce(c.Context(), g, request{
+				verb: d.verb, job: wishes{string(d.verb): ask}, show: showFacts(c.Context(), g, d),
 			})
 		},
 	}
@@ -77,7 +77,7 @@ func (d *dataCommand) command(o *options) *cobra.Command {
 
 // facts returns the query for the current data of the ids, and reports those that the service does not
 // have.
-func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (string, error) {
+func showFacts(ctx context.Context, g *globals, d *dataCommand) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		work, err := s.spec.Resolve(job.Inputs{
 			Now: time.Now(),
@@ -87,12 +87,12 @@ func (o *options) facts(ctx context.Context, d *dataCommand) func(showing) (stri
 			return "", err
 		}
 		v := d.show()
-		return query.RowsOf(v.table, v.key, o.columns(v.few), v.order, work.IDs),
-			o.reportMissing(ctx, s.program.Engine.Config, work.IDs, d.fetch)
+		return query.RowsOf(v.table, v.key, g.out.columns(v.few), v.order, work.IDs),
+			reportMissing(ctx, g, s.program.Engine.Config, work.IDs, d.fetch)
 	}
 }
 
-func channelCommand(o *options) *cobra.Command {
+func channelCommand(g *globals) *cobra.Command {
 	uploads := false
 	d := &dataCommand{
 		use: "channel CHANNEL…", short: "Fetch and print a channel's statistics or uploads; free",
@@ -109,25 +109,25 @@ free, or for a handle from a search after confirmation.`,
 			return ofStatistics
 		},
 	}
-	c := d.command(o)
+	c := d.command(g)
 	c.Flags().BoolVar(&uploads, "uploads", false, "print the sampled videos and shorts")
-	o.spending.addFlags(c) // for unknown handles
+	g.spending.addFlags(c) // for unknown handles
 	return c
 }
 
-func videoCommand(o *options) *cobra.Command {
+func videoCommand(g *globals) *cobra.Command {
 	return videoData("video", "details", "the description and current numbers", "1d", outlier.OpDetails,
-		ofDetails).command(o)
+		ofDetails).command(g)
 }
 
-func commentsCommand(o *options) *cobra.Command {
+func commentsCommand(g *globals) *cobra.Command {
 	return videoData("comments", "last comments", "the last 100 comments", "2d", outlier.OpComments,
-		ofComments).command(o)
+		ofComments).command(g)
 }
 
-func transcriptCommand(o *options) *cobra.Command {
+func transcriptCommand(g *globals) *cobra.Command {
 	return videoData("transcript", "transcript", "the transcript, line by line", "", outlier.OpTranscript,
-		ofTranscript).command(o)
+		ofTranscript).command(g)
 }
 
 func videoData(name, what, does, fresh string, op outlier.Operation, v view) *dataCommand {
@@ -140,10 +140,10 @@ func videoData(name, what, does, fresh string, op outlier.Operation, v view) *da
 }
 
 // reportMissing says which of the ids the service does not have.
-func (o *options) reportMissing(ctx context.Context, config *job.Config, ids []string, asked []outlier.Operation) error {
+func reportMissing(ctx context.Context, g *globals, config *job.Config, ids []string, asked []outlier.Operation) error {
 	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
 		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(o.world.err, "the service has no %s of %s (checked %s); it is asked again after 30 days, "+
+			fmt.Fprintf(g.world.err, "the service has no %s of %s (checked %s); it is asked again after 30 days, "+
 				"or now with --max-age 1m\n", operation, term.Plain(term.Raw(id)), term.Raw(second(at)))
 		}
 	})

@@ -24,7 +24,7 @@ import (
 
 var importedVideos = documentOf[serve.Imported]("import")
 
-func importCommand(o *options) *cobra.Command {
+func importCommand(g *globals) *cobra.Command {
 	l := &importList{}
 	c := &cobra.Command{
 		Use: "import FILE", Short: "Import videos that were seen before, so that none is new",
@@ -39,10 +39,10 @@ repeated. The table ops.imports has what was imported, and 'outlierd why VIDEO' 
 		Example: `  outlierd import seen.csv
   outlierd import hits.parquet --id-column videoId --time-column collected`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
 			l.path = args[0]
-			return o.importVideos(c.Context(), l)
-		},
+			return importVideos(ctx, g.out, p, l)
+		}),
 	}
 	c.Flags().StringVar(&l.id, "id-column", "video_id", "the column with the ids")
 	c.Flags().StringVar(&l.seen, "time-column", "first_seen_at", "the column with the times")
@@ -57,43 +57,37 @@ const importMemory = 128 << 20
 
 // importVideos checks the whole file before it imports anything. It imports videos sorted by id, because that writes
 // fewer pages of the state.
-func (o *options) importVideos(ctx context.Context, l *importList) error {
-	config, err := o.loadToRead()
+func importVideos(ctx context.Context, out *printer, p *program, l *importList) error {
+	seen, err := l.readVideos(ctx, temporaryFolder(p.Engine.Config))
 	if err != nil {
-		return err
+		return fmt.Errorf("import %s: %w", l.path, err)
 	}
-	return o.with(ctx, config, toChange, func(p *program) error {
-		seen, err := l.readVideos(ctx, temporaryFolder(config))
+	var done serve.Imported
+	ids := slices.Sorted(maps.Keys(seen))
+	for some := range slices.Chunk(ids, importChunk) {
+		chunk := serve.ImportVideos{Origin: filepath.Base(l.path)}
+		for _, id := range some {
+			chunk.Videos = append(chunk.Videos, runs.Imported{Video: id, FirstSeen: time.UnixMicro(seen[id]).UTC()})
+		}
+		added, err := change(ctx, p, chunk)
 		if err != nil {
-			return fmt.Errorf("import %s: %w", l.path, err)
+			return fmt.Errorf("import %s: after %d videos: %w; repeat the command to import the others", l.path, done.Imported, err)
 		}
-		var done serve.Imported
-		ids := slices.Sorted(maps.Keys(seen))
-		for some := range slices.Chunk(ids, importChunk) {
-			chunk := serve.ImportVideos{Origin: filepath.Base(l.path)}
-			for _, id := range some {
-				chunk.Videos = append(chunk.Videos, runs.Imported{Video: id, FirstSeen: time.UnixMicro(seen[id]).UTC()})
-			}
-			added, err := change(ctx, p, chunk)
-			if err != nil {
-				return fmt.Errorf("import %s: after %d videos: %w; repeat the command to import the others", l.path, done.Imported, err)
-			}
-			done.Add(added)
+		done.Add(added)
+	}
+	if p.daemon == nil {
+		if err := p.Engine.Publish(ctx); err != nil {
+			return err
 		}
-		if p.daemon == nil {
-			if err := p.Engine.Publish(ctx); err != nil {
-				return err
-			}
-		}
-		said := term.Count(done.Imported, "video") + " imported"
-		if done.Known > 0 {
-			said += fmt.Sprintf(", %d imported before", done.Known)
-		}
-		if done.Forgotten > 0 {
-			said += fmt.Sprintf(", %d left out, as 'outlierd forget' erased them", done.Forgotten)
-		}
-		return importedVideos.print(o, done, "%s\n", said)
-	})
+	}
+	said := term.Count(done.Imported, "video") + " imported"
+	if done.Known > 0 {
+		said += fmt.Sprintf(", %d imported before", done.Known)
+	}
+	if done.Forgotten > 0 {
+		said += fmt.Sprintf(", %d left out, as 'outlierd forget' erased them", done.Forgotten)
+	}
+	return importedVideos.print(out, done, "%s\n", said)
 }
 
 // importList is the file of an import.

@@ -14,7 +14,7 @@ import (
 // schemaFile is the name under which editors look for the schema of the job file.
 const schemaFile = "jobs.schema.json"
 
-func initCommand(o *options) *cobra.Command {
+func initCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
 		Short: "Write a commented jobs.yaml",
@@ -22,24 +22,24 @@ func initCommand(o *options) *cobra.Command {
 it. An existing job file is not changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			schema := filepath.Join(filepath.Dir(o.config), schemaFile)
-			if err := writeNew(o.config, job.Example()); err != nil {
+			schema := filepath.Join(filepath.Dir(g.config), schemaFile)
+			if err := writeNew(g.config, job.Example()); err != nil {
 				return err
 			}
 			if err := os.WriteFile(schema, job.Schema(), 0o644); err != nil {
 				return err
 			}
 			run := "with the simulator: no key, no network"
-			if config, err := o.load(); err != nil { // what it takes from the environment
+			if config, err := g.load(); err != nil { // what it takes from the environment
 				run = "once 'outlierd lint' finds no mistake"
 			} else if url := config.Service.URL; !config.Service.Simulated() {
 				run = "at " + url + ", for credits: --dry-run prints the price"
 			}
-			return writtenFiles.print(o, filesWritten{[]string{o.config, schema}}, `wrote %s and %s
+			return writtenFiles.print(g.out, filesWritten{[]string{g.config, schema}}, `wrote %s and %s
   outlierd lint            check it
   outlierd run             run it now (%s)
   outlierd up              run it on its schedule
-`, o.config, schema, run)
+`, g.config, schema, run)
 		},
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-func lintCommand(o *options) *cobra.Command {
+func lintCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint",
 		Short: "Check the job file and list every mistake",
@@ -44,7 +44,7 @@ of single jobs are listed after which they do.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := sound(c.Context(), o.load)
+			config, err := sound(c.Context(), g.load)
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ of single jobs are listed after which they do.`,
 				report.Changes = report.Changes[:min(len(report.Changes), 3)]
 			}
 			_, takes := warehouseDisk(config)
-			return lintedFile.print(o, report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
+			return lintedFile.print(g.out, report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
 				strings.Join(prices, "\n  "), report.cycle(), takes)
 		},
 	}

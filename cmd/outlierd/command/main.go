@@ -95,11 +95,14 @@ func endAtHangup(end func()) {
 	}()
 }
 
+// lookup returns a variable of the environment.
+type lookup = func(name string) (value string, found bool)
+
 // world is the program's access to its environment.
 type world struct {
 	in       io.Reader
 	out, err io.Writer
-	env      func(string) (string, bool)
+	env      lookup
 	args     []string // of the command line
 
 	// network returns the transport to the service.
@@ -118,6 +121,13 @@ type world struct {
 	acts func(daemon bool)
 }
 
+// prepareToAct prepares the process for storing answers, or for decoding all of them again; see [world].
+func (w *world) prepareToAct(daemon bool) {
+	if w.acts != nil {
+		w.acts(daemon)
+	}
+}
+
 // listenForHangups delivers the SIGHUPs of this process.
 func listenForHangups() <-chan os.Signal {
 	came := make(chan os.Signal, 1)
@@ -133,18 +143,18 @@ func newTransport(o outlier.TransportOptions) (http.RoundTripper, error) {
 // run executes one command line.
 func run(ctx context.Context, args []string, w world) int {
 	w.args = args
-	o := &options{world: w}
-	command := newCommand(o)
+	g := newGlobals(w)
+	command := newCommand(g)
 	command.SetArgs(args)
 	called, err := command.ExecuteContextC(ctx)
-	if err != nil && !o.started {
+	if err != nil && !g.started {
 		err = usageError{fmt.Errorf("%w; see '%s --help'", err, called.CommandPath())}
 	}
 	code := exitCode(ctx, err)
 	if message := errorMessage(ctx, err); message != "" {
 		fmt.Fprintln(w.err, message)
 	}
-	if err := o.fail(ctx, err); err != nil {
+	if err := g.fail(ctx, err); err != nil {
 		fmt.Fprintln(w.err, "outlierd: print the error:", term.Plain(err.Error()))
 	}
 	return code

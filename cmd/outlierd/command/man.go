@@ -12,7 +12,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 )
 
-func manCommand(o *options) *cobra.Command {
+func manCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages into a folder",
@@ -27,7 +27,7 @@ func manCommand(o *options) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("write manual pages into %s: %w", args[0], err)
 			}
-			return writtenFiles.print(o, filesWritten{wrote}, "wrote %s into %s\n",
+			return writtenFiles.print(g.out, filesWritten{wrote}, "wrote %s into %s\n",
 				term.Count(len(wrote), "manual page"), args[0])
 		},
 	}

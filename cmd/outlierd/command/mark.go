@@ -17,7 +17,7 @@ import (
 
 var listedMarks = listOf[marks.Mark]("mark")
 
-func markCommand(o *options) *cobra.Command {
+func markCommand(g *globals) *cobra.Command {
 	var star, unstar, hide, unhide bool
 	var note string
 	var edit marks.Edit
@@ -56,7 +56,19 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
 			if isEdit && len(videos) == 0 {
 				return usageError{errors.New("name the videos to mark")}
 			}
-			return o.mark(c.Context(), edit, isEdit)
+			return g.withState(c.Context(), toChange, func(ctx context.Context, p *program) error {
+				if !isEdit {
+					return listMarks(g.out, p, edit.Videos)
+				}
+				marked, err := change(ctx, p, serve.EditMarks{Edit: edit})
+				if err == nil && p.daemon == nil { // a sink that does not work gets them when it does
+					err = p.Engine.Publish(ctx)
+				}
+				if err != nil {
+					return err
+				}
+				return markedVideos.print(g.out, videosMarked{marked}, "%s marked\n", term.Count(len(marked), "video"))
+			})
 		},
 	}
 	flags := c.Flags()
@@ -79,30 +91,8 @@ type videosMarked struct {
 
 var markedVideos = documentOf[videosMarked]("mark VIDEO")
 
-// mark makes an edit, or lists marks.
-func (o *options) mark(ctx context.Context, edit marks.Edit, isEdit bool) error {
-	config, err := o.loadToRead()
-	if err != nil {
-		return err
-	}
-	return o.with(ctx, config, toChange, func(p *program) error {
-		if !isEdit {
-			return o.listMarks(p, edit.Videos)
-		}
-		marked, err := change(ctx, p, serve.EditMarks{Edit: edit})
-		if err != nil {
-			return err
-		}
-		if p.daemon == nil { // a sink that does not work gets them when it does
-			if err := p.Engine.Publish(ctx); err != nil {
-				return err
-			}
-		}
-		return markedVideos.print(o, videosMarked{marked}, "%s marked\n", term.Count(len(marked), "video"))
-	})
-}
-
-func (o *options) listMarks(p *program, of []string) error {
+// listMarks prints the marks of videos, or all marks.
+func listMarks(out *printer, p *program, of []string) error {
 	var all []marks.Mark
 	err := p.Engine.Store.DB.View(func(tx *store.Tx) (err error) {
 		all, err = marks.List(tx)
@@ -112,7 +102,7 @@ func (o *options) listMarks(p *program, of []string) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(m marks.Mark) bool { return len(of) > 0 && !slices.Contains(of, m.Video) })
-	return listedMarks.print(o, each(all), []string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, func(m marks.Mark) []any {
+	return listedMarks.print(out, each(all), []string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, func(m marks.Mark) []any {
 		return []any{m.Video, m.Starred, m.Hidden, strings.Join(m.Tags, ", "), m.Note, when(m.Marked)}
 	})
 }

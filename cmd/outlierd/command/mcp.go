@@ -23,7 +23,7 @@ import (
 	"outlierd/sync/job"
 )
 
-func mcpCommand(o *options) *cobra.Command {
+func mcpCommand(g *globals) *cobra.Command {
 	var listen string
 	c := &cobra.Command{
 		Use:   "mcp",
@@ -40,13 +40,13 @@ session, and only with allow_spend: true. By default that is 0. The other caps a
   outlierd mcp --listen 127.0.0.1:7412`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := o.loadToRead()
+			config, err := g.loadToRead()
 			if err != nil {
 				return err
 			}
-			o.prepareToAct(false)
+			g.world.prepareToAct(false)
 			if listen == "" {
-				return mcp.Serve(c.Context(), o.forAssistants(), o.world.in, o.world.out)
+				return mcp.Serve(c.Context(), forAssistants(g), g.world.in, g.out.w)
 			}
 			token := config.Assistants.Token.Reveal()
 			switch host, _, err := net.SplitHostPort(listen); {
@@ -59,8 +59,8 @@ session, and only with allow_spend: true. By default that is 0. The other caps a
 			if err != nil {
 				return fmt.Errorf("--listen: %w", err)
 			}
-			fmt.Fprintf(o.world.err, "http://%s/mcp\n", port.Addr())
-			return mcp.ServeHTTP(c.Context(), o.forAssistants(), port, token)
+			fmt.Fprintf(g.world.err, "http://%s/mcp\n", port.Addr())
+			return mcp.ServeHTTP(c.Context(), forAssistants(g), port, token)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "", "serve HTTP at this address of this machine, such as 127.0.0.1:7412")
@@ -74,43 +74,59 @@ session, and only with allow_spend: true. By default that is 0. The other caps a
 // process holds nothing. The job file is read for each call.
 
 // forAssistants returns what the server for assistants uses.
-func (o *options) forAssistants() mcp.Program {
-	return mcp.Program{Version: version(), Run: o.runFor, Query: o.queryFor, Find: o.findFor, JobFile: func() (string, error) {
-		config, err := o.loadToRead()
-		if err != nil {
-			return "", err
-		}
-		return config.Shown(), nil
-	}}
+func forAssistants(g *globals) mcp.Program {
+	return mcp.Program{
+		Version: version(),
+		Run:     func(ctx context.Context, c mcp.Command) (*mcp.Done, error) { return runFor(ctx, g, c) },
+		Query: func(ctx context.Context, sql string, most int) (*mcp.Rows, error) {
+			config, err := g.loadToRead()
+			if err != nil {
+				return nil, err
+			}
+			return queryFor(ctx, config, sql, most)
+		},
+		Find: func(f mcp.Filter) (string, error) {
+			config, err := g.loadToRead()
+			if err != nil {
+				return "", err
+			}
+			return findFor(config, f)
+		},
+		JobFile: func() (string, error) {
+			config, err := g.loadToRead()
+			if err != nil {
+				return "", err
+			}
+			return config.Shown(), nil
+		},
+	}
 }
 
 // runFor runs another command as if it had been typed with -o json.
-func (o *options) runFor(ctx context.Context, c mcp.Command) (*mcp.Done, error) {
+func runFor(ctx context.Context, g *globals, c mcp.Command) (*mcp.Done, error) {
 	var out, said bytes.Buffer
-	w := o.world
+	w := g.world
 	w.in, w.out, w.err, w.args, w.acts = strings.NewReader(""), &out, &said, c.Args, nil
-	inner := &options{world: w, brief: true, logs: o.world.err}
+	inner := newGlobals(w)
+	inner.logs = g.world.err
 	root := newCommand(inner)
-	inner.config, inner.output, inner.logLevel, inner.logFormat = o.config, "json", o.logLevel, o.logFormat
+	inner.config, inner.logLevel, inner.logFormat = g.config, g.logLevel, g.logFormat
+	inner.out.format, inner.out.brief = "json", true
 	*inner.spending = spending{yes: true, dryRun: c.DryRun, assistant: !c.DryRun, most: int64(c.Most)}
 	root.SetArgs(c.Args)
 	_, err := root.ExecuteContextC(ctx)
 	done := &mcp.Done{Out: out.Bytes(), Said: strings.TrimSpace(said.String()), Spent: inner.spending.spent}
-	if n := len(inner.outcomes); n > 0 {
-		done.Status = string(inner.outcomes[n-1].Status)
+	if n := len(inner.spending.outcomes); n > 0 {
+		done.Status = string(inner.spending.outcomes[n-1].Status)
 	}
 	if err != nil {
-		err = errors.New(cmp.Or(strings.TrimPrefix(errorMessage(ctx, err), "outlierd: "), inner.ended, err.Error()))
+		err = errors.New(cmp.Or(strings.TrimPrefix(errorMessage(ctx, err), "outlierd: "), inner.spending.ended, err.Error()))
 	}
 	return done, err
 }
 
 // queryFor runs SQL in a process of its own.
-func (o *options) queryFor(ctx context.Context, sql string, most int) (*mcp.Rows, error) {
-	config, err := o.loadToRead()
-	if err != nil {
-		return nil, err
-	}
+func queryFor(ctx context.Context, config *job.Config, sql string, most int) (*mcp.Rows, error) {
 	tables := &pagedata.Tables{Path: published(config), Zone: config.Timezone}
 	if tables.Path == "" {
 		return nil, noFile(config)
@@ -142,11 +158,7 @@ func (o *options) queryFor(ctx context.Context, sql string, most int) (*mcp.Rows
 }
 
 // findFor returns SQL that finds outliers in the tables by the filters of a job.
-func (o *options) findFor(f mcp.Filter) (string, error) {
-	config, err := o.loadToRead()
-	if err != nil {
-		return "", err
-	}
+func findFor(config *job.Config, f mcp.Filter) (sql string, err error) {
 	if f.Order != "" && query.Orders[f.Order] == "" {
 		return "", fmt.Errorf("order: there is no %q; use ratio, score, views, gain, found, published or subscribers", f.Order)
 	}

@@ -36,13 +36,13 @@ type assistant struct {
 // meet starts a server in this process, and a session.
 func (p *person) meet() *assistant {
 	p.Helper()
-	o := &options{world: world{in: strings.NewReader(""), out: io.Discard, err: &bytes.Buffer{}, env: p.env, network: p.connect(), dial: p.dial},
-		config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "error", logFormat: "json"}
+	g := newGlobals(world{in: strings.NewReader(""), out: io.Discard, err: &bytes.Buffer{}, env: p.env, network: p.connect(), dial: p.dial})
+	g.config, g.logLevel, g.logFormat = filepath.Join(p.dir, "jobs.yaml"), "error", "json"
 	ours, theirs := io.Pipe()
 	back, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- mcp.Serve(p.Context(), o.forAssistants(), ours, out)
+		ended <- mcp.Serve(p.Context(), forAssistants(g), ours, out)
 		out.Close()
 	}()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(p.Context(), &sdk.IOTransport{Reader: back, Writer: theirs}, nil)

@@ -20,20 +20,20 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-func notifyCommand(o *options) *cobra.Command {
+func notifyCommand(g *globals) *cobra.Command {
 	return group("notify", "Test the targets of notifications",
 		`Targets are the entries of "notify" in the job file: webhooks, Healthchecks, commands and
-mail. See docs/notifications.md.`, notifyTestCommand(o))
+mail. See docs/notifications.md.`, notifyTestCommand(g))
 }
 
-func notifyTestCommand(o *options) *cobra.Command {
+func notifyTestCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "test TARGET", Short: "Send a test notification to a target",
 		Long: `Send a test notification to one target of the job file and wait for the answer. It is sent
 once, whatever "events" says. Errors show only the host of an address, which is a secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadSecrets(c.Context())
+			config, err := g.loadSecrets(c.Context())
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ once, whatever "events" says. Errors show only the host of an address, which is 
 				return fmt.Errorf("target %s: its address is empty, so nothing is sent; "+
 					"set the variable that notify.%s names", target.Name, target.Name)
 			}
-			sender, err := newSender(config, o.world.env)
+			sender, err := newSender(config, g.world.env)
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ once, whatever "events" says. Errors show only the host of an address, which is 
 			if err := sender.Send(c.Context(), target, notify.Sample(id, time.Now())); err != nil {
 				return fmt.Errorf("notify %s: %w", target.Name, err)
 			}
-			return sentTest.print(o, testSent{target.Name, target.Kind, id},
+			return sentTest.print(g.out, testSent{target.Name, target.Kind, id},
 				"sent a test notification to %s (%s)\n", target.Name, notify.Describe(target))
 		},
 	}
@@ -72,7 +72,7 @@ type testSent struct {
 var sentTest = documentOf[testSent]("notify test")
 
 // newSender returns what sends notifications from this process.
-func newSender(config *job.Config, env func(string) (string, bool)) (*notify.Sender, error) {
+func newSender(config *job.Config, env lookup) (*notify.Sender, error) {
 	var transport http.RoundTripper
 	transport, err := outlier.NewTransport(outlier.TransportOptions{})
 	if err != nil {
@@ -116,7 +116,7 @@ func checkAlertKey(bound query.Bound, key []string) error {
 }
 
 // newNotifier returns the notifier of a program; nil if the job file has no target.
-func newNotifier(p *program, env func(string) (string, bool)) (*daemon.Notifier, error) {
+func newNotifier(p *program, env lookup) (*daemon.Notifier, error) {
 	if p.watcher == nil {
 		return nil, nil
 	}
@@ -125,7 +125,7 @@ func newNotifier(p *program, env func(string) (string, bool)) (*daemon.Notifier,
 	if err != nil {
 		return nil, err
 	}
-	tables := tablesOf(e.Config)
+	tables := pagedata.New(published(e.Config), e.Config.Timezone)
 	tables.Marks = pagedata.MarksIn(e.Store.DB)
 	reportExtras(sender, e.Config, tables, e.Log)
 	find := seeds(e.Config)

@@ -73,12 +73,12 @@ func (r *request) spec(config *job.Config) (*job.Spec, error) {
 
 // once performs a request and prints its rows. Before anything is spent it makes sure that they can be
 // printed.
-func (o *options) once(ctx context.Context, r request) error {
-	config, err := o.loadForOnce()
+func runOnce(ctx context.Context, g *globals, r request) error {
+	config, err := g.loadForOnce()
 	if err != nil {
 		return err
 	}
-	r.assistant = o.spending.assistant
+	r.assistant = g.spending.assistant
 	spec, err := r.spec(config)
 	if err != nil {
 		return err
@@ -86,30 +86,30 @@ func (o *options) once(ctx context.Context, r request) error {
 	if err := printable(config); err != nil {
 		return err
 	}
-	aside := o.aside()
-	if o.spending.dryRun {
-		aside = o // the prices are the result
+	aside := g.aside()
+	if g.spending.dryRun {
+		aside = g // the prices are the result
 	}
 	s := showing{spec: spec}
-	which := func(p *program) ([]jobRun, error) {
-		s.program = p
+	which := func(by *runner) ([]jobRun, error) {
+		s.program = by.p
 		todo := []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Afresh: true}}}
-		if err := o.findNamedChannels(ctx, r, s); err != nil || r.before == nil || o.spending.dryRun {
+		if err := by.findNamedChannels(ctx, spec); err != nil || r.before == nil || g.spending.dryRun {
 			return todo, err
 		}
 		return todo, r.before(ctx, s)
 	}
-	return aside.spend(ctx, config, which, func(p *program, todo []jobRun) error {
+	return spend(ctx, aside, config, which, func(by *runner, ctx context.Context, todo []jobRun) error {
 		var failed error
-		if s.row, failed = aside.runJob(ctx, p, todo[0]); s.row == nil {
+		if s.row, failed = by.runJob(ctx, todo[0]); s.row == nil {
 			return failed
 		}
-		o.outcomes, o.ended = aside.outcomes, s.row.Error
+		g.spending.ended = s.row.Error
 		if s.row.Status.Open() {
 			next, err := r.sayNext(s)
 			return &stoppedError{errors.Join(failed, err), next}
 		}
-		if err := errors.Join(o.printResult(ctx, r, s), sayPausedBudget(o.world.err, r, s)); err != nil {
+		if err := errors.Join(printResult(ctx, g, r, s), sayPausedBudget(g.world.err, r, s)); err != nil {
 			return worst([]error{failed, err})
 		}
 		return failed
@@ -140,23 +140,23 @@ func sayPausedBudget(w io.Writer, r request, s showing) error {
 	return err
 }
 
-// findNamedChannels finds the channels of a request whose ids the tables do not have.
-func (o *options) findNamedChannels(ctx context.Context, r request, s showing) error {
-	_, err := s.program.forecasts().WorstCase(ctx, s.spec)
+// findNamedChannels finds the channels that a job names and whose ids the tables do not have.
+func (r *runner) findNamedChannels(ctx context.Context, spec *job.Spec) error {
+	_, err := r.p.forecasts().WorstCase(ctx, spec)
 	unknown, ok := errors.AsType[*job.UnknownChannelsError](err)
 	if !ok {
 		return nil // the run reports other errors
 	}
-	if o.spending.dryRun {
-		price := s.program.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
-		o.spending.spent += price * outlier.Credits(len(unknown.Channels))
+	if r.g.spending.dryRun {
+		price := r.p.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
+		r.g.spending.spent += price * outlier.Credits(len(unknown.Channels))
 		return idle(fmt.Sprintf("your tables do not have the channel id of %s; to find it costs at most %s",
 			strings.Join(unknown.Channels, ", "), term.Count(price*outlier.Credits(len(unknown.Channels)), "credit")))
 	}
-	if err := o.findChannels(ctx, s.program, unknown.Channels); err != nil {
+	if err := r.findChannels(ctx, unknown.Channels); err != nil {
 		return err
 	}
-	_, err = s.program.forecasts().WorstCase(ctx, s.spec)
+	_, err = r.p.forecasts().WorstCase(ctx, spec)
 	if unknown, ok := errors.AsType[*job.UnknownChannelsError](err); ok {
 		return fmt.Errorf("the search found no channel with the handle %s; "+
 			"use its id of 24 characters, which you can copy on the channel's page, or the address of one of its videos",
@@ -167,15 +167,14 @@ func (o *options) findNamedChannels(ctx context.Context, r request, s showing) e
 
 // findChannels fills the tables with the ids of channels, the cheapest way first: the details of a video are
 // free and have the id of its channel. Handles are searched for, if the user confirms the price.
-func (o *options) findChannels(ctx context.Context, p *program, unknown []string) error {
-	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), o.aside()
+func (r *runner) findChannels(ctx context.Context, unknown []string) error {
+	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), &runner{r.g.aside(), r.p}
 	ask := func(verb job.Verb, body wishes) error {
-		spec, err := (&request{verb: verb, job: wishes{string(verb): body}, assistant: o.spending.assistant}).spec(p.Engine.Config)
+		spec, err := (&request{verb: verb, job: wishes{string(verb): body}, assistant: r.g.spending.assistant}).spec(r.p.Engine.Config)
 		if err != nil {
 			return err
 		}
-		j := jobRun{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Afresh: true}}
-		_, err = aside.runJob(ctx, p, j)
+		_, err = aside.runJob(ctx, jobRun{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Afresh: true}})
 		return err
 	}
 	if len(videos) > 0 {
@@ -183,7 +182,7 @@ func (o *options) findChannels(ctx context.Context, p *program, unknown []string
 			return err
 		}
 	}
-	known, err := job.IdentifyChannels(unknown, p.idsOf(ctx))
+	known, err := job.IdentifyChannels(unknown, r.p.idsOf(ctx))
 	if err != nil {
 		return err
 	}
@@ -191,11 +190,11 @@ func (o *options) findChannels(ctx context.Context, p *program, unknown []string
 	if len(handles) == 0 {
 		return nil
 	}
-	if !o.spending.yes {
-		price := p.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
+	if !r.g.spending.yes {
+		price := r.p.Engine.Config.Service.Prices.Of(outlier.OpFindChannels, "")
 		unknownIDs := fmt.Sprintf("your tables do not have the channel id of %s; a search for it costs %s",
 			strings.Join(handles, ", "), term.Count(price*outlier.Credits(len(handles)), "credit"))
-		if err := askConsent(o.asker(), unknownIDs, "Search?"); err != nil {
+		if err := askConsent(r.g.asker(), unknownIDs, "Search?"); err != nil {
 			return err
 		}
 	}
@@ -208,7 +207,7 @@ func (o *options) findChannels(ctx context.Context, p *program, unknown []string
 }
 
 // printResult prints the result of a request. A refused run has no result, not even an empty one.
-func (o *options) printResult(ctx context.Context, r request, s showing) error {
+func printResult(ctx context.Context, g *globals, r request, s showing) error {
 	if report.EndedEmpty(s.row) {
 		return nil
 	}
@@ -216,7 +215,7 @@ func (o *options) printResult(ctx context.Context, r request, s showing) error {
 	if err != nil {
 		return err
 	}
-	return o.ask(ctx, s.program.Engine.Config, query)
+	return printQuery(ctx, g, s.program.Engine.Config, query)
 }
 
 // printable returns an error if rows could not be printed.

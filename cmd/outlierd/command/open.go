@@ -17,7 +17,7 @@ import (
 	"outlierd/sync/serve"
 )
 
-func openCommand(o *options) *cobra.Command {
+func openCommand(g *globals) *cobra.Command {
 	var show bool
 	c := &cobra.Command{
 		Use:   "open [FOLDER]",
@@ -34,29 +34,29 @@ once and within a minute. --print always prints one.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				o.config = filepath.Join(args[0], defaultConfig)
-				if _, err := os.Stat(o.config); errors.Is(err, fs.ErrNotExist) {
-					config, err := o.folderConfig(args[0])
+				g.config = filepath.Join(args[0], defaultConfig)
+				if _, err := os.Stat(g.config); errors.Is(err, fs.ErrNotExist) {
+					config, err := folderConfig(args[0], g.world.env)
 					if err != nil {
 						return err
 					}
-					return o.openView(c.Context(), config, show)
+					return openView(c.Context(), g, config, show)
 				}
 			}
-			data, d := job.DaemonOf(o.config, o.world.env)
+			data, d := job.DaemonOf(g.config, g.world.env)
 			if d.UI == job.UIOff {
 				return errors.New("the page is switched off by daemon.ui: off; remove it, and restart 'outlierd up'")
 			}
 			if d.Listen != "" {
-				if _, err := ask(c.Context(), reachable(d.Listen), "/healthz", d.Token); err == nil {
-					return o.openDaemon(c.Context(), filepath.Join(data, "state"), "http://"+reachable(d.Listen), show)
+				if _, err := requestLocal(c.Context(), reachable(d.Listen), "/healthz", d.Token); err == nil {
+					return openDaemon(c.Context(), g, filepath.Join(data, "state"), "http://"+reachable(d.Listen), show)
 				}
 			}
-			config, err := o.loadToRead()
+			config, err := g.loadToRead()
 			if err != nil {
 				return err
 			}
-			return o.openView(c.Context(), config, show)
+			return openView(c.Context(), g, config, show)
 		},
 	}
 	c.Flags().BoolVar(&show, "print", false, "print the address, and open no browser")
@@ -71,7 +71,7 @@ type pageAt struct {
 var pageAddress = documentOf[pageAt]("open")
 
 // openDaemon opens the page of the daemon that uses a state folder.
-func (o *options) openDaemon(ctx context.Context, folder, address string, show bool) error {
+func openDaemon(ctx context.Context, g *globals, folder, address string, show bool) error {
 	daemon, err := serve.Dial(ctx, folder)
 	if err != nil {
 		return fmt.Errorf("ask for a login: %w", err)
@@ -82,13 +82,13 @@ func (o *options) openDaemon(ctx context.Context, folder, address string, show b
 	}
 	program := findBrowser()
 	if show || program == "" {
-		return pageAddress.print(o, pageAt{address + ticket.Path}, "%s\n", address+ticket.Path)
+		return pageAddress.print(g.out, pageAt{address + ticket.Path}, "%s\n", address+ticket.Path)
 	}
-	if err := pageAddress.print(o, pageAt{address + "/"}, "%s/\n", address); err != nil {
+	if err := pageAddress.print(g.out, pageAt{address + "/"}, "%s/\n", address); err != nil {
 		return err
 	}
 	if err := openInBrowser(ctx, program, folder, address+ticket.Path); err != nil {
-		_, err = fmt.Fprintf(o.world.err, "no browser was opened: %v; "+
+		_, err = fmt.Fprintf(g.world.err, "no browser was opened: %v; "+
 			"'outlierd open --print' prints an address that logs in any browser\n", err)
 		return err
 	}
@@ -96,9 +96,9 @@ func (o *options) openDaemon(ctx context.Context, folder, address string, show b
 }
 
 // openView serves the published file, and opens the page in a browser.
-func (o *options) openView(ctx context.Context, config *job.Config, show bool) error {
-	return o.view(ctx, config, func(address string) error {
-		if err := pageAddress.print(o, pageAt{address + "/"}, "%s/\n", address); err != nil {
+func openView(ctx context.Context, g *globals, config *job.Config, show bool) error {
+	return serveView(ctx, g, config, func(address string) error {
+		if err := pageAddress.print(g.out, pageAt{address + "/"}, "%s/\n", address); err != nil {
 			return err
 		}
 		program := findBrowser()
@@ -106,7 +106,7 @@ func (o *options) openView(ctx context.Context, config *job.Config, show bool) e
 			return nil
 		}
 		if err := exec.CommandContext(ctx, program, address+"/").Run(); err != nil { // the address is no secret
-			_, err = fmt.Fprintf(o.world.err, "no browser was opened: %s: %v\n", program, err)
+			_, err = fmt.Fprintf(g.world.err, "no browser was opened: %s: %v\n", program, err)
 			return err
 		}
 		return nil

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,20 +22,78 @@ import (
 // With -o json or ndjson standard output has exactly one document: the result of the command, or the
 // error that prevented it. Messages for people go to standard error.
 
+// A printer prints the result of a command in the format of --output, and its progress.
+type printer struct {
+	w       io.Writer
+	counted *countingWriter // w, if it is for a program; else nil
+	format  string
+	brief   bool           // print the most important columns as JSON, too
+	wide    bool           // print every column of a table, and all of its text
+	zone    *time.Location // of the job file, once it is read; nil before
+	block   *term.Block    // progress at a terminal
+	isDumb  bool           // the terminal prints the escape sequences with which lines are redrawn, like the shell of an editor
+}
+
+func newPrinter(w io.Writer, env lookup) *printer {
+	terminal, _ := env("TERM")
+	return (&printer{isDumb: terminal == "dumb"}).to(w)
+}
+
+// to returns a printer like this one that prints to w.
+func (p *printer) to(w io.Writer) *printer {
+	other := *p
+	other.w, other.block = w, term.NewBlock(w, func() (columns, rows int) { return term.Size(w) })
+	return &other
+}
+
 // forPrograms reports whether results are JSON.
-func (o *options) forPrograms() bool { return o.output == "json" || o.output == "ndjson" }
+func (p *printer) forPrograms() bool { return p.format == "json" || p.format == "ndjson" }
+
+// redraws reports whether this is a terminal in which lines can be redrawn.
+func (p *printer) redraws() bool { return term.Is(p.w) && !p.isDumb }
+
+// look returns how results are shown to people.
+func (p *printer) look() term.Options {
+	screen, _ := term.Size(p.w)
+	return term.Options{Screen: screen, Wide: p.wide, Zone: p.zone}
+}
+
+// columns selects the columns: the most important ones for people, otherwise all.
+func (p *printer) columns(few string) string {
+	if p.brief || p.format == "table" || p.format == "markdown" {
+		return few
+	}
+	return "t.*"
+}
+
+// printValue prints one value as JSON.
+func (p *printer) printValue(v any) error {
+	text, err := term.JSON(v)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if p.format != "ndjson" {
+		if err := json.Indent(&out, text, "", "  "); err != nil {
+			return err
+		}
+		text = out.Bytes()
+	}
+	_, err = fmt.Fprintf(p.w, "%s\n", text)
+	return err
+}
 
 // prepare checks the global flags before a command starts.
-func (o *options) prepare() error {
-	if err := o.checkOutput(); err != nil {
+func (g *globals) prepare() error {
+	if err := g.checkOutput(); err != nil {
 		return err
 	}
-	if _, err := o.logger(); err != nil {
+	if _, err := g.logger(); err != nil {
 		return err
 	}
-	if o.forPrograms() && o.printed == nil {
-		o.printed = &countingWriter{w: o.world.out}
-		o.world.out = o.printed
+	if g.out.forPrograms() && g.out.counted == nil {
+		g.out.counted = &countingWriter{w: g.out.w}
+		g.out.w = g.out.counted
 	}
 	return nil
 }
@@ -66,12 +126,12 @@ type mistake struct {
 }
 
 // fail prints an error as the document, unless a result was printed.
-func (o *options) fail(ctx context.Context, err error) error {
-	if err == nil || !o.forPrograms() && !asksForJSON(o.world.args) || o.printed != nil && o.printed.n > 0 {
+func (g *globals) fail(ctx context.Context, err error) error {
+	if err == nil || !g.out.forPrograms() && !asksForJSON(g.world.args) || g.out.counted != nil && g.out.counted.n > 0 {
 		return nil
 	}
 	document := failure{
-		Message:  cmp.Or(strings.TrimPrefix(errorMessage(ctx, err), "outlierd: "), o.ended, err.Error()),
+		Message:  cmp.Or(strings.TrimPrefix(errorMessage(ctx, err), "outlierd: "), g.spending.ended, err.Error()),
 		ExitCode: exitCode(ctx, err),
 	}
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
@@ -81,7 +141,7 @@ func (o *options) fail(ctx context.Context, err error) error {
 			document.Message += fmt.Sprintf(" (and %d more)", more)
 		}
 	}
-	return o.whole(map[string]failure{"error": document})
+	return g.out.printValue(map[string]failure{"error": document})
 }
 
 func mistakesOf(all []yamltree.Mistake) []mistake {
@@ -135,25 +195,15 @@ var rowCommands = []string{"sql", "search", "related", "find-channels", "trendin
 	"comments", "transcript"}
 
 // checkOutput refuses an output format that the command does not have, before anything is done.
-func (o *options) checkOutput() error {
+func (g *globals) checkOutput() error {
 	formats := []string{"table", "json", "ndjson"}
-	if slices.Contains(rowCommands, o.command.Name()) {
+	if slices.Contains(rowCommands, g.command.Name()) {
 		formats = term.Formats
 	}
-	if slices.Contains(formats, o.output) {
+	if slices.Contains(formats, g.out.format) {
 		return nil
 	}
-	return usageError{fmt.Errorf("--output %s: want %s%s", o.output, term.OneOf(formats), didYouMean(o.output, formats))}
-}
-
-// printer returns a printer to standard output in the chosen format.
-func (o *options) printer(columns []string) (term.Printer, error) {
-	return term.NewPrinter(o.output, o.world.out, o.look(), columns)
-}
-
-func (o *options) look() term.Options {
-	screen, _ := o.screen()
-	return term.Options{Screen: screen, Wide: o.wide, Zone: o.zone}
+	return usageError{fmt.Errorf("--output %s: want %s%s", g.out.format, term.OneOf(formats), didYouMean(g.out.format, formats))}
 }
 
 // second rounds a time for people to the second.
@@ -180,26 +230,17 @@ func filled(text string) any {
 	return text
 }
 
-// aside returns options that print to standard error, for when standard output is for a result.
-func (o *options) aside() *options {
-	aside := *o
-	aside.world.out = o.world.err
-	aside.block = term.NewBlock(o.world.err, aside.screen)
+// aside returns these flags for what prints to standard error, because standard output is for a result.
+func (g *globals) aside() *globals {
+	aside := *g
+	aside.out = g.out.to(g.world.err)
 	return &aside
 }
 
-// columns selects the columns: the most important ones for people, otherwise all.
-func (o *options) columns(few string) string {
-	if o.brief || o.output == "table" || o.output == "markdown" {
-		return few
-	}
-	return "t.*"
-}
-
 // asker returns nil unless a user can read a question and answer it.
-func (o *options) asker() *term.Asker {
-	if !term.Is(o.world.in) || !term.Is(o.world.err) {
+func (g *globals) asker() *term.Asker {
+	if !term.Is(g.world.in) || !term.Is(g.world.err) {
 		return nil
 	}
-	return &term.Asker{In: o.world.in, Out: o.world.err}
+	return &term.Asker{In: g.world.in, Out: g.world.err}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -20,7 +21,7 @@ const longestWhy = 200
 
 var jobPauses = documentOf[[]runs.Pause]("pause")
 
-func pauseCommand(o *options) *cobra.Command {
+func pauseCommand(g *globals) *cobra.Command {
 	var until, why string
 	c := &cobra.Command{
 		Use: "pause JOB…", Short: "Pause the schedules of jobs",
@@ -35,11 +36,8 @@ pause.`,
 		Example: `  outlierd pause @coffee
   outlierd pause coffee tea --until 2026-12-01 --why "budget is for the launch"`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, names []string) error {
-			config, err := o.loadToRead()
-			if err != nil {
-				return err
-			}
+		RunE: g.inSession(toChange, func(ctx context.Context, p *program, names []string) error {
+			config := p.Engine.Config
 			if utf8.RuneCountInString(why) > longestWhy {
 				return usageError{fmt.Errorf("--why: at most %d characters", longestWhy)}
 			}
@@ -59,13 +57,11 @@ pause.`,
 				}
 				pauses = append(pauses, runs.Pause{Job: name, Since: now, Until: end, Why: strings.TrimSpace(why)})
 			}
-			return o.with(c.Context(), config, toChange, func(p *program) error {
-				if _, err := change(c.Context(), p, serve.PauseJobs{Pauses: pauses}); err != nil {
-					return err
-				}
-				return jobPauses.print(o, pauses, "%s %s\n", strings.Join(names, ", "), report.Paused(&pauses[0], config.Timezone))
-			})
-		},
+			if _, err := change(ctx, p, serve.PauseJobs{Pauses: pauses}); err != nil {
+				return err
+			}
+			return jobPauses.print(g.out, pauses, "%s %s\n", strings.Join(names, ", "), report.Paused(&pauses[0], config.Timezone))
+		}),
 	}
 	c.Flags().StringVar(&until, "until", "", "end the pause at this date or time, or after this long")
 	c.Flags().StringVar(&why, "why", "", "a reason, which status and plan show")
@@ -79,44 +75,38 @@ type jobsResumed struct {
 
 var resumedJobs = documentOf[jobsResumed]("resume")
 
-func resumeCommand(o *options) *cobra.Command {
+func resumeCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "resume JOB…", Short: "Resume the schedules of paused jobs",
 		Long: `End the pauses of jobs; @TAG stands for the jobs with a tag. "catch_up" of the job decides which of the missed due times run now:
 the latest one, all of them, or none.`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, names []string) error {
-			config, err := o.loadToRead()
+		RunE: g.inSession(toChange, func(ctx context.Context, p *program, names []string) error {
+			config := p.Engine.Config
+			pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
 			if err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, toChange, func(p *program) error {
-				pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
-				if err != nil {
-					return err
+			if names, err = expandTags(config, names, anyJob); err != nil {
+				return err
+			}
+			resumed, said := []string{}, ""
+			for _, name := range names {
+				switch {
+				case pauses[name] != nil:
+					resumed = append(resumed, name)
+					said += name + " resumed\n"
+				case config.Job(name) == nil:
+					return noJob(config, name, ", and no job of that name is paused")
+				default:
+					said += name + " is not paused\n"
 				}
-				names, err := expandTags(config, names, anyJob)
-				if err != nil {
-					return err
-				}
-				resumed, said := []string{}, ""
-				for _, name := range names {
-					switch {
-					case pauses[name] != nil:
-						resumed = append(resumed, name)
-						said += name + " resumed\n"
-					case config.Job(name) == nil:
-						return noJob(config, name, ", and no job of that name is paused")
-					default:
-						said += name + " is not paused\n"
-					}
-				}
-				if _, err := change(c.Context(), p, serve.ResumeJobs{Jobs: resumed}); err != nil {
-					return err
-				}
-				return resumedJobs.print(o, jobsResumed{resumed}, "%s", said)
-			})
-		},
+			}
+			if _, err := change(ctx, p, serve.ResumeJobs{Jobs: resumed}); err != nil {
+				return err
+			}
+			return resumedJobs.print(g.out, jobsResumed{resumed}, "%s", said)
+		}),
 	}
 }
 

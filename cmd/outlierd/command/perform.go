@@ -51,19 +51,23 @@ func (why idle) Error() string { return string(why) }
 
 var endedRuns = listOf[*report.Run]("run", "backfill")
 
-// reporting performs runs and reports them: to people by summaries, and to programs by one value per run,
+// A runner performs the runs of a command, and prints how they went.
+type runner struct {
+	g *globals
+	p *program
+}
+
+// reportJobs performs runs and reports them: to people by summaries, and to programs by one value per run,
 // with the summaries on standard error.
-func (o *options) reporting(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
-	if !o.forPrograms() || o.spending.dryRun {
-		return o.runJobs(ctx, config, which)
+func reportJobs(ctx context.Context, g *globals, config *job.Config, which func(*runner) ([]jobRun, error)) error {
+	if !g.out.forPrograms() || g.spending.dryRun {
+		return spend(ctx, g, config, which, (*runner).runJobs)
 	}
-	aside := o.aside()
-	failed := aside.runJobs(ctx, config, which)
-	if failed != nil && len(aside.outcomes) == 0 {
+	failed := spend(ctx, g.aside(), config, which, (*runner).runJobs)
+	if failed != nil && len(g.spending.outcomes) == 0 {
 		return failed // nothing ran
 	}
-	err := endedRuns.printJSON(o, each(aside.outcomes))
-	if err != nil {
+	if err := endedRuns.printJSON(g.out, each(g.spending.outcomes)); err != nil {
 		return worst([]error{failed, err})
 	}
 	return failed
@@ -71,44 +75,42 @@ func (o *options) reporting(ctx context.Context, config *job.Config, which func(
 
 // runJobs performs runs and reports them. The worst status decides the exit code. A run that cannot
 // continue stops the others only if the reason is not specific to its job.
-func (o *options) runJobs(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error)) error {
-	return o.spend(ctx, config, which, func(p *program, todo []jobRun) error {
-		var errs []error
-		for len(todo) > 0 {
-			next := todo[0]
-			if next.whole || next.interrupted {
-				first, err := unfoldRun(p, next)
-				if err != nil {
-					return worst(append(errs, err))
-				}
-				todo = append(first, todo[1:]...)
-				continue
-			}
-			if o.spending.most > 0 && o.spending.creditsLeft() == 0 {
-				fmt.Fprintf(o.world.err, "--max-credits %d is reached\n", o.spending.most)
-				return o.goOn(worst(append(errs, statusError{runs.PausedBudget})), nil, todo)
-			}
-			row, err := o.runJob(ctx, p, next)
-			_, detached := errors.AsType[*stoppedError](err)
-			ended := row != nil && !row.Status.Open()
-			switch {
-			case row == nil && !detached && ctx.Err() != nil:
-				return worst(append(errs, o.goOn(cmp.Or(err, context.Cause(ctx)), nil, todo)))
-			case detached, ctx.Err() != nil && !ended, err != nil && affectsAllJobs(err):
-				return worst(append(errs, o.goOn(cmp.Or(err, context.Cause(ctx)), row, todo[1:])))
-			case err != nil:
-				errs = append(errs, err)
-			}
-			followers, err := listFollowers(p, next, row)
+func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
+	var errs []error
+	for len(todo) > 0 {
+		next := todo[0]
+		if next.whole || next.interrupted {
+			first, err := unfoldRun(r.p, next)
 			if err != nil {
 				return worst(append(errs, err))
 			}
-			if todo = append(followers, todo[1:]...); ctx.Err() != nil && len(todo) > 0 {
-				return worst(append(errs, o.goOn(context.Cause(ctx), nil, todo)))
-			}
+			todo = append(first, todo[1:]...)
+			continue
 		}
-		return worst(errs)
-	})
+		if most := r.g.spending.most; most > 0 && r.g.spending.creditsLeft() == 0 {
+			fmt.Fprintf(r.g.world.err, "--max-credits %d is reached\n", most)
+			return r.goOn(worst(append(errs, statusError{runs.PausedBudget})), nil, todo)
+		}
+		row, err := r.runJob(ctx, next)
+		_, detached := errors.AsType[*stoppedError](err)
+		ended := row != nil && !row.Status.Open()
+		switch {
+		case row == nil && !detached && ctx.Err() != nil:
+			return worst(append(errs, r.goOn(cmp.Or(err, context.Cause(ctx)), nil, todo)))
+		case detached, ctx.Err() != nil && !ended, err != nil && affectsAllJobs(err):
+			return worst(append(errs, r.goOn(cmp.Or(err, context.Cause(ctx)), row, todo[1:])))
+		case err != nil:
+			errs = append(errs, err)
+		}
+		followers, err := listFollowers(r.p, next, row)
+		if err != nil {
+			return worst(append(errs, err))
+		}
+		if todo = append(followers, todo[1:]...); ctx.Err() != nil && len(todo) > 0 {
+			return worst(append(errs, r.goOn(context.Cause(ctx), nil, todo)))
+		}
+	}
+	return worst(errs)
 }
 
 // stoppedError ends a command before its work is done. next says what continues it.
@@ -121,10 +123,10 @@ func (e *stoppedError) Unwrap() error { return e.error }
 
 // goOn adds to the reason why no further run is started how to continue the run that has not ended, if row is one, and
 // which jobs are left.
-func (o *options) goOn(cause error, row *runs.Run, left []jobRun) error {
+func (r *runner) goOn(cause error, row *runs.Run, left []jobRun) error {
 	var next []string
 	if row != nil && row.Status.Open() {
-		next = append(next, "To continue:\n  "+o.typed("run --continue "+row.ID))
+		next = append(next, "To continue:\n  "+r.g.typed("run --continue "+row.ID))
 	}
 	var names []string
 	for i := range left {
@@ -142,10 +144,10 @@ func (o *options) goOn(cause error, row *runs.Run, left []jobRun) error {
 }
 
 // typed returns a command as the user would type it: with the job file, if it is not the default.
-func (o *options) typed(command string) string {
+func (g *globals) typed(command string) string {
 	line := "outlierd "
-	if usual, _ := o.world.env("OUTLIERD_CONFIG"); o.config != cmp.Or(usual, defaultConfig) {
-		line += "-c " + job.Quoted(o.config) + " "
+	if usual, _ := g.world.env("OUTLIERD_CONFIG"); g.config != cmp.Or(usual, defaultConfig) {
+		line += "-c " + job.Quoted(g.config) + " "
 	}
 	return term.Plain(line + command)
 }
@@ -210,47 +212,47 @@ func affectsAllJobs(err error) bool {
 
 // runJob performs one run with its progress shown, within what --max-credits leaves, and returns its record; nil if
 // it never started.
-func (o *options) runJob(ctx context.Context, p *program, j jobRun) (*runs.Run, error) {
+func (r *runner) runJob(ctx context.Context, j jobRun) (*runs.Run, error) {
 	if j.Rest == nil && j.Old == nil && !j.Afresh && !j.isScheduled() {
 		var err error
-		if j.Old, err = p.Engine.Facts().Continues(j.Spec); err != nil {
+		if j.Old, err = r.p.Engine.Facts().Continues(j.Spec); err != nil {
 			return nil, err
 		}
 	}
-	before, err := o.spending.keepWithin(p, &j)
+	before, err := r.g.spending.keepWithin(r.p, &j)
 	if err != nil {
 		return nil, err
 	}
-	row, failed := o.performRun(ctx, p, &j)
+	row, failed := r.performRun(ctx, &j)
 	if row != nil {
-		held, err := heldBy(p, row)
+		held, err := heldBy(r.p, row)
 		if err != nil {
 			return row, errors.Join(failed, err)
 		}
-		o.spending.spent += held - before
+		r.g.spending.spent += held - before
 	}
 	return row, failed
 }
 
 // performRun performs a run, or has the daemon do it, and reports it.
-func (o *options) performRun(ctx context.Context, p *program, j *jobRun) (*runs.Run, error) {
+func (r *runner) performRun(ctx context.Context, j *jobRun) (*runs.Run, error) {
 	if j.Rest != nil {
-		fmt.Fprintln(o.world.out, beforeRest(j.newForecasts(p), j.Spec, j.Rest))
+		fmt.Fprintln(r.g.out.w, beforeRest(j.newForecasts(r.p), j.Spec, j.Rest))
 	} else {
-		if err := o.listDisplaced(p, j); err != nil {
+		if err := r.listDisplaced(j); err != nil {
 			return nil, err
 		}
-		fmt.Fprintln(o.world.out, beforehand(ctx, j.newForecasts(p), j.Spec, j.Old))
+		fmt.Fprintln(r.g.out.w, beforehand(ctx, j.newForecasts(r.p), j.Spec, j.Old))
 	}
-	run := p.Engine.Perform
-	if p.daemon != nil {
-		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return o.orderRun(ctx, p, j) }
+	run := r.p.Engine.Perform
+	if r.p.daemon != nil {
+		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return r.orderRun(ctx, j) }
 	}
-	stop := o.watchProgress(p)
+	stop := watchProgress(r.g.out, r.p)
 	row, failed := run(ctx, &j.Order)
 	stop()
 	if row != nil {
-		if err := o.reportRun(ctx, p, row, failed); err != nil {
+		if err := r.reportRun(ctx, row, failed); err != nil {
 			return row, errors.Join(failed, err)
 		}
 	}
@@ -342,18 +344,18 @@ func unfoldRun(p *program, j jobRun) (todo []jobRun, err error) {
 }
 
 // listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
-func (o *options) listDisplaced(p *program, j *jobRun) error {
+func (r *runner) listDisplaced(j *jobRun) error {
 	if j.Old != nil || report.IsOnce(j.Spec.Name) {
 		return nil
 	}
-	all, err := p.Engine.Facts().Unfinished(j.Spec, j.Due)
+	all, err := r.p.Engine.Facts().Unfinished(j.Spec, j.Due)
 	for _, u := range all {
 		switch old := &u.Run; {
 		case u.Closes() == "":
-			fmt.Fprintf(o.world.out, "%s: %s stays unfinished: %s:\n  %s\n", old.Job, nameOfRun(p, old),
-				u.Why, o.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
+			fmt.Fprintf(r.g.out.w, "%s: %s stays unfinished: %s:\n  %s\n", old.Job, nameOfRun(r.p, old),
+				u.Why, r.g.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
 		case old.Status != runs.Failed:
-			fmt.Fprintln(o.world.out, describeSuperseded(p, &u))
+			fmt.Fprintln(r.g.out.w, describeSuperseded(r.p, &u))
 		}
 	}
 	return err

@@ -17,7 +17,7 @@ import (
 
 var forecastShown = documentOf[*forecast.Forecast]("plan")
 
-func planCommand(o *options) *cobra.Command {
+func planCommand(g *globals) *cobra.Command {
 	var whatIf string
 	c := &cobra.Command{
 		Use:   "plan [JOB…]",
@@ -40,7 +40,7 @@ all that the job asks for. SQL may find more by the time of the run.
   outlierd plan -o json | jq '.jobs[] | {job, worst}'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
-			config, err := sound(c.Context(), o.loadToRead)
+			config, err := sound(c.Context(), g.loadToRead)
 			if err != nil {
 				return err
 			}
@@ -55,12 +55,12 @@ all that the job asks for. SQL may find more by the time of the run.
 					return noJob(config, name, "")
 				}
 			}
-			return o.with(c.Context(), config, toRead, func(p *program) error {
+			return g.with(c.Context(), config, toRead, func(p *program) error {
 				f, err := forecastOf(c.Context(), p, names)
 				if err != nil {
 					return err
 				}
-				return forecastShown.print(o, f, "%s", report.Plan(f, config.Timezone, len(names) == 0))
+				return forecastShown.print(g.out, f, "%s", report.Plan(f, config.Timezone, len(names) == 0))
 			})
 		},
 	}

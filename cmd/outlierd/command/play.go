@@ -26,7 +26,7 @@ import (
 const playVerb = "play"
 
 // playCommand returns the hidden command of that process: it runs `up` for some time that ends at a time.
-func playCommand(o *options) *cobra.Command {
+func playCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: playVerb + " LENGTH END", Short: "Run the schedule in virtual time, for another process", Hidden: true,
 		Args: cobra.ExactArgs(2),
@@ -40,8 +40,8 @@ func playCommand(o *options) *cobra.Command {
 				time.Sleep(time.Until(end.Add(-length)))
 				ctx, stop := context.WithDeadline(t.Context(), end)
 				defer stop()
-				w := world{in: o.world.in, out: io.Discard, err: o.world.err, env: o.world.env, network: newTransport}
-				if code := run(ctx, []string{"--config", o.config, "--log-format", "json", "up"}, w); code != exitDone {
+				w := world{in: g.world.in, out: io.Discard, err: g.world.err, env: g.world.env, network: newTransport}
+				if code := run(ctx, []string{"--config", g.config, "--log-format", "json", "up"}, w); code != exitDone {
 					t.Fail()
 				}
 			}

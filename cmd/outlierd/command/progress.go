@@ -26,26 +26,16 @@ const (
 	unknownEvery = 10 * time.Second
 )
 
-// redraws reports whether standard output is a terminal in which lines can be redrawn. A dumb one, such as the shell of
-// an editor, prints the escape sequences for it.
-func (o *options) redraws() bool {
-	if !term.Is(o.world.out) {
-		return false
-	}
-	kind, _ := o.world.env("TERM")
-	return kind != "dumb"
-}
-
 // watchProgress shows the progress of a program's run until the returned function is called: one
 // block redrawn in place at a terminal, a log line every 30 s elsewhere.
-func (o *options) watchProgress(p *program) (stop func()) {
+func watchProgress(out *printer, p *program) (stop func()) {
 	log := p.Engine.Log
 	every, show := logLine, func(p engine.Progress) { log.Info("progress", progressAttrs(p)...) }
 	finish := func() {}
-	if o.redraws() {
-		every, finish = redraw, o.block.Erase
+	if out.redraws() {
+		every, finish = redraw, out.block.Erase
 		show = func(p engine.Progress) {
-			o.block.Draw(func(rows int) []string { return progressLines(p, time.Now(), rows) })
+			out.block.Draw(func(rows int) []string { return progressLines(p, time.Now(), rows) })
 		}
 	}
 	done := make(chan struct{})
@@ -84,10 +74,6 @@ func progressAttrs(p engine.Progress) []any {
 	}
 	return attrs
 }
-
-// screen returns the size of the terminal; 0 columns without one. It reads the size each time, because
-// the window may be resized.
-func (o *options) screen() (columns, rows int) { return term.Size(o.world.out) }
 
 // progressLines returns the text of the block: searches, data calls, credits and pace. If there are more
 // searches than fit, it shows those around the current one and counts the others.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -260,8 +261,8 @@ func TestLogOmitsEmptyValues(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
-		o := &options{world: world{err: &out}, logLevel: "info", logFormat: format, block: term.NewBlock(io.Discard, func() (int, int) { return 80, 24 })}
-		log, err := o.logger()
+		g := &globals{world: world{err: &out}, logLevel: "info", logFormat: format, out: newPrinter(io.Discard, os.LookupEnv)}
+		log, err := g.logger()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +9,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 )
 
-func pruneCommand(o *options) *cobra.Command {
+func pruneCommand(g *globals) *cobra.Command {
 	var compact bool
 	c := &cobra.Command{
 		Use: "prune", Short: "Prune the journal according to its retention",
@@ -21,7 +20,18 @@ sink has not published it, an unfinished run may need it, or a job may reuse it.
 'outlierd up' prunes by itself, in small steps. Use this command if a timer calls 'outlierd
 run'. --compact rewrites the file, which needs as much free space. Stop a running daemon first.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.pruneJournal(c.Context(), compact) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := g.loadToRead()
+			if err != nil {
+				return err
+			}
+			if !config.Retention.Any() && !compact {
+				return prunedJournal.print(g.out, prunedNow{}, "%s has no retention.journal: everything is kept\n", g.config)
+			}
+			return g.with(c.Context(), config, toRepair, func(p *program) error {
+				return pruneJournal(c.Context(), g.out, p, compact)
+			})
+		},
 	}
 	c.Flags().BoolVar(&compact, "compact", false, "rewrite the state file without its free space")
 	return c
@@ -37,52 +47,31 @@ type prunedNow struct {
 
 var prunedJournal = documentOf[prunedNow]("prune")
 
-func (o *options) pruneJournal(ctx context.Context, compact bool) error {
-	config, err := o.loadToRead()
+func pruneJournal(ctx context.Context, out *printer, p *program, compact bool) error {
+	journal, db := p.Engine.Store.Journal, p.Engine.Store.DB
+	before, err := journal.Pruned()
 	if err != nil {
 		return err
 	}
-	if !config.Retention.Any() && !compact {
-		return prunedJournal.print(o, prunedNow{}, "%s has no retention.journal: everything is kept\n", o.config)
-	}
-	log, err := o.logger()
+	end, err := journal.End()
 	if err != nil {
 		return err
 	}
-	return o.with(ctx, config, toRepair, func(p *program) error {
-		store := p.Engine.Store
-		before, err := store.Journal.Pruned()
-		if err != nil {
-			return err
-		}
-		end, err := store.Journal.End()
-		if err != nil {
-			return err
-		}
-		show := o.journalProgress(log, "pruned")
-		now := prunedNow{UpTo: before}
-		err = p.Engine.Prune(ctx, func(upTo int64) { now.UpTo = upTo; show(upTo, end) })
-		o.block.Erase()
-		if err != nil {
-			return err
-		}
-		if compact {
-			if err := store.DB.Compact(ctx); err != nil {
-				return err
-			}
-		}
-		now.Answers = now.UpTo - before
-		return o.printPruned(p, now)
-	})
-}
-
-func (o *options) printPruned(p *program, now prunedNow) error {
-	room, err := p.Engine.Store.DB.Inside()
+	show := journalProgress(out, p.Engine.Log, "pruned")
+	now := prunedNow{UpTo: before}
+	err = p.Engine.Prune(ctx, func(upTo int64) { now.UpTo = upTo; show(upTo, end) })
+	out.block.Erase()
+	if err == nil && compact {
+		err = db.Compact(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	now.Bytes, now.Free = room.Bytes, room.Free
-	text := fmt.Sprintf("%s pruned, up to answer %d; the state has %s, %s of it free\n",
+	room, err := db.Inside()
+	if err != nil {
+		return err
+	}
+	now.Answers, now.Bytes, now.Free = now.UpTo-before, room.Bytes, room.Free
+	return prunedJournal.print(out, now, "%s pruned, up to answer %d; the state has %s, %s of it free\n",
 		term.Count(now.Answers, "answer"), now.UpTo, report.Size(now.Bytes), report.Size(now.Free))
-	return prunedJournal.print(o, now, "%s", text)
 }

@@ -15,7 +15,6 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/queue"
 	"outlierd/sync/serve"
-	"outlierd/sync/state"
 )
 
 // maxQueue is the default of --limit.
@@ -25,7 +24,7 @@ var queuedCalls = listOf[*forecast.Waiting]("queue")
 
 var clearedQueue = documentOf[serve.Cleared]("queue clear")
 
-func queueCommand(o *options) *cobra.Command {
+func queueCommand(g *globals) *cobra.Command {
 	limit := maxQueue
 	c := &cobra.Command{
 		Use: "queue [JOB]", Short: "List queued calls with reason and estimated time",
@@ -42,32 +41,26 @@ scans of unfinished runs, and the data calls. It lists the first 40; --limit 0 l
 
 It works while another instance is running.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadToRead()
-			if err != nil {
+		RunE: g.inSession(toRead, func(_ context.Context, p *program, args []string) error {
+			name := strings.Join(args, "")
+			if err := refuseUnknown(p, name); err != nil {
 				return err
 			}
-			name := strings.Join(args, "")
-			return o.with(c.Context(), config, toRead, func(p *program) error {
-				if err := refuseUnknown(config, p.Engine.Store, name); err != nil {
-					return err
-				}
-				columns := []string{"job", "operation", "entity", "value", "done_at", "why", "since"}
-				err := queuedCalls.print(o, first(p.forecasts().Queue(name), limit), columns, waitingRow)
-				if err != nil || o.forPrograms() || limit == 0 {
-					return err
-				}
-				queued, err := p.Engine.Store.Queue.Queued(queue.Filter{Job: name})
-				if queued > limit {
-					fmt.Fprintf(o.world.out, "These are the first of %s, which take %s at the current pace. --limit 0 lists all.\n",
-						term.Count(queued, "queued call"), term.Duration(p.Engine.Pace.ETA(queued)))
-				}
+			columns := []string{"job", "operation", "entity", "value", "done_at", "why", "since"}
+			err := queuedCalls.print(g.out, first(p.forecasts().Queue(name), limit), columns, waitingRow)
+			if err != nil || g.out.forPrograms() || limit == 0 {
 				return err
-			})
-		},
+			}
+			queued, err := p.Engine.Store.Queue.Queued(queue.Filter{Job: name})
+			if queued > limit {
+				fmt.Fprintf(g.out.w, "These are the first of %s, which take %s at the current pace. --limit 0 lists all.\n",
+					term.Count(queued, "queued call"), term.Duration(p.Engine.Pace.ETA(queued)))
+			}
+			return err
+		}),
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "list at most this many; 0 for all")
-	c.AddCommand(queueClearCommand(o))
+	c.AddCommand(queueClearCommand(g))
 	return c
 }
 
@@ -88,7 +81,7 @@ func nameJobs(w *forecast.Waiting) (names []string) {
 	return names
 }
 
-func queueClearCommand(o *options) *cobra.Command {
+func queueClearCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear JOB", Short: "Cancel a job's queued calls",
 		Long: `Cancel a job's queued calls, except those that another job needs, too. Stored answers stay.
@@ -97,25 +90,25 @@ If the job finds the same hits again, the calls are queued again.
 It works while another instance is running.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadToRead()
+			config, err := g.loadToRead()
 			if err != nil {
 				return err
 			}
-			return o.clearQueue(c.Context(), config, args[0])
+			return clearQueue(c.Context(), g, config, args[0])
 		},
 	}
 }
 
-func (o *options) clearQueue(ctx context.Context, config *job.Config, name string) error {
-	return o.with(ctx, config, toChange, func(p *program) error {
-		if err := refuseUnknown(p.Engine.Config, p.Engine.Store, name); err != nil {
+func clearQueue(ctx context.Context, g *globals, config *job.Config, name string) error {
+	return g.with(ctx, config, toChange, func(p *program) error {
+		if err := refuseUnknown(p, name); err != nil {
 			return err
 		}
 		done, err := change(ctx, p, serve.ClearQueue{Job: name})
 		if err != nil {
 			return err
 		}
-		return clearedQueue.print(o, done, "%s\n", clearedText(name, done))
+		return clearedQueue.print(g.out, done, "%s\n", clearedText(name, done))
 	})
 }
 
@@ -128,17 +121,14 @@ func clearedText(name string, done serve.Cleared) string {
 	return said
 }
 
-// known refuses the name of a job that is neither in the file nor recorded.
-func refuseUnknown(config *job.Config, store *state.Store, name string) error {
-	if name == "" || config.Job(name) != nil {
+// refuseUnknown refuses the name of a job that is neither in the file nor recorded.
+func refuseUnknown(p *program, name string) error {
+	if name == "" || p.Engine.Config.Job(name) != nil {
 		return nil
 	}
-	names, err := store.Jobs()
-	if err != nil {
-		return err
+	names, err := p.Engine.Store.Jobs()
+	if err == nil && !slices.Contains(names, name) {
+		err = noJob(p.Engine.Config, name, ", and no job of that name has ever run")
 	}
-	if slices.Contains(names, name) {
-		return nil
-	}
-	return noJob(config, name, ", and no job of that name has ever run")
+	return err
 }

@@ -24,7 +24,7 @@ import (
 	"outlierd/sync/store"
 )
 
-func rebuildCommand(o *options) *cobra.Command {
+func rebuildCommand(g *globals) *cobra.Command {
 	var without bool
 	c := &cobra.Command{
 		Use: "rebuild", Short: "Rebuild all tables from the journal",
@@ -42,7 +42,24 @@ has added, or to bring back what "tables" in the job file keeps again. A copy al
 So is a copy that cannot be made now, such as in a bucket that refuses: the exit code is then 3.`,
 		Example: `  outlierd rebuild`,
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return o.rebuild(c.Context(), without) },
+		RunE: g.inSession(toRepair, func(ctx context.Context, p *program, _ []string) error {
+			if err := refuseAhead(ctx, p); err != nil {
+				return err
+			}
+			older, err := olderRows(ctx, p)
+			if err != nil && !without {
+				return err
+			}
+			done, err := rebuildAll(ctx, g.out, p, older, warehouse.Except{})
+			if err != nil {
+				return fmt.Errorf("rebuild the tables: %w", err)
+			}
+			if err := rebuiltTables.print(g.out, done, "%s", done); err != nil || len(done.Behind) == 0 {
+				return err
+			}
+			fmt.Fprintf(g.world.err, "outlierd: %s\n  the next run tries again\n", strings.Join(done.Behind, "\noutlierd: "))
+			return statusError{runs.Partial}
+		}),
 	}
 	c.Flags().BoolVar(&without, "without-pruned", false, "leave out rows of pruned answers if they cannot be read")
 	return c
@@ -65,31 +82,6 @@ func (r *rebuilt) String() string {
 		text += fmt.Sprintf("the rows of answers 1 to %d were taken from %s, because the journal is pruned\n", r.Kept, r.From)
 	}
 	return text
-}
-
-func (o *options) rebuild(ctx context.Context, without bool) error {
-	config, err := o.loadToRead()
-	if err != nil {
-		return err
-	}
-	return o.with(ctx, config, toRepair, func(p *program) error {
-		if err := refuseAhead(ctx, p); err != nil {
-			return err
-		}
-		older, err := olderRows(ctx, p)
-		if err != nil && !without {
-			return err
-		}
-		done, err := o.rebuildAll(ctx, p, older, warehouse.Except{})
-		if err != nil {
-			return fmt.Errorf("rebuild the tables: %w", err)
-		}
-		if err := rebuiltTables.print(o, done, "%s", done); err != nil || len(done.Behind) == 0 {
-			return err
-		}
-		fmt.Fprintf(o.world.err, "outlierd: %s\n  the next run tries again\n", strings.Join(done.Behind, "\noutlierd: "))
-		return statusError{runs.Partial}
-	})
 }
 
 // refuseAhead refuses to rebuild if the warehouse or a copy has more answers than the journal, because they
@@ -196,7 +188,7 @@ func sharedAnswers(journal *state.Store, has sinks.Marks) (int64, error) {
 
 // rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again. Rows of pruned
 // answers are taken from older, without what is erased.
-func (o *options) rebuildAll(ctx context.Context, p *program, from older, except warehouse.Except) (*rebuilt, error) {
+func rebuildAll(ctx context.Context, out *printer, p *program, from older, except warehouse.Except) (*rebuilt, error) {
 	began, config := time.Now(), p.Engine.Config
 	end, err := p.Engine.Store.Journal.End()
 	if err != nil {
@@ -214,8 +206,8 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 		}
 	}
 	p.Engine.Line = load.Line{}
-	show := o.journalProgress(p.Engine.Log, "rebuilding the tables")
-	defer o.block.Erase()
+	show := journalProgress(out, p.Engine.Log, "rebuilding the tables")
+	defer out.block.Erase()
 	options := warehouseOptions(config, p.memory, p.Engine.Log)
 	err = warehouse.Rebuild(ctx, options, func(w *warehouse.Warehouse) error {
 		var err error
@@ -235,14 +227,14 @@ func (o *options) rebuildAll(ctx context.Context, p *program, from older, except
 	if err != nil {
 		return nil, writable(err, config.Data)
 	}
-	o.block.Erase()
-	p.addLine(o)
+	out.block.Erase()
+	p.addLine()
 	for i, s := range config.Sinks { // also those with answers of a state that was lost
 		c := p.Engine.Line.Copies[i]
 		err := c.Publish(ctx)
 		if err == nil && s.Bucket != "" {
 			// The old objects are removed at once: they may contain erased data.
-			err = bucket.New(sinkPath(config, s), o.bucketOf(config, s)).Update(ctx, 0)
+			err = bucket.New(sinkPath(config, s), bucketOf(config, s, p.env)).Update(ctx, 0)
 		}
 		if err == nil {
 			err = p.Engine.Store.Runs.SinkPublished(c.Name(), done.Answers)
@@ -295,12 +287,12 @@ func (p progress) Write(ctx context.Context, b sinks.Batch) error {
 
 // journalProgress reports the progress of a long pass over the journal: at a terminal in a line that is
 // redrawn, elsewhere in the log.
-func (o *options) journalProgress(log *slog.Logger, what string) func(done, of int64) {
+func journalProgress(out *printer, log *slog.Logger, what string) func(done, of int64) {
 	every := rate.Sometimes{Interval: logLine}
 	began := time.Now()
 	return func(done, of int64) {
-		if o.redraws() {
-			o.block.Draw(func(int) []string {
+		if out.redraws() {
+			out.block.Draw(func(int) []string {
 				return []string{fmt.Sprintf("%s: answers %d of %d  %s", what, done, of,
 					term.Bar(int(100*done/max(of, 1)), 100))}
 			})

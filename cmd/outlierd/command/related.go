@@ -11,7 +11,7 @@ import (
 	"outlierd/sync/runs"
 )
 
-func relatedCommand(o *options) *cobra.Command {
+func relatedCommand(g *globals) *cobra.Command {
 	var pages pageFlags
 	var enrich enrichFlags
 	var titles, channels, by []string
@@ -40,7 +40,7 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 			related.list("title", titles)
 			related.list("related_channel_id", channels)
 			related.set("thumbnail_video_id", thumbnail)
-			show := listRanked("outliers", "video_id", o.columns(fewOutliers), limit)
+			show := listRanked("outliers", "video_id", g.out.columns(fewOutliers), limit)
 			for _, way := range by {
 				if way == "channel" {
 					show = similarChannels(limit)
@@ -48,10 +48,10 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 					related.set("by", way)
 				}
 			}
-			return o.askOnce(c.Context(), job.VerbRelated, related, &pages, &enrich, show)
+			return askOnce(c.Context(), g, job.VerbRelated, related, &pages, &enrich, show)
 		},
 	}
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	pages.add(c, "hits", filtersOfVideos, "")
 	pages.addAgain(c)
 	enrich.add(c, kindsOfVideos)

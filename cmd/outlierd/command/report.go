@@ -21,13 +21,13 @@ import (
 	"outlierd/sync/notify"
 )
 
-func reportCommand(o *options) *cobra.Command {
+func reportCommand(g *globals) *cobra.Command {
 	return group("report", "Preview the reports of the job file",
 		`Reports are the entries of "reports" in the job file: results of SQL that 'outlierd up', or
-the next 'outlierd run', sends on a schedule. See docs/notifications.md.`, reportPreviewCommand(o))
+the next 'outlierd run', sends on a schedule. See docs/notifications.md.`, reportPreviewCommand(g))
 }
 
-func reportPreviewCommand(o *options) *cobra.Command {
+func reportPreviewCommand(g *globals) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use: "preview NAME", Short: "Write what a report would send now",
@@ -36,7 +36,7 @@ now: a mail as .html and .eml, the body of a webhook's request, and the attachme
 		Example: `  outlierd report preview monday --dir /tmp`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadSecrets(c.Context())
+			config, err := g.loadSecrets(c.Context())
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ now: a mail as .html and .eml, the body of a webhook's request, and the attachme
 			if report == nil {
 				return noReport(config, args[0])
 			}
-			return o.previewReport(c.Context(), config, report, dir)
+			return previewReport(c.Context(), g, config, report, dir)
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", ".", "the folder to write to")
@@ -63,19 +63,16 @@ func noReport(config *job.Config, name string) error {
 }
 
 // previewReport writes the files of a report. Files of an earlier preview are replaced.
-func (o *options) previewReport(ctx context.Context, config *job.Config, report *job.Report, dir string) error {
-	log, err := o.logger()
+func previewReport(ctx context.Context, g *globals, config *job.Config, report *job.Report, dir string) error {
+	log, err := g.logger()
 	if err != nil {
 		return err
 	}
-	sender, err := newSender(config, o.world.env)
+	sender, err := newSender(config, g.world.env)
 	if err != nil {
 		return err
 	}
-	tables := tablesOf(config)
-	if hasState(config) {
-		o.viewState(config, tables, &page.Sources{})
-	}
+	tables := openTables(g, config)
 	reportExtras(sender, config, tables, log)
 	find := seeds(config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
@@ -100,7 +97,7 @@ func (o *options) previewReport(ctx context.Context, config *job.Config, report 
 			written = append(written, path)
 		}
 	}
-	if err := reportPreview.print(o, previewWritten{e.Title, e.Counts["rows"], written},
+	if err := reportPreview.print(g.out, previewWritten{e.Title, e.Counts["rows"], written},
 		"%s\n  %s\n", term.Plain(e.Title), strings.Join(written, "\n  ")); err != nil {
 		return err
 	}
@@ -115,11 +112,6 @@ type previewWritten struct {
 }
 
 var reportPreview = documentOf[previewWritten]("report preview")
-
-// tablesOf returns the published tables for the mails of reports.
-func tablesOf(config *job.Config) *pagedata.Tables {
-	return pagedata.New(published(config), config.Timezone)
-}
 
 // reportSQL returns the SQL of a report, which may name a view that people saved on the page.
 func reportSQL(tables *pagedata.Tables, report *job.Report) (string, error) {

@@ -30,7 +30,7 @@ type runFlags struct {
 	cancel          string
 }
 
-func runCommand(o *options) *cobra.Command {
+func runCommand(g *globals) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [JOB…]",
@@ -64,14 +64,14 @@ error.`,
   outlierd run coffee --set topic="moka pot" --pages 1 --no-enrich
   outlierd run coffee --with-after`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, names []string) error { return o.runNamed(c, &f, names) },
+		RunE: func(c *cobra.Command, names []string) error { return startRuns(c, g, &f, names) },
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.all, "all", false, "run every job of the file that is enabled")
 	flags.BoolVar(&f.due, "due", false,
 		"run due jobs, those after them, and unfinished runs; for an external scheduler such as a CronJob")
 	flags.BoolVar(&f.reserve, "use-reserve", false, "let this run spend the reserve of the budget")
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	flags.BoolVar(&f.withAfter, "with-after", false,
 		"also run the jobs that come after it, if it ends ok or partial")
 	flags.IntVar(&f.pages, "pages", 0, "buy at most this many pages of each search")
@@ -102,7 +102,7 @@ error.`,
 // overridingFlags change a job for one run.
 var overridingFlags = []string{"pages", "since", "set", "no-enrich", "again"}
 
-func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error {
+func startRuns(c *cobra.Command, g *globals, f *runFlags, names []string) error {
 	for _, name := range []string{"all", "due", "rest", "continue", "cancel"} {
 		flag := c.Flags().Lookup(name)
 		if !flag.Changed {
@@ -116,18 +116,18 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 		}
 	}
 	if f.cancel != "" {
-		return o.cancelRun(c.Context(), f.cancel)
+		return cancelRun(c.Context(), g, f.cancel)
 	}
 	change, err := f.readOverrides(c)
 	if err != nil {
 		return err
 	}
-	config, err := sound(c.Context(), o.load)
+	config, err := sound(c.Context(), g.load)
 	if err != nil {
 		return err
 	}
-	return o.reporting(c.Context(), config, func(p *program) ([]jobRun, error) {
-		todo, err := f.listRuns(c.Context(), p, names, change)
+	return reportJobs(c.Context(), g, config, func(r *runner) ([]jobRun, error) {
+		todo, err := f.listRuns(c.Context(), r.p, names, change)
 		for i := range todo {
 			todo[i].UseReserve = f.reserve
 		}
@@ -135,7 +135,7 @@ func (o *options) runNamed(c *cobra.Command, f *runFlags, names []string) error 
 			err = idle("") // cron would mail a line
 		}
 		if err == nil {
-			err = sayPaused(o.world.out, p, todo)
+			err = sayPaused(r.g.out.w, r.p, todo)
 		}
 		return todo, err
 	})

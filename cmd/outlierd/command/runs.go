@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -27,7 +28,7 @@ var recordedRuns = listOf[*runs.Run]("runs")
 
 var recordedRun = documentOf[*report.Run]("runs RUN")
 
-func runsCommand(o *options) *cobra.Command {
+func runsCommand(g *globals) *cobra.Command {
 	var filter runs.Filter
 	limit := firstRuns
 	c := &cobra.Command{
@@ -49,18 +50,14 @@ It works while another instance is running. The table ops.runs has every run, to
 				meant := didYouMean(string(filter.Status), statuses)
 				return usageError{fmt.Errorf("--status %s: want %s%s", filter.Status, term.OneOf(statuses), meant)}
 			}
-			config, err := o.loadToRead()
-			if err != nil {
-				return err
-			}
 			if len(args) > 0 {
-				return o.showRun(c, config, args[0])
+				return showRun(c, g, args[0])
 			}
-			return o.with(c.Context(), config, toRead, func(p *program) error {
-				if err := refuseUnknown(config, p.Engine.Store, filter.Job); err != nil {
+			return g.withState(c.Context(), toRead, func(_ context.Context, p *program) error {
+				if err := refuseUnknown(p, filter.Job); err != nil {
 					return err
 				}
-				return recordedRuns.print(o, first(p.Engine.Store.Runs.Newest(filter), limit), runColumns, func(r *runs.Run) []any { return runRow(r, o.wide) })
+				return recordedRuns.print(g.out, first(p.Engine.Store.Runs.Newest(filter), limit), runColumns, func(r *runs.Run) []any { return runRow(r, g.out.wide) })
 			})
 		},
 	}
@@ -89,7 +86,7 @@ func runRow(r *runs.Run, wide bool) []any {
 }
 
 // showRun shows the run whose id begins with a prefix.
-func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) error {
+func showRun(c *cobra.Command, g *globals, prefix string) error {
 	for _, name := range []string{"job", "status", "limit"} {
 		if c.Flags().Changed(name) {
 			return usageError{fmt.Errorf("--%s filters the list of runs, and %s names one run", name, prefix)}
@@ -99,9 +96,8 @@ func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) e
 		return usageError{fmt.Errorf("%q is not a run id, such as 01a204a9-80a2-7f39; "+
 			"list the runs of a job with --job", prefix)}
 	}
-	prefix = strings.ToLower(prefix)
-	return o.with(c.Context(), config, toRead, func(p *program) error {
-		row, err := runNamed(p, prefix)
+	return g.withState(c.Context(), toRead, func(_ context.Context, p *program) error {
+		row, err := runNamed(p, strings.ToLower(prefix))
 		if err != nil {
 			return err
 		}
@@ -109,7 +105,7 @@ func (o *options) showRun(c *cobra.Command, config *job.Config, prefix string) e
 		if err != nil {
 			return err
 		}
-		return recordedRun.print(o, d, "%s", report.RunDetails(d, o.look()))
+		return recordedRun.print(g.out, d, "%s", report.RunDetails(d, g.out.look()))
 	})
 }
 

@@ -23,38 +23,32 @@ var knownScans = listOf[runs.Scan]("scan list")
 
 var adoptedScan = documentOf[*runs.Scan]("scan adopt")
 
-func scanCommand(o *options) *cobra.Command {
+func scanCommand(g *globals) *cobra.Command {
 	return group("scan", "Start and read scans, and resolve unconfirmed starts",
 		`A scan collects outliers for hours and costs 50 or 100 credits; reading its results costs 2
 for each page of 40. outlierd never starts one twice by itself. If the service did not
 confirm a start, resolve it with 'scan adopt' or 'scan resolve'.`,
-		scanListCommand(o), scanStartCommand(o), scanReadCommand(o), scanAdoptCommand(o), scanResolveCommand(o))
+		scanListCommand(g), scanStartCommand(g), scanReadCommand(g), scanAdoptCommand(g), scanResolveCommand(g))
 }
 
-func scanListCommand(o *options) *cobra.Command {
+func scanListCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List all scans, newest first", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := o.loadToRead()
+		RunE: g.inSession(toRead, func(_ context.Context, p *program, _ []string) error {
+			all, err := p.Engine.Store.Runs.Scans("")
 			if err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, toRead, func(p *program) error {
-				all, err := p.Engine.Store.Runs.Scans("")
-				if err != nil {
-					return err
-				}
-				columns := []string{"intent", "scan_id", "state", "status", "job", "mode", "queries", "credits", "intended_at", "seen_at"}
-				return knownScans.print(o, each(all), columns, func(s runs.Scan) []any {
-					return []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status), s.Job, s.Mode, strings.Join(s.Queries, ", "),
-						int64(s.Price), when(s.Intended), when(s.Polled)}
-				})
+			columns := []string{"intent", "scan_id", "state", "status", "job", "mode", "queries", "credits", "intended_at", "seen_at"}
+			return knownScans.print(g.out, each(all), columns, func(s runs.Scan) []any {
+				return []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status), s.Job, s.Mode, strings.Join(s.Queries, ", "),
+					int64(s.Price), when(s.Intended), when(s.Polled)}
 			})
-		},
+		}),
 	}
 }
 
-func scanStartCommand(o *options) *cobra.Command {
+func scanStartCommand(g *globals) *cobra.Command {
 	var f pageFlags
 	var mode string
 	var channels bool
@@ -80,13 +74,13 @@ for that one and reads it. With --again it starts another.`,
 				return err
 			}
 			scan["read"] = read
-			return o.once(c.Context(), request{
+			return runOnce(c.Context(), g, request{
 				verb: job.VerbScan, job: wishes{"scan": scan}, again: f.again,
-				onward: afterwards, show: o.hits("outliers", "video_id", fewOutliers),
+				onward: afterwards, show: showHits(g.out, "outliers", "video_id", fewOutliers),
 			})
 		},
 	}
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	f.add(c, "results", filtersOfVideos, orderOfVideos)
 	flags := c.Flags()
 	flags.Lookup("pages").DefValue, f.pages = "5", 5
@@ -120,7 +114,7 @@ func afterwards(s showing) (string, error) {
 	return "", nil
 }
 
-func scanReadCommand(o *options) *cobra.Command {
+func scanReadCommand(g *globals) *cobra.Command {
 	var f pageFlags
 	c := &cobra.Command{
 		Use: "read ID", Short: "Read the results of a scan that has ended; 2 credits a page",
@@ -145,14 +139,14 @@ order select the results of the pages.`,
 				return usageError{errors.New("--where reference_id: the command sets it to the id of the scan")}
 			}
 			where["reference_id"], search["where"] = id, where
-			return o.once(c.Context(), request{
+			return runOnce(c.Context(), g, request{
 				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again,
 				before: func(ctx context.Context, s showing) error { return readable(ctx, s.program, id) },
-				show:   o.hits("outliers", "video_id", fewOutliers),
+				show:   showHits(g.out, "outliers", "video_id", fewOutliers),
 			})
 		},
 	}
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	f.add(c, "results", filtersOfVideos, orderOfVideos)
 	f.addAgain(c)
 	return c
@@ -189,7 +183,7 @@ func readable(ctx context.Context, p *program, id string) error {
 	return nil
 }
 
-func scanAdoptCommand(o *options) *cobra.Command {
+func scanAdoptCommand(g *globals) *cobra.Command {
 	var intent int64
 	c := &cobra.Command{
 		Use: "adopt ID", Short: "Link an unconfirmed start to an existing scan",
@@ -202,11 +196,11 @@ sent, name the start with --intent: then the time is not compared.`,
 			if err != nil {
 				return err
 			}
-			config, err := o.loadForOnce()
+			config, err := g.loadForOnce()
 			if err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, toBuy, func(p *program) error {
+			return g.with(c.Context(), config, toBuy, func(p *program) error {
 				waiting, err := awaited(p.Engine.Store)
 				if err != nil {
 					return err
@@ -228,7 +222,7 @@ sent, name the start with --intent: then the time is not compared.`,
 				if err != nil {
 					return err
 				}
-				return adoptedScan.print(o, scan,
+				return adoptedScan.print(g.out, scan,
 					"scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent,
 					scan.State, next)
 			})
@@ -294,7 +288,7 @@ type scanResolved struct {
 
 var resolvedScan = documentOf[scanResolved]("scan resolve")
 
-func scanResolveCommand(o *options) *cobra.Command {
+func scanResolveCommand(g *globals) *cobra.Command {
 	var intent int64
 	c := &cobra.Command{
 		Use: "resolve --not-created INTENT", Short: "Resolve an unconfirmed start as never started",
@@ -309,16 +303,12 @@ If the service has the scan, use 'scan adopt'.`,
 				return usageError{errors.New("pass --not-created INTENT if the service has no such scan, " +
 					"and else run 'outlierd scan adopt ID'; 'outlierd scan list' shows the intents and their states")}
 			}
-			config, err := o.loadToRead()
-			if err != nil {
-				return err
-			}
-			return o.with(c.Context(), config, toChange, func(p *program) error {
-				refunded, err := change(c.Context(), p, serve.ResolveScan{Intent: intent})
+			return g.withState(c.Context(), toChange, func(ctx context.Context, p *program) error {
+				refunded, err := change(ctx, p, serve.ResolveScan{Intent: intent})
 				if err != nil {
 					return err
 				}
-				return resolvedScan.print(o, scanResolved{intent, refunded}, "%s\n", resolvedText(intent, refunded))
+				return resolvedScan.print(g.out, scanResolved{intent, refunded}, "%s\n", resolvedText(intent, refunded))
 			})
 		},
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -12,47 +13,41 @@ import (
 
 var answerDrift = listOf[journal.Drift]("schema drift")
 
-func schemaCommand(o *options) *cobra.Command {
+func schemaCommand(g *globals) *cobra.Command {
 	return group("schema", "Print the tables, the job file's schema, or schema drift", "",
 		&cobra.Command{
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				return tableColumns.print(o, listColumns(), "%s", schema.Markdown())
+				return tableColumns.print(g.out, listColumns(), "%s", schema.Markdown())
 			},
 		},
 		&cobra.Command{
 			Use: "config", Short: "Print the JSON Schema of the job file, for editors", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				_, err := o.world.out.Write(job.Schema())
+				_, err := g.out.w.Write(job.Schema())
 				return err
 			},
 		},
-		driftCommand(o))
+		driftCommand(g))
 }
 
-func driftCommand(o *options) *cobra.Command {
+func driftCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "drift", Short: "List fields of answers that the interface does not have",
 		Long: `List the fields of answers that the interface does not have, or that have another type
 there: path, problem, count, dates and an example. Their values are stored in the column
 extra of their rows.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := o.loadToRead()
+		RunE: g.inSession(toRead, func(_ context.Context, p *program, _ []string) error {
+			all, err := p.Engine.Store.Journal.Drift()
 			if err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, toRead, func(p *program) error {
-				all, err := p.Engine.Store.Journal.Drift()
-				if err != nil {
-					return err
-				}
-				columns := []string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}
-				return answerDrift.print(o, each(all), columns, func(d journal.Drift) []any {
-					return []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example}
-				})
+			columns := []string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}
+			return answerDrift.print(g.out, each(all), columns, func(d journal.Drift) []any {
+				return []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example}
 			})
-		},
+		}),
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"outlierd/sync/job"
 )
 
-func searchCommand(o *options) *cobra.Command {
+func searchCommand(g *globals) *cobra.Command {
 	var pages pageFlags
 	var enrich enrichFlags
 	var by, seed string
@@ -23,11 +23,11 @@ page that was bought within the last six hours comes from the journal and costs 
 			search := wishes{"query": queries}
 			search.set("by", by)
 			search.set("seed", seed)
-			show := o.hits("outliers", "video_id", fewOutliers)
-			return o.askOnce(c.Context(), job.VerbSearch, search, &pages, &enrich, show)
+			show := showHits(g.out, "outliers", "video_id", fewOutliers)
+			return askOnce(c.Context(), g, job.VerbSearch, search, &pages, &enrich, show)
 		},
 	}
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	pages.add(c, "hits", filtersOfVideos, orderOfVideos)
 	pages.addAgain(c)
 	enrich.add(c, kindsOfVideos)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ type sharing struct {
 	top        int
 }
 
-func shareCommand(o *options) *cobra.Command {
+func shareCommand(g *globals) *cobra.Command {
 	var s sharing
 	c := &cobra.Command{
 		Use:   "share VIEW",
@@ -57,13 +56,13 @@ proxy. With daemon.thumbnails: off the file has no pictures.`,
 			case s.top < 1 || s.top > maxShared:
 				return usageError{fmt.Errorf("--top must be from 1 to %d, got %d", maxShared, s.top)}
 			}
-			if s.config, err = o.loadToRead(); err != nil {
+			if s.config, err = g.loadToRead(); err != nil {
 				return err
 			}
 			if err := s.place(); err != nil {
 				return err
 			}
-			return o.writeShare(c.Context(), s, strings.Join(args, ""))
+			return writeShare(c.Context(), g, s, strings.Join(args, ""))
 		},
 	}
 	flags := c.Flags()
@@ -75,24 +74,17 @@ proxy. With daemon.thumbnails: off the file has no pictures.`,
 	return c
 }
 
-func (o *options) writeShare(ctx context.Context, s sharing, view string) error {
-	path := published(s.config)
-	if path == "" {
-		return noFile(s.config)
-	}
-	published, err := os.Stat(path)
+func writeShare(ctx context.Context, g *globals, s sharing, view string) error {
+	path, at, err := findPublished(s.config)
 	if err != nil {
-		return explained(path, unpublished(err))
-	}
-	if err := o.warnErased(ctx, s.config); err != nil {
 		return err
 	}
-	tables := pagedata.New(path, o.zone)
-	if hasState(s.config) {
-		o.viewState(s.config, tables, &page.Sources{})
+	if err := warnErased(ctx, g, s.config); err != nil {
+		return err
 	}
-	shared := page.Shared{Title: s.title, At: published.ModTime().In(o.zone)}
-	log, err := o.logger()
+	tables := openTables(g, s.config)
+	shared := page.Shared{Title: s.title, At: at.In(s.config.Timezone)}
+	log, err := g.logger()
 	if err != nil {
 		return err
 	}
@@ -103,7 +95,7 @@ func (o *options) writeShare(ctx context.Context, s sharing, view string) error 
 	if len(shared.Cards) == 0 {
 		return errors.New("nothing is selected, so no file was written")
 	}
-	if shared.Pictures, err = sharedPictures(ctx, log, o.world.err, s.config, tables, shared.Cards); err != nil {
+	if shared.Pictures, err = sharedPictures(ctx, log, g.world.err, s.config, tables, shared.Cards); err != nil {
 		return err
 	}
 	bytes, err := s.create(func(w io.Writer) error { return shared.WriteHTML(w) })
@@ -114,7 +106,7 @@ func (o *options) writeShare(ctx context.Context, s sharing, view string) error 
 	if total > int64(len(shared.Cards)) {
 		of = fmt.Sprintf(" of %d", total)
 	}
-	return sharedFile.print(o, fileShared{s.to, len(shared.Cards), total, len(shared.Pictures), bytes},
+	return sharedFile.print(g.out, fileShared{s.to, len(shared.Cards), total, len(shared.Pictures), bytes},
 		"wrote %s (%s%s, %s, %s)\n", report.Path(s.to), term.Count(len(shared.Cards), "video"), of, term.Count(len(shared.Pictures), "picture"), report.Size(bytes))
 }
 

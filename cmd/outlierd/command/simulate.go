@@ -15,7 +15,7 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-func simulateCommand(o *options) *cobra.Command {
+func simulateCommand(g *globals) *cobra.Command {
 	var listen, limit, key string
 	var seed uint64
 	var freeze, items bool
@@ -42,7 +42,7 @@ It reports what it charged and refunded:
 				Seed: seed, Key: key, Limit: quota.Requests, Window: quota.Window, Freeze: freeze, PagingItems: items,
 				CachePeriod: max(cached, 1), // 0 would mean the default
 			})
-			return o.serveSimulator(c.Context(), listen, service)
+			return serveSimulator(c.Context(), g, listen, service)
 		},
 	}
 	flags := c.Flags()
@@ -65,18 +65,18 @@ type simulatorAt struct {
 var simulatorURL = documentOf[simulatorAt]("simulate")
 
 // serveSimulator answers until ctx ends.
-func (o *options) serveSimulator(ctx context.Context, address string, handler http.Handler) error {
+func serveSimulator(ctx context.Context, g *globals, address string, handler http.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(o.world.err, "", log.LstdFlags),
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(g.world.err, "", log.LstdFlags),
 	}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve returns the error
 	defer stopped()
 	url := "http://" + listener.Addr().String()
-	if err := simulatorURL.print(o, simulatorAt{url}, "simulating the service at %s\n", url); err != nil {
+	if err := simulatorURL.print(g.out, simulatorAt{url}, "simulating the service at %s\n", url); err != nil {
 		return err
 	}
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
@@ -22,7 +23,7 @@ import (
 
 // # Spending by hand
 //
-// Every command that may buy something performs its runs by [options.spend]: it prints prices for --dry-run, asks
+// Every command that may buy something performs its runs by [spend]: it prints prices for --dry-run, asks
 // about a run that may cost more than budget.confirm_over, and keeps all runs together within --max-credits.
 // Schedules are asked for by the job file, and never ask.
 
@@ -32,7 +33,9 @@ type spending struct {
 	most        int64 // 0 for no cap
 	assistant   bool  // an assistant asks: most is a cap even if it is 0
 
-	spent outlier.Credits // and held, by the runs so far
+	spent    outlier.Credits // and held, by the runs so far
+	outcomes []*report.Run   // of the runs that have ended
+	ended    string          // why the run of a one-off command ended
 }
 
 func (s *spending) addFlags(c *cobra.Command) {
@@ -45,37 +48,38 @@ func (s *spending) addFlags(c *cobra.Command) {
 }
 
 // spend opens the program, decides by which what to run, and performs that.
-func (o *options) spend(ctx context.Context, config *job.Config, which func(*program) ([]jobRun, error),
-	perform func(*program, []jobRun) error) error {
-	if most := o.command.Flags().Lookup("max-credits"); most != nil && most.Changed {
-		if err := job.CheckCredits(o.spending.most); err != nil {
+func spend(ctx context.Context, g *globals, config *job.Config, which func(*runner) ([]jobRun, error),
+	perform func(*runner, context.Context, []jobRun) error) error {
+	if most := g.command.Flags().Lookup("max-credits"); most != nil && most.Changed {
+		if err := job.CheckCredits(g.spending.most); err != nil {
 			return usageError{fmt.Errorf("--max-credits %w", err)}
 		}
 	}
 	as := toBuy
-	if o.spending.dryRun {
+	if g.spending.dryRun {
 		as = toRead
 	}
-	return o.with(ctx, config, as, func(p *program) error {
-		todo, err := which(p)
+	return g.with(ctx, config, as, func(p *program) error {
+		r := &runner{g, p}
+		todo, err := which(r)
 		if why, ok := errors.AsType[idle](err); ok {
 			if why != "" {
-				fmt.Fprintln(o.world.out, why)
+				fmt.Fprintln(g.out.w, why)
 			}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if o.spending.dryRun {
-			return o.printPrices(ctx, p, withFollowers(config, todo))
+		if g.spending.dryRun {
+			return r.printPrices(ctx, withFollowers(config, todo))
 		}
-		if !o.spending.yes {
-			if err := approveRuns(ctx, p.forecasts(), todo, o.spending.most, o.asker()); err != nil {
+		if !g.spending.yes {
+			if err := approveRuns(ctx, p.forecasts(), todo, g.spending.most, g.asker()); err != nil {
 				return err
 			}
 		}
-		return perform(p, todo)
+		return perform(r, ctx, todo)
 	})
 }
 
@@ -122,29 +126,29 @@ type price struct {
 var runPrices = listOf[price]("run --dry-run", "backfill --dry-run")
 
 // printPrices prints what runs may cost.
-func (o *options) printPrices(ctx context.Context, p *program, todo []jobRun) error {
+func (r *runner) printPrices(ctx context.Context, todo []jobRun) error {
 	var all []price
 	for i := range todo {
-		one, err := o.priceRun(ctx, p, &todo[i])
+		one, err := r.priceRun(ctx, &todo[i])
 		if err != nil {
 			return ofJob(job.Shown(todo[i].Spec.Name), err)
 		}
 		all = append(all, one)
 	}
 	columns := []string{"job", "credits", "if_lost", "requests", "seconds", "in_journal", "fresh"}
-	return runPrices.print(o, each(all), columns, func(p price) []any {
+	return runPrices.print(r.g.out, each(all), columns, func(p price) []any {
 		return []any{p.Job, int64(p.Credits), int64(p.Lost), int64(p.Requests), p.Time.Seconds(), int64(p.Known), int64(p.Fresh)}
 	})
 }
 
-func (o *options) priceRun(ctx context.Context, p *program, j *jobRun) (one price, err error) {
-	r := j.newForecasts(p)
+func (r *runner) priceRun(ctx context.Context, j *jobRun) (one price, err error) {
+	known := j.newForecasts(r.p)
 	if j.Rest == nil {
-		if j.Old, err = r.Facts.Continues(j.Spec); err != nil {
+		if j.Old, err = known.Facts.Continues(j.Spec); err != nil {
 			return one, err
 		}
 	}
-	if _, err := o.spending.keepWithin(p, j); err != nil {
+	if _, err := r.g.spending.keepWithin(r.p, j); err != nil {
 		return one, err
 	}
 	spec := j.Spec
@@ -157,9 +161,9 @@ func (o *options) priceRun(ctx context.Context, p *program, j *jobRun) (one pric
 			cost.Credits, cost.Lost = min(cost.Credits, *most), min(cost.Lost, *most)
 		}
 	case j.Old != nil:
-		next, cost, err = r.Facts.Left(j.Old, spec.Budget)
+		next, cost, err = known.Facts.Left(j.Old, spec.Budget)
 	default:
-		next, err = r.Facts.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true, Calls: true,
+		next, err = known.Facts.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true, Calls: true,
 			Assume: j.Trigger == engine.After})
 		if err == nil {
 			cost = next.Cost(spec.Budget, plan.Spent{})
@@ -167,11 +171,11 @@ func (o *options) priceRun(ctx context.Context, p *program, j *jobRun) (one pric
 	}
 	if err == nil && next != nil {
 		_, one.Fresh = next.Freshness()
-		one.Known, err = p.Engine.InJournal(next)
+		one.Known, err = r.p.Engine.InJournal(next)
 	}
-	o.spending.spent += cost.Credits
+	r.g.spending.spent += cost.Credits
 	one.Job, one.Credits, one.Lost, one.Requests = job.Shown(spec.Name), cost.Credits, cost.Lost, cost.Requests
-	one.Time.Duration = r.Time(cost.Requests)
+	one.Time.Duration = known.Time(cost.Requests)
 	return one, err
 }
 

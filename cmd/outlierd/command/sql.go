@@ -18,7 +18,7 @@ import (
 // maxQuery is the maximum size of a query on standard input, in bytes.
 const maxQuery = 1 << 20
 
-func sqlCommand(o *options) *cobra.Command {
+func sqlCommand(g *globals) *cobra.Command {
 	var unsafe bool
 	c := &cobra.Command{
 		Use:   "sql QUERY",
@@ -32,18 +32,18 @@ the query from standard input. No daemon is needed.`,
   outlierd sql "select table_name, comment from duckdb_tables() order by 1"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			config, err := o.loadToRead()
+			config, err := g.loadToRead()
 			if err != nil {
 				return err
 			}
-			text, err := o.queryText(args[0])
+			text, err := readQuery(g.world.in, args[0])
 			if err != nil {
 				return err
 			}
 			if unsafe {
-				return o.askBy(c.Context(), config, text, query.RunUnsafe)
+				return printQueryBy(c.Context(), g, config, text, query.RunUnsafe)
 			}
-			err = o.ask(c.Context(), config, text)
+			err = printQuery(c.Context(), g, config, text)
 			if _, denied := errors.AsType[*query.DeniedError](err); denied {
 				err = fmt.Errorf("%w\nto let it read and write other files, run it with --unsafe", err)
 			}
@@ -54,12 +54,12 @@ the query from standard input. No daemon is needed.`,
 	return c
 }
 
-// queryText returns the query, which is read from standard input if it is "-".
-func (o *options) queryText(arg string) (string, error) {
+// readQuery returns the query, which is read from standard input if it is "-".
+func readQuery(in io.Reader, arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
-	given, err := io.ReadAll(io.LimitReader(o.world.in, maxQuery+1))
+	given, err := io.ReadAll(io.LimitReader(in, maxQuery+1))
 	if err != nil {
 		return "", fmt.Errorf("read the query from standard input: %w", err)
 	}
@@ -70,34 +70,40 @@ func (o *options) queryText(arg string) (string, error) {
 }
 
 // ask prints the result of a query over the published file.
-func (o *options) ask(ctx context.Context, config *job.Config, text string) error {
-	return o.askBy(ctx, config, text, query.Run)
+func printQuery(ctx context.Context, g *globals, config *job.Config, text string) error {
+	return printQueryBy(ctx, g, config, text, query.Run)
 }
 
 // querying is [query.Run] or [query.RunUnsafe].
 type querying func(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error
 
-func (o *options) askBy(ctx context.Context, config *job.Config, text string, run querying) error {
-	path := published(config)
-	if path == "" {
-		return noFile(config)
-	}
-	if err := o.warnErased(ctx, config); err != nil {
+func printQueryBy(ctx context.Context, g *globals, config *job.Config, text string, run querying) error {
+	path, err := publishedWhole(ctx, g, config)
+	if err != nil {
 		return err
 	}
 	var p term.Printer
-	err := run(ctx, path, text, func(columns []string) (err error) {
-		if o.output == "table" && slices.Equal(columns, []string{"explain_key", "explain_value"}) {
-			p = term.NewPlan(o.world.out)
+	err = run(ctx, path, text, func(columns []string) (err error) {
+		if g.out.format == "table" && slices.Equal(columns, []string{"explain_key", "explain_value"}) {
+			p = term.NewPlan(g.out.w)
 			return nil
 		}
-		p, err = o.printer(columns)
+		p, err = term.NewPrinter(g.out.format, g.out.w, g.out.look(), columns)
 		return err
 	}, func(values []any) error { return p.Row(values) })
 	if err != nil {
 		return explained(path, err)
 	}
 	return p.Close()
+}
+
+// publishedWhole returns the path of the file to query. It warns if an erasure is unfinished.
+func publishedWhole(ctx context.Context, g *globals, config *job.Config) (string, error) {
+	path := published(config)
+	if path == "" {
+		return "", noFile(config)
+	}
+	return path, warnErased(ctx, g, config)
 }
 
 // noFile returns an error if no tables are published.

@@ -17,7 +17,7 @@ import (
 
 var statusShown = documentOf[*forecast.Status]("status")
 
-func statusCommand(o *options) *cobra.Command {
+func statusCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status [JOB…]",
 		Short: "Show running, waiting and due jobs, and why jobs wait",
@@ -32,10 +32,10 @@ jobs with a tag, show only these jobs.
 It works while another instance is running, and without one.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
-			config, err := o.loadToRead()
+			config, err := g.loadToRead()
 			if err != nil {
-				if _, not := o.alive(c.Context()); not == nil {
-					fmt.Fprintln(o.world.err, "outlierd up is alive and still uses the old job file; "+
+				if _, not := checkAlive(c.Context(), g); not == nil {
+					fmt.Fprintln(g.world.err, "outlierd up is alive and still uses the old job file; "+
 						"the file on disk is refused:")
 				}
 				return err
@@ -43,7 +43,7 @@ It works while another instance is running, and without one.`,
 			if names, err = expandTags(config, names, anyJob); err != nil {
 				return err
 			}
-			return o.with(c.Context(), config, toRead, func(p *program) error {
+			return g.with(c.Context(), config, toRead, func(p *program) error {
 				s, err := statusOf(c.Context(), p)
 				if err != nil {
 					return err
@@ -56,7 +56,7 @@ It works while another instance is running, and without one.`,
 				s.Jobs = slices.DeleteFunc(s.Jobs, func(j forecast.JobStatus) bool {
 					return len(names) > 0 && !slices.Contains(names, j.Job)
 				})
-				return statusShown.print(o, s, "%s", report.Status(s, o.look()))
+				return statusShown.print(g.out, s, "%s", report.Status(s, g.out.look()))
 			})
 		},
 	}

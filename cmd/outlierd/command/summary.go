@@ -19,16 +19,16 @@ import (
 
 // reportRun collects the summary of a run and prints it. The caller prints the error of a failed run,
 // so that it is not printed twice.
-func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, failed error) error {
-	store := p.Engine.Store
+func (r *runner) reportRun(ctx context.Context, row *runs.Run, failed error) error {
+	store := r.p.Engine.Store
 	end, err := runOf(store, row)
 	if err != nil {
 		return err
 	}
-	if end.Endings, err = p.Engine.Endings(row); err != nil {
+	if end.Endings, err = r.p.Engine.Endings(row); err != nil {
 		return err
 	}
-	if err := o.offerRest(p, end); err != nil {
+	if err := r.offerRest(end); err != nil {
 		return err
 	}
 	if end.Retry, err = store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job}); err != nil {
@@ -37,7 +37,7 @@ func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, fail
 	if end.Distinct, err = store.Runs.Distinct(row.ID); err != nil {
 		return err
 	}
-	progress, err := p.readProgress()
+	progress, err := r.p.readProgress()
 	if err != nil {
 		return err
 	}
@@ -47,33 +47,33 @@ func (o *options) reportRun(ctx context.Context, p *program, row *runs.Run, fail
 	for _, calls := range end.Fresh {
 		end.Skipped += calls
 	}
-	o.outcomes = append(o.outcomes, end)
+	r.g.spending.outcomes = append(r.g.spending.outcomes, end)
 	var places []string
-	for _, s := range p.Engine.Config.Sinks {
-		if places = append(places, report.Path(sinkPath(p.Engine.Config, s))); s.Bucket != "" {
+	for _, s := range r.p.Engine.Config.Sinks {
+		if places = append(places, report.Path(sinkPath(r.p.Engine.Config, s))); s.Bucket != "" {
 			places = append(places, s.Bucket)
 		}
 	}
-	fmt.Fprint(o.world.out, report.Summary(end, places, failed, o.look()))
-	o.reportBest(ctx, p, row)
+	fmt.Fprint(r.g.out.w, report.Summary(end, places, failed, r.g.out.look()))
+	r.reportBest(ctx, row)
 	return nil
 }
 
 // reportBest prints the titles of the best hits, and the command that shows more. A published file that cannot be read
 // is not an error of the run.
-func (o *options) reportBest(ctx context.Context, p *program, row *runs.Run) {
-	titles, more, err := bestTitles(ctx, p, row)
+func (r *runner) reportBest(ctx context.Context, row *runs.Run) {
+	titles, more, err := bestTitles(ctx, r.p, row)
 	if err != nil && ctx.Err() == nil {
-		fmt.Fprintf(o.world.out, "  the best hits cannot be shown: %s\n", term.Plain(err.Error()))
+		fmt.Fprintf(r.g.out.w, "  the best hits cannot be shown: %s\n", term.Plain(err.Error()))
 	}
 	if len(titles) == 0 {
 		return
 	}
 	command := fmt.Sprintf("sql %q", more)
-	if p.daemon != nil && p.Engine.Config.Daemon.Listen != "" {
+	if r.p.daemon != nil && r.p.Engine.Config.Daemon.Listen != "" {
 		command = "open"
 	}
-	fmt.Fprintf(o.world.out, "  the best are:\n    %s\n  more: %s\n", strings.Join(titles, "\n    "), o.typed(command))
+	fmt.Fprintf(r.g.out.w, "  the best are:\n    %s\n  more: %s\n", strings.Join(titles, "\n    "), r.g.typed(command))
 }
 
 // bestTitles returns the titles of the three best hits of a run of a job, as far as they are published, and a query that
@@ -109,15 +109,15 @@ func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string
 }
 
 // offerRest adds the command that buys the rest to the outcome of a run.
-func (o *options) offerRest(p *program, end *report.Run) error {
+func (r *runner) offerRest(end *report.Run) error {
 	if !end.Status.EndedWell() || !slices.ContainsFunc(end.Endings, func(e engine.Ending) bool { return e.Leaves() }) {
 		return nil
 	}
-	spec := engine.RestSpec(p.Engine.Config, &end.Run)
+	spec := engine.RestSpec(r.p.Engine.Config, &end.Run)
 	if spec == nil {
 		return nil
 	}
-	rest, err := p.Engine.Rest(spec, &end.Run)
+	rest, err := r.p.Engine.Rest(spec, &end.Run)
 	if err != nil || rest.Nothing() {
 		return err
 	}
@@ -128,7 +128,7 @@ func (o *options) offerRest(p *program, end *report.Run) error {
 			if report.IsOnce(end.Job) {
 				name = "" // it is not the name of a job in the file
 			}
-			end.Endings[i].Rest = o.typed("run " + name + spec.Flags)
+			end.Endings[i].Rest = r.g.typed("run " + name + spec.Flags)
 		}
 	}
 	return nil

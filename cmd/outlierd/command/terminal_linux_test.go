@@ -14,8 +14,8 @@ func TestDumbTerminalGetsNoBlock(t *testing.T) {
 	}
 	defer terminal.Close()
 	for kind, want := range map[string]bool{"xterm": true, "dumb": false, "": true} {
-		o := &options{world: world{out: terminal, env: func(string) (string, bool) { return kind, kind != "" }}}
-		if got := o.redraws(); got != want {
+		out := newPrinter(terminal, func(string) (string, bool) { return kind, kind != "" })
+		if got := out.redraws(); got != want {
 			t.Errorf("TERM=%s: redraws %t, want %t", kind, got, want)
 		}
 	}

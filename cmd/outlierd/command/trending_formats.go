@@ -11,7 +11,7 @@ import (
 	"outlierd/sync/ledger"
 )
 
-func trendingFormatsCommand(o *options) *cobra.Command {
+func trendingFormatsCommand(g *globals) *cobra.Command {
 	var params []string
 	var again bool
 	c := &cobra.Command{
@@ -29,14 +29,14 @@ within the last six hours comes from the journal and costs nothing.`,
 				return err
 			}
 			verb := job.VerbTrendingFormats
-			return o.once(c.Context(), request{
-				verb: verb, job: wishes{string(verb): ask}, again: again, show: o.formats,
+			return runOnce(c.Context(), g, request{
+				verb: verb, job: wishes{string(verb): ask}, again: again, show: showFormats(g.out),
 			})
 		},
 	}
 	c.Flags().StringArrayVar(&params, "param", nil, "a parameter to send, as name=value; repeatable")
 	c.Flags().BoolVar(&again, "again", false, "buy the answer even if it was bought within the last six hours")
-	o.spending.addFlags(c)
+	g.spending.addFlags(c)
 	return c
 }
 
@@ -57,24 +57,26 @@ func sentAs(pairs []string) (wishes, error) {
 	return params, nil
 }
 
-// formats returns the query for the answer of a run, bought or from the journal: the newest one to its
+// showFormats returns the query for the answer of a run, bought or from the journal: the newest one to its
 // request.
-func (o *options) formats(s showing) (string, error) {
-	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
-	if err != nil {
-		return "", err
-	}
-	response := int64(0) // the id of no answer
-	for _, step := range steps {
-		answer, err := s.program.Engine.Store.Journal.Answered(step.Query.Op(), step.Query.Encode(),
-			s.row.Started.Add(-s.spec.ReuseFor), time.Now().Add(ledger.Skew))
+func showFormats(out *printer) func(showing) (string, error) {
+	return func(s showing) (string, error) {
+		steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
 		if err != nil {
 			return "", err
 		}
-		if answer != nil {
-			response = answer.ID
+		response := int64(0) // the id of no answer
+		for _, step := range steps {
+			answer, err := s.program.Engine.Store.Journal.Answered(step.Query.Op(), step.Query.Encode(),
+				s.row.Started.Add(-s.spec.ReuseFor), time.Now().Add(ledger.Skew))
+			if err != nil {
+				return "", err
+			}
+			if answer != nil {
+				response = answer.ID
+			}
 		}
+		return fmt.Sprintf("select %s from trending_formats as t where t._response_id = %d order by t.position",
+			out.columns("t.position, t.value"), response), nil
 	}
-	return fmt.Sprintf("select %s from trending_formats as t where t._response_id = %d order by t.position",
-		o.columns("t.position, t.value"), response), nil
 }

@@ -12,14 +12,13 @@ import (
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
-	"outlierd/sync/backup"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/metrics"
 	"outlierd/sync/notify"
 )
 
-func upCommand(o *options) *cobra.Command {
+func upCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Run all jobs on their schedules until stopped",
@@ -40,7 +39,7 @@ An edit of the job file takes effect within about a minute, or at once on SIGHUP
 and the log says why. service.url, timezone, data, sinks and budget.renews need a restart.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			err := o.runDaemon(c.Context())
+			err := runDaemon(c.Context(), g)
 			if _, unstarted := errors.AsType[startError](err); unstarted && c.Context().Err() != nil {
 				return nil // stopped before it began
 			}
@@ -55,34 +54,34 @@ type startError struct{ error }
 func (e startError) Unwrap() error { return e.error }
 
 // runDaemon runs the daemon until ctx ends.
-func (o *options) runDaemon(ctx context.Context) (err error) {
+func runDaemon(ctx context.Context, g *globals) (err error) {
 	var hangups <-chan os.Signal
-	if o.world.hangups != nil {
-		hangups = o.world.hangups() // also of a terminal that is closed
+	if g.world.hangups != nil {
+		hangups = g.world.hangups() // also of a terminal that is closed
 	}
-	config, err := sound(ctx, o.load)
+	config, err := sound(ctx, g.load)
 	if err != nil {
 		return startError{err}
 	}
-	direct, err := o.logger()
+	direct, err := g.logger()
 	if err != nil {
 		return err
 	}
-	buffered := daemon.NewLog(o.block.Above(o.world.err))
-	log, err := o.loggerTo(buffered)
+	buffered := daemon.NewLog(g.out.block.Above(g.world.err))
+	log, err := g.loggerTo(buffered)
 	if err != nil {
 		return err
 	}
 	go buffered.Run(direct)
 	defer buffered.Close()
-	p, err := o.openProgram(ctx, config, toServe, log)
+	p, err := g.openProgram(ctx, config, toServe, log)
 	if err != nil {
 		return startError{err}
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	tables := newTables(ctx, p, o.zone)
+	tables := newTables(ctx, p, g.out.zone)
 	p.server.Provide(p.documents(tables))
-	web, err := o.serveHTTP(ctx, p, tables)
+	web, err := serveHTTP(ctx, g, p, tables)
 	if err != nil {
 		return err
 	}
@@ -101,21 +100,21 @@ func (o *options) runDaemon(ctx context.Context) (err error) {
 	logAgenda(agenda, config.Timezone, log)
 	p.warnOfSpace()
 	return daemon.Run(ctx, daemon.Options{
-		Engine: p.Engine, Commands: p.server, Env: o.world.env, Hangups: hangups, InUse: &p.inUse,
-		Backups: (&backup.Daily{State: p.Engine.Store, Config: p.inUse.Load, Log: log, Write: o.makeBackup, Newest: o.newestBackup}).Serve,
-		Load:    func() (*job.Config, error) { return job.Load(o.config, o.world.env) },
+		Engine: p.Engine, Commands: p.server, Env: g.world.env, Hangups: hangups, InUse: &p.inUse,
+		Backups: dailyBackups(p).Serve,
+		Load:    func() (*job.Config, error) { return job.Load(g.config, g.world.env) },
 		Check:   checkSQL,
 		Apply:   p.applyEdit,
 		Report: func(refused error) {
 			p.metrics.Reloaded(refused == nil)
 			p.watcher.Refused(daemon.WhyRefused(refused))
 		},
-		Notifier: func() (*daemon.Notifier, error) { return newNotifier(p, o.world.env) },
+		Notifier: func() (*daemon.Notifier, error) { return newNotifier(p, g.world.env) },
 	})
 }
 
 // serveHTTP serves HTTP at daemon.listen; it returns nil without one.
-func (o *options) serveHTTP(ctx context.Context, p *program, tables *pagedata.Tables) (*daemon.Web, error) {
+func serveHTTP(ctx context.Context, g *globals, p *program, tables *pagedata.Tables) (*daemon.Web, error) {
 	d, log := p.Engine.Config.Daemon, p.Engine.Log
 	if d.Listen == "" {
 		return nil, nil
@@ -130,9 +129,9 @@ func (o *options) serveHTTP(ctx context.Context, p *program, tables *pagedata.Ta
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	site := newSite(ctx, p, tables, o.zone)
+	site := newSite(ctx, p, tables, g.out.zone)
 	web := &daemon.Web{Daemon: d, Site: site, API: p.server.API(), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
-		_, file := job.Load(o.config, o.world.env)
+		_, file := job.Load(g.config, g.world.env)
 		_, state := p.Engine.Store.Instance()
 		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), p.metrics.Sinks())
 	}}

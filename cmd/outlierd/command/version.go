@@ -13,7 +13,7 @@ var release = "dev"
 
 func version() string { return release }
 
-func versionCommand(o *options) *cobra.Command {
+func versionCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and the libraries it was built with",
@@ -32,7 +32,7 @@ func versionCommand(o *options) *cobra.Command {
 					libraries[dep.Path] = dep.Version
 				}
 			}
-			return versionShown.print(o, versions{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, libraries}, "%s", said)
+			return versionShown.print(g.out, versions{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, libraries}, "%s", said)
 		},
 	}
 }

@@ -27,7 +27,7 @@ import (
 const defaultListen = "127.0.0.1:7411"
 
 // folderConfig returns the configuration for a folder with published tables and without a job file.
-func (o *options) folderConfig(folder string) (*job.Config, error) {
+func folderConfig(folder string, env lookup) (*job.Config, error) {
 	found, err := filepath.Glob(filepath.Join(folder, "*.duckdb"))
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (o *options) folderConfig(folder string) (*job.Config, error) {
 	if len(found) != 1 {
 		return nil, usageError{fmt.Errorf("%s has neither a jobs.yaml nor one published DuckDB file", folder)}
 	}
-	_, daemon := job.DaemonOf("", o.world.env) // the defaults
+	_, daemon := job.DaemonOf("", env) // the defaults
 	return &job.Config{
 		Path: folder, Dir: folder, Data: filepath.Dir(found[0]), Timezone: time.Local, Daemon: daemon,
 		Sinks: []job.Sink{{Kind: job.SinkDuckDB, Path: filepath.Base(found[0])}},
@@ -46,16 +46,12 @@ func (o *options) folderConfig(folder string) (*job.Config, error) {
 }
 
 // view serves the published file until ctx ends. It calls show with the address.
-func (o *options) view(ctx context.Context, config *job.Config, show func(address string) error) (err error) {
-	path := published(config)
-	if path == "" {
-		return noFile(config)
-	}
-	tables, err := os.Stat(path)
+func serveView(ctx context.Context, g *globals, config *job.Config, show func(address string) error) (err error) {
+	_, at, err := findPublished(config)
 	if err != nil {
-		return explained(path, unpublished(err))
+		return err
 	}
-	log, err := o.logger()
+	log, err := g.logger()
 	if err != nil {
 		return err
 	}
@@ -65,12 +61,12 @@ func (o *options) view(ctx context.Context, config *job.Config, show func(addres
 	}
 	alone := *config
 	alone.Daemon.Listen, alone.Daemon.Token, alone.Daemon.ReadToken = port.Addr().String(), job.Secret{}, job.Secret{}
-	o.zone = config.Timezone
-	web := &daemon.Web{Daemon: alone.Daemon, Site: o.viewSite(ctx, &alone, log)}
+	g.out.zone = config.Timezone
+	web := &daemon.Web{Daemon: alone.Daemon, Site: viewSite(ctx, g, &alone, log)}
 	web.Serve(port, log)
 	defer func() { err = errors.Join(err, web.Close()) }()
-	fmt.Fprintf(o.world.err, "'outlierd up' is not running here. This page shows the tables published at %s, "+
-		"and changes nothing; ^C ends it.\n", tables.ModTime().In(o.zone).Format("2006-01-02 15:04 MST"))
+	fmt.Fprintf(g.world.err, "'outlierd up' is not running here. This page shows the tables published at %s, "+
+		"and changes nothing; ^C ends it.\n", at.In(config.Timezone).Format("2006-01-02 15:04 MST"))
 	if err := show("http://" + port.Addr().String()); err != nil {
 		return err
 	}
@@ -78,12 +74,19 @@ func (o *options) view(ctx context.Context, config *job.Config, show func(addres
 	return nil
 }
 
-// unpublished replaces the error of a published file that does not exist.
-func unpublished(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return query.ErrNotPublished
+// findPublished returns the path of the published file, and when it was published.
+func findPublished(config *job.Config) (path string, at time.Time, err error) {
+	if path = published(config); path == "" {
+		return "", at, noFile(config)
 	}
-	return err
+	file, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = query.ErrNotPublished
+	}
+	if err != nil {
+		return path, at, explained(path, err)
+	}
+	return path, file.ModTime(), nil
 }
 
 // listenNear listens on this machine only, at the port of an address if it is free.
@@ -101,8 +104,8 @@ func listenNear(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // viewSite returns the page of published tables, and of the state if it can be read.
-func (o *options) viewSite(ctx context.Context, config *job.Config, log *slog.Logger) *page.Site {
-	tables := pagedata.New(published(config), o.zone)
+func viewSite(ctx context.Context, g *globals, config *job.Config, log *slog.Logger) *page.Site {
+	tables := openTables(g, config)
 	sources := tablesSources(tables, func() *job.Config { return config }, func() (*temporary, error) {
 		path, err := systemTemporary("outlierd-download-")
 		return &temporary{path: path}, err
@@ -110,7 +113,7 @@ func (o *options) viewSite(ctx context.Context, config *job.Config, log *slog.Lo
 	sources.Now = tablesAlone
 	addThumbnails(&sources, newThumbnails(config, tables, log))
 	if hasState(config) {
-		o.viewState(config, tables, &sources)
+		addState(&sources, g, config, tables)
 	}
 	return page.New(ctx, sources, "", log)
 }
@@ -134,33 +137,41 @@ func hasState(config *job.Config) bool {
 	return err == nil && file.Close() == nil
 }
 
-// viewState adds what the page shows of the state. It is opened for each reading, as by `status`.
-func (o *options) viewState(config *job.Config, tables *pagedata.Tables, into *page.Sources) {
-	tables.Marks = func() (*pagedata.Marked, error) {
-		return reading(o, config, func(l *looking) (*pagedata.Marked, error) { return pagedata.MarksIn(l.p.Engine.Store.DB)() })
+// openTables returns the published tables, with the marks of the state if it can be read.
+func openTables(g *globals, config *job.Config) *pagedata.Tables {
+	tables := pagedata.New(published(config), config.Timezone)
+	if hasState(config) {
+		tables.Marks = func() (*pagedata.Marked, error) {
+			return readState(g, config, func(l *looking) (*pagedata.Marked, error) { return pagedata.MarksIn(l.p.Engine.Store.DB)() })
+		}
 	}
+	return tables
+}
+
+// addState adds what the page shows of the state. It is opened for each reading, as by `status`.
+func addState(into *page.Sources, g *globals, config *job.Config, tables *pagedata.Tables) {
 	into.Now = func(ctx context.Context) (*page.Now, error) {
-		now, err := reading(o, config, func(l *looking) (*page.Now, error) { return l.readNow(ctx) })
+		now, err := readState(g, config, func(l *looking) (*page.Now, error) { return l.readNow(ctx) })
 		if err == nil {
 			now.Problems = append([]page.Problem{notRunning}, now.Problems...)
 		}
 		return now, err
 	}
 	into.Money = func(ctx context.Context) (*page.Money, error) {
-		return reading(o, config, func(l *looking) (*page.Money, error) { return l.readMoney(ctx, tables) })
+		return readState(g, config, func(l *looking) (*page.Money, error) { return l.readMoney(ctx, tables) })
 	}
 	into.Runs = func(ctx context.Context, f page.RunFilter) (*page.Runs, error) {
-		return reading(o, config, func(l *looking) (*page.Runs, error) { return l.recorded.listRuns(ctx, f) })
+		return readState(g, config, func(l *looking) (*page.Runs, error) { return l.recorded.listRuns(ctx, f) })
 	}
 	into.Run = func(ctx context.Context, id string) (*page.RunDetails, error) {
-		return reading(o, config, func(l *looking) (*page.RunDetails, error) { return l.recorded.readRun(ctx, id) })
+		return readState(g, config, func(l *looking) (*page.RunDetails, error) { return l.recorded.readRun(ctx, id) })
 	}
 }
 
-// reading reads something from the state.
-func reading[T any](o *options, config *job.Config, read func(*looking) (T, error)) (found T, err error) {
-	err = o.with(context.Background(), config, toRead, func(p *program) error { // opening it takes milliseconds
-		found, err = read(&looking{p: p, recorded: runsOnRecord{store: p.Engine.Store, zone: o.zone}})
+// readState reads something from the state.
+func readState[T any](g *globals, config *job.Config, read func(*looking) (T, error)) (found T, err error) {
+	err = g.with(context.Background(), config, toRead, func(p *program) error { // opening it takes milliseconds
+		found, err = read(&looking{p: p, recorded: runsOnRecord{store: p.Engine.Store, zone: g.out.zone}})
 		return err
 	})
 	return found, err

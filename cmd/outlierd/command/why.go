@@ -21,7 +21,7 @@ import (
 
 var originShown = documentOf[*report.Origin]("why")
 
-func whyCommand(o *options) *cobra.Command {
+func whyCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why VIDEO_ID|URL",
 		Short: "Show which searches found a video, and what it cost",
@@ -39,19 +39,15 @@ while another instance is running.`,
 			if err != nil {
 				return usageError{err}
 			}
-			config, err := o.loadToRead()
-			if err != nil {
-				return err
-			}
-			return o.with(c.Context(), config, toRead, func(p *program) error {
-				why, err := originOf(c.Context(), p.Engine.Store, published(config), id)
+			return g.withState(c.Context(), toRead, func(ctx context.Context, p *program) error {
+				why, err := originOf(ctx, p.Engine.Store, published(p.Engine.Config), id)
 				if err != nil {
 					return err
 				}
 				if err := explainUnfinished(why, p.Engine.Facts()); err != nil {
 					return err
 				}
-				return originShown.print(o, why, "%s", report.Why(why, config.Timezone))
+				return originShown.print(g.out, why, "%s", report.Why(why, g.out.zone))
 			})
 		},
 	}

@@ -8,11 +8,14 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
@@ -43,6 +46,7 @@ import (
 // program is an engine with its dependencies.
 type program struct {
 	Engine  *engine.Engine
+	env     lookup
 	watcher *notify.Watcher  // puts events in the outbox; nil if the job file has no target
 	metrics *metrics.Metrics // nil if the job file has no daemon.listen
 	tracer  *trace.Tracer    // sends traces of runs; nil if the environment names no collector
@@ -67,18 +71,18 @@ const (
 )
 
 // with opens the program in a mode while work runs.
-func (o *options) with(ctx context.Context, config *job.Config, m mode, work func(*program) error) (err error) {
-	log, err := o.logger()
+func (g *globals) with(ctx context.Context, config *job.Config, m mode, work func(*program) error) (err error) {
+	log, err := g.logger()
 	if err != nil {
 		return err
 	}
-	p, err := o.openProgram(ctx, config, m, log)
+	p, err := g.openProgram(ctx, config, m, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if m == toBuy {
-		n, err := newNotifier(p, o.world.env)
+		n, err := newNotifier(p, g.world.env)
 		if err != nil {
 			return err
 		}
@@ -87,8 +91,24 @@ func (o *options) with(ctx context.Context, config *job.Config, m mode, work fun
 	return work(p)
 }
 
+// inSession returns the RunE of a command that works with the state; see [globals.withState].
+func (g *globals) inSession(m mode, work func(ctx context.Context, p *program, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return g.withState(c.Context(), m, func(ctx context.Context, p *program) error { return work(ctx, p, args) })
+	}
+}
+
+// withState reads the job file, which needs no key, and opens the program in a mode while work runs.
+func (g *globals) withState(ctx context.Context, m mode, work func(context.Context, *program) error) error {
+	config, err := g.loadToRead()
+	if err != nil {
+		return err
+	}
+	return g.with(ctx, config, m, func(p *program) error { return work(ctx, p) })
+}
+
 // openProgram opens the program in a mode.
-func (o *options) openProgram(ctx context.Context, config *job.Config, m mode, log *slog.Logger) (p *program, err error) {
+func (g *globals) openProgram(ctx context.Context, config *job.Config, m mode, log *slog.Logger) (p *program, err error) {
 	defer func() {
 		if err != nil {
 			p, err = nil, errors.Join(err, p.Close())
@@ -96,13 +116,13 @@ func (o *options) openProgram(ctx context.Context, config *job.Config, m mode, l
 	}()
 	var daemon *serve.Client
 	if m == toChange || m == toBuy {
-		if daemon, err = servedBy(ctx, config, o.world.dial); err != nil {
+		if daemon, err = servedBy(ctx, config, g.world.dial); err != nil {
 			return &program{}, err
 		}
 	}
 	if m != toRead && daemon == nil {
-		p = &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}}
-		err = p.openAlone(ctx, o, m)
+		p = &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}, env: g.world.env}
+		err = p.openAlone(ctx, g, m)
 		held, is := errors.AsType[*store.HeldError](err)
 		if !is || m == toRepair || m == toServe {
 			return p, err
@@ -112,13 +132,13 @@ func (o *options) openProgram(ctx context.Context, config *job.Config, m mode, l
 			return p, errors.Join(err, failed)
 		}
 	}
-	p = &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}, daemon: daemon}
+	p = &program{Engine: &engine.Engine{Config: config, Log: log, IDs: seedsOnce(config)}, env: g.world.env, daemon: daemon}
 	return p, p.openRecords(ctx)
 }
 
 // openAlone opens the program as the only one that uses the state. The state comes first: it takes the lock, without
 // which nothing else may be changed. A daemon listens from then on.
-func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error) {
+func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error) {
 	config, folder := p.Engine.Config, stateFolder(p.Engine.Config)
 	if m == toBuy || m == toServe {
 		if config, err = config.RunCommands(ctx); err != nil {
@@ -130,27 +150,27 @@ func (p *program) openAlone(ctx context.Context, o *options, m mode) (err error)
 	if lost && m == toRepair {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
 	}
-	o.prepareToAct(m == toServe)
-	if p.memory, err = o.duckdbMemory(); err != nil {
+	g.world.prepareToAct(m == toServe)
+	if p.memory, err = duckdbMemory(g.world.env); err != nil {
 		return err
 	}
-	p.tracer = trace.New(trace.Options{Env: o.world.env, Version: version(), Redact: config.Service.Key.Redact,
+	p.tracer = trace.New(trace.Options{Env: g.world.env, Version: version(), Redact: config.Service.Key.Redact,
 		Log: p.Engine.Log})
 	if err := p.openState(ctx, folder); err != nil {
 		return err
 	}
 	if m == toServe {
 		p.Engine.IDs = seeds(config)
-		p.serveCommands(ctx, o.world.listen)
+		p.serveCommands(ctx, g.world.listen)
 	}
-	p.addLine(o)
+	p.addLine()
 	if lost {
 		if err := p.checkAhead(ctx); err != nil {
 			return errors.Join(err, p.discardState(err, folder))
 		}
 	}
 	if m == toBuy || m == toServe {
-		return p.openClient(o, folder, func() (outlier.Key, error) { return readKey(o.config, o.world.env, p.Engine.Config.Service) })
+		return p.openClient(g.world.network, folder, func() (outlier.Key, error) { return readKey(g.config, g.world.env, p.Engine.Config.Service) })
 	}
 	return nil
 }
@@ -165,13 +185,6 @@ func (p *program) openRecords(ctx context.Context) error {
 		return err
 	}
 	return p.openPace(folder)
-}
-
-// prepareToAct prepares the process for storing answers, or for decoding all of them again; see [world].
-func (o *options) prepareToAct(daemon bool) {
-	if o.world.acts != nil {
-		o.world.acts(daemon)
-	}
 }
 
 // isMissing reports whether there is nothing at a path.
@@ -209,7 +222,7 @@ func (p *program) discardState(cause error, folder string) error {
 // readKey reads the key again from the job file, unless the file now names another address: the key of
 // one service must never be sent to another. An address has no password ([outlier.CheckURL]), so the
 // error may contain both addresses. A key from a command stays until the file is used anew.
-func readKey(file string, env func(string) (string, bool), used job.Service) (outlier.Key, error) {
+func readKey(file string, env lookup, used job.Service) (outlier.Key, error) {
 	config, err := job.LoadForOnce(file, env)
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
 		err = errors.New(mistakes[0].String()) // short enough for a log line; the first one often causes the others
@@ -268,12 +281,12 @@ func warnUnfinishedErasure(seen *state.Store, log *slog.Logger) error {
 }
 
 // warnErased is [warnUnfinishedErasure] for a command that reads tables and needs no state.
-func (o *options) warnErased(ctx context.Context, config *job.Config) error {
+func warnErased(ctx context.Context, g *globals, config *job.Config) error {
 	seen, err := state.Peek(ctx, stateFolder(config), stateOptions(config))
 	if err != nil {
 		return nil // it is missing, another user's, or damaged, which does not keep anybody from reading tables
 	}
-	log, err := o.logger()
+	log, err := g.logger()
 	if err == nil {
 		err = warnUnfinishedErasure(seen, log)
 	}
@@ -337,8 +350,8 @@ func (p *program) Close() error {
 }
 
 // duckdbMemory returns the maximum memory for DuckDB's buffers, if set in the environment.
-func (o *options) duckdbMemory() (int64, error) {
-	text, _ := o.world.env(warehouse.MemoryVariable)
+func duckdbMemory(env lookup) (int64, error) {
+	text, _ := env(warehouse.MemoryVariable)
 	if text == "" {
 		return 0, nil
 	}
@@ -347,7 +360,7 @@ func (o *options) duckdbMemory() (int64, error) {
 
 // addLine adds the warehouse and its copies. What cannot be opened now is opened when it is used, and the
 // engine then reports the error.
-func (p *program) addLine(o *options) {
+func (p *program) addLine() {
 	config := p.Engine.Config // a reload changes none of the settings used here, but for the tables
 	rows := warehouse.New(warehouseOptions(config, p.memory, p.Engine.Log))
 	p.closers = append(p.closers, rows.Close)
@@ -358,7 +371,7 @@ func (p *program) addLine(o *options) {
 			if err := p.Engine.Store.DB.InPlace(); err != nil {
 				return nil, err // opening would create the folder, which prevents restoring the state
 			}
-			return p.openCopy(ctx, o, s, rows)
+			return p.openCopy(ctx, s, rows)
 		}, func(err error) error {
 			if s.Lake != nil {
 				return err // its files are elsewhere
@@ -413,11 +426,11 @@ func warehouseOptions(config *job.Config, memory int64, log *slog.Logger) wareho
 }
 
 // openCopy opens a copy of the warehouse.
-func (p *program) openCopy(ctx context.Context, o *options, s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
+func (p *program) openCopy(ctx context.Context, s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
 	path := sinkPath(p.Engine.Config, s)
 	switch {
 	case s.Lake != nil:
-		return p.openLake(ctx, o, s, rows)
+		return p.openLake(ctx, s, rows)
 	case s.Kind == job.SinkDuckDB:
 		return duckdb.New(rows, path, filepath.Join(stateFolder(p.Engine.Config), "tmp")), nil
 	}
@@ -425,7 +438,7 @@ func (p *program) openCopy(ctx context.Context, o *options, s job.Sink, rows *wa
 	if s.Bucket == "" {
 		return files, nil
 	}
-	return bucket.Open(files, path, o.bucketOf(p.Engine.Config, s)), nil
+	return bucket.Open(files, path, bucketOf(p.Engine.Config, s, p.env)), nil
 }
 
 // sinkPath returns the path of a sink that readers open; for a lake, its bucket or folder, or its
@@ -438,12 +451,12 @@ func sinkPath(config *job.Config, s job.Sink) string {
 }
 
 // openLake opens the tables of a lake, to which other state folders may write too.
-func (p *program) openLake(ctx context.Context, o *options, s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
+func (p *program) openLake(ctx context.Context, s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
 	instance, err := p.Engine.Store.NamedInstance()
 	if err != nil {
 		return nil, err
 	}
-	lake, err := iceberg.Open(ctx, rows, o.lakeOf(p.Engine.Config, s, instance))
+	lake, err := iceberg.Open(ctx, rows, lakeOf(p.Engine.Config, s, instance, p.env))
 	if err != nil {
 		return nil, err
 	}
@@ -454,14 +467,14 @@ func (p *program) openLake(ctx context.Context, o *options, s job.Sink, rows *wa
 }
 
 // lakeOf returns the options for a lake; instance identifies the state folder that writes to it.
-func (o *options) lakeOf(config *job.Config, s job.Sink, instance string) iceberg.Options {
+func lakeOf(config *job.Config, s job.Sink, instance string, env lookup) iceberg.Options {
 	return iceberg.Options{Catalog: s.Lake.Catalog, Warehouse: s.Lake.Warehouse, Namespace: s.Lake.Namespace,
-		Staging: filepath.Join(stateFolder(config), "lake"), Instance: instance, Tables: schema.Tables(), Ops: schema.OpsTables(), Env: o.world.env}
+		Staging: filepath.Join(stateFolder(config), "lake"), Instance: instance, Tables: schema.Tables(), Ops: schema.OpsTables(), Env: env}
 }
 
 // bucketOf returns the options of the bucket that a sink is copied to.
-func (o *options) bucketOf(config *job.Config, s job.Sink) bucket.Options {
-	return bucket.Options{Address: s.Bucket, Record: bucketRecord(config), Env: o.world.env}
+func bucketOf(config *job.Config, s job.Sink, env lookup) bucket.Options {
+	return bucket.Options{Address: s.Bucket, Record: bucketRecord(config), Env: env}
 }
 
 // bucketRecord returns the path of the file that records what was copied to buckets.
@@ -482,7 +495,8 @@ func (p *program) hideAuthors() (err error) {
 
 // openClient creates the client, the only component that talks to the service. rekey reads the key
 // again, because it may have changed; the simulator's never does.
-func (p *program) openClient(o *options, folder string, rekey func() (outlier.Key, error)) (err error) {
+func (p *program) openClient(network func(outlier.TransportOptions) (http.RoundTripper, error), folder string,
+	rekey func() (outlier.Key, error)) (err error) {
 	if err := p.openPace(folder); err != nil {
 		return writable(err, p.Engine.Config.Data)
 	}
@@ -499,7 +513,7 @@ func (p *program) openClient(o *options, folder string, rekey func() (outlier.Ke
 		return err
 	}
 	p.Engine.Rekey = rekey
-	p.Engine.Client.Transport, err = o.world.network(outlier.TransportOptions{CAFile: p.Engine.Config.Service.CAFile})
+	p.Engine.Client.Transport, err = network(outlier.TransportOptions{CAFile: p.Engine.Config.Service.CAFile})
 	return err
 }
 
@@ -537,33 +551,33 @@ func (p *program) useSimulator() (err error) {
 var logLevels = []string{"debug", "info", "warn", "error"}
 
 // logger writes to standard error: text for people, JSON for machines.
-func (o *options) logger() (*slog.Logger, error) {
-	if o.logs != nil {
-		return o.loggerTo(o.logs)
+func (g *globals) logger() (*slog.Logger, error) {
+	if g.logs != nil {
+		return g.loggerTo(g.logs)
 	}
-	return o.loggerTo(o.block.Above(o.world.err))
+	return g.loggerTo(g.out.block.Above(g.world.err))
 }
 
 // loggerTo returns a logger that writes to w what is meant for standard error.
-func (o *options) loggerTo(w io.Writer) (*slog.Logger, error) {
+func (g *globals) loggerTo(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		meant := didYouMean(o.logLevel, logLevels)
-		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", o.logLevel, term.OneOf(logLevels), meant)}
+	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
+		meant := didYouMean(g.logLevel, logLevels)
+		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", g.logLevel, term.OneOf(logLevels), meant)}
 	}
-	with := &slog.HandlerOptions{Level: level, ReplaceAttr: formatAttrs(o.zone)}
-	switch o.logFormat {
+	with := &slog.HandlerOptions{Level: level, ReplaceAttr: formatAttrs(g.out.zone)}
+	switch g.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, with)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, with)), nil
 	case "auto":
-		if term.Is(o.world.err) {
+		if term.Is(g.world.err) {
 			return slog.New(slog.NewTextHandler(w, with)), nil
 		}
 		return slog.New(slog.NewJSONHandler(w, with)), nil
 	}
-	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", o.logFormat)}
+	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", g.logFormat)}
 }
 
 // formatAttrs formats times in a zone (nil: unchanged), and omits empty attributes of a log line.

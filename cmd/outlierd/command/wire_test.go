@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
@@ -24,11 +23,11 @@ import (
 // opened runs work with the program for the job file.
 func (p *person) opened(work func(*program) error) {
 	p.Helper()
-	o := &options{world: world{out: p.Output(), err: p.Output(), env: p.env, network: p.connect()}, config: filepath.Join(p.dir, "jobs.yaml"), logLevel: "info", logFormat: "json"}
-	o.block = term.NewBlock(p.Output(), o.screen)
-	config, err := o.load()
+	g := newGlobals(world{out: p.Output(), err: p.Output(), env: p.env, network: p.connect()})
+	g.config, g.logLevel, g.logFormat = filepath.Join(p.dir, "jobs.yaml"), "info", "json"
+	config, err := g.load()
 	if err == nil {
-		err = o.with(p.Context(), config, toBuy, work)
+		err = g.with(p.Context(), config, toBuy, work)
 	}
 	if err != nil {
 		p.Error(err)
@@ -223,19 +222,20 @@ func TestKeyReadAgainLeavesTheTimeZone(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\ntimezone: Asia/Tokyo\nservice: {url: \"https://one.example\", key: \"${KEY}\"}\n" +
 		"budget: {per_month: 10}\nsinks: [{parquet: parquet}]\njobs: {tea: {search: {query: tea}}}\n"
-	o := &options{config: filepath.Join(t.TempDir(), "jobs.yaml"), world: world{env: func(name string) (string, bool) { return "any", name == "KEY" }}}
+	g := newGlobals(world{env: func(name string) (string, bool) { return "any", name == "KEY" }})
+	g.config = filepath.Join(t.TempDir(), "jobs.yaml")
 	for _, zone := range []string{"Asia/Tokyo", "Europe/Berlin"} {
 		text := strings.Replace(file, "Asia/Tokyo", zone, 1)
-		if err := os.WriteFile(o.config, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(g.config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if o.zone == nil {
-			if _, err := o.load(); err != nil {
+		if g.out.zone == nil {
+			if _, err := g.load(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := readKey(o.config, o.world.env, job.Service{URL: "https://one.example"}); err != nil || o.zone.String() != "Asia/Tokyo" {
-			t.Errorf("the time zone is %s (%v) once the key was read from a file with %s", o.zone, err, zone)
+		if _, err := readKey(g.config, g.world.env, job.Service{URL: "https://one.example"}); err != nil || g.out.zone.String() != "Asia/Tokyo" {
+			t.Errorf("the time zone is %s (%v) once the key was read from a file with %s", g.out.zone, err, zone)
 		}
 	}
 }
