@@ -61,7 +61,7 @@ func Connect(ctx context.Context, dir string, timeout time.Duration, dial func(c
 	}
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := c.getDocument(within, "/v1", &c.About)
+	err := c.exchange(within, http.MethodGet, "/v1", nil, &c.About)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w on %s", ErrNoDaemon, Socket(dir))
@@ -86,31 +86,17 @@ func (c *Client) Understands(program string) error {
 
 // Send asks the daemon to make a change, and returns its result.
 func Send[R any](ctx context.Context, c *Client, change Change[R]) (result R, err error) {
-	body, err := c.postDocument(ctx, pathOf(change), change)
-	if err != nil {
-		return result, err
-	}
-	defer body.Close()
-	return result, c.decodeAnswer(body, &result)
+	return result, c.exchange(ctx, http.MethodPost, pathOf(change), change, &result)
 }
 
 // Cancel asks the daemon to end a run at its next safe point.
 func (c *Client) Cancel(ctx context.Context, run string) error {
-	body, err := c.postDocument(ctx, "/v1/runs/"+url.PathEscape(run)+"/cancel", struct{}{})
-	if err != nil {
-		return err
-	}
-	return body.Close()
+	return c.exchange(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(run)+"/cancel", Nothing{}, &Nothing{})
 }
 
 // Login requests a ticket.
 func (c *Client) Login(ctx context.Context) (t Ticket, err error) {
-	body, err := c.postDocument(ctx, "/v1/login", Nothing{})
-	if err != nil {
-		return t, err
-	}
-	defer body.Close()
-	return t, c.decodeAnswer(body, &t)
+	return t, c.exchange(ctx, http.MethodPost, "/v1/login", Nothing{}, &t)
 }
 
 // Watch follows a run of the daemon. Closing it does not end the run.
@@ -126,7 +112,7 @@ type Watch struct {
 // Order asks the daemon to start a run, or joins one that is in progress. It returns once the run is
 // recorded in the state.
 func (c *Client) Order(ctx context.Context, o Order) (*Watch, error) {
-	body, err := c.postDocument(ctx, "/v1/runs", o)
+	body, err := c.request(ctx, http.MethodPost, "/v1/runs", o)
 	if err != nil {
 		return nil, err
 	}
@@ -188,9 +174,9 @@ func (e *Ended) Err() error { return decodeFailure(e.Error) }
 // Close stops watching.
 func (w *Watch) Close() error { return w.body.Close() }
 
-// getDocument requests a document and decodes it.
-func (c *Client) getDocument(ctx context.Context, path string, into any) error {
-	body, err := c.doRequest(ctx, http.MethodGet, path, nil)
+// exchange makes a request and decodes the document of its answer.
+func (c *Client) exchange(ctx context.Context, method, path string, document, into any) error {
+	body, err := c.request(ctx, method, path, document)
 	if err != nil {
 		return err
 	}
@@ -198,16 +184,15 @@ func (c *Client) getDocument(ctx context.Context, path string, into any) error {
 	return c.decodeAnswer(body, into)
 }
 
-func (c *Client) postDocument(ctx context.Context, path string, v any) (io.ReadCloser, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
+// request makes a request and returns the body of its answer, or the error in it.
+func (c *Client) request(ctx context.Context, method, path string, document any) (io.ReadCloser, error) {
+	var text []byte
+	if document != nil {
+		var err error
+		if text, err = json.Marshal(document); err != nil {
+			return nil, err
+		}
 	}
-	return c.doRequest(ctx, http.MethodPost, path, text)
-}
-
-// doRequest makes a request and returns the body of its answer, or the error in it.
-func (c *Client) doRequest(ctx context.Context, method, path string, text []byte) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://outlierd"+path, bytes.NewReader(text))
 	if err != nil {
 		return nil, err

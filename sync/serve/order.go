@@ -26,19 +26,6 @@ type Order struct {
 	key runs.Key // of a client that has not read the job file: it takes the job as it is
 }
 
-// checkOrder returns an error for an order that no command sends.
-func (o *Order) checkOrder() error {
-	switch {
-	case o.Rest != "":
-		return nil
-	case o.Job == "" && o.Once == nil && o.Continues == "":
-		return requestMistake("order a run: job, once, continues or rest must say which")
-	case o.Trigger != engine.Manual && o.Trigger != engine.After:
-		return requestMistake("order a run: trigger must be %s or %s, got %q", engine.Manual, engine.After, o.Trigger)
-	}
-	return nil
-}
-
 // Event is one line of the answer to an order. It has the run, and one of the other fields.
 type Event struct {
 	Run      string    `json:"run"`

@@ -77,10 +77,10 @@ func newServer(e *engine.Engine, program string, timeout time.Duration) *Server 
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/", s.api)
-	mux.HandleFunc("GET /v1", s.answerWho)
-	mux.HandleFunc("POST /v1/login", s.sendTicket)
+	mux.HandleFunc("GET /v1", func(w http.ResponseWriter, _ *http.Request) { writeDocument(w, http.StatusOK, s.Describe()) })
+	mux.HandleFunc("POST /v1/login", answerRequest(s, s.makeTicket))
 	mux.HandleFunc("POST /v1/runs", s.serveOrder)
-	mux.HandleFunc("POST /v1/runs/{run}/cancel", s.cancelRun)
+	mux.HandleFunc("POST /v1/runs/{run}/cancel", answerRequest(s, s.cancelRun))
 	addChange[SetCursors](s, mux)
 	addChange[ResetCursors](s, mux)
 	addChange[Adjust](s, mux)
@@ -130,10 +130,6 @@ func (s *Server) Close() error {
 	return s.http.Close()
 }
 
-func (s *Server) answerWho(w http.ResponseWriter, _ *http.Request) {
-	writeDocument(w, http.StatusOK, s.Describe())
-}
-
 // Describe returns what the daemon says about itself now. It reads the job file on disk.
 func (s *Server) Describe() About {
 	about := s.about
@@ -154,18 +150,13 @@ func (s *Server) Describe() About {
 	return about
 }
 
-// sendTicket sends a ticket to any client of the socket, which only the daemon's user can reach.
-func (s *Server) sendTicket(w http.ResponseWriter, r *http.Request) {
-	err := s.readBody(w, r, &Nothing{})
+// makeTicket makes a ticket for any client of the socket, which only the daemon's user can reach.
+func (s *Server) makeTicket(*http.Request, Nothing) (Ticket, error) {
 	ticket := s.ticket.Load()
-	if err == nil && ticket == nil {
-		err = requestMistake("%s serves no page", s.about.Name())
+	if ticket == nil {
+		return Ticket{}, requestMistake("%s serves no page", s.about.Name())
 	}
-	if err != nil {
-		WriteFailure(w, err)
-		return
-	}
-	writeDocument(w, http.StatusOK, Ticket{Path: (*ticket)()})
+	return Ticket{Path: (*ticket)()}, nil
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -266,22 +257,30 @@ func (s *Server) whenServing(ctx context.Context, f func() error) error {
 // addChange adds the route of a change.
 func addChange[C Change[R], R any](s *Server, mux *http.ServeMux) {
 	var none C
-	mux.HandleFunc("POST "+pathOf(none), func(w http.ResponseWriter, r *http.Request) {
-		var c C
-		var result R
-		err := s.readBody(w, r, &c)
+	mux.HandleFunc("POST "+pathOf(none), answerRequest(s, func(r *http.Request, c C) (result R, err error) {
+		err = s.betweenCalls(r.Context(), func(ctx context.Context) (err error) {
+			result, err = c.Do(ctx, s.engine)
+			return err
+		})
+		return result, err
+	}))
+}
+
+// answerRequest returns a handler that reads a document and answers with another one, or with an error.
+func answerRequest[In, Out any](s *Server, answer func(*http.Request, In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		var out Out
+		err := s.readBody(w, r, &in)
 		if err == nil {
-			err = s.betweenCalls(r.Context(), func(ctx context.Context) (err error) {
-				result, err = c.Do(ctx, s.engine)
-				return err
-			})
+			out, err = answer(r, in)
 		}
 		if err != nil {
 			WriteFailure(w, err)
 			return
 		}
-		writeDocument(w, http.StatusOK, result)
-	})
+		writeDocument(w, http.StatusOK, out)
+	}
 }
 
 // serveOrder starts a run, or joins it, and sends its progress until it has ended. The run continues if the
@@ -290,9 +289,6 @@ func (s *Server) serveOrder(w http.ResponseWriter, r *http.Request) {
 	var o Order
 	var ordered *engine.OrderedRun
 	err := s.readBody(w, r, &o)
-	if err == nil {
-		err = o.checkOrder()
-	}
 	if err == nil {
 		ordered, err = s.orderRun(r.Context(), &o)
 	}
@@ -481,19 +477,11 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request, o *engine.Ord
 }
 
 // cancelRun ends a run at its next safe point.
-func (s *Server) cancelRun(w http.ResponseWriter, r *http.Request) {
-	err := s.readBody(w, r, &Nothing{})
-	if err == nil {
-		err = s.whenServing(r.Context(), func() error {
-			if _, err := readRun(s.engine, r.PathValue("run")); err != nil {
-				return err
-			}
-			return s.engine.Cancel(r.Context(), r.PathValue("run"))
-		})
-	}
-	if err != nil {
-		WriteFailure(w, err)
-		return
-	}
-	writeDocument(w, http.StatusOK, Nothing{})
+func (s *Server) cancelRun(r *http.Request, _ Nothing) (Nothing, error) {
+	return Nothing{}, s.whenServing(r.Context(), func() error {
+		if _, err := readRun(s.engine, r.PathValue("run")); err != nil {
+			return err
+		}
+		return s.engine.Cancel(r.Context(), r.PathValue("run"))
+	})
 }
