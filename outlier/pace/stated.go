@@ -38,7 +38,7 @@ func (c *core) studyAnswer(now, sent time.Time, r reading) {
 		s.Proofs = min(s.Proofs+1, minProofs)
 	}
 	if r.reset >= 0 {
-		s.noteReset(now.Add(r.reset), sent, used, r.reset)
+		s.noteReset(now.Add(r.reset), sent, used, r.reset, c.Log.countSince(sent.Add(-c.keyQuota().Window)))
 	}
 	s.Used = used
 	c.adoptLimit(now, sent, r)
@@ -46,8 +46,8 @@ func (c *core) studyAnswer(now, sent time.Time, r reading) {
 }
 
 // noteReset records the time of a reset. If many requests were used before the last one, an answer soon after it shows
-// whether the count started afresh.
-func (s *stated) noteReset(at, sent time.Time, used int, reset time.Duration) {
+// whether the count started afresh: own is how many requests we sent within a window, and after a pause any count is low.
+func (s *stated) noteReset(at, sent time.Time, used int, reset time.Duration, own int) {
 	if reset > s.FarResets[0] {
 		s.FarResets = [2]time.Duration{reset, s.FarResets[0]}
 	}
@@ -60,7 +60,7 @@ func (s *stated) noteReset(at, sent time.Time, used int, reset time.Duration) {
 		s.Period = min(cmp.Or(s.Period, jump), jump)
 	}
 	switch many := s.Used > s.Limit/2; {
-	case many && used <= s.Used/2:
+	case many && used <= min(s.Used, own+1)/2:
 		s.Fresh = min(s.Fresh+1, 3)
 	case many && used > s.Used*2/3 && reset > s.FarResets[0]*3/4:
 		s.Fresh = max(s.Fresh-1, -3)
