@@ -95,7 +95,7 @@ func (f *searchFacts) next() action {
 func (f *searchFacts) nextOfScan(a action) action {
 	scan, step := a.scan, a.step
 	switch {
-	case isUnstarted(scan):
+	case scan.Unstarted():
 		a.kind = startScan
 	case scan.State == runs.ScanUnknown: // a person must settle it first, whichever run wants it
 		a.kind, a.err = skipStep, &UnsettledScanError{Scan: *scan}
@@ -113,12 +113,6 @@ func (f *searchFacts) nextOfScan(a action) action {
 		}
 	}
 	return a
-}
-
-// isUnstarted reports whether a step has no scan, or nothing was started for its intent: one call is made at a time, so
-// what is only intended was refunded or never sent.
-func isUnstarted(scan *runs.Scan) bool {
-	return scan == nil || scan.State == runs.ScanIntended || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated
 }
 
 // exceedsCap reports whether a step costs at least as much as one that has exceeded a cap. Cheaper steps may still
@@ -173,7 +167,7 @@ func (r *run) look() (f *searchFacts, err error) {
 			continue
 		}
 		scan, err := e.Store.Runs.ScanOf(step.ID)
-		if err == nil && isUnstarted(scan) {
+		if err == nil && scan.Unstarted() {
 			var live *runs.Scan
 			live, err = r.liveScan(step)
 			scan = cmp.Or(live, scan)

@@ -150,7 +150,7 @@ func (s *searchPlay) lookAgain() {
 	for i := range s.steps {
 		step := &s.steps[i]
 		scan := s.scans[step.ID]
-		step.Paid = step.Scan != "" || step.Query.Op() == outlier.OpStartScan && !isUnstarted(scan)
+		step.Paid = step.Scan != "" || step.Query.Op() == outlier.OpStartScan && !scan.Unstarted()
 	}
 	s.timeUp = s.timeUp || s.chance(60, "time up")
 	if s.requests == nil && s.chance(60, "requests used up") {

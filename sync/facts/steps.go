@@ -47,10 +47,7 @@ func (r *Reader) PaidScan(step *runs.Step) (bool, error) {
 		return step.Stop == "" && step.Scan != "", nil
 	}
 	scan, err := r.Store.Runs.ScanOf(step.ID)
-	if err != nil || scan == nil {
-		return false, err
-	}
-	return scan.State != runs.ScanRefused && scan.State != runs.ScanNotCreated, nil
+	return err == nil && !scan.Unstarted(), err
 }
 
 // heldFor returns what is left of the hold for reading the scan whose results a step reads.

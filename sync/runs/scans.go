@@ -53,6 +53,12 @@ type Scan struct {
 	Polls    int       `json:"polls"`
 }
 
+// Unstarted reports whether a step has no scan, or nothing was started for its intent: one call is made at a time, so
+// what is only intended was refunded or never sent.
+func (s *Scan) Unstarted() bool {
+	return s == nil || s.State == ScanIntended || s.State == ScanRefused || s.State == ScanNotCreated
+}
+
 // HowToSettle says how to resolve a scan whose start was not confirmed.
 func (s *Scan) HowToSettle() string {
 	return fmt.Sprintf("`outlierd scan adopt ID` links it, "+
