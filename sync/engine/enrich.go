@@ -154,8 +154,8 @@ func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.
 }
 
 // perform makes one data call and updates its queue row in the transaction of the answer. "Not found" is
-// an answer as well. The run that queued the call may have ended long ago; waiters are the runs in
-// progress that wait for it.
+// an answer as well. waiters are the runs in progress that wait for it. The call is recorded for the run that
+// queued it, and counts for the first of them if that has ended.
 func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) error {
 	request, err := outlier.DataRequest(task.Op, task.Entity)
 	if err != nil {
@@ -164,7 +164,11 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	for _, r := range waiters {
 		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
 	}
-	got, err := w.fetch(ctx, request, ledger.Purchase{Run: task.Run, Job: task.Job}, &task.Tries)
+	purchase := ledger.Purchase{Run: task.Run, Job: task.Job}
+	if len(waiters) > 0 && w.runByID(task.Run) == nil {
+		purchase.CountsFor = waiters[0].row.ID
+	}
+	got, err := w.fetch(ctx, request, purchase, &task.Tries)
 	if err == nil {
 		err = got.wrong
 	}

@@ -132,7 +132,7 @@ func (w *worker) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
 }
 
 // payer returns the run in progress that a call is counted for; nil if there is none.
-func (w *worker) payer(p ledger.Purchase) *run { return cmp.Or(w.chargedTo, w.runByID(p.Run)) }
+func (w *worker) payer(p ledger.Purchase) *run { return w.runByID(cmp.Or(p.CountsFor, p.Run)) }
 
 // attempt makes one attempt, unless the service's answer is already known; see [worker.refused]. The answer is applied
 // in the transaction that settles it.

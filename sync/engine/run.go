@@ -52,7 +52,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 		byHand: o.Trigger == Manual,
 	}
 	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
-	r.row.Requests = max(spent.Requests, row.Requests) // data calls are recorded for the run that queued them
+	r.row.Requests = spent.Counted
 	r.row.Failures = 0
 	if row.Rows == nil {
 		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
@@ -236,7 +236,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 }
 
 // tally sets the totals of a run, requests and credits from the ledger, pages and hits from its steps, and returns
-// the steps. Data calls that an earlier run has queued are requests of the run and not in the ledger as such.
+// the steps.
 func (e *Engine) tally(row *runs.Run) ([]runs.Step, error) {
 	steps, err := e.Store.Runs.Steps(row.ID)
 	if err != nil {
@@ -246,7 +246,7 @@ func (e *Engine) tally(row *runs.Run) ([]runs.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	row.Requests = max(row.Requests, spend.Requests)
+	row.Requests = spend.Counted
 	row.Credits, row.Refunded = spend.Charged+spend.Unknown, spend.Refunded
 	row.Waited.Duration = spend.Waited
 	row.Pages, row.Hits, row.NewHits = 0, 0, 0

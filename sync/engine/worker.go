@@ -40,7 +40,6 @@ type worker struct {
 	delay       delay           // of the next call by the rate limit
 	asks        outlier.Tries   // at questions that no row needs: the time, and the channels of videos
 	timesAsked  int             // how often the service was asked for its time since the time was last agreed on
-	chargedTo   *run            // the run that a data call is counted for, if the run that queued it has ended
 
 	patient   bool      // the schedule's: it makes all data calls, and runs wait while no sink works or the disk is full
 	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
@@ -341,9 +340,7 @@ func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (w
 		}
 		return false, nil
 	}
-	w.chargedTo = w.chargedRun(task, waiters)
 	err = w.perform(ctx, task, waiters)
-	w.chargedTo = nil
 	switch v := judge(err); {
 	case err == nil:
 		w.streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
@@ -384,15 +381,6 @@ func (w *worker) waiters(task *queue.Task) (all []*run) {
 		all = append(all, of...)
 	}
 	return all
-}
-
-// chargedRun returns the run to count a call for if the run that queued it is not in progress: the
-// first one that waits for it. The call is still recorded for the run that queued it.
-func (w *worker) chargedRun(task *queue.Task, waiters []*run) *run {
-	if len(waiters) == 0 || w.runByID(task.Run) != nil {
-		return nil
-	}
-	return waiters[0]
 }
 
 // runByJob returns the run in progress of a job without overrides, or nil.

@@ -55,6 +55,6 @@ func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Co
 		return nil, c, err
 	}
 	return p, p.Cost(own, plan.Spent{
-		Credits: spent.Charged + spent.Unknown + spent.Reserved, Requests: int(max(spent.Requests, old.Requests)),
+		Credits: spent.Charged + spent.Unknown + spent.Reserved, Requests: int(spent.Counted),
 	}), nil
 }

@@ -237,7 +237,7 @@ func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool
 		return false, err
 	}
 	room := stored.CapFor(own) - spent.Charged - spent.Unknown - spent.Reserved
-	noRequests := stored.MaxRequests > 0 && max(spent.Requests, old.Requests) >= int64(stored.MaxRequests)
+	noRequests := stored.MaxRequests > 0 && spent.Counted >= int64(stored.MaxRequests)
 	p, err := r.Continue(old.Job, *stored, steps, false)
 	if err != nil {
 		return false, err

@@ -15,13 +15,14 @@ import (
 
 // Purchase describes one attempt and the work that it belongs to.
 type Purchase struct {
-	Run, Job string
-	Step     int64  // 0 for a data call
-	Item     string // the for_each value
-	Page     int    // 0-based
-	RankBase int    // number of hits of the step before this page
-	Attempt  int    // 1 for the first
-	TimeOnly bool   // the request only asks for the service's time: no answer is kept
+	Run, Job  string
+	CountsFor string // the run for whose requests it counts; "" for Run
+	Step      int64  // 0 for a data call
+	Item      string // the for_each value
+	Page      int    // 0-based
+	RankBase  int    // number of hits of the step before this page
+	Attempt   int    // 1 for the first
+	TimeOnly  bool   // the request only asks for the service's time: no answer is kept
 
 	// Waited is how long the rate limit delayed the call before it was made, in addition to what
 	// the answer says.

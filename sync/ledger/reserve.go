@@ -79,7 +79,7 @@ func (a *attempt) insertRow(tx *store.Tx, t terms) (err error) {
 	row := store.Columns{
 		"run": a.p.Run, "job": a.p.Job, "account": t.account, "step": a.p.Step, "op": a.call.Op, "entity": a.call.Entity,
 		"params": a.call.Params, "attempt": a.p.Attempt, "price": a.price, "state": "reserved", "day": t.day,
-		"cycle": t.cycle, "caps": store.JSON(t.caps), "intent": store.Optional(&a.p.Intent), "reserved_at": store.Time(&t.at),
+		"cycle": t.cycle, "caps": store.JSON(t.caps), "intent": store.Optional(&a.p.Intent), "reserved_at": store.Time(&t.at), "counts_for": a.p.CountsFor,
 	}
 	if t.hold != nil {
 		row["hold"] = t.hold.id

@@ -15,6 +15,7 @@ type Spend struct {
 	Held                                 outlier.Credits // left in its holds
 
 	Requests int64         // attempts that were sent
+	Counted  int64         // those that count for it: its own, and those that it made for what another run had queued
 	Waited   time.Duration // for the rate limit
 }
 
@@ -64,9 +65,11 @@ func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
 			coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
 			coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
 			(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = ?1),
-			count(*) FILTER (WHERE sent_at <> 0), sum(waited), max(settled_at)
+			count(*) FILTER (WHERE sent_at <> 0), count(*) FILTER (WHERE sent_at <> 0 AND counts_for = '')
+				+ (SELECT count(*) FROM attempts WHERE sent_at <> 0 AND counts_for <> '' AND counts_for = ?1),
+			sum(waited), max(settled_at)
 			FROM attempts WHERE run = ?1`, run).
-		Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests,
+		Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests, &all.Counted,
 			store.Duration(&all.Waited), store.Time(&last))
 	return all, last, err
 }

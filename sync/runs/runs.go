@@ -289,7 +289,7 @@ func interruptRun(tx *store.Tx, r *Run) error {
 		coalesce(sum(new_hits), 0)
 			FROM steps WHERE run = runs.run)
 		WHERE run = ?1`,
-		r.ID, max(store.Micros(r.Started), store.Micros(last)), max(r.Requests, spent.Requests),
+		r.ID, max(store.Micros(r.Started), store.Micros(last)), spent.Counted,
 		spent.Charged+spent.Unknown, spent.Refunded, store.Duration(&spent.Waited))
 	return err
 }

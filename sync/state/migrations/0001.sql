@@ -132,8 +132,12 @@ CREATE TABLE attempts (
 	-- bounds, neither forgets what was spent within them nor counts it twice. An attempt keeps
 	-- the day and the cycle that it had; counts_at is the time for which it counts: that of
 	-- its reservation, or of the hold that pays for it.
-	counts_at INTEGER NOT NULL DEFAULT 0
+	counts_at INTEGER NOT NULL DEFAULT 0,
+	-- The run in progress for whose requests it counts, if that is not the run that had queued the call.
+	counts_for TEXT NOT NULL DEFAULT ''
 ) STRICT;
+
+CREATE INDEX attempts_counts_for ON attempts (counts_for) WHERE counts_for <> '';
 
 CREATE INDEX attempts_run ON attempts (run, price, state, waited, sent_at);
 
@@ -391,7 +395,7 @@ BEGIN
 	SELECT RAISE(ABORT, 'the hold does not cover the price');
 END;
 
-CREATE TRIGGER attempts_fixed BEFORE UPDATE OF id, run, job, account, price, day, cycle, reserved_at, intent, hold, adjustment ON attempts
+CREATE TRIGGER attempts_fixed BEFORE UPDATE OF id, run, job, account, price, day, cycle, reserved_at, intent, hold, adjustment, counts_for ON attempts
 BEGIN
 	SELECT RAISE(ABORT, 'the terms of an attempt are fixed');
 END;
