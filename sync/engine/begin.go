@@ -111,6 +111,12 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 // resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages.
 func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
 	old.Ordered, old.ResumedFor, old.Key = o.ordered, o.Due, o.Key
+	if o.Trigger == Manual || !old.Status.Open() { // after a stop or a kill it goes on where it was
+		if err := w.engine.Store.Runs.TryAgain(old.ID); err != nil {
+			return nil, err
+		}
+		old.Searched = false
+	}
 	if err := w.engine.Store.Runs.Resume(*old); err != nil {
 		return nil, err
 	}

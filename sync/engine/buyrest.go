@@ -177,7 +177,7 @@ func (r *Rest) add(last runs.Step) {
 	step.ID, step.Run, step.Ordinal = 0, "", len(r.steps)
 	step.Origin = cmp.Or(last.Origin, last.ID)
 	step.Pages, step.Hits, step.Unread, step.NewHits, step.Reused, step.Credits = 0, 0, 0, 0, 0, 0
-	step.Stop, step.Left = "", -1
+	step.Stop, step.Left, step.Problem, step.Capped = "", -1, "", false
 	step.Scan, step.Joined = "", 0 // its pages are bought like those of any search
 	r.steps = append(r.steps, step)
 	r.plan.Ends[step.Ordinal] = step.Next + left

@@ -62,15 +62,15 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 			return err
 		}
 	}
-	if followUps := r.followUps(steps); len(followUps) > 0 {
-		note := func(tx *store.Tx) error { return runs.NoteDues(tx, followUps) }
-		if err := r.engine.Store.DB.Update(note); err != nil {
-			return err
-		}
+	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
+		return errors.Join(runs.NoteDues(tx, r.followUps(steps)), runs.SetSearched(tx, r.row.ID, true))
+	})
+	if err != nil {
+		return err
 	}
-	r.searched = true
-	pending, err := r.pending(nil)
-	if pending && !r.exhausted() && len(steps) > 0 { // else the end of the run publishes
+	r.row.Searched = true
+	about := &runFacts{run: r}
+	if err = about.read(time.Now(), nil); about.pending && !about.spent && len(steps) > 0 { // else the end of the run publishes
 		r.worker.loader.PagesIn = true
 	}
 	r.updated()

@@ -125,14 +125,11 @@ func (e *waitError) Error() string { return "waits until " + e.until.UTC().Forma
 // checkRepeat returns an error if the run may make no more attempts because of its requests cap. Calls
 // about a paid scan are exempt.
 func (w *worker) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
-	if payer := w.payer(p); payer != nil && p.FromHold == 0 && r.Op() != outlier.OpScan {
+	if payer := w.runByID(cmp.Or(p.CountsFor, p.Run)); payer != nil && p.FromHold == 0 && r.Op() != outlier.OpScan {
 		return payer.checkRequests()
 	}
 	return nil
 }
-
-// payer returns the run in progress that a call is counted for; nil if there is none.
-func (w *worker) payer(p ledger.Purchase) *run { return w.runByID(cmp.Or(p.CountsFor, p.Run)) }
 
 // attempt makes one attempt, unless the service's answer is already known; see [worker.refused]. The answer is applied
 // in the transaction that settles it.
@@ -155,9 +152,6 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 		got = result{}
 	}
 	got.answer = answer
-	if payer := w.payer(p); payer != nil && answer != nil && !answer.SentAt.IsZero() {
-		payer.row.Requests++
-	}
 	kind := judge(err).kind
 	if kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
 		if failed := w.noteBlock(r, err); failed != nil {

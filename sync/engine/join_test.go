@@ -295,7 +295,9 @@ func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.plan.Reads[0] = plan.Read{Query: outlier.UncheckedQuery(outlier.OpSearch, "sortBy=luck")} // as a version with other rules may have stored it
-			_, err = r.search(w.ctx)
+			if _, err = s.work(w.ctx); err == nil {
+				err = r.err
+			}
 			if err == nil || !strings.Contains(err.Error(), "the scan is not started") || !strings.Contains(err.Error(), "luck") || len(w.started()) > 0 {
 				t.Errorf("%d scans started, error %v; want none, and why", len(w.started()), err)
 			}

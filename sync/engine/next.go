@@ -7,14 +7,77 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/plan"
+	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
 // # What comes next
 //
-// A turn of a run's searches reads the rows, decides by [searchFacts.next], and performs an action. Whatever follows is
-// decided in the next turn, by what the rows say then.
+// A turn of the worker reads the rows, decides by [workFacts.next], and performs an action. Whatever follows is decided in
+// the next turn, by what the rows say then. So after a kill a run goes on with the action that would have followed.
+
+// workFacts are what the next action of all runs in progress depends on.
+type workFacts struct {
+	runs []*runFacts // those that a person waits for, in the order of the orders; then the others as they began
+	task *queue.Task // the next data call of all; nil if none may be made now
+	held error       // why no pages are bought now but for a person; nil if they are
+	wake time.Time   // when something else may be possible; zero for never
+}
+
+// runFacts are what the next action of one run depends on.
+type runFacts struct {
+	run     *run
+	urgent  bool
+	search  *searchFacts // nil if its searches have ended
+	putOff  bool         // its searches can do nothing more in this turn
+	nextDue bool         // the job's next run waits for its end
+	pending bool         // data calls of the run can be made
+	spent   bool         // it has used up its time or its requests
+	task    *queue.Task  // its next data call, if it is urgent
+	err     error        // why nothing of that is known
+
+	until time.Time // when its searches go on, if they wait for a scan
+}
+
+// next returns the next action: a page or a scan first, then the data calls of urgent runs, then those of all by
+// their value.
+func (f *workFacts) next() action {
+	wake := f.wake
+	for _, r := range f.runs {
+		if r.err != nil {
+			return action{kind: endRuns, over: []*runFacts{r}}
+		}
+		if r.search == nil || r.putOff || f.held != nil && !r.urgent {
+			continue
+		}
+		a := r.search.next()
+		if a.of = r; a.kind != wait {
+			return a
+		}
+		r.until, wake = a.until, soonest(wake, a.until)
+	}
+	var over []*runFacts
+	for _, r := range f.runs {
+		switch ends := r.search == nil && (!r.pending || r.spent); {
+		case r.urgent && (ends || r.search == nil && r.nextDue):
+			return action{kind: endRuns, over: []*runFacts{r}}
+		case r.urgent && r.task != nil:
+			return action{kind: callData, of: r, task: r.task}
+		case ends:
+			over = append(over, r)
+		}
+	}
+	switch {
+	case f.held != nil:
+	case len(over) > 0:
+		return action{kind: endRuns, over: over}
+	case f.task != nil:
+		return action{kind: callData, task: f.task}
+	}
+	return action{kind: wait, until: wake}
+}
 
 // searchFacts are what the next action of a run's searches depends on.
 type searchFacts struct {
@@ -23,18 +86,20 @@ type searchFacts struct {
 	steps []runs.Step
 
 	scans    map[int64]*runs.Scan // by step: the one that it has started or joined, or would start again
-	stopped  map[int64]error      // see [run]
 	timeUp   bool
 	requests error     // why the run may make no more requests; nil if it may
 	mayPoll  time.Time // when the rate limit lets a poll leave
 	priceOf  func(*runs.Step) outlier.Credits
 }
 
-// An action is what the searches of a run do next.
+// An action is what the worker does next.
 type action struct {
 	kind  actionKind
+	of    *runFacts // nil for a data call of all
 	step  *runs.Step
 	scan  *runs.Scan
+	task  *queue.Task
+	over  []*runFacts
 	stop  string    // with closeStep: as what it ends
 	err   error     // with skipStep: why
 	until time.Time // with wait: nothing else can be done before
@@ -46,13 +111,15 @@ type actionKind string
 const (
 	takePage  actionKind = "take page" // buy it, or reuse it
 	closeStep actionKind = "close"     // the run's time is up, or its share has no room for another page
-	skipStep  actionKind = "skip"      // it cannot go on in this process
+	skipStep  actionKind = "skip"      // the run goes on without it
 	startScan actionKind = "start scan"
 	joinScan  actionKind = "join scan" // wait for one that another step has started
 	pollScan  actionKind = "poll scan"
 	endScan   actionKind = "end scan" // it has ended: read its results, if it has any
 	enrich    actionKind = "enrich"   // all pages are bought: queue the data calls about the hits
-	wait      actionKind = "wait"     // for a scan; other runs go on
+	callData  actionKind = "call"     // make a data call
+	endRuns   actionKind = "end runs" // they have nothing left to do, or no time for it
+	wait      actionKind = "wait"
 )
 
 // next returns the next action of a run's searches. Pages are taken breadth first, so that a cap cuts depth rather
@@ -65,7 +132,7 @@ func (f *searchFacts) next() action {
 		return action{kind: closeStep, step: open[unpaid], stop: runs.StopTime}
 	}
 	for _, step := range open {
-		if f.stopped[step.ID] != nil {
+		if step.Problem != "" {
 			continue
 		}
 		a := action{kind: takePage, step: step, scan: f.scans[step.ID]}
@@ -119,7 +186,7 @@ func (f *searchFacts) nextOfScan(a action) action {
 // fit, and so may those with a hold.
 func (f *searchFacts) exceedsCap(step *runs.Step) bool {
 	return step.Scan == "" && slices.ContainsFunc(f.steps, func(s runs.Step) bool {
-		return s.Scan == "" && isBudget(f.stopped[s.ID]) && f.priceOf(step) >= f.priceOf(&s)
+		return s.Scan == "" && s.Capped && f.priceOf(step) >= f.priceOf(&s)
 	})
 }
 
@@ -149,81 +216,160 @@ func newestFirst(a, b *runs.Step) int {
 	return cmp.Or(cmp.Compare(b.Window, a.Window), cmp.Compare(a.Next, b.Next))
 }
 
+// look reads what the next action depends on.
+func (w *worker) look() (*workFacts, error) {
+	now := time.Now()
+	task, err := w.engine.Store.Queue.NextTask(now, queue.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	f := &workFacts{}
+	urgent := w.urgent()
+	others := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return slices.Contains(urgent, r) })
+	for _, r := range append(slices.Clone(urgent), others...) {
+		about := &runFacts{run: r, urgent: len(f.runs) < len(urgent), nextDue: !r.row.ResumedFor.IsZero()}
+		about.putOff = !about.urgent && now.Before(w.fullUntil)
+		about.err = about.read(now, task)
+		f.runs = append(f.runs, about)
+	}
+	for _, about := range f.runs {
+		if !about.urgent || about.search != nil || about.err != nil {
+			continue
+		}
+		// Even while the queue is paused, which shows whether the service answers again.
+		if about.task, err = w.engine.Store.Queue.NextTask(now, queue.Filter{Job: about.run.row.Job}); err != nil {
+			return nil, err
+		}
+		if about.task != nil && !slices.Contains(f.waiters(about.task), about.run) {
+			about.task = nil // another run of the job makes it
+		}
+	}
+	if w.patient && !now.Before(w.pausedUntil) {
+		f.task = task
+	}
+	return f, nil
+}
+
+// read reads what is known of a run. next is the next data call of all: a run that wants it needs no other query.
+func (f *runFacts) read(now time.Time, next *queue.Task) (err error) {
+	r := f.run
+	requests := r.checkRequests()
+	if requests != nil && !isA[*RequestsError](requests) {
+		return requests
+	}
+	f.spent = r.timeUp() || requests != nil
+	if !r.row.Searched {
+		f.search, err = r.look(now, requests)
+		return err
+	}
+	if f.pending = next != nil && slices.Contains(next.Wanting(), r.row.Job); !f.pending {
+		f.pending, err = r.engine.Store.Queue.Pending(now, queue.Filter{Job: r.row.Job})
+	}
+	return err
+}
+
+// waiters returns the runs that wait for a data call; each of them counts it as done. The call is
+// recorded for the run that queued it, even if that has ended. A run that has used up its time
+// or its requests waits for no call, and its queue outlives it.
+func (f *workFacts) waiters(task *queue.Task) (all []*run) {
+	for _, name := range task.Wanting() {
+		var of []*run
+		for _, r := range f.runs {
+			if r.run.row.Job == name && !r.spent {
+				of = append(of, r.run)
+			}
+		}
+		if i := slices.IndexFunc(of, func(r *run) bool { return r.row.ID == task.Run }); i >= 0 {
+			of = of[i : i+1]
+		}
+		all = append(all, of...)
+	}
+	return all
+}
+
 // look reads what the next action of a run's searches depends on.
-func (r *run) look() (f *searchFacts, err error) {
+func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 	e := r.engine
 	f = &searchFacts{
-		now: time.Now(), plan: &r.plan, scans: map[int64]*runs.Scan{},
-		stopped: r.stopped, timeUp: r.timeUp(), requests: r.checkRequests(), mayPoll: e.Pace.Poll(), priceOf: e.Facts().PriceOf,
+		now: now, plan: &r.plan, scans: map[int64]*runs.Scan{}, timeUp: r.timeUp(), requests: requests, mayPoll: e.Pace.Poll(),
+		priceOf: e.Facts().PriceOf,
 	}
 	if f.steps, err = e.Store.Runs.Steps(r.row.ID); err != nil {
 		return nil, err
 	}
 	for _, step := range openSteps(f.plan, f.steps) {
-		if step.Paid, err = e.Facts().PaidScan(step); err != nil {
-			return nil, err
-		}
+		step.Paid = step.Scan != ""
 		if step.Query.Op() != outlier.OpStartScan {
 			continue
 		}
-		scan, err := e.Store.Runs.ScanOf(step.ID)
-		if err == nil && scan.Unstarted() {
-			var live *runs.Scan
-			live, err = r.liveScan(step)
-			scan = cmp.Or(live, scan)
-		}
-		if f.scans[step.ID] = scan; err != nil {
+		scan, live, err := r.scanOf(step)
+		if err != nil {
 			return nil, err
 		}
+		step.Paid, f.scans[step.ID] = !scan.Unstarted(), cmp.Or(live, scan)
 	}
 	return f, nil
 }
 
-// search performs the next action of the run's searches. It reports false if there is nothing to do but wait.
-func (r *run) search(ctx context.Context) (worked bool, err error) {
-	f, err := r.look()
-	if err != nil {
-		return true, err
+// scanOf returns the scan that a step has started or joined, and if it has none, the live one that it would repeat.
+func (r *run) scanOf(step *runs.Step) (scan, live *runs.Scan, err error) {
+	scan, err = r.engine.Store.Runs.ScanOf(step.ID)
+	if err == nil && scan.Unstarted() {
+		live, err = r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
 	}
-	a := f.next()
-	for ; a.kind == closeStep; a = f.next() { // of which there may be many
-		a.step.Stop, a.step.Left = a.stop, pagesLeft(&r.plan, a.step)
-		if err := r.saveStep(*a.step); err != nil {
-			return true, err
-		}
-	}
-	if a.kind == wait {
-		r.worker.noteWait(a.until)
-		if !r.progress.Until.Equal(a.until) {
-			r.progress.Until = a.until
-			r.updated()
-		}
-		return false, nil
-	}
-	err = r.perform(ctx, f.steps, a)
-	switch v := judge(err); {
+	return scan, live, err
+}
+
+// takeStep performs an action of a run's searches. It reports false if the run can do nothing but wait, so that others
+// go on in this turn. An error of a search concerns that search alone, or ends the run, or keeps all runs from
+// buying pages.
+func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked bool, err error) {
+	r := a.of.run
+	err = r.perform(ctx, a)
+	v := judge(err)
+	switch {
 	case v.waits():
-		r.worker.noteWait(v.retryAt)
+		a.of.putOff, f.wake = true, soonest(f.wake, v.retryAt)
 		return false, nil
 	case v.scope == ofStep:
-		r.skipStep(a.step, err)
-		err = nil
+		err = r.skipStep(a.step, err)
+	case a.of.urgent && v.scope > ofRun:
+		w.detach(ctx, r, err)
+		return true, nil
+	case v.scope == ofAll:
+		f.held = err
+		return false, nil
 	}
-	return true, err
+	if failed := r.noteResumed(); failed != nil {
+		return false, failed
+	}
+	switch {
+	case w.patient && v.scope == ofPages:
+		a.of.putOff = true
+		return false, nil
+	case err != nil:
+		r.end(ctx, err)
+		return true, nil
+	}
+	if !w.fullUntil.IsZero() { // answers can be stored again
+		w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
+	}
+	return true, w.load(ctx)
 }
 
 // skipStep lets the run go on without a step, which stays open. The run pauses or fails in the end.
-func (r *run) skipStep(step *runs.Step, err error) {
-	if r.stopped[step.ID] = err; !isBudget(err) {
+func (r *run) skipStep(step *runs.Step, err error) error {
+	if !isBudget(err) {
 		r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
 	}
+	return r.engine.Store.Runs.SkipStep(step.ID, err.Error(), isBudget(err))
 }
 
-// perform performs an action.
-func (r *run) perform(ctx context.Context, steps []runs.Step, a action) error {
+// perform performs an action of the run's searches.
+func (r *run) perform(ctx context.Context, a action) error {
 	switch a.kind {
 	case takePage:
-		return r.takePage(ctx, steps, a.step)
+		return r.takePage(ctx, a.of.search.steps, a.step)
 	case startScan:
 		return r.startScan(ctx, a.step, a.scan)
 	case joinScan:
@@ -235,5 +381,5 @@ func (r *run) perform(ctx context.Context, steps []runs.Step, a action) error {
 	case skipStep:
 		return a.err
 	}
-	return r.queueEnrichment(ctx, steps)
+	return r.queueEnrichment(ctx, a.of.search.steps)
 }

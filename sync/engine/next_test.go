@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
-	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
@@ -27,7 +25,7 @@ func factsOf(steps ...runs.Step) *searchFacts {
 	}
 	return &searchFacts{
 		now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), steps: steps, scans: map[int64]*runs.Scan{},
-		stopped: map[int64]error{}, plan: &plan.Stored{Scan: &job.Scan{PollMax: 10 * time.Minute}},
+		plan:    &plan.Stored{Scan: &job.Scan{PollMax: 10 * time.Minute}},
 		priceOf: func(s *runs.Step) outlier.Credits { return prices[s.Query.Op()] },
 	}
 }
@@ -42,7 +40,8 @@ func TestNextActionOfSearches(t *testing.T) {
 	second, done, reading := search, search, search
 	second.Next, done.Stop, reading.Scan = 1, runs.StopPages, "s1"
 	reading.Paid = true
-	full, broken := error(&ledger.Exceeded{}), errors.New("broken")
+	broken := func(f *searchFacts) { f.steps[0].Problem = "broken" }
+	full := func(f *searchFacts) { f.steps[0].Problem, f.steps[0].Capped = "cap", true }
 	for _, c := range []struct {
 		name  string
 		steps []runs.Step
@@ -55,12 +54,12 @@ func TestNextActionOfSearches(t *testing.T) {
 		{"fewest pages first", []runs.Step{second, done, search}, nil, takePage, 3, 0},
 		{"newest window first", []runs.Step{{Query: search.Query, Window: "2026-01"}, {Query: search.Query, Window: "2026-02", Next: 4}},
 			func(f *searchFacts) { f.plan.Backfill = &job.Dates{} }, takePage, 2, 0},
-		{"a failed search stops alone", []runs.Step{search, second}, func(f *searchFacts) { f.stopped[1] = broken }, takePage, 2, 0},
-		{"a cap stops what costs as much", []runs.Step{search, second, channels}, func(f *searchFacts) { f.stopped[1] = full }, enrich, 0, 0},
-		{"a cap lets the cheaper go on", []runs.Step{channels, search}, func(f *searchFacts) { f.stopped[1] = full }, takePage, 2, 0},
-		{"a cap lets what is paid go on", []runs.Step{search, reading}, func(f *searchFacts) { f.stopped[1] = full }, takePage, 2, 0},
+		{"a failed search stops alone", []runs.Step{search, second}, broken, takePage, 2, 0},
+		{"a cap stops what costs as much", []runs.Step{search, second, channels}, full, enrich, 0, 0},
+		{"a cap lets the cheaper go on", []runs.Step{channels, search}, full, takePage, 2, 0},
+		{"a cap lets what is paid go on", []runs.Step{search, reading}, full, takePage, 2, 0},
 		{"no more requests", []runs.Step{search}, func(f *searchFacts) { f.requests = &RequestsError{1} }, skipStep, 1, 0},
-		{"a paid page needs no requests", []runs.Step{search, reading}, func(f *searchFacts) { f.requests, f.stopped[1] = &RequestsError{1}, full }, takePage, 2, 0},
+		{"a paid page needs no requests", []runs.Step{search, reading}, func(f *searchFacts) { f.requests = &RequestsError{1}; full(f) }, takePage, 2, 0},
 		{"time is up", []runs.Step{reading, search}, func(f *searchFacts) { f.timeUp = true }, closeStep, 2, 0},
 		{"time is up for all but a scan", []runs.Step{reading, done}, func(f *searchFacts) { f.timeUp = true }, takePage, 1, 0},
 		{"a scan starts", []runs.Step{deep}, nil, startScan, 1, 0},
@@ -68,7 +67,8 @@ func TestNextActionOfSearches(t *testing.T) {
 		{"a start that was never sent is made again", []runs.Step{deep}, func(f *searchFacts) { f.scans[1] = &runs.Scan{State: runs.ScanIntended} }, startScan, 1, 0},
 		{"a start that may have worked is not", []runs.Step{deep}, func(f *searchFacts) { f.scans[1] = &runs.Scan{State: runs.ScanUnknown} }, skipStep, 1, 0},
 		{"a live scan is joined, whatever caps say", []runs.Step{search, deep}, func(f *searchFacts) {
-			f.stopped[1], f.requests = full, &RequestsError{1}
+			full(f)
+			f.requests = &RequestsError{1}
 			f.scans[2] = &runs.Scan{Intent: 9, Step: 8, State: runs.ScanRunning, ScanID: "s1"}
 		}, joinScan, 2, 0},
 		{"another start that may have worked", []runs.Step{deep}, func(f *searchFacts) { f.scans[1] = &runs.Scan{Step: 8, State: runs.ScanUnknown} }, skipStep, 1, 0},
@@ -115,7 +115,7 @@ type searchPlay struct {
 	starts map[int64]int // by step: how often the service may have started its scan
 }
 
-// TestSearchesEndWhateverIsAnswered: over random answers, kills, caps and clocks, each turn does what the rows allow, no
+// TestSearchesEndWhateverIsAnswered: over random answers, caps and clocks, each turn does what the rows allow, no
 // scan is started twice, and all ends.
 func TestSearchesEndWhateverIsAnswered(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,6 @@ func TestSearchesEndWhateverIsAnswered(t *testing.T) {
 			if b := s.next(); !same(a, b) {
 				t.Fatalf("%+v, and then %+v of the same", a, b)
 			}
-			s.checkKill(a)
 			if a.kind == enrich {
 				s.checkEnd()
 				return
@@ -156,29 +155,19 @@ func (s *searchPlay) lookAgain() {
 	if s.requests == nil && s.chance(60, "requests used up") {
 		s.requests = &RequestsError{10}
 	}
-	if s.chance(10, "kill") {
-		clear(s.stopped)
+	for i := range s.steps {
+		if s.steps[i].Stop == "" && s.chance(40, "tried again") {
+			s.steps[i].Problem, s.steps[i].Capped = "", false
+		}
 	}
 }
 
 func same(a, b action) bool { return a.kind == b.kind && a.step == b.step && a.until.Equal(b.until) }
 
-// checkKill checks that the next process goes on with the same action, unless it first tries again what this process
-// has stopped.
-func (s *searchPlay) checkKill(a action) {
-	after := *s.searchFacts
-	after.stopped = map[int64]error{}
-	b := after.next()
-	again := b.step != nil && (s.stopped[b.step.ID] != nil || s.exceedsCap(b.step)) || b.kind == wait && len(s.stopped) > 0
-	if !same(a, b) && !again {
-		s.Fatalf("%+v after a kill, want %+v", b, a)
-	}
-}
-
 // checkEnd checks that nothing could be done any more.
 func (s *searchPlay) checkEnd() {
 	for i := range s.steps {
-		if step := &s.steps[i]; step.Stop == "" && s.stopped[step.ID] == nil && !s.exceedsCap(step) {
+		if step := &s.steps[i]; step.Stop == "" && step.Problem == "" && !s.exceedsCap(step) {
 			s.Fatalf("the end, with an open step %+v", step)
 		}
 	}
@@ -200,17 +189,17 @@ func (s *searchPlay) play(a action) {
 		}
 		return
 	}
-	if step.Stop != "" || s.stopped[step.ID] != nil {
+	if step.Stop != "" || step.Problem != "" {
 		s.Fatalf("%s of a step that has stopped: %+v", a.kind, step)
 	}
 	switch buys := a.kind == takePage && step.Scan == "" || a.kind == startScan; {
 	case buys && s.requests != nil && step.Scan == "", buys && s.timeUp:
 		s.Fatalf("%s although the run may buy nothing more", a.kind)
 	case buys && s.chance(6, "cap"):
-		s.stopped[step.ID] = &ledger.Exceeded{}
+		step.Problem, step.Capped = "cap", true
 		return
 	case s.chance(8, "failure"):
-		s.stopped[step.ID] = errors.New("failed")
+		step.Problem = "failed"
 		return
 	}
 	switch a.kind {
@@ -233,7 +222,7 @@ func (s *searchPlay) play(a action) {
 			s.steps = append(s.steps, reading)
 		}
 	case skipStep:
-		s.stopped[step.ID] = a.err
+		step.Problem, step.Capped = a.err.Error(), isBudget(a.err)
 	default:
 		s.Fatalf("%s, of a scan that nothing else has started", a.kind)
 	}

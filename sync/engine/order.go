@@ -366,12 +366,10 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) (*run, error) {
 		return nil, err
 	}
 	if o.behind = w.displaced(&o.order); o.behind != nil {
-		if !o.behind.searched {
+		if !o.behind.row.Searched {
 			return nil, errBehind
 		}
-		if err := o.behind.endForNext(ctx); err != nil {
-			return nil, err
-		}
+		o.behind.end(ctx, o.behind.endCause(true))
 	}
 	r, err := w.begin(ctx, &o.order)
 	if r != nil {
@@ -483,22 +481,6 @@ func (w *worker) settle(r *run, row *runs.Run, err error) {
 // isUrgent reports whether a caller waits for the run.
 func (r *run) isUrgent() bool { return slices.Contains(r.worker.urgent(), r) }
 
-// fetchFor makes the next data call of an urgent run that has its pages, or ends the run.
-func (w *worker) fetchFor(ctx context.Context, r *run) (worked bool, err error) {
-	if !r.searched || r.ended {
-		return false, nil
-	}
-	if !r.row.ResumedFor.IsZero() { // the job's next run is due
-		return true, r.endForNext(ctx)
-	}
-	worked, err = w.fetchNext(ctx, r)
-	if judge(err).passes() {
-		w.detach(ctx, r, err)
-		return true, nil
-	}
-	return worked, err
-}
-
 // detach ends the wait for a run that cannot continue now. It also ends the run, unless that is a run of
 // the schedule, which continues later.
 func (w *worker) detach(ctx context.Context, r *run, err error) {
@@ -506,7 +488,7 @@ func (w *worker) detach(ctx context.Context, r *run, err error) {
 		r.endFor(ctx, err)
 		return
 	}
-	if r.searched && judge(err).outage() {
+	if r.row.Searched && judge(err).outage() {
 		err = &QueuedError{err}
 	}
 	row := r.row

@@ -30,8 +30,6 @@ type run struct {
 
 	byHand bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
 
-	searched bool            // all pages are bought, and the data calls about the hits are queued
-	stopped  map[int64]error // why searches have stopped in this process, by step: a cap, or an error of that search alone
 	progress Progress
 
 	view  atomic.Pointer[Progress] // for other goroutines; replaced as a whole
@@ -43,18 +41,14 @@ type run struct {
 // a changed cap applies at once.
 func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
 	stored := *row.Plan
-	spent, err := w.engine.Store.Ledger.Spent(row.ID)
-	if err != nil {
-		return nil, err
-	}
 	r := &run{
-		engine: w.engine, worker: w, row: *row, plan: stored, stopped: map[int64]error{},
+		engine: w.engine, worker: w, row: *row, plan: stored,
 		byHand: o.Trigger == Manual,
 	}
 	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
-	r.row.Requests = spent.Counted
 	r.row.Failures = 0
 	if row.Rows == nil {
+		var err error
 		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
 			return nil, err
 		}
@@ -64,8 +58,10 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	r.progress = Progress{
 		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: stored.MostPages(), Tasks: map[outlier.Operation]int{},
 	}
-	if err := r.queueWatch(ctx); err != nil {
-		return nil, err
+	if !r.row.Searched {
+		if err := r.queueWatch(ctx); err != nil {
+			return nil, err
+		}
 	}
 	w.runs = append(w.runs, r)
 	slices.SortFunc(w.runs, func(a, b *run) int { return cmp.Compare(a.row.ID, b.row.ID) }) // also after a restart
@@ -79,61 +75,55 @@ func (r *run) caps(at time.Time) []ledger.Cap {
 	return r.engine.Facts().CapsOf(&r.row, r.plan, r.own)(at)
 }
 
-// pending reports whether data calls of the run can be made, including those that another job queued first. next
-// is the next data call, if that is known.
-func (r *run) pending(next *queue.Task) (bool, error) {
-	if next != nil && slices.Contains(next.Wanting(), r.row.Job) {
-		return true, nil
-	}
-	return r.engine.Store.Queue.Pending(time.Now(), queue.Filter{Job: r.row.Job})
-}
-
-// shortfall returns why a run that has its pages does not do all that it was to do: errors of its searches, or else
-// a cap. pending is set if data calls are left that could be made.
-func (r *run) shortfall(pending bool) error {
+// endCause returns why a run that has its pages does not do all that it was to do: errors of its searches, or else a
+// cap, or that the job's next run is due. Its remaining calls stay in the queue and are made later.
+func (r *run) endCause(nextDue bool) error {
 	steps, err := r.engine.Store.Runs.Steps(r.row.ID)
 	if err == nil {
 		err = r.searchErr(steps)
 	}
-	if err == nil && pending && !r.timeUp() {
-		err = r.checkRequests()
+	if err != nil || r.timeUp() {
+		return err
 	}
-	return err
+	pending, err := r.engine.Store.Queue.Pending(time.Now(), queue.Filter{Job: r.row.Job})
+	if err != nil || !pending {
+		return err
+	}
+	if err := r.checkRequests(); err != nil || !nextDue {
+		return err
+	}
+	return &QueuedError{errors.New("the next run of the job is due")}
 }
 
 // searchErr returns the errors of the run's searches, or else that of a cap that one has reached.
 func (r *run) searchErr(steps []runs.Step) (capped error) {
 	var failed []error
 	for i := range steps {
-		switch step, err := &steps[i], r.stopped[steps[i].ID]; {
-		case isBudget(err):
-			capped = err
-		case err != nil:
+		step := &steps[i]
+		err := errors.New(step.Problem)
+		switch {
+		case step.Capped:
+			capped = &cappedError{step.Problem}
+		case step.Problem != "" && step.Stop == "" && step.Query.Op() == outlier.OpStartScan:
+			scan, live, failure := r.scanOf(step)
+			if scan = cmp.Or(live, scan); scan != nil && scan.State == runs.ScanUnknown {
+				err = &UnsettledScanError{Scan: *scan, said: step.Problem}
+			}
+			failed = append(failed, err, failure)
+		case step.Problem != "":
 			failed = append(failed, err)
-		case runs.Final(step.Stop) && step.Unread == 0: // in an earlier process
+		case runs.Final(step.Stop) && step.Unread == 0: // a kill came before the reason was recorded
 			failed = append(failed, fmt.Errorf("%s: %s", step.Title(), step.Stop))
 		}
 	}
 	return cmp.Or(errors.Join(failed...), capped)
 }
 
-// endForNext ends a run that has all its pages because the job's next run is due. Its remaining calls
-// stay in the queue and are made later.
-func (r *run) endForNext(ctx context.Context) error {
-	pending, err := r.pending(nil)
-	if err != nil {
-		return err
-	}
-	cause := r.shortfall(pending)
-	if cause == nil && pending && !r.exhausted() {
-		cause = &QueuedError{errors.New("the next run of the job is due")}
-	}
-	r.end(ctx, cause)
-	return nil
-}
+// A cappedError is why a search has stopped if a cap, the credits or the clock keep it from being bought, as its row
+// says.
+type cappedError struct{ problem string }
 
-// exhausted reports whether the run has used up its time or its requests.
-func (r *run) exhausted() bool { return r.timeUp() || r.checkRequests() != nil }
+func (e *cappedError) Error() string { return e.problem }
 
 // timeUp reports whether the run's time is up, which counts from its beginning, also after a restart.
 func (r *run) timeUp() bool {
@@ -149,15 +139,18 @@ func (e *RequestsError) Error() string {
 		"raise the cap, or let the next run do the rest", e.Max)
 }
 
-// checkRequests returns a [RequestsError] if the run may make no more requests. Calls that it takes
-// over from earlier runs are counted for those runs, and a paid scan is polled and read however many
-// requests that takes.
+// checkRequests returns a [RequestsError] if the run may make no more requests. A paid scan is polled and read however
+// many requests that takes.
 func (r *run) checkRequests() error {
 	most := r.plan.MaxRequests
-	if most > 0 && r.row.Requests >= int64(most) {
-		return &RequestsError{most}
+	if most == 0 {
+		return nil
 	}
-	return nil
+	made, err := r.engine.Store.Ledger.Requests(r.row.ID)
+	if err == nil && made >= int64(most) {
+		err = &RequestsError{most}
+	}
+	return err
 }
 
 // end ends the run; see [worker.endAll].
@@ -246,7 +239,9 @@ func (e *Engine) tally(row *runs.Run) ([]runs.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	row.Requests = spend.Counted
+	if row.Requests, err = e.Store.Ledger.Requests(row.ID); err != nil {
+		return nil, err
+	}
 	row.Credits, row.Refunded = spend.Charged+spend.Unknown, spend.Refunded
 	row.Waited.Duration = spend.Waited
 	row.Pages, row.Hits, row.NewHits = 0, 0, 0

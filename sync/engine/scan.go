@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -29,17 +28,13 @@ import (
 
 // UnsettledScanError reports a scan whose start was not confirmed.
 type UnsettledScanError struct {
-	Scan  runs.Scan
-	Other *runs.Scan // the recorded scan that the service named in its answer; nil for none
+	Scan runs.Scan
+	said string // by the run that met it; "" for the usual
 }
 
 func (e *UnsettledScanError) Error() string {
-	if e.Other != nil {
-		return fmt.Sprintf("the service answered the start of a scan of %q with scan %s, "+
-			"which is already recorded and searches for %q; "+
-			"it is not known whether one of %q was started, and it is not sent again. "+
-			"Look for it at the service: %s",
-			e.Scan.Queries, e.Other.ScanID, e.Other.Queries, e.Scan.Queries, e.Scan.HowToSettle())
+	if e.said != "" {
+		return e.said
 	}
 	return fmt.Sprintf("a scan of %q was sent on %s and it is not known whether it was started; "+
 		"it is not sent again. "+
@@ -53,11 +48,6 @@ func (e *UnsettledScanError) Error() string {
 // and reads it instead of buying another. A step that joins a scan holds only the price of reading;
 // each run that reads pays for its own pages, with its own filters. [runs.Runs.LiveScan] defines
 // which scans are live.
-
-// liveScan returns the scan that a step would otherwise start again, or nil.
-func (r *run) liveScan(step *runs.Step) (*runs.Scan, error) {
-	return r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
-}
 
 // joinScan lets a step join a live scan.
 func (r *run) joinScan(ctx context.Context, step *runs.Step, live *runs.Scan) error {
@@ -88,7 +78,7 @@ func (r *run) joinLive(ctx context.Context) {
 		if r.plan.Joins[steps[i].Ordinal] == "" {
 			continue
 		}
-		if live, _ := r.liveScan(&steps[i]); live != nil && live.ScanID != "" {
+		if _, live, _ := r.scanOf(&steps[i]); live != nil && live.ScanID != "" {
 			_ = r.joinScan(ctx, &steps[i], live)
 		}
 	}
@@ -141,7 +131,10 @@ func (r *run) startScan(ctx context.Context, step *runs.Step, last *runs.Scan) e
 			"scan", got.before.ScanID, "started_by", got.before.Job, "credits", scan.Price)
 		return nil
 	}
-	return errors.Join(err, &UnsettledScanError{Scan: *scan, Other: got.before})
+	return errors.Join(err, &UnsettledScanError{*scan, fmt.Sprintf("the service answered the start of a scan of %q with scan %s, "+
+		"which is already recorded and searches for %q; it is not known whether one of %q was started, and it is not sent again. "+
+		"Look for it at the service: %s",
+		scan.Queries, got.before.ScanID, got.before.Queries, scan.Queries, scan.HowToSettle())})
 }
 
 // recordIntent makes the intent to start a scan durable, in place of the last one.
@@ -189,10 +182,9 @@ func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, e
 	}
 	if !r.worker.repeats(&step.Tries, v) {
 		step.Tries = outlier.Tries{}
-		r.skipStep(step, err)
-	} else {
-		r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
+		return errors.Join(r.saveTries(step), r.skipStep(step, err))
 	}
+	r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
 	return r.saveTries(step)
 }
 
@@ -262,12 +254,12 @@ func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
 func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
 	switch scan.State {
 	case runs.ScanFailed:
-		r.stopped[step.ID] = fmt.Errorf("scan %s of %q ended as %s; it was paid for, and there is nothing to read",
+		step.Problem = fmt.Sprintf("scan %s of %q ended as %s; it was paid for, and there is nothing to read",
 			scan.ScanID, scan.Queries, scan.Status)
 		return r.closeScan(step, runs.StopScanFailed, scan)
 	case runs.ScanExpired:
 		within := job.Duration(scan.Deadline.Sub(scan.Intended).Round(time.Minute))
-		r.stopped[step.ID] = fmt.Errorf("scan %s of %q has not ended within %s; "+
+		step.Problem = fmt.Sprintf("scan %s of %q has not ended within %s; "+
 			"`outlierd scan read %s` reads its results when it has",
 			scan.ScanID, scan.Queries, within, scan.ScanID)
 		return r.closeScan(step, runs.StopDeadline, scan)

@@ -398,14 +398,10 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 		return false
 	}
 	if r := s.worker.runByJob(a.Spec.Name); r != nil {
-		if !r.searched {
+		if !r.row.Searched {
 			return false
 		}
-		if err := r.endForNext(ctx); err != nil {
-			s.engine.log().Error("run not ended", "job", a.Spec.Name, "err", err)
-			s.delay(a, time.Now().Add(maxSleep), err.Error())
-			return false
-		}
+		r.end(ctx, r.endCause(true))
 	}
 	return !s.resumeFirst(ctx, a.Spec, a.Due)
 }

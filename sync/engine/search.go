@@ -50,7 +50,7 @@ func (r *run) takePage(ctx context.Context, steps []runs.Step, step *runs.Step) 
 }
 
 // pageResult returns what the result of a page means for the run. If the search itself has ended, the
-// run continues with the others and keeps the error in r.stopped. before is the step before the page.
+// run continues with the others, and the step keeps the error. before is the step before the page.
 func (r *run) pageResult(before *runs.Step, err error) error {
 	step, failed := r.engine.Store.Runs.Step(before.ID)
 	if failed != nil {
@@ -68,8 +68,7 @@ func (r *run) pageResult(before *runs.Step, err error) error {
 		err = fmt.Errorf("page %d of %s: %w", step.Next+1, step.Title(), err)
 	}
 	if err != nil && runs.Final(step.Stop) { // a problem of this search only
-		r.stopped[step.ID] = err
-		return nil
+		return r.engine.Store.Runs.SkipStep(step.ID, err.Error(), false)
 	}
 	return err
 }

@@ -90,7 +90,7 @@ func judge(err error) verdict {
 	if isService && !isA[*outlier.UnkeptError](err) && !isA[*NotServiceError](err) {
 		v = judgeService(service)
 	}
-	if isA[*ledger.Exceeded](err) || isA[*RequestsError](err) || isA[*ClockError](err) {
+	if isA[*ledger.Exceeded](err) || isA[*RequestsError](err) || isA[*ClockError](err) || isA[*cappedError](err) {
 		v.scope, v.status = ofStep, runs.PausedBudget
 	}
 	if isA[*QueuedError](err) && v.status != runs.PausedBudget {

@@ -36,7 +36,7 @@ type worker struct {
 	pruneAt     time.Time       // when the next step of pruning may follow; see [worker.upkeep]
 	pruned      int64           // the last pruned answer, as logged; -1 before the first step
 	turn        time.Time       // when the last turn began
-	nextSlot    time.Time       // when the first call that waits for the rate limit or a retry can leave
+	wake        time.Time       // when something else may be possible, as of the last turn
 	delay       delay           // of the next call by the rate limit
 	asks        outlier.Tries   // at questions that no row needs: the time, and the channels of videos
 	timesAsked  int             // how often the service was asked for its time since the time was last agreed on
@@ -127,7 +127,7 @@ func (w *worker) usable(ctx context.Context, o *Order) error {
 
 // endFor ends a run because of err, when no caller waits for it any longer.
 func (r *run) endFor(ctx context.Context, err error) {
-	if r.searched && judge(err).outage() {
+	if r.row.Searched && judge(err).outage() {
 		err = &QueuedError{err}
 	}
 	r.end(ctx, err)
@@ -140,13 +140,13 @@ func (e *QueuedError) Error() string { return "calls stay queued: " + e.Err.Erro
 
 func (e *QueuedError) Unwrap() error { return e.Err }
 
-// work performs the most urgent step that is possible now. It reports false if there is nothing to do
-// but wait. An error in one run ends that run; a returned error concerns all runs.
+// work performs the next action. It reports false if there is nothing to do but wait. An error in one run ends that
+// run; a returned error concerns all runs.
 func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if w.nextSlot = (time.Time{}); w.delay.seen.Before(w.turn) { // no call was delayed in the last turn
+	if w.delay.seen.Before(w.turn) { // no call was delayed in the last turn
 		w.delay = delay{}
 	}
 	w.turn = time.Now()
@@ -156,32 +156,64 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if err := w.loader.Retry(ctx, false); err != nil {
 		return false, err
 	}
-	urgent := w.urgent()
-	for _, r := range urgent {
-		if worked, err := w.searchFor(ctx, r, true); worked || err != nil {
-			return worked, err
+	if err := w.expire(); err != nil {
+		return false, err
+	}
+	f, err := w.look()
+	for err == nil && !worked {
+		switch a := f.next(); a.kind {
+		case wait:
+			w.wake = a.until
+			f.showWaits()
+			return false, f.held
+		case closeStep: // of which there may be many
+			a.step.Stop, a.step.Left = a.stop, pagesLeft(a.of.search.plan, a.step)
+			err = a.of.run.saveStep(*a.step)
+		case endRuns:
+			w.endOver(ctx, a.over)
+			worked = true
+		case callData:
+			worked, err = w.callData(ctx, f, a)
+		default:
+			worked, err = w.takeStep(ctx, f, a)
 		}
 	}
-	var held error // what keeps the other runs from buying pages, while an urgent one may still make its data calls
-	for _, r := range w.runs {
-		if held != nil || slices.Contains(urgent, r) {
-			continue
-		}
-		worked, err := w.searchFor(ctx, r, false)
-		if worked {
-			return true, err
-		}
-		held = err
-	}
-	for _, r := range urgent {
-		if worked, err := w.fetchFor(ctx, r); worked || err != nil {
-			return worked, err
+	return worked, err
+}
+
+// endOver ends runs that have nothing left to do, or no time for it.
+func (w *worker) endOver(ctx context.Context, over []*runFacts) {
+	var ending []*run
+	cause := map[*run]error{}
+	for _, r := range over {
+		ending, cause[r.run] = append(ending, r.run), r.err
+		if r.err == nil {
+			cause[r.run] = r.run.endCause(r.nextDue)
 		}
 	}
-	if held != nil || !w.patient {
-		return false, held
+	w.endAll(ctx, ending, func(r *run) error { return cause[r] })
+}
+
+// showWaits shows watchers until when runs wait for a scan.
+func (f *workFacts) showWaits() {
+	for _, r := range f.runs {
+		if !r.until.IsZero() && !r.run.progress.Until.Equal(r.until) {
+			r.run.progress.Until = r.until
+			r.run.updated()
+		}
 	}
-	return w.fetchNext(ctx, nil)
+}
+
+// expire removes expired calls from the queue, once a minute.
+func (w *worker) expire() error {
+	if time.Since(w.expired) < expireEvery {
+		return nil
+	}
+	w.expired = time.Now()
+	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
+		_, err := w.engine.Store.Queue.Expire(tx)
+		return err
+	})
 }
 
 // rest publishes if that is due while there is nothing else to do, and returns when there may be, at most maxSleep
@@ -199,7 +231,7 @@ func (w *worker) rest(ctx context.Context) (until time.Time, err error) {
 			return until, err
 		}
 	}
-	until = soonest(time.Now().Add(maxSleep), soonest(w.nextSlot, w.loader.NextRetry()))
+	until = soonest(time.Now().Add(maxSleep), soonest(w.wake, w.loader.NextRetry()))
 	if w.loader.PagesIn || w.loader.Marked {
 		until = soonest(until, w.loader.PublishAt())
 	}
@@ -208,84 +240,6 @@ func (w *worker) rest(ctx context.Context) (until time.Time, err error) {
 	}
 	retry, err := w.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{})
 	return soonest(until, retry), err
-}
-
-// fetchNext ends the runs that have nothing left to do, or makes the next data call: only that of an urgent run, or
-// of all.
-func (w *worker) fetchNext(ctx context.Context, urgent *run) (worked bool, err error) {
-	of, all := queue.Filter{}, w.runs
-	if urgent != nil {
-		of.Job, all = urgent.row.Job, []*run{urgent}
-	}
-	next, err := w.engine.Store.Queue.NextTask(time.Now(), of)
-	if err != nil {
-		return false, err
-	}
-	if ended, err := w.endDone(ctx, all, next); ended || err != nil {
-		return ended, err
-	}
-	return w.callNext(ctx, next, urgent)
-}
-
-// searchFor performs one step for the searches of a run. It reports false if there is nothing to do for them now.
-// An error of a search ends the run, and one of all that is bought the wait of its callers. A returned error concerns
-// all runs.
-func (w *worker) searchFor(ctx context.Context, r *run, urgent bool) (worked bool, err error) {
-	if r.searched || !urgent && time.Now().Before(w.fullUntil) {
-		return false, nil
-	}
-	worked, err = r.search(ctx)
-	scope := judge(err).scope
-	switch {
-	case urgent && scope > ofRun:
-		w.detach(ctx, r, err)
-		return true, nil
-	case scope == ofAll:
-		return false, err
-	}
-	if err := r.noteResumed(); err != nil {
-		return false, err
-	}
-	switch {
-	case w.patient && scope == ofPages:
-		return false, nil
-	case err != nil:
-		r.end(ctx, err)
-		return true, nil
-	case !worked:
-		return false, nil
-	}
-	if !w.fullUntil.IsZero() { // answers can be stored again
-		w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
-	}
-	return true, w.load(ctx)
-}
-
-// noteWait notes that a call cannot leave before a time.
-func (w *worker) noteWait(until time.Time) { w.nextSlot = soonest(w.nextSlot, until) }
-
-// endDone ends the runs that have nothing left to do, or no time for it. next is the next data call;
-// the runs that want it need no further query of the queue.
-func (w *worker) endDone(ctx context.Context, of []*run, next *queue.Task) (ended bool, err error) {
-	var over []*run
-	cause := map[*run]error{}
-	for _, r := range of {
-		if !r.searched {
-			continue
-		}
-		pending, failed := r.pending(next)
-		if failed != nil {
-			err = failed
-			break
-		}
-		if !pending || r.exhausted() {
-			over, cause[r] = append(over, r), r.shortfall(pending)
-		}
-	}
-	if len(over) > 0 {
-		w.endAll(ctx, over, func(r *run) error { return cause[r] })
-	}
-	return len(over) > 0, err
 }
 
 // load adds the last answers to the loader's batch, and publishes when that is due.
@@ -304,83 +258,46 @@ func (w *worker) publish(ctx context.Context) error {
 	return w.loader.Publish(ctx)
 }
 
-// callNext makes the data call with the highest value of those that may be made now, if there is one. It
-// does not wait for the limiter: before the next slot, a page may come due, or a call of higher value.
-// For an urgent run it makes only that run's calls, even while the queue is paused, which shows
-// whether the service answers again.
-func (w *worker) callNext(ctx context.Context, task *queue.Task, urgent *run) (worked bool, err error) {
-	if urgent == nil && time.Now().Before(w.pausedUntil) {
-		return false, nil
-	}
-	if time.Since(w.expired) >= expireEvery {
-		w.expired = time.Now()
-		var dropped bool
-		err := w.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
-			dropped, err = w.engine.Store.Queue.Expire(tx)
-			return err
-		})
-		if dropped || err != nil {
-			return dropped, err
-		}
-	}
-	if task == nil {
-		return false, nil
-	}
-	waiters := w.waiters(task)
-	if urgent != nil && !slices.Contains(waiters, urgent) {
-		return false, nil // its run waits for a scan and may make no data calls
-	}
-	if at, err := w.engine.Pace.Slot(task.Op); err != nil {
-		return false, fmt.Errorf("%s: %w", task, err)
-	} else if now := time.Now(); at.After(now) {
-		w.noteWait(at)
-		w.noteDelay(now)
-		for _, r := range waiters {
-			r.doing(task.String())
-		}
-		return false, nil
-	}
+// callData makes a data call: of an urgent run, or of all. It reports false if the call has to wait for the limiter:
+// before the next slot, a page may come due, or a call of higher value.
+func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked bool, err error) {
+	task, waiters := a.task, f.waiters(a.task)
 	err = w.perform(ctx, task, waiters)
-	switch v := judge(err); {
+	v := judge(err)
+	switch {
 	case err == nil:
 		w.streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
+		return true, w.load(ctx)
+	case v.waits() && task.NotBefore.After(time.Now()): // while it waits to be repeated, others are made
+		return true, nil
 	case v.waits():
-		w.noteWait(v.retryAt)
-		return task.NotBefore.After(time.Now()), nil // while it waits to be repeated, others are made
+		for _, r := range f.runs {
+			r.task = nil
+		}
+		f.task, f.wake = nil, soonest(f.wake, v.retryAt)
+		return false, nil
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
-	case v.scope >= ofRun:
-		return true, err
-	default:
+	case v.scope < ofRun:
 		for _, r := range waiters {
 			r.row.Failures++
 		}
-		if w.streak++; w.streak >= failuresInARow {
-			w.streak = 0
-			return true, fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
+		if w.streak++; w.streak < failuresInARow {
+			happened := "call failed and stays queued"
+			if v.kind == outlier.Invalid {
+				happened = "call refused and not repeated"
+			}
+			w.engine.log().Warn(happened, "job", task.Job, "run", task.Run, "op", task.Op, "entity", task.Entity, "err", err)
+			return true, w.load(ctx)
 		}
-		happened := "call failed and stays queued"
-		if v.kind == outlier.Invalid {
-			happened = "call refused and not repeated"
-		}
-		w.engine.log().Warn(happened, "job", task.Job, "run", task.Run, "op", task.Op, "entity", task.Entity,
-			"err", err)
+		w.streak = 0
+		err = fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
 	}
-	return true, w.load(ctx)
-}
-
-// waiters returns the runs in progress that wait for a call; each of them counts it as done. The call is
-// recorded for the run that queued it, even if that has ended. A run that has used up its time
-// or its requests waits for no call, and its queue outlives it.
-func (w *worker) waiters(task *queue.Task) (all []*run) {
-	for _, name := range task.Wanting() {
-		of := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return r.row.Job != name || r.exhausted() })
-		if i := slices.IndexFunc(of, func(r *run) bool { return r.row.ID == task.Run }); i >= 0 {
-			of = of[i : i+1]
-		}
-		all = append(all, of...)
+	if a.of != nil && v.passes() {
+		w.detach(ctx, a.of.run, err)
+		return true, nil
 	}
-	return all
+	return true, err
 }
 
 // runByJob returns the run in progress of a job without overrides, or nil.

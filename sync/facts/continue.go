@@ -51,10 +51,14 @@ func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Co
 	if err != nil {
 		return nil, c, err
 	}
+	requests, err := r.Store.Ledger.Requests(old.ID)
+	if err != nil {
+		return nil, c, err
+	}
 	if p, err = r.Continue(old.Job, *old.Plan, steps, true); err != nil {
 		return nil, c, err
 	}
 	return p, p.Cost(own, plan.Spent{
-		Credits: spent.Charged + spent.Unknown + spent.Reserved, Requests: int(spent.Counted),
+		Credits: spent.Charged + spent.Unknown + spent.Reserved, Requests: int(requests),
 	}), nil
 }

@@ -237,7 +237,11 @@ func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool
 		return false, err
 	}
 	room := stored.CapFor(own) - spent.Charged - spent.Unknown - spent.Reserved
-	noRequests := stored.MaxRequests > 0 && spent.Counted >= int64(stored.MaxRequests)
+	requests, err := r.Store.Ledger.Requests(old.ID)
+	if err != nil {
+		return false, err
+	}
+	noRequests := stored.MaxRequests > 0 && requests >= int64(stored.MaxRequests)
 	p, err := r.Continue(old.Job, *stored, steps, false)
 	if err != nil {
 		return false, err

@@ -15,7 +15,6 @@ type Spend struct {
 	Held                                 outlier.Credits // left in its holds
 
 	Requests int64         // attempts that were sent
-	Counted  int64         // those that count for it: its own, and those that it made for what another run had queued
 	Waited   time.Duration // for the rate limit
 }
 
@@ -65,13 +64,23 @@ func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
 			coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
 			coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
 			(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = ?1),
-			count(*) FILTER (WHERE sent_at <> 0), count(*) FILTER (WHERE sent_at <> 0 AND counts_for = '')
-				+ (SELECT count(*) FROM attempts WHERE sent_at <> 0 AND counts_for <> '' AND counts_for = ?1),
-			sum(waited), max(settled_at)
+			count(*) FILTER (WHERE sent_at <> 0), sum(waited), max(settled_at)
 			FROM attempts WHERE run = ?1`, run).
-		Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests, &all.Counted,
+		Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests,
 			store.Duration(&all.Waited), store.Time(&last))
 	return all, last, err
+}
+
+// Requests returns how many requests count for a run: its own, except those that another run has made, and those that
+// it has made for what another run had queued.
+func Requests(tx *store.Tx, run string) (int64, error) {
+	return store.Value[int64](tx, `SELECT (SELECT count(*) FROM attempts WHERE run = ?1 AND sent_at <> 0 AND counts_for = '')
+		+ (SELECT count(*) FROM attempts WHERE counts_for <> '' AND counts_for = ?1 AND sent_at <> 0)`, run)
+}
+
+// Requests returns how many requests count for a run; see the function of this name.
+func (l *Ledger) Requests(run string) (int64, error) {
+	return store.Read(l.db, "count the requests of run "+run, func(tx *store.Tx) (int64, error) { return Requests(tx, run) })
 }
 
 // OpTotal is the total of the calls of one operation.

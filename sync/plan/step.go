@@ -42,6 +42,11 @@ type Step struct {
 	Reused  int             `json:"reused"`                // pages taken from the journal instead of bought
 	Left    int             `json:"left_pages"`            // pages left when it ended, for whatever reason; -1 if unknown
 
+	// Problem says why the run goes on without the step, which stays open unless it has a Stop; "" if it does not.
+	// Capped is set if a cap, the credits or the clock keep it from being bought.
+	Problem string `json:"-"`
+	Capped  bool   `json:"-"`
+
 	outlier.Tries `json:"-"` // of its next call
 }
 

@@ -85,6 +85,7 @@ type Run struct {
 
 	Ordered    bool      `json:"-"` // requested while a schedule was running, and not ended: the next start resumes it
 	ResumedFor time.Time `json:"-"` // the due time before whose run this one was resumed last
+	Searched   bool      `json:"-"` // its searches have ended, and its data calls are queued
 	Key        Key       `json:"-"` // of the order that begins or resumes it now; readings leave it out
 
 	Pages    int64            `json:"pages"`
@@ -111,7 +112,7 @@ func (r *Run) columns() store.Columns {
 	maps.Copy(all, store.Columns{
 		"run": &r.ID, "job": &r.Job, "trigger": &r.Trigger, "due": store.Time(&r.Due),
 		"started": store.Time(&r.Started), "plan": planOf{r}, "config": &r.Request, "rest_of": &r.RestOf,
-		"overridden": &r.Overridden,
+		"overridden": &r.Overridden, "searched": &r.Searched,
 	})
 	maps.Copy(all, r.request())
 	return all
@@ -249,6 +250,22 @@ func (rs *Runs) Resume(r Run) error {
 	})
 }
 
+// TryAgain lets an unfinished run try again what it goes on without: open searches that have stopped.
+func (rs *Runs) TryAgain(run string) error {
+	return store.Change(rs.db, "try the searches of run "+run+" again", func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE steps SET problem = '', capped = 0 WHERE run = ? AND stop = '' AND problem <> ''`, run)
+		if err == nil {
+			err = SetSearched(tx, run, false)
+		}
+		return err
+	})
+}
+
+// SetSearched records whether the searches of a run have ended.
+func SetSearched(tx *store.Tx, run string, searched bool) error {
+	return store.Set(tx, "runs", "run", run, store.Columns{"searched": searched})
+}
+
 // Ordered returns the unfinished runs that were requested while a schedule was running, oldest first.
 func (rs *Runs) Ordered() ([]Run, error) {
 	return rs.listRuns(`FROM runs WHERE ordered AND ` + mayGoOn + ` ORDER BY id`)
@@ -283,13 +300,17 @@ func interruptRun(tx *store.Tx, r *Run) error {
 	if err != nil {
 		return err
 	}
+	requests, err := ledger.Requests(tx, r.ID)
+	if err != nil {
+		return err
+	}
 	_, err = tx.Exec(`UPDATE runs SET status = 'interrupted', row_counts = 'null', resumed_for = 0, ended = ?2,
 		requests = ?3, credits = ?4, refunded = ?5, waited = ?6,
 		(pages, hits, new_hits) = (SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0),
 		coalesce(sum(new_hits), 0)
 			FROM steps WHERE run = runs.run)
 		WHERE run = ?1`,
-		r.ID, max(store.Micros(r.Started), store.Micros(last)), spent.Counted,
+		r.ID, max(store.Micros(r.Started), store.Micros(last)), requests,
 		spent.Charged+spent.Unknown, spent.Refunded, store.Duration(&spent.Waited))
 	return err
 }

@@ -72,7 +72,15 @@ func progress(s *Step) store.Columns {
 		"began": store.Time(&s.Began), "next": &s.Next, "pages": &s.Pages, "hits": &s.Hits, "new_hits": &s.NewHits,
 		"seen": &s.Seen, "unread": &s.Unread, "total": &s.Total, "reading": &s.Reading, "stop": &s.Stop,
 		"reused": &s.Reused, "left_pages": &s.Left, "oldest": store.Time(&s.Oldest),
+		"problem": &s.Problem, "capped": &s.Capped,
 	}
+}
+
+// SkipStep records why a run goes on without a step; see [plan.Step.Problem].
+func (rs *Runs) SkipStep(step int64, problem string, capped bool) error {
+	return store.Change(rs.db, fmt.Sprintf("record why step %d has stopped", step), func(tx *store.Tx) error {
+		return store.Set(tx, "steps", "id", step, store.Columns{"problem": store.Bounded(problem), "capped": capped})
+	})
 }
 
 // SaveTries records the attempts at a step's next call.

@@ -41,7 +41,9 @@ CREATE TABLE runs (
 	-- that asked for it may have ended.
 	ordered INTEGER NOT NULL DEFAULT 0 CHECK (ordered IN (0, 1)),
 	-- The due time before whose own run this one was resumed last, which happens once.
-	resumed_for INTEGER NOT NULL DEFAULT 0
+	resumed_for INTEGER NOT NULL DEFAULT 0,
+	-- Its searches have ended: the data calls about the hits are queued, and its follow-ups are due.
+	searched INTEGER NOT NULL DEFAULT 0 CHECK (searched IN (0, 1))
 ) STRICT;
 
 -- The orders of clients of the interface, so that an order that is repeated starts no second run. key is the SHA-256 of
@@ -92,6 +94,9 @@ CREATE TABLE steps (
 	failures INTEGER NOT NULL DEFAULT 0,
 	refusals INTEGER NOT NULL DEFAULT 0,
 	not_before INTEGER NOT NULL DEFAULT 0,
+	-- Why the run goes on without the step, '' if it does not, and whether that is a cap, the credits or the clock.
+	problem TEXT NOT NULL DEFAULT '',
+	capped INTEGER NOT NULL DEFAULT 0 CHECK (capped IN (0, 1)),
 	UNIQUE (run, ordinal)
 ) STRICT;
 
