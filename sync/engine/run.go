@@ -163,7 +163,7 @@ func (r *run) end(ctx context.Context, cause error) {
 // was paid for is lost.
 func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
 	w.runs = slices.DeleteFunc(w.runs, func(r *run) bool { return slices.Contains(ending, r) })
-	lost := errors.Join(w.loader.Retry(ctx, true), w.loader.Load(ctx, true)) // errors that no run's status shows
+	lost := errors.Join(w.loader.Retry(ctx, true), w.loader.Load(ctx)) // errors that no run's status shows
 	record := func(r *run, cause error) {
 		unkept := r.record(ctx, cause)
 		r.err, lost = errors.Join(cause, unkept), errors.Join(lost, unkept)

@@ -447,7 +447,7 @@ func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Load(ctx, true); err != nil {
+		if err := l.Load(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if has := w.fake.has.Answers; has == 0 || has >= end || written > 2 {

@@ -61,7 +61,7 @@ func (e *Engine) newWorker(ctx context.Context) (*worker, error) {
 	if err := w.applyRecovered(); err != nil {
 		return nil, err
 	}
-	return w, loader.Load(ctx, true)
+	return w, loader.Load(ctx)
 }
 
 // Run performs spec for a due time. With a zero due, which is a manual run, it resumes the run that a
@@ -242,17 +242,18 @@ func (w *worker) rest(ctx context.Context) (until time.Time, err error) {
 	return soonest(until, retry), err
 }
 
-// load adds the last answers to the loader's batch, and publishes when that is due.
-func (w *worker) load(ctx context.Context) error {
-	if w.loader.PublishDue() {
-		return w.publish(ctx)
+// publishIfDue publishes when that is due. Answers stay in the journal until then: to read them from there one by one
+// costs more than to load them.
+func (w *worker) publishIfDue(ctx context.Context) error {
+	if !w.loader.PublishDue() {
+		return nil
 	}
-	return w.loader.Load(ctx, false)
+	return w.publish(ctx)
 }
 
 // publish publishes everything in the journal.
 func (w *worker) publish(ctx context.Context) error {
-	if err := w.loader.Load(ctx, true); err != nil {
+	if err := w.loader.Load(ctx); err != nil {
 		return err
 	}
 	return w.loader.Publish(ctx)
@@ -267,7 +268,7 @@ func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked b
 	switch {
 	case err == nil:
 		w.streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
-		return true, w.load(ctx)
+		return true, w.publishIfDue(ctx)
 	case v.waits() && task.NotBefore.After(time.Now()): // while it waits to be repeated, others are made
 		return true, nil
 	case v.waits():
@@ -288,7 +289,7 @@ func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked b
 				happened = "call refused and not repeated"
 			}
 			w.engine.log().Warn(happened, "job", task.Job, "run", task.Run, "op", task.Op, "entity", task.Entity, "err", err)
-			return true, w.load(ctx)
+			return true, w.publishIfDue(ctx)
 		}
 		w.streak = 0
 		err = fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)

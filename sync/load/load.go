@@ -26,9 +26,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// A batch is written when it has this size, and before publishing. The cost of a flush in DuckDB is
-// mostly fixed, so fewer and larger ones are cheaper; the limits keep memory small. Earlier flushes
-// have no benefit: the journal makes an answer durable, and readers see it when it is published.
+// A batch has at most this size. The cost of a batch in DuckDB is mostly fixed, so fewer and larger ones are
+// cheaper; the limits keep memory small. Batches are written before publishing only: the journal makes an
+// answer durable, and readers see it when it is published.
 const (
 	batchBytes = 8 << 20
 	batchRows  = 60_000
@@ -95,7 +95,7 @@ func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, b
 func Fill(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) error {
 	l, err := openLoader(ctx, store, line, log, beat, true)
 	if err == nil {
-		err = l.Load(ctx, true)
+		err = l.Load(ctx)
 	}
 	if err == nil {
 		err = l.Publish(ctx)
@@ -171,16 +171,14 @@ func (e *AheadError) Remedy() string {
 // only while a sink catches up, and the next start continues that.
 const batchesAfterStop = 2
 
-// Load decodes new answers of the journal and writes full batches; if all is set, also the last,
-// partial one. A warehouse that fails is disabled until [Loader.Retry], because the journal has the
-// answers that it lacks. [Loader.Problems] returns why.
-func (l *Loader) Load(ctx context.Context, all bool) error {
+// Load brings the new answers of the journal into the warehouse. A warehouse that fails is disabled until
+// [Loader.Retry], because the journal has the answers that it lacks. [Loader.Problems] returns why.
+func (l *Loader) Load(ctx context.Context) error {
 	for batches := 0; l.lo >= 0 && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
-		more, err := l.fillBatch()
-		if err != nil {
+		if err := l.fillBatch(); err != nil {
 			return err
 		}
-		if l.hi == l.lo || !(more || all) {
+		if l.hi == l.lo {
 			return nil
 		}
 		if err := l.flushBatch(ctx); err != nil {
@@ -200,25 +198,21 @@ func fitsBatch(batch *schema.Decoder, entry *journal.Entry) bool {
 	return !isFull(batch) && batch.Bytes()+len(entry.Body) <= batchBytes
 }
 
-// fillBatch decodes journal entries until the batch is full or the journal ends. It reports whether the batch
-// must be written before more can be decoded.
-func (l *Loader) fillBatch() (bool, error) {
+// fillBatch decodes journal entries until the batch is full or the journal ends.
+func (l *Loader) fillBatch() error {
 	for entry, err := range l.store.Journal.After(l.hi) {
 		if err != nil {
-			return false, fmt.Errorf("read the journal after %d: %w", l.hi, err)
+			return fmt.Errorf("read the journal after %d: %w", l.hi, err)
 		}
 		if l.hi > l.lo && !fitsBatch(l.decoder, entry) {
-			return true, nil
+			return nil
 		}
 		if err := l.decodeAnswer(entry); err != nil {
-			return false, err
+			return err
 		}
 		l.hi = entry.ID
-		if isFull(l.decoder) {
-			return true, nil
-		}
 	}
-	return isFull(l.decoder), nil
+	return nil
 }
 
 // maxErrorLength is how many characters of an error are logged. A message about deeply nested JSON can

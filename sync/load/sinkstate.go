@@ -241,7 +241,7 @@ func (l *Loader) Retry(ctx context.Context, all bool) error {
 			return err
 		}
 	}
-	if err := l.Load(ctx, true); err != nil { // only the first batches during a stop
+	if err := l.Load(ctx); err != nil { // only the first batches during a stop
 		return err
 	}
 	return l.Publish(ctx)
