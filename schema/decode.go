@@ -99,8 +99,8 @@ func (d *Decoder) Decode(src Source, body []byte) error {
 	return nil
 }
 
-// Check parses an answer like [Decoder.Decode], without keeping its rows. It returns which of its
-// hits or items have no row, by index from 0, and the error of Decode.
+// Check reads as much of an answer as tells whether [Decoder.Decode] would succeed, without keeping its rows. It
+// returns which of its hits or items have no row, by index from 0, and the error of Decode.
 func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 	d.appending = false
 	err = d.readAnswer(&src, body)
@@ -178,9 +178,7 @@ func (d *Decoder) isRequested(id string) bool {
 // addRow counts a row, and completes and appends it if it is wanted. r is nil if all values are those of the source.
 func (d *Decoder) addRow(to *rows, r *row) {
 	to.added++
-	if to.table != Transcripts || strings.TrimSpace(text(r.values[to.index["transcript"]])) != "" {
-		d.present = true
-	}
+	d.present = d.present || r.hasContent()
 	if !d.appending {
 		return
 	}
@@ -213,8 +211,7 @@ func (d *Decoder) collections() iter.Seq[*rows] {
 	}
 }
 
-// Counted returns how many rows the last [Decoder.Decode] appended, or [Decoder.Check] found, by
-// table name; tables without rows are omitted. A current table has as many as its history.
+// Counted returns how many rows the last [Decoder.Decode] appended, by table name; tables without rows are omitted. A current table has as many as its history.
 func (d *Decoder) Counted() map[string]int64 {
 	counted := map[string]int64{}
 	for _, t := range Tables() {

@@ -86,6 +86,9 @@ func (d *Decoder) readRow(r *row, in *jx.Decoder) error {
 		d.noteDrift(r, r.main.path, missing, nil)
 	}
 	for _, inner := range r.inside {
+		if !d.appending && r.outer != nil && r.hasContent() {
+			break // rows inside those of the main array are never an error
+		}
 		before := inner.rows.added
 		if err := d.readRows(inner); err != nil {
 			return err
@@ -96,6 +99,11 @@ func (d *Decoder) readRow(r *row, in *jx.Decoder) error {
 		d.addRow(r.rows, r)
 	}
 	return nil
+}
+
+// hasContent reports whether a row says something about its entity: a transcript may be empty.
+func (r *row) hasContent() bool {
+	return r == nil || r.rows.table != Transcripts || strings.TrimSpace(text(r.values[r.rows.index["transcript"]])) != ""
 }
 
 // fill sets the values that are not in the row's object: NULL if the field is absent, or that of a

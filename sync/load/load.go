@@ -327,9 +327,10 @@ func (l *Loader) Recount(run string) (map[string]int64, error) {
 		if !ok {
 			continue
 		}
-		if _, err := decoder.Check(source, entry.Body); err == nil {
+		if err := decoder.Decode(source, entry.Body); err == nil {
 			l.addCounted(rows, decoder)
 		}
+		releaseParts(decoder.Take())
 	}
 	return rows, nil
 }
