@@ -144,7 +144,8 @@ CREATE TABLE attempts (
 
 CREATE INDEX attempts_counts_for ON attempts (counts_for) WHERE counts_for <> '';
 
-CREATE INDEX attempts_run ON attempts (run, price, state, waited, sent_at);
+-- No column of it changes: else each step of an attempt would write the index again.
+CREATE INDEX attempts_run ON attempts (run, price);
 
 CREATE INDEX attempts_open ON attempts (id) WHERE state IN ('reserved', 'sending');
 
@@ -615,17 +616,15 @@ CREATE TABLE recovered (
 	message  TEXT NOT NULL
 ) STRICT;
 
--- Changed rows of the sources of the tables ops.*, in the order of their last changes. A sink keeps the
--- version up to which it has them, and changes that all sinks have are removed.
+-- Changes of rows of the sources of the tables ops.*, in their order. A sink keeps the version up to which it
+-- has them, and changes that all sinks have are removed. A row that changes several times has several changes:
+-- to look for the earlier one costs more than to keep it.
 CREATE TABLE ops_changes (
 	version INTEGER PRIMARY KEY AUTOINCREMENT,
 	source  TEXT NOT NULL CHECK (source = 'runs' OR source = 'steps' OR source = 'attempts' OR source = 'limits' OR source = 'marks' OR source = 'imported'),
-	id      INTEGER NOT NULL,
-	UNIQUE (source, id)
+	id      INTEGER NOT NULL
 ) STRICT;
 
--- A change is deleted and inserted instead of replaced, because a trigger uses the conflict resolution of
--- the statement that fired it.
 CREATE TRIGGER ops_run_begins AFTER INSERT ON runs
 BEGIN
 	INSERT INTO ops_changes (source, id) VALUES ('runs', NEW.id);
@@ -633,13 +632,11 @@ END;
 
 CREATE TRIGGER ops_run_changes AFTER UPDATE ON runs
 BEGIN
-	DELETE FROM ops_changes WHERE source = 'runs' AND id = NEW.id;
 	INSERT INTO ops_changes (source, id) VALUES ('runs', NEW.id);
 END;
 
 CREATE TRIGGER ops_run_renamed AFTER UPDATE OF job ON runs WHEN NEW.job <> OLD.job
 BEGIN
-	DELETE FROM ops_changes WHERE source = 'steps' AND id IN (SELECT id FROM steps WHERE run = NEW.run);
 	INSERT INTO ops_changes (source, id) SELECT 'steps', id FROM steps WHERE run = NEW.run;
 END;
 
@@ -650,7 +647,6 @@ END;
 
 CREATE TRIGGER ops_step_changes AFTER UPDATE ON steps
 BEGIN
-	DELETE FROM ops_changes WHERE source = 'steps' AND id = NEW.id;
 	INSERT INTO ops_changes (source, id) VALUES ('steps', NEW.id);
 END;
 
@@ -661,20 +657,17 @@ END;
 
 CREATE TRIGGER ops_attempt_changes AFTER UPDATE ON attempts
 BEGIN
-	DELETE FROM ops_changes WHERE source = 'attempts' AND id = NEW.id;
 	INSERT INTO ops_changes (source, id) VALUES ('attempts', NEW.id);
 END;
 
 -- What a step costs follows from its attempts.
 CREATE TRIGGER ops_step_reserves AFTER INSERT ON attempts WHEN NEW.price > 0 AND NEW.step <> 0
 BEGIN
-	DELETE FROM ops_changes WHERE source = 'steps' AND id = NEW.step;
 	INSERT INTO ops_changes (source, id) SELECT 'steps', id FROM steps WHERE id = NEW.step;
 END;
 
 CREATE TRIGGER ops_step_settles AFTER UPDATE OF state ON attempts WHEN NEW.price > 0 AND NEW.step <> 0 AND NEW.state = 'refunded'
 BEGIN
-	DELETE FROM ops_changes WHERE source = 'steps' AND id = NEW.step;
 	INSERT INTO ops_changes (source, id) SELECT 'steps', id FROM steps WHERE id = NEW.step;
 END;
 
@@ -809,7 +802,6 @@ END;
 
 CREATE TRIGGER ops_mark_changes AFTER UPDATE ON marks
 BEGIN
-	DELETE FROM ops_changes WHERE source = 'marks' AND id = NEW.id;
 	INSERT INTO ops_changes (source, id) VALUES ('marks', NEW.id);
 END;
 
@@ -831,7 +823,6 @@ END;
 
 CREATE TRIGGER ops_imported_changes AFTER UPDATE ON imported
 BEGIN
-	DELETE FROM ops_changes WHERE source = 'imported' AND id = NEW.id;
 	INSERT INTO ops_changes (source, id) VALUES ('imported', NEW.id);
 END;
 
