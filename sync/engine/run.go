@@ -269,7 +269,7 @@ func (r *run) closeSteps(steps []runs.Step) error {
 				}
 			}
 			if step.Query.Op() == outlier.OpStartScan && !unread {
-				if err := runs.Release(tx, step.ID); err != nil {
+				if err := ledger.Release(tx, step.ID); err != nil {
 					return err
 				}
 			}

@@ -36,16 +36,10 @@ func (l *Ledger) HoldOf(step int64) (outlier.Credits, error) {
 	})
 }
 
-// releasable is the condition for holds that are open and do not belong to the start of one of the
-// scans in the JSON list ?2.
-const releasable = `open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id = holds.attempt
-	AND a.intent IN (SELECT value FROM json_each(?2)))`
-
-// Release gives back what is left in the hold of a step. It does nothing if the hold was released
-// before, if there is none, or if it belongs to one of the scans in unconfirmed, by intent, whose
-// start is not confirmed: a person who finds such a scan will want to read it.
-func Release(tx *store.Tx, step int64, unconfirmed []int64) error {
-	_, err := tx.Exec(`UPDATE holds SET open = 0 WHERE step = ?1 AND `+releasable, step, store.JSON(unconfirmed))
+// Release gives back what is left in the hold of a step, if there is any. It does nothing while the start of the
+// scan that the hold is for is not confirmed: a person who finds the scan will want to read it.
+func Release(tx *store.Tx, step int64) error {
+	_, err := tx.Exec(`UPDATE holds SET open = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE step = ?)`, step)
 	if err != nil {
 		return fmt.Errorf("release the hold of step %d: %w", step, err)
 	}
@@ -53,7 +47,7 @@ func Release(tx *store.Tx, step int64, unconfirmed []int64) error {
 }
 
 // ReleaseRun is [Release] for all steps of a run.
-func ReleaseRun(tx *store.Tx, run string, unconfirmed []int64) error {
-	_, err := tx.Exec(`UPDATE holds SET open = 0 WHERE run = ?1 AND `+releasable, run, store.JSON(unconfirmed))
+func ReleaseRun(tx *store.Tx, run string) error {
+	_, err := tx.Exec(`UPDATE holds SET open = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE run = ?)`, run)
 	return err
 }

@@ -86,7 +86,7 @@ func TestRefundedReadingGoesBackToTheHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	statetest.CheckHold(t, s, step.ID, 8)
-	statetest.Update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
+	statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Release(tx, step.ID) })
 	statetest.CheckHeld(t, s, statetest.Month(), 52)
 	if err := late.Settle(limited, outlier.Refunded); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestHoldIsReleased(t *testing.T) {
 	}{
 		"by hand, and again": {func(t *testing.T, s *state.Store, step runs.Step) {
 			for range 2 {
-				statetest.Update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
+				statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Release(tx, step.ID) })
 			}
 		}, 0},
 		"with its run":                    {finish(runs.Partial), 0},
@@ -139,7 +139,7 @@ func TestHoldIsReleased(t *testing.T) {
 			statetest.Supersede(t, s, step.Run)
 		}, 0},
 		"not by a release elsewhere": {func(t *testing.T, s *state.Store, step runs.Step) {
-			statetest.Update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID+1) })
+			statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Release(tx, step.ID+1) })
 		}, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestHoldOfAnUnconfirmedScanOutlivesItsRun(t *testing.T) {
 			statetest.Supersede(t, s, step.Run)
 		}, true},
 		"its step lets go": {func(t *testing.T, s *state.Store, step runs.Step) {
-			statetest.Update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
+			statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Release(tx, step.ID) })
 		}, false},
 	}
 	words := map[string]struct {

@@ -218,10 +218,7 @@ func finishRun(tx *store.Tx, r Run, unfinished bool) error {
 	columns["unfinished"] = unfinished
 	err := store.Set(tx, "runs", "run", r.ID, columns)
 	if err == nil && !unfinished {
-		var intents []int64
-		if intents, err = unconfirmedIntents(tx); err == nil {
-			err = ledger.ReleaseRun(tx, r.ID, intents)
-		}
+		err = ledger.ReleaseRun(tx, r.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("finish run %s: %w", r.ID, err)

@@ -200,23 +200,6 @@ func dropRefused(tx *store.Tx, step int64) error {
 	return nil
 }
 
-// unconfirmedIntents returns the intents of scans whose start is not confirmed.
-func unconfirmedIntents(tx *store.Tx) ([]int64, error) {
-	// The first condition is that of the index.
-	return store.Values[int64](tx,
-		`SELECT id FROM scans WHERE state IN ('intended', 'unknown', 'running') AND state = 'unknown'`)
-}
-
-// Release releases the rest of the hold of a step, if there is any. It does nothing while the start
-// of the step's scan is not confirmed; [Runs.SettleScan] ends that state.
-func Release(tx *store.Tx, step int64) error {
-	intents, err := unconfirmedIntents(tx)
-	if err != nil {
-		return err
-	}
-	return ledger.Release(tx, step, intents)
-}
-
 // SaveScan records the progress of a scan: its state, the service's id and status, times and polls.
 // The intended search never changes, and a state never goes back.
 func SaveScan(tx *store.Tx, s Scan) error {

@@ -61,7 +61,7 @@ func recordNotStarted(tx *store.Tx, s Scan) (refunded outlier.Credits, err error
 	if err := SaveScan(tx, s); err != nil {
 		return 0, err
 	}
-	return refunded, Release(tx, s.Step)
+	return refunded, ledger.Release(tx, s.Step)
 }
 
 // existing lists the states of a scan that exists at the service.
@@ -100,5 +100,5 @@ func releaseAdopted(tx *store.Tx, scan Scan) error {
 	if err != nil || !over {
 		return err
 	}
-	return Release(tx, scan.Step)
+	return ledger.Release(tx, scan.Step)
 }

@@ -14,7 +14,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
-	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
@@ -167,7 +166,7 @@ func (c *calendars) read(r *rapid.T) {
 }
 
 func (c *calendars) release(r *rapid.T) {
-	if err := c.store.DB.Update(func(tx *store.Tx) error { return runs.Release(tx, c.steps) }); err != nil {
+	if err := c.store.DB.Update(func(tx *store.Tx) error { return ledger.Release(tx, c.steps) }); err != nil {
 		r.Fatal(err)
 	}
 	if hold := c.holds[c.steps]; hold != nil {

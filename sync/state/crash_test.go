@@ -182,7 +182,7 @@ func TestKillAtEveryStepOfAScan(t *testing.T) {
 	kept.states, kept.answers = "refunded charged charged", 2
 	check("after the answer of a page", kept)
 
-	statetest.Update(t, s, func(tx *store.Tx) error { return runs.Release(tx, step.ID) })
+	statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Release(tx, step.ID) })
 	kept.hold, kept.held = 0, 52
 	check("after the release", kept)
 }

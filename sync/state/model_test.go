@@ -267,7 +267,7 @@ func (b *model) read(r *rapid.T) {
 
 func (b *model) release(r *rapid.T) {
 	s := b.scan(r)
-	if err := b.s.DB.Update(func(tx *store.Tx) error { return runs.Release(tx, s.step) }); err != nil {
+	if err := b.s.DB.Update(func(tx *store.Tx) error { return ledger.Release(tx, s.step) }); err != nil {
 		r.Fatal(err)
 	}
 	b.letGo(s)

@@ -500,9 +500,12 @@ CREATE INDEX attempts_step ON attempts (step) WHERE price > 0;
 
 -- The credits for reading a scan whose start is not confirmed outlive its run: a person who finds the
 -- scan wants to read it.
+CREATE VIEW releasable_holds AS
+	SELECT * FROM holds WHERE open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a JOIN scans s ON s.id = a.intent
+		WHERE a.id = holds.attempt AND a.state <> 'refunded' AND s.state = 'unknown');
+
 CREATE TRIGGER holds_unknown BEFORE UPDATE OF open ON holds WHEN OLD.open = 1 AND NEW.open = 0
-	AND EXISTS (SELECT 1 FROM attempts a JOIN scans s ON s.id = a.intent
-		WHERE a.id = OLD.attempt AND a.state <> 'refunded' AND s.state = 'unknown')
+	AND NOT EXISTS (SELECT 1 FROM releasable_holds WHERE id = OLD.id)
 BEGIN
 	SELECT RAISE(ABORT, 'the start of the scan of this hold is not confirmed');
 END;
