@@ -81,8 +81,8 @@ func FewChecks(t *testing.T) {
 	}
 }
 
-// anyBatches writes random journals in random batches, and leaves more out, publishes and reopens the line at
-// random times.
+// anyBatches writes random journals and changes of the state in random batches, and leaves more out, publishes and reopens
+// the line at random times.
 func anyBatches(t *testing.T, open Open) {
 	FewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -91,7 +91,7 @@ func anyBatches(t *testing.T, open Open) {
 		dir := t.TempDir()
 		l := open.Line(t, dir)
 		defer func() { l.Close(t) }()
-		var omitted sinks.Omitted
+		state, omitted := newLedger(), sinks.Omitted{}
 		for lo := int64(0); lo < int64(len(j)); {
 			if pick(3) == 0 {
 				more := anyOmitted(r)
@@ -103,12 +103,18 @@ func anyBatches(t *testing.T, open Open) {
 			}
 			hi := rapid.Int64Range(lo+1, int64(len(j))).Draw(r, "hi")
 			l.Write(t, j, lo, hi)
+			l.changeOperations(t, r, state)
 			lo = hi
 			if pick(4) == 0 || hi == int64(len(j)) {
 				l.Publish(t)
 				for _, table := range Tables() {
 					if diff := l.diff(t, table, j, hi); diff != "" {
 						r.Error(diff) // not t.Error, so that rapid shrinks the journal
+					}
+				}
+				for _, table := range Ops() {
+					if diff := Diff(state.rows[table], l.Copy.Read(t, table)); diff != "" {
+						r.Errorf("table %s at version %d (-want +got):\n%s", table.Name, state.version, diff)
 					}
 				}
 			}
@@ -251,21 +257,6 @@ func anotherWarehouse(t *testing.T, open Open) {
 		l.Publish(t)
 		l.Check(t, j, int64(n))
 		l.CheckRuns(t, int64(n))
-		l.Close(t)
-	}
-}
-
-func partsNotReleased(t *testing.T, open Open) {
-	j := Sample(6)
-	b := j.Batch(0, 6)
-	defer Release(b)
-	for range 2 {
-		l := open.Line(t, t.TempDir())
-		if err := l.Warehouse.Write(t.Context(), b); err != nil {
-			t.Error(err)
-		}
-		l.Publish(t)
-		l.Check(t, j, 6)
 		l.Close(t)
 	}
 }

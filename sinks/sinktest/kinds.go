@@ -2,7 +2,6 @@ package sinktest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -13,8 +12,7 @@ import (
 	"outlierd/sinks"
 )
 
-// This file has a test for each kind of table, with a journal that is written in batches of several
-// sizes.
+// This file has examples of what is not obvious about the kinds of tables, beside the model.
 
 // journalOf returns a journal with the given rows of each answer. The answers are a day apart.
 func journalOf(table *schema.Table, answers ...[]Row) Journal {
@@ -32,15 +30,14 @@ func journalOf(table *schema.Table, answers ...[]Row) Journal {
 	return j
 }
 
-// expect writes a journal in batches of several sizes, and compares columns of the published rows, sorted.
+// expect writes a journal in one batch and in a batch for each answer, and compares columns of the published rows, sorted.
 func (open Open) expect(t *testing.T, j Journal, table *schema.Table, columns, want []string) {
 	t.Helper()
-	for _, batches := range splits(t, int64(len(j))) {
+	n := int64(len(j))
+	for _, size := range []int64{1, n} {
 		l := open.Line(t, t.TempDir())
-		var lo int64
-		for _, hi := range batches {
-			l.Write(t, j, lo, hi)
-			lo = hi
+		for lo := int64(0); lo < n; lo += size {
+			l.Write(t, j, lo, lo+size)
 		}
 		l.Publish(t)
 		var got []string
@@ -49,19 +46,10 @@ func (open Open) expect(t *testing.T, j Journal, table *schema.Table, columns, w
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("batches %v (-want +got):\n%s", batches, diff)
+			t.Errorf("batches of %d answers (-want +got):\n%s", size, diff)
 		}
 		l.Close(t)
 	}
-}
-
-func lastObservationWins(t *testing.T, open Open) {
-	video := func(id, title string) Row { return Row{"video_id": id, "title": title} }
-	j := journalOf(schema.Outliers,
-		[]Row{video("a", "first"), video("b", "only"), video("a", "second")},
-		[]Row{video("a", "third")})
-	want := []string{`"a"|"third"|3|`, `"b"|"only"|1|`}
-	open.expect(t, j, schema.Outliers, []string{"video_id", "title", sinks.TimesSeen}, want)
 }
 
 // grows: the previous value is of an earlier day, also if a key is seen twice a day, and whatever the
@@ -82,18 +70,6 @@ func grows(t *testing.T, open Open) {
 	at := func(i int) string { return fmt.Sprintf("%#v|", j[i].At) }
 	want := []string{`"a"|5|4|` + at(2), `"b"|<nil>|10|` + at(0), `"c"|5|<nil>|<nil>|`}
 	open.expect(t, j, schema.Outliers, columns, want)
-}
-
-func replacedWhole(t *testing.T, open Open) {
-	event := func(video string, position int64, text string) Row {
-		return Row{"video_id": video, "position": position, "text": text}
-	}
-	j := journalOf(schema.TranscriptEvents,
-		[]Row{event("a", 0, "one"), event("a", 1, "two"), event("a", 2, "three")},
-		[]Row{event("b", 0, "other")},
-		[]Row{event("a", 0, "uno"), event("a", 1, "dos")})
-	want := []string{`"a"|0|"uno"|`, `"a"|1|"dos"|`, `"b"|0|"other"|`}
-	open.expect(t, j, schema.TranscriptEvents, []string{"video_id", "position", "text"}, want)
 }
 
 // deletedIdentities: comments are deleted when an answer no longer has them, and missing ids when an answer
@@ -124,56 +100,4 @@ func deletedIdentities(t *testing.T, open Open) {
 	j[2].delete(schema.Missing, Row{"endpoint": "comments", "id": "c"})
 	want = []string{`"b"|1|4|1|`, `"c"|1|1|1|`, `"d"|1|3|3|`} // b is missing again, in the part of its first answer
 	open.expect(t, j, schema.Missing, []string{"id", sinks.TimesSeen, sinks.ResponseID, schema.FirstResponseID}, want)
-}
-
-// splits returns ways to divide n answers into batches, each as the ends of the batches: one batch, a batch
-// for each answer, and two others at random; all if there are at most four, or if -rapid.checks is set.
-func splits(t *testing.T, n int64) [][]int64 {
-	all := everySplit(n)
-	last := len(all) - 1
-	if checksAreSet() || last <= 3 {
-		return all
-	}
-	i, j := 1+rand.IntN(last-1), 1+rand.IntN(last-1)
-	t.Logf("batches at random: %v, %v", all[i], all[j])
-	return [][]int64{all[0], all[i], all[j], all[last]}
-}
-
-func everySplit(n int64) (all [][]int64) {
-	for cuts := range 1 << (n - 1) {
-		var his []int64
-		for hi := int64(1); hi < n; hi++ {
-			if cuts>>(hi-1)&1 == 1 {
-				his = append(his, hi)
-			}
-		}
-		all = append(all, append(his, n))
-	}
-	return all
-}
-
-func onlyChanges(t *testing.T, open Open) {
-	channel := func(id string, title any) Row {
-		row := Row{"channel_id": id}
-		if title != nil {
-			row["title"] = title
-		}
-		return row
-	}
-	j := journalOf(schema.ChannelsHistory,
-		[]Row{channel("a", "x"), channel("b", nil), channel("a", "x")},
-		[]Row{channel("a", "y"), channel("b", nil)},
-		[]Row{channel("a", "x"), channel("b", "")})
-	want := []string{`"a"|"x"|1|`, `"a"|"x"|3|`, `"a"|"y"|2|`, `"b"|""|3|`, `"b"|<nil>|1|`}
-	open.expect(t, j, schema.ChannelsHistory, []string{"channel_id", "title", sinks.ResponseID}, want)
-}
-
-func logGrows(t *testing.T, open Open) {
-	format := func(position int64, value string) Row { return Row{"position": position, "value": value} }
-	j := journalOf(schema.TrendingFormats,
-		[]Row{format(0, `{"a":1}`), format(1, `null`), format(1, `null`)},
-		[]Row{format(0, `{"a":1}`)},
-		[]Row{format(0, `[]`)})
-	want := []string{"0|\"[]\"|3|", "0|\"{\\\"a\\\":1}\"|1|", "0|\"{\\\"a\\\":1}\"|2|", "1|\"null\"|1|", "1|\"null\"|1|"}
-	open.expect(t, j, schema.TrendingFormats, []string{"position", "value", sinks.ResponseID}, want)
 }

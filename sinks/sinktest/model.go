@@ -130,38 +130,13 @@ func key(row Row, names []string) string {
 	return text
 }
 
-// lines formats rows as texts and sorts them, because tables have no order.
-func lines(rows []Row) []string {
-	var all []string
+// lines formats rows as texts without NULLs, and sorts them, because tables have no order.
+func lines(rows []Row) (all []string) {
 	for _, row := range rows {
-		all = append(all, fmt.Sprintf("%v", printable(row)))
+		row = maps.Clone(row)
+		maps.DeleteFunc(row, func(_ string, v any) bool { return v == nil })
+		all = append(all, fmt.Sprintf("%#v", row))
 	}
 	slices.Sort(all)
 	return all
-}
-
-// printable returns a value for comparison: with texts quoted and shortened, and without NULLs.
-func printable(v any) any {
-	switch v := v.(type) {
-	case Row:
-		m := map[string]any{}
-		for k, e := range v {
-			if e != nil {
-				m[k] = printable(e)
-			}
-		}
-		return m
-	case []any:
-		var list []any
-		for _, e := range v {
-			list = append(list, printable(e))
-		}
-		return list
-	case string:
-		if len(v) > 40 {
-			return fmt.Sprintf("%q…%d", v[:40], len(v))
-		}
-		return fmt.Sprintf("%q", v)
-	}
-	return v
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"outlierd/schema"
@@ -133,51 +132,31 @@ func newLedger() *ledger {
 	return &ledger{rows: map[*schema.Table][]Row{}, changed: map[*schema.Table][]int64{}, emptied: map[*schema.Table]int64{}}
 }
 
-// operations writes random changes in random batches. After each publication readers must find the
-// rows of the state.
-func operations(t *testing.T, open Open) {
-	FewChecks(t)
-	rapid.Check(t, func(r *rapid.T) {
-		dir := t.TempDir()
-		l := open.Line(t, dir)
-		defer func() { l.Close(t) }()
-		state := newLedger()
-		for range rapid.IntRange(1, 4).Draw(r, "publications") {
-			for range rapid.IntRange(0, 12).Draw(r, "changes") {
-				state.change(rapid.SampledFrom(Ops()).Draw(r, "table"), rapid.IntRange(0, 20).Draw(r, "row"))
-			}
-			if rapid.IntRange(0, 4).Draw(r, "cut") == 0 {
-				state.cut(rapid.SampledFrom(Ops()).Draw(r, "table"))
-			}
-			version := l.Marks(t).Ops
-			if rapid.IntRange(0, 4).Draw(r, "forgotten") == 0 && version != state.version {
-				version = 0 // what has changed is no longer recorded
-			}
-			changes := state.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
-			if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 {
-				changes.Batches = interrupted(changes.Batches)
-				if err := l.Warehouse.WriteOps(t.Context(), changes); !errors.Is(err, errInterrupted) {
-					r.Fatalf("error %v, want that of the changes", err)
-				}
-				l.Publish(t)
-				changes = state.since(l.Marks(t).Ops, 3)
-			}
-			l.WriteOps(t, changes)
-			l.Publish(t)
-			if rapid.IntRange(0, 5).Draw(r, "reopen") == 0 {
-				l.Close(t)
-				l = open.Line(t, dir)
-			}
-			if now := l.Marks(t).Ops; now != state.version {
-				r.Fatalf("version %d, want %d", now, state.version)
-			}
-			for _, table := range Ops() {
-				if diff := cmp.Diff(lines(state.rows[table]), lines(l.Copy.Read(t, table))); diff != "" {
-					r.Fatalf("table %s at version %d (-want +got):\n%s", table.Name, state.version, diff)
-				}
-			}
+// changeOperations makes random changes of the state, and writes them to the warehouse in random batches.
+func (l *Line) changeOperations(t *testing.T, r *rapid.T, state *ledger) {
+	for range rapid.IntRange(0, 12).Draw(r, "changes") {
+		state.change(rapid.SampledFrom(Ops()).Draw(r, "table"), rapid.IntRange(0, 20).Draw(r, "row"))
+	}
+	if rapid.IntRange(0, 4).Draw(r, "cut") == 0 {
+		state.cut(rapid.SampledFrom(Ops()).Draw(r, "table"))
+	}
+	version := l.Marks(t).Ops
+	if rapid.IntRange(0, 4).Draw(r, "forgotten") == 0 && version != state.version {
+		version = 0 // what has changed is no longer recorded
+	}
+	changes := state.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
+	if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 {
+		changes.Batches = interrupted(changes.Batches)
+		if err := l.Warehouse.WriteOps(t.Context(), changes); !errors.Is(err, errInterrupted) {
+			r.Fatalf("error %v, want that of the changes", err)
 		}
-	})
+		l.Publish(t)
+		changes = state.since(l.Marks(t).Ops, 3)
+	}
+	l.WriteOps(t, changes)
+	if now := l.Marks(t).Ops; now != state.version {
+		r.Fatalf("version %d, want %d", now, state.version)
+	}
 }
 
 var errInterrupted = errors.New("the state cannot be read")
@@ -191,26 +170,6 @@ func interrupted(changes iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBa
 				yield(sinks.OpsBatch{}, errInterrupted)
 			}
 			return
-		}
-	}
-}
-
-// manyOperations adds many rows over several publications, and changes old ones.
-func manyOperations(t *testing.T, open Open) {
-	l := open.Line(t, t.TempDir())
-	defer l.Close(t)
-	state := newLedger()
-	for published := range 6 {
-		for i := range 900 {
-			state.change(schema.OpsLimits, 900*published+i)
-		}
-		state.change(schema.OpsLimits, max(3, 900*published-40))
-		l.WriteOps(t, state.since(l.Marks(t).Ops, 500))
-		l.Publish(t)
-	}
-	for _, table := range Ops() {
-		if diff := cmp.Diff(lines(state.rows[table]), lines(l.Copy.Read(t, table))); diff != "" {
-			t.Errorf("table %s (-want +got):\n%s", table.Name, diff)
 		}
 	}
 }
@@ -242,7 +201,7 @@ func (l *Line) CheckRuns(t testing.TB, hi int64) {
 	for _, row := range got {
 		delete(row, schema.OpsVersion)
 	}
-	if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
+	if diff := Diff(want, got); diff != "" {
 		t.Errorf("table %s after run %d (-want +got):\n%s", schema.OpsRuns.Name, hi, diff)
 	}
 }
