@@ -70,9 +70,9 @@ func TestDifferencesAreCountedByKind(t *testing.T) {
 	}{
 		"the same":           {"('d', 'D', NULL::BIGINT), ('c', 'C', 2001), ('b', 'B', 1001), ('a', 'A', 1)", "", ""},
 		"one is missing":     {"('a', 'A', 1), ('c', 'C', 2001), ('d', 'D', NULL::BIGINT)", "1 missing", "1 missing: video_id=b, _response_id=1001"},
-		"one is there twice": {all + ", ('d', 'D', NULL::BIGINT)", "1 not from the journal", "1 not from the journal: video_id=d, _response_id=NULL"},
+		"one is there twice": {all + ", ('d', 'D', NULL::BIGINT)", "1 unexpected", "1 unexpected: video_id=d, _response_id=NULL"},
 		"one is changed":     {"('a', 'A', 1), ('b', 'X', 1001), ('c', 'C', 2001), ('d', 'D', NULL::BIGINT)", "1 changed", "1 changed: video_id=b, _response_id=1001"},
-		"of each kind":       {"('a', NULL, 1), ('c', 'C', 2001), ('d', 'D', NULL::BIGINT), ('e', 'E', 9001)", "1 missing, 1 not from the journal, 1 changed", "1 changed: video_id=a, _response_id=1"},
+		"of each kind":       {"('a', NULL, 1), ('c', 'C', 2001), ('d', 'D', NULL::BIGINT), ('e', 'E', 9001)", "1 missing, 1 unexpected, 1 changed", "1 changed: video_id=a, _response_id=1"},
 		"all are missing":    {"", "4 missing", "1 missing: video_id=a, _response_id=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestDifferencesAreCountedByKind(t *testing.T) {
 		})
 	}
 	d, err := r.Compare(t.Context(), nothing, want, schema.Outliers)
-	if err != nil || d.String() != "4 not from the journal" {
+	if err != nil || d.String() != "4 unexpected" {
 		t.Errorf("%s (%v), want 4 rows that are not expected", d, err)
 	}
 	other := parquetOf(t, db, schema.Outliers, "SELECT * REPLACE (7 AS title) FROM ("+rowsOf(schema.Outliers, columns, all)+")")
