@@ -44,7 +44,7 @@ the query from standard input. No daemon is needed.`,
 				return printQueryBy(c.Context(), g, config, text, query.RunUnsafe)
 			}
 			err = printQuery(c.Context(), g, config, text)
-			if _, denied := errors.AsType[*query.DeniedError](err); denied {
+			if errors.Is(err, query.ErrDenied) {
 				err = fmt.Errorf("%w\nto let it read and write other files, run it with --unsafe", err)
 			}
 			return err

@@ -30,20 +30,12 @@ func Spool(
 func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err error) {
 	r, p := resourcesUpTo(exportMemory, temp), permission{settings: "SET allowed_paths = [" + database.Text(to) + "]"}
 	err = openAndQuery(ctx, path, text, r, p, func(db *database.DB, _ []Field) error {
-		if rows, err = copyTo(ctx, db, text, to, 122_880); database.OutOfMemory(err) {
-			rows, err = copyTo(ctx, db, text, to, 4096) // for rows with long texts
-		}
+		// DuckDB has a row group per thread in memory, and a row may have a long text.
+		rows, err = db.Exec(ctx, fmt.Sprintf("COPY (FROM %s) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 4096, USE_TMP_FILE false)",
+			resultOf(text), database.Text(to)))
 		return err
 	})
 	return rows, err
-}
-
-// copyTo writes the result of a text to a Parquet file with row groups of group rows. DuckDB has one row group per
-// thread in memory.
-func copyTo(ctx context.Context, db *database.DB, text, to string, group int) (int64, error) {
-	return db.Exec(ctx, fmt.Sprintf(
-		"COPY (FROM %s) TO %s (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %d, USE_TMP_FILE false)",
-		resultOf(text), database.Text(to), group))
 }
 
 // Table returns a query of all rows of a table or view: "ops.runs" is runs in the schema ops.

@@ -58,7 +58,7 @@ func (f Field) checkSuitable(want string) error {
 		return fmt.Errorf("the SQL returns no column %s but %s: select %[1]s, "+
 			"or %[2]s AS %[1]s if it contains such ids", want, f.Name)
 	case strings.HasSuffix(f.Kind, "]"):
-		return listError(f.Name)
+		return fmt.Errorf("column %s contains lists: select unnest(%[1]s) for one value per row", f.Name)
 	case noText().MatchString(f.Kind), id && f.Kind != "" && !isText().MatchString(f.Kind):
 		return fmt.Errorf("column %s has type %s, which cannot be a %s: select %s",
 			f.Name, f.Kind, cmp.Or(want, "text"), suggestColumn(f.Name, want))
@@ -90,8 +90,4 @@ func suggestColumn(column, want string) string {
 		return column + "::VARCHAR"
 	}
 	return "the column with the ids, or " + column + "::VARCHAR AS " + want + " if it contains them"
-}
-
-func listError(column string) error {
-	return fmt.Errorf("column %s contains lists: select unnest(%[1]s) for one value per row", column)
 }

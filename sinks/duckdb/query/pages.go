@@ -18,19 +18,13 @@ type Question struct {
 	Row     func([]any) error    // called for each row; the slice is reused
 }
 
-// sightingsOf returns a query for all sightings of a video: observed_at and view_count.
-func sightingsOf(id string) string {
-	const table = "SELECT observed_at, view_count FROM %s WHERE video_id = %s AND view_count IS NOT NULL"
-	id = database.Text(id)
-	return fmt.Sprintf(table+" UNION ALL "+table+" UNION ALL "+table,
-		"outliers_history", id, "videos_history", id, "channel_uploads_history", id)
-}
-
 // Curve returns a query for the views of a video at its last sightings: observed_at and view_count, at
 // most most rows, oldest first.
 func Curve(id string, most int) string {
-	return fmt.Sprintf("FROM (SELECT observed_at, view_count FROM (%s) ORDER BY observed_at DESC LIMIT %d) "+
-		"ORDER BY observed_at", sightingsOf(id), most)
+	const table = "SELECT observed_at, view_count FROM %s WHERE video_id = %s AND view_count IS NOT NULL"
+	id = database.Text(id)
+	return fmt.Sprintf("FROM ("+table+" UNION ALL "+table+" UNION ALL "+table+" ORDER BY observed_at DESC LIMIT %d) ORDER BY observed_at",
+		"outliers_history", id, "videos_history", id, "channel_uploads_history", id, most)
 }
 
 // Thumbnails returns a query for the pictures of videos, as they were last seen: video_id, url and width in pixels.

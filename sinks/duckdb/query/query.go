@@ -29,7 +29,7 @@ import (
 // structs and maps. All other values, such as DATE, INTERVAL, UUID, NaN and infinity, are strings in the format of SQL.
 //
 // The query may not read or write other files, or change settings, because people paste SQL from
-// untrusted sources. Its error is then a [DeniedError]. See [RunUnsafe]. Its days are those of UTC. It may use
+// untrusted sources. Its error is then [ErrDenied]. See [RunUnsafe]. Its days are those of UTC. It may use
 // a third of the memory, and a folder for temporary files, which DuckDB removes. Of several statements, the result is
 // that of the last one.
 func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
@@ -92,7 +92,7 @@ func openAndQuery(
 		err = fmt.Errorf("query %s: %w", path, err)
 	}
 	if ok && failed.Type == duckdb.ErrorTypePermission && !p.files {
-		err = &DeniedError{Cause: err}
+		err = fmt.Errorf("%w: %w", ErrDenied, err)
 	}
 	return errors.Join(r.explainMemory(err), db.Close())
 }
@@ -137,7 +137,7 @@ func (p permission) columnsOf(ctx context.Context, db *database.DB, text string)
 	case !p.statements:
 		return nil, ErrNoSelect
 	case !p.files && writing().MatchString(text):
-		return nil, &DeniedError{Cause: errors.New("COPY and EXPORT write files")}
+		return nil, fmt.Errorf("%w: COPY and EXPORT write files", ErrDenied)
 	}
 	return nil, nil
 }
@@ -162,15 +162,8 @@ func kindOf(db *database.DB, text string) (duckdb.StmtType, error) {
 	return kind, errors.Join(err, stmt.Close())
 }
 
-// DeniedError is the error of a query that uses more than the published tables.
-type DeniedError struct{ Cause error }
-
-func (e *DeniedError) Error() string {
-	return fmt.Sprintf("the query may use only the published tables: %v", e.Cause)
-}
-
-// Unwrap returns DuckDB's error.
-func (e *DeniedError) Unwrap() error { return e.Cause }
+// ErrDenied is the error of a query that uses more than the published tables.
+var ErrDenied = errors.New("the query may use only the published tables")
 
 // openFile opens the published file read-only in a DuckDB of its own.
 func openFile(ctx context.Context, path string, r resources) (*database.DB, error) {
