@@ -33,11 +33,6 @@ func Hits(lo, hi int64) sinks.Batch {
 	return random(lo, hi, map[string]int{"outliers": 40, "outliers_history": 40})
 }
 
-// Events returns the answers (lo, hi] as transcripts of 200 events each, all of new videos.
-func Events(lo, hi int64) sinks.Batch {
-	return random(lo, hi, map[string]int{"transcript_events": 200})
-}
-
 // random returns answers with a number of rows in each table.
 func random(lo, hi int64, each map[string]int) sinks.Batch {
 	b := sinks.Batch{Lo: lo, Hi: hi}

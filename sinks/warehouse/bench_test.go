@@ -23,7 +23,7 @@ func BenchmarkWrite(b *testing.B) {
 		per   int64 // answers that make 20,000 rows
 	}{
 		{"hits", sinktest.Hits, 250},
-		{"narrow", sinktest.Events, 100},
+		{"videos", sinktest.Warehouse, 100},
 	} {
 		b.Run(rows.name, func(b *testing.B) {
 			w := whole(b, b.TempDir())
