@@ -329,32 +329,17 @@ func checkField(part string, i int) error {
 	return nil
 }
 
-var (
-	stepSize  = lazyregexp.New(`/([0-9]+)$`)
-	toSunday7 = lazyregexp.New(`^([0-6])-7(?:/([1-7]))?$`)
-)
+var stepSize = lazyregexp.New(`/([0-9]+)$`)
 
-// withSunday7 replaces 7 by 0 for Sunday in the day of the week.
+// withSunday7 replaces 7 by 0 for Sunday in the day of the week, also at the end of a range.
 func withSunday7(part string) string {
 	members := strings.Split(part, ",")
 	for i, member := range members {
-		m := toSunday7().FindStringSubmatch(member)
-		switch {
-		case member == "7":
+		if first, isRange := strings.CutSuffix(member, "-7"); isRange {
+			members[i] = first + "-6,0"
+		} else if member == "7" {
 			members[i] = "0"
-		case m != nil:
-			members[i] = daysTo7(m[1], m[2])
 		}
 	}
 	return strings.Join(members, ",")
-}
-
-func daysTo7(first, by string) string {
-	from, _ := strconv.Atoi(first)
-	step, _ := strconv.Atoi(by)
-	var days []string
-	for d := from; d <= 7; d += max(step, 1) {
-		days = append(days, strconv.Itoa(d%7))
-	}
-	return strings.Join(days, ",")
 }
