@@ -1,6 +1,8 @@
 package job
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
@@ -65,7 +67,7 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 	}
 	readKeys(b.cfg, schema(), b.root)
 	b.placeData(b.root.Get("data"))
-	b.readTokens(b.root.Get("daemon"))
+	b.checkTokens(b.root.Get("daemon"))
 	return b.cfg.Data, b.cfg.Daemon
 }
 
@@ -85,10 +87,9 @@ func cutSections(src string, keys ...string) string {
 	return b.String()
 }
 
-// readTokens reads the tokens. An address that other machines can reach needs one.
-func (b *builder) readTokens(n *yamltree.Node) {
+// checkTokens refuses a daemon without protection. An address that other machines can reach needs one.
+func (b *builder) checkTokens(n *yamltree.Node) {
 	d, listen, token, reading := &b.cfg.Daemon, n.Get("listen"), n.Get("token"), n.Get("read_token")
-	d.Token, d.ReadToken = readToken(token), readToken(reading)
 	wrong := token != nil && token.Wrong || reading != nil && reading.Wrong
 	switch {
 	case !d.Guarded() && !d.Private() && !wrong:
@@ -99,23 +100,15 @@ func (b *builder) readTokens(n *yamltree.Node) {
 	}
 }
 
-// readToken reads a token, which is as secret as the key. A short one could be guessed.
-func readToken(n *yamltree.Node) Secret {
-	const hint = `take it from a variable or a file: "${OUTLIERD_TOKEN}" or "${file:/run/secrets/outlierd_token}"`
+// parseToken parses a token, which is as secret as the key. A short one could be guessed.
+func parseToken(text string) (Secret, error) {
 	switch {
-	case !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number), n.Unfilled != "":
-	case defaulted().MatchString(n.Raw):
-		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_TOKEN}"`, "the default after :- is a token in clear text")
-	case n.Raw != "" && !reference().MatchString(n.Raw):
-		n.RefuseWithHint(hint, "the token is written in clear text")
-	case strings.ContainsFunc(n.Text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		n.Refuse("has a space, a line break or a letter that is not ASCII")
-	case n.Text != "" && len(n.Text) < leastToken:
-		n.RefuseWithHint("`openssl rand -hex 32` makes one", "must have at least %d characters", leastToken)
-	case n.Text != "":
-		return Secret{new(n.Text)}
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return Secret{}, errors.New("has a space, a line break or a letter that is not ASCII")
+	case len(text) < leastToken:
+		return Secret{}, fmt.Errorf("must have at least %d characters; `openssl rand -hex 32` makes one", leastToken)
 	}
-	return Secret{}
+	return Secret{&text}, nil
 }
 
 const leastToken = 16

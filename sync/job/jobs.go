@@ -40,7 +40,7 @@ func (b *builder) readJob(name, n *yamltree.Node) Spec {
 	spec.Jitter = parseText(b.valueOfTimed(n, "jitter"), parseDuration)
 	spec.quiet = readQuiet(b.valueOfTimed(n, "quiet"))
 	spec.Notify = b.readNotified(b.valueOrDefault(n, "notify"))
-	if verb := b.readVerb(&spec, n); verb != nil {
+	if verb := readVerb(&spec, n); verb != nil {
 		b.readAsks(&spec, n, verb)
 		b.readAuto(&spec, n, verb)
 		b.readEnrich(&spec, n)

@@ -35,6 +35,9 @@ var forms = map[string]func(text string) (any, error){
 	"size":        anyOf(parseSize),
 	"listener":    anyOf(parseListener),
 	"proxy":       anyOf(parseProxy),
+	"key":         anyOf(outlier.NewKey),
+	"token":       anyOf(parseToken),
+	"password":    anyOf(func(text string) (Secret, error) { return Secret{&text}, nil }),
 }
 
 func anyOf[T any](parse func(string) (T, error)) func(string) (any, error) {
@@ -94,8 +97,11 @@ func (k taggedField) store() {
 	if given {
 		text = k.node.Text
 	}
+	if given && k.key.Secret && !isReference(k.node, k.key) {
+		return
+	}
 	if parse := forms[k.key.Form]; parse != nil {
-		if !given && text == "" {
+		if text == "" && (!given || k.key.Secret) {
 			return
 		}
 		value, err := parse(text)
@@ -126,6 +132,21 @@ func (k taggedField) store() {
 			k.field.SetString(text)
 		}
 	}
+}
+
+// isReference reports whether a secret comes from elsewhere and is known, and refuses one in clear text: written in the
+// file, it would end up in backups, in version control and on screens.
+func isReference(n *yamltree.Node, s *yamltree.Schema) bool {
+	what := strings.ReplaceAll(n.Key.Text, "_", " ")
+	switch {
+	case defaulted().MatchString(n.Raw):
+		n.RefuseWithHint("leave it out, as in "+s.Suggestions(), "the default after :- is a %s in clear text", what)
+	case n.Raw != "" && !reference().MatchString(n.Raw):
+		n.RefuseWithHint("take it from a variable or a file: "+s.Suggestions(), "the %s is written in clear text", what)
+	default:
+		return n.Unfilled == ""
+	}
+	return false
 }
 
 // What a change of a key means to a running daemon: its x-change. The changes of other keys take effect at once.

@@ -25,8 +25,6 @@ const (
 	TargetMail         = "mail"
 )
 
-var targetKinds = []string{TargetWebhook, TargetHealthchecks, TargetCommand, TargetMail}
-
 // The values of `as`: formats of a webhook's body.
 const (
 	AsJSON    = "json"
@@ -76,7 +74,7 @@ type Mail struct {
 	Host     string
 	Port     int
 	User     string `key:"user"` // "" to send without a login
-	Password Secret
+	Password Secret `key:"password"`
 	TLS      string `key:"tls"` // MailStartTLS, MailTLS or MailPlain
 	From     string
 	To       []string
@@ -119,25 +117,15 @@ func (b *builder) readTargets(n *yamltree.Node) {
 func (b *builder) readTarget(name, n *yamltree.Node) {
 	t := Target{Name: name.Text}
 	readKeys(&t, schema().Definition("receiver"), n)
-	for _, kind := range targetKinds {
-		switch key := n.Get(kind); {
-		case key == nil:
-		case t.Kind != "":
-			key.Head().Refuse("cannot be combined with %s: a target has one of %s",
-				t.Kind, strings.Join(targetKinds, ", "))
-			return
-		default:
-			t.Kind = kind
-		}
-	}
-	switch t.Kind {
-	case "":
-		name.Refuse("needs one of %s", strings.Join(targetKinds, ", "))
+	key, value := n.Choice(schema().Definition("receiver").Choices())
+	if key == nil {
 		return
+	}
+	switch t.Kind = key.Text; t.Kind {
 	case TargetWebhook, TargetHealthchecks:
-		b.targetURL(&t, n.Get(t.Kind))
+		b.targetURL(&t, value)
 	case TargetMail:
-		b.readMail(&t.Mail, n.Get(TargetMail))
+		b.readMail(&t.Mail, value)
 	}
 	b.readWebhook(&t, n)
 	for _, event := range n.Get("events").Members() {
@@ -272,13 +260,6 @@ func (b *builder) readMail(m *Mail, n *yamltree.Node) {
 		n.Missing("user", "add user, or remove password")
 	case m.User != "" && m.TLS == MailPlain && !isLoopback(m.Host):
 		n.Get("tls").RefuseWithHint("use starttls or tls", "a password is never sent without encryption")
-	}
-	if password.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
-		if !reference().MatchString(password.Raw) {
-			password.RefuseWithHint(`take it from a variable or a file: "${SMTP_PASSWORD}" or "${file:/run/secrets/smtp}"`,
-				"the password is written in clear text")
-		}
-		m.Password = Secret{new(password.Text)}
 	}
 }
 

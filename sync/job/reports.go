@@ -47,21 +47,17 @@ func (b *builder) readReports(n *yamltree.Node) {
 func (b *builder) readReport(name, n *yamltree.Node) {
 	r := Report{Name: name.Text, due: parseText(n.Get("schedule"), parseCron)}
 	readKeys(&r, schema().Definition("report"), n)
-	what, view := n.Get("sql"), n.Get("view")
-	switch {
-	case what != nil && view != nil:
-		view.Head().Refuse("cannot be combined with sql: a report has one of them")
-	case what == nil && view == nil:
-		name.RefuseWithHint("add view: new_this_week, or sql", "has nothing to report")
+	key, what := n.Choice(schema().Definition("report").Choices())
+	if key == nil {
 		return
-	case view != nil:
-		if what = view; isTable().MatchString(view.TextOr("")) {
-			r.SQL = "SELECT * FROM " + quotedName(view.TextOr(""))
-		} else {
-			r.View = view.TextOr("")
-		}
+	}
+	switch text := what.TextOr(""); {
+	case key.Text == "sql":
+		r.SQL = text
+	case isTable().MatchString(text):
+		r.SQL = "SELECT * FROM " + quotedName(text)
 	default:
-		r.SQL = what.TextOr("")
+		r.View = text
 	}
 	b.needsTables(what)
 	r.At = what.At()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func (b *builder) readService(n *yamltree.Node) {
 		s.CAFile = b.absolutePath(n.Get("ca_file"), s.CAFile)
 	}
 	b.readURL(n.Get("url"))
-	b.readKey(n)
+	b.checkKey(n)
 	b.checkLimit(n.Get("limit"))
 	b.readPrices(n.Get("prices"))
 }
@@ -71,31 +72,18 @@ func (b *builder) readURL(n *yamltree.Node) {
 	b.cfg.Service.URL = u.String()
 }
 
-// readKey reads the key from the environment or from a file. If it were written in jobs.yaml, it would end up
-// in backups, in version control and on screens.
-func (b *builder) readKey(service *yamltree.Node) {
+// checkKey refuses a key for the simulator, and a service without one.
+func (b *builder) checkKey(service *yamltree.Node) {
 	n, s := service.Get("key"), &b.cfg.Service
-	given := n.Has(yamltree.Text, yamltree.Whole, yamltree.Number)
 	switch {
-	case given && defaulted().MatchString(n.Raw):
-		n.RefuseWithHint(`leave it out, as in "${OUTLIERD_KEY}"`, "the default after :- is a key in clear text")
-	case given && n.Raw != "" && !reference().MatchString(n.Raw):
-		const hint = `take it from a variable or a file: "${OUTLIERD_KEY}" or "${file:/run/secrets/outlierd_key}"`
-		n.RefuseWithHint(hint, "the key is written in clear text")
-	case given && n.Text != "" && s.Simulated():
+	case s.Simulated() && !s.Key.IsZero():
 		n.RefuseWithHint("leave key out, or give the service's url",
 			"sim:// takes no key, so that simulated rows never mix with bought ones")
-	case s.URL == "" || s.Simulated():
-	case n == nil && !b.cfg.needs.service:
-	case n == nil:
-		service.Missing("key", `add key: "${OUTLIERD_KEY}"`)
-	case given:
-		key, err := outlier.NewKey(n.Text)
-		if err != nil {
-			n.Refuse("%s: %s", n.Shown(), err) // the error does not quote the key
-			return
-		}
-		s.Key = key
+	case !b.isPaid() || !s.Key.IsZero():
+	case n == nil && b.cfg.needs.service:
+		service.Missing("key", schema().Definition("service").SuggestKey("key"))
+	case n.Has(yamltree.Text):
+		n.Refuse("%s: the key is empty", n.Shown())
 	}
 }
 
@@ -164,27 +152,17 @@ func (b *builder) readSinks(n *yamltree.Node) {
 		b.cfg.Sinks = []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: parquetFolder}}
 		return
 	}
+	kinds := schema().Definition("sink").Choices()
 	for _, item := range n.Items {
-		if !item.Has(yamltree.Mapping) {
-			continue
-		}
-		var kinds []string
-		for _, kind := range []string{SinkDuckDB, SinkParquet, SinkIceberg} {
-			if item.Get(kind) != nil {
-				kinds = append(kinds, kind)
-			}
-		}
+		key, value := item.Choice(kinds)
 		switch {
-		case len(kinds) > 1:
-			item.Get(kinds[1]).Key.RefuseWithHint("begin a new item with - before it",
-				"cannot be in one list item with %s", kinds[0])
-		case len(kinds) == 0 && len(item.Entries) == 0:
-			item.Refuse("is empty, must be a mapping with duckdb, parquet or iceberg")
-		case len(kinds) == 0:
-		case kinds[0] == SinkIceberg:
-			b.readLake(item.Get(SinkIceberg))
+		case key == nil:
+		case slices.ContainsFunc(b.cfg.Sinks, func(other Sink) bool { return other.Kind == key.Text }):
+			key.Refuse("only one %s sink is allowed", key.Text)
+		case key.Text == SinkIceberg:
+			b.readLake(value)
 		default:
-			b.readSink(item.Get(kinds[0]), kinds[0])
+			b.readSink(value, key.Text)
 		}
 	}
 }
@@ -251,12 +229,7 @@ func (b *builder) readSink(n *yamltree.Node, kind string) {
 		return
 	}
 	for _, other := range b.cfg.Sinks {
-		switch {
-		case other.Lake != nil:
-		case other.Kind == kind:
-			n.Key.Refuse("only one %s sink is allowed", kind)
-			return
-		case within(path, other.Path) || within(other.Path, path):
+		if other.Lake == nil && (within(path, other.Path) || within(other.Path, path)) {
 			n.Refuse("must not overlap with the path of the %s sink", other.Kind)
 			return
 		}
@@ -268,12 +241,6 @@ func (b *builder) readSink(n *yamltree.Node, kind string) {
 func (b *builder) readLake(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
-	}
-	for _, other := range b.cfg.Sinks {
-		if other.Kind == SinkIceberg {
-			n.Key.Refuse("only one iceberg sink is allowed")
-			return
-		}
 	}
 	if !hasIceberg {
 		n.Key.Warn("build it with -tags iceberg", "this program was built without Iceberg: the sink is disabled")

@@ -12,69 +12,33 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// readVerb finds the verb of a job, which must have exactly one.
-func (b *builder) readVerb(spec *Spec, job *yamltree.Node) *yamltree.Node {
-	var found *yamltree.Node
-	for _, e := range job.Entries {
-		switch {
-		case !isVerb(e.Key.Text):
-		case found != nil:
-			e.Key.RefuseWithHint("make it two jobs, the second with after: "+spec.Name,
-				"cannot be combined with %s: a job does one thing", spec.Verb)
-		default:
-			found, spec.Verb = e.Value, Verb(e.Key.Text)
-		}
-	}
-	if found == nil {
-		if !hasUnknownKey(job) {
-			job.Head().RefuseWithHint("as in search: {query: moka pot}",
-				"must have one of %s", strings.Join(verbNames(), ", "))
-		}
+// readVerb finds the verb of a job.
+func readVerb(spec *Spec, job *yamltree.Node) *yamltree.Node {
+	key, n := job.Choice(oneOff().Choices())
+	if key == nil || !n.Has(yamltree.Mapping) {
 		return nil
 	}
-	if !found.Has(yamltree.Mapping) {
-		return nil
-	}
-	return found
+	spec.Verb = Verb(key.Text)
+	return n
 }
 
-// verbs are the verbs, in the order of the message that lists them, with the functions that read them.
-// Their parameters are those of their operations: [outlier.Operation.Params].
-var verbs = []struct {
-	verb Verb
-	read func(*asker, *Spec, *yamltree.Node)
-}{
-	{VerbSearch, (*asker).readSearch},
-	{VerbRelated, (*asker).readRelated},
-	{VerbScan, (*asker).readScan},
-	{VerbChannels, (*asker).readChannels},
-	{VerbVideos, (*asker).readVideos},
-	{VerbFindChannels, (*asker).findChannels},
-	{VerbTrendingFormats, (*asker).readTrending},
-}
+func isVerb(key string) bool { return slices.Contains(oneOff().Choices(), key) }
 
-func verbNames() (names []string) {
-	for _, v := range verbs {
-		names = append(names, string(v.verb))
-	}
-	return names
-}
-
-func isVerb(key string) bool { return slices.Contains(verbNames(), key) }
-
-// hasUnknownKey reports whether n has an unknown key, which may be a misspelling of a missing one.
-func hasUnknownKey(n *yamltree.Node) bool {
-	return slices.ContainsFunc(n.Entries, func(e yamltree.Entry) bool { return e.Value.Ignored })
+// verbs read the request of each verb. Their parameters are those of their operations: [outlier.Operation.Params].
+var verbs = map[Verb]func(*asker, *Spec, *yamltree.Node){
+	VerbSearch:          (*asker).readSearch,
+	VerbRelated:         (*asker).readRelated,
+	VerbScan:            (*asker).readScan,
+	VerbChannels:        (*asker).readChannels,
+	VerbVideos:          (*asker).readVideos,
+	VerbFindChannels:    (*asker).findChannels,
+	VerbTrendingFormats: (*asker).readTrending,
 }
 
 // readAsks reads the request of the verb.
 func (b *builder) readAsks(spec *Spec, job, n *yamltree.Node) {
 	a := asker{b: b, loops: b.readLoops(job)}
-	for _, v := range verbs {
-		if v.verb == spec.Verb {
-			v.read(&a, spec, n)
-		}
-	}
+	verbs[spec.Verb](&a, spec, n)
 	spec.ask = *a.ask
 	for _, l := range a.loops {
 		spec.Loops = append(spec.Loops, l.Loop)
@@ -167,15 +131,9 @@ func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 	spec.Scan = &Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}
 	readKeys(spec.Scan, oneOff().Get("scan"), n)
 	a.ask.Params = url.Values{"findBy": {outlier.FindByQuery}, "mode": {spec.Scan.Mode}}
-	query, channels := n.Get("query"), n.Get("channel_id")
-	switch {
-	case query != nil && channels != nil:
-		channels.Head().Refuse("cannot be combined with query: a scan starts from one of them")
-	case channels != nil:
+	key, query := n.Choice(oneOff().Get("scan").Choices())
+	if key != nil && key.Text == "channel_id" {
 		a.ask.Params.Set("findBy", outlier.FindByChannels)
-		query = channels
-	case query == nil:
-		n.Head().Refuse("must have query or channel_id")
 	}
 	if query != nil {
 		if texts := a.readTexts("query", query); len(texts) > 0 {

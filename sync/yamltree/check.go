@@ -93,6 +93,7 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 			n.Missing(key, s.SuggestKey(key))
 		}
 	}
+	n.checkChoices(s)
 	c.around = append(c.around, s)
 	defer func() { c.around = c.around[:len(c.around)-1] }()
 	for _, e := range n.Entries {
@@ -109,6 +110,23 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 		if s.Names != nil && !s.Names.fits(key) {
 			e.Key.Refuse("must be %s, got %q", s.Names.Title, key)
 		}
+	}
+}
+
+// checkChoices refuses all but one of the keys that exclude each other, and a mapping that has none of them. An unknown
+// key is probably a misspelling of it.
+func (n *Node) checkChoices(s *Schema) {
+	choices := s.Choices()
+	first, _ := n.Choice(choices)
+	unknown := false
+	for _, e := range n.Entries {
+		if slices.Contains(choices, e.Key.Text) && e.Key != first {
+			e.Key.Refuse("cannot be combined with %s: there must be one of %s", first.Text, strings.Join(choices, ", "))
+		}
+		unknown = unknown || !s.Has(e.Key.Text)
+	}
+	if len(choices) > 0 && first == nil && !unknown {
+		n.Head().RefuseWithHint(s.SuggestKey(choices[0]), "must have one of %s", strings.Join(choices, ", "))
 	}
 }
 

@@ -106,6 +106,19 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
+// Choice returns the first of some keys that a mapping has, and its value; nil if it has none of them.
+func (n *Node) Choice(keys []string) (key, value *Node) {
+	if n == nil {
+		return nil, nil
+	}
+	for _, e := range n.Entries {
+		if slices.Contains(keys, e.Key.Text) {
+			return e.Key, e.Value
+		}
+	}
+	return nil, nil
+}
+
 // Keys returns the keys of a mapping, in the order of the file.
 func (n *Node) Keys() []string {
 	if n == nil {

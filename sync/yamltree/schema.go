@@ -40,6 +40,7 @@ type Schema struct {
 	Not   *struct{} `json:"not"`  // a key of a later version
 
 	Required      []string           `json:"required"`
+	OneOf         []required         `json:"oneOf"` // keys of which a mapping has exactly one
 	Properties    map[string]*Schema `json:"properties"`
 	Names         *Schema            `json:"propertyNames"`
 	Others        others             `json:"additionalProperties"`
@@ -61,6 +62,11 @@ type Schema struct {
 	Private     struct {
 		X bool `json:"^x-"`
 	} `json:"patternProperties"`
+}
+
+// required has the one key of an alternative.
+type required struct {
+	Keys [1]string `json:"required"`
 }
 
 // scalarText is a text, or the text of another scalar.
@@ -212,6 +218,14 @@ func (s *Schema) Keys() []string {
 // Has reports whether a mapping may have a key. It works on nil.
 func (s *Schema) Has(key string) bool { return slices.Contains(s.Keys(), key) }
 
+// Choices returns the keys of which a mapping has exactly one.
+func (s *Schema) Choices() (keys []string) {
+	for _, one := range s.OneOf {
+		keys = append(keys, one.Keys[0])
+	}
+	return keys
+}
+
 // NamedKeys returns the keys of a mapping whose values are mappings of names, sorted.
 func (s *Schema) NamedKeys() []string {
 	return slices.DeleteFunc(s.Keys(), func(key string) bool { return s.Get(key).Names == nil })
@@ -263,6 +277,15 @@ func (s *Schema) words() (texts []string) {
 		}
 	}
 	return texts
+}
+
+// Suggestions returns the examples as JSON.
+func (s *Schema) Suggestions() string {
+	var all []string
+	for _, example := range s.Examples {
+		all = append(all, string(example))
+	}
+	return strings.Join(all, " or ")
 }
 
 // SuggestKey returns what to add where a key of s is missing: its first example as JSON, which is also YAML.

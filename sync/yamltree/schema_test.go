@@ -18,7 +18,7 @@ import (
 
 func TestSchemasWithOtherKeywordsAreRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`{"oneOf": [{"type": "string"}]}`, `unknown field "oneOf"`},
+		{`{"oneOf": [{"type": "string"}]}`, `unknown field "type"`},
 		{`{"properties": {"a": {"exclusiveMinimum": 1}}}`, `unknown field "exclusiveMinimum"`},
 		{`{"items": {"uniqueItems": true}}`, `unknown field "uniqueItems"`},
 		{`{"additionalProperties": {"multipleOf": 2}}`, `unknown field "multipleOf"`},
