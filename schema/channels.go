@@ -31,7 +31,7 @@ var Channels = ChannelsHistory.defineCurrent("channels", "", channel, "Each chan
 
 var channelStatistics = []Column{
 	{Name: "channel_id", Type: varchar, Path: "../id", Comment: "the channel's id, 24 characters"},
-	{Name: "kind", Type: varchar, Comment: "what was sampled: video or short", fromSource: sourceSampled},
+	{Name: "kind", Type: varchar, Comment: "what was sampled: video or short"},
 	{Name: "subscriber_count", Type: bigint, Path: "subscriberCount", Comment: "subscribers"},
 	{Name: "subscriber_count_raw", Type: varchar, Path: "subscriberCountRaw",
 		Comment: "subscribers as shown on the platform"},
@@ -85,7 +85,7 @@ var ChannelStatistics = ChannelStatisticsHistory.defineCurrent("channel_statisti
 var channelUploads = []Column{
 	{Name: "channel_id", Type: varchar, Path: "../id", Comment: "the channel's id, 24 characters"},
 	{Name: "video_id", Type: varchar, Path: "id", Comment: "the video's id, 11 characters"},
-	{Name: "kind", Type: varchar, Comment: "video or short", fromSource: sourceSampled},
+	{Name: "kind", Type: varchar, Comment: "video or short"},
 	{Name: "title", Type: varchar, Path: "title", Comment: "title of the video"},
 	{Name: "thumbnails", Type: namedImages, Path: "thumbnails",
 		Comment: "images, width and height in pixels; a video's have names, a short's are a list"},
@@ -121,10 +121,3 @@ var ChannelUploadsHistory = define(Table{
 
 // ChannelUploads holds each sampled upload as last seen.
 var ChannelUploads = ChannelUploadsHistory.defineCurrent("channel_uploads", "view_count", channelUploads, "Each sampled upload of a channel as it was last seen.")
-
-func sourceSampled(s *Source) any {
-	if s.Op == outlier.OpChannelShorts {
-		return "short"
-	}
-	return "video"
-}

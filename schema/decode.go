@@ -40,6 +40,7 @@ type Decoder struct {
 
 	// Of the current answer:
 	src       *Source
+	given     map[string]any       // the values of src
 	appending bool                 // its rows are wanted
 	sanitized bool                 // bytes that are not UTF-8 were replaced
 	present   bool                 // it has content about the entity
@@ -110,7 +111,7 @@ func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 
 // readAnswer walks one answer. Reading it again has the same result.
 func (d *Decoder) readAnswer(src *Source, body []byte) error {
-	d.src, d.present, d.wrongID, d.lost = src, false, "", nil
+	d.src, d.given, d.present, d.wrongID, d.lost = src, src.values(), false, "", nil
 	clear(d.listed)
 	for r := range d.collections() {
 		r.added = 0
@@ -186,10 +187,10 @@ func (d *Decoder) addRow(to *rows, r *row) {
 	for i, c := range to.columns {
 		var value any
 		switch {
-		case c.fromSource != nil:
-			value = c.fromSource(d.src)
 		case c.computed != nil:
 			value = c.computed(d.src, r, r.valuesOf(c.of))
+		case c.Path == "":
+			value = d.given[c.Name]
 		default:
 			value = r.values[i]
 		}

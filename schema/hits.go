@@ -72,16 +72,16 @@ var hit = []Column{
 
 // found lists the columns for the search that returned a hit and for the hit's place.
 var found = []Column{
-	{Name: "source", Type: varchar, Comment: "search, related or scan", fromSource: sourceSource},
-	{Name: "queries", Type: texts, Comment: "queries of the search; NULL if it had none", fromSource: sourceQueries},
-	{Name: "seeds", Type: texts, Comment: "seeds of a related search; NULL if it had none", fromSource: sourceSeeds},
-	{Name: "item", Type: varchar, Comment: "the `for_each` value", fromSource: sourceItem},
-	{Name: "page", Type: bigint, Comment: "page of the search, from 0", fromSource: sourcePage},
+	{Name: "source", Type: varchar, Comment: "search, related or scan"},
+	{Name: "queries", Type: texts, Comment: "queries of the search; NULL if it had none"},
+	{Name: "seeds", Type: texts, Comment: "seeds of a related search; NULL if it had none"},
+	{Name: "item", Type: varchar, Comment: "the `for_each` value"},
+	{Name: "page", Type: bigint, Comment: "page of the search, from 0"},
 	{Name: "rank", Type: bigint, Comment: "place in the whole result, from 1", computed: computeRank},
 }
 
 // scanned is the column for the scan whose results contain a hit.
-var scanned = Column{Name: "scan_id", Type: varchar, fromSource: sourceScan,
+var scanned = Column{Name: "scan_id", Type: varchar,
 	Comment: "the scan that returned the hit, UUID; NULL if another operation did"}
 
 // OutliersHistory holds every observation of a hit.
@@ -102,10 +102,3 @@ func computeImported(s *Source, _ *row, of []any) any {
 	video, _ := of[0].(string)
 	return orNull(s.Imported[video])
 }
-
-func sourceSource(s *Source) any  { return orNull(s.Kind) }
-func sourceQueries(s *Source) any { return orNull(s.Queries) }
-func sourceSeeds(s *Source) any   { return orNull(s.Seeds) }
-func sourceItem(s *Source) any    { return orNull(s.Item) }
-func sourcePage(s *Source) any    { return int64(s.Page) }
-func sourceScan(s *Source) any    { return orNull(s.ScanID) }

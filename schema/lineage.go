@@ -6,13 +6,13 @@ import "strings"
 // are many and have only the answer's number, by which ops.requests has the rest.
 var (
 	lineage = []Column{
-		{Name: "_run_id", Type: varchar, Comment: "run that bought the answer (UUIDv7)", fromSource: sourceRun},
-		{Name: "_job", Type: varchar, Comment: "job of that run", fromSource: sourceJob},
+		{Name: "_run_id", Type: varchar, Comment: "run that bought the answer (UUIDv7)"},
+		{Name: "_job", Type: varchar, Comment: "job of that run"},
 		response,
-		{Name: "observed_at", Type: timestamp, Comment: "when the answer arrived, UTC", fromSource: sourceObserved},
+		{Name: "observed_at", Type: timestamp, Comment: "when the answer arrived, UTC"},
 	}
 	narrow   = []Column{response}
-	response = Column{Name: "_response_id", Type: bigint, fromSource: sourceResponse,
+	response = Column{Name: "_response_id", Type: bigint,
 		Comment: "number of the answer in the journal"}
 )
 
@@ -88,8 +88,3 @@ func (t *Table) carried() []Column {
 				"NULL if it was seen on that day only"},
 		Column{Name: t.Previous(), Type: bigint, Comment: t.Grows + " at previous_seen_at"})
 }
-
-func sourceRun(s *Source) any      { return orNull(s.Run) }
-func sourceJob(s *Source) any      { return orNull(s.Job) }
-func sourceResponse(s *Source) any { return s.Response }
-func sourceObserved(s *Source) any { return orNull(s.ObservedAt) }

@@ -13,9 +13,9 @@ var Scans = define(Table{
 		{Name: "name", Type: varchar, Path: "name", Comment: "name that the service gave the scan"},
 		{Name: "status", Type: varchar, Path: "status",
 			Comment: "as given; Running when it has just started"},
-		{Name: "find_by", Type: varchar, fromSource: sourceFindBy,
+		{Name: "find_by", Type: varchar,
 			Comment: "query or channels, as asked; NULL if not known"},
-		{Name: "mode", Type: varchar, fromSource: sourceMode,
+		{Name: "mode", Type: varchar,
 			Comment: "fast or standard, as asked; NULL if not known"},
 		{Name: "queries", Type: texts, Path: "input.query",
 			Comment: "search queries, or channel ids if find_by is channels"},
@@ -33,7 +33,7 @@ var Scans = define(Table{
 			Comment: "when its record last changed, UTC"},
 		{Name: "ended_at", Type: timestamp, Path: "endedAt",
 			Comment: "when the scan ended, UTC; NULL while it runs"},
-		{Name: "credits", Type: bigint, fromSource: sourceCredits,
+		{Name: "credits", Type: bigint,
 			Comment: "credits that starting it cost; NULL if not known"},
 		extra,
 		fieldsMissing,
@@ -45,7 +45,3 @@ var Scans = define(Table{
 func findsBy(what string) func(*Source) bool {
 	return func(s *Source) bool { return s.FindBy == what }
 }
-
-func sourceFindBy(s *Source) any  { return orNull(s.FindBy) }
-func sourceMode(s *Source) any    { return orNull(s.Mode) }
-func sourceCredits(s *Source) any { return orNull(s.Credits) }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -62,10 +61,9 @@ type Column struct {
 	// around the value; nil for none.
 	bare func(*Source) bool
 
-	// How to produce a value without a path; exactly one is set.
-	fromSource func(*Source) any                     // NULL if the source has none
-	computed   func(s *Source, r *row, of []any) any // from the other values of its row
-	of         []string                              // the columns that computed reads
+	// How to produce a value without a path; if it is nil, it is the source's of that name, see [Source.values].
+	computed func(s *Source, r *row, of []any) any // from the other values of its row
+	of       []string                              // the columns that computed reads
 }
 
 // Place is the location of rows in the answers of an operation: the path of an object, or with "[]"
@@ -180,33 +178,4 @@ func (p Part) Release() {
 	if p.Gone != nil {
 		p.Gone.Release()
 	}
-}
-
-// Source is what the journal has about an answer and is not in its body: lineage, and the search
-// that returned the hits.
-type Source struct {
-	Response   int64 // journal id
-	Run        string
-	Job        string
-	ObservedAt time.Time
-
-	Op       outlier.Operation
-	Entity   string   // the id a data endpoint was asked about
-	Kind     string   // source of hits and of found channels: "search", "related" or "scan"
-	Queries  []string // of a search
-	Seeds    []string // of a related search
-	Item     string   // the for_each value
-	Page     int      // 0-based page of the search
-	RankBase int      // hits of the search before this page
-	ScanID   string   // the scan whose results a search reads
-	FindBy   string   // of a scan: [outlier.FindByQuery] or [outlier.FindByChannels]; "" if not known
-	Mode     string   // of a scan: [outlier.ModeFast] or [outlier.ModeStandard]; "" if not known
-	Credits  int64    // what starting a scan cost; 0 if not known
-
-	Imported map[string]time.Time // when hits were first seen, of those that were imported before the answer
-
-	Missing bool      // the service does not have the entity: a row of table "missing", no body is decoded
-	Status  int       // HTTP status, for table "missing"
-	Reason  string    // in words, for table "missing"; may be ""
-	RetryAt time.Time // when a missing entity is requested again; zero if never
 }

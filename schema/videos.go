@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"net/http"
 	"slices"
 
 	"outlierd/outlier"
@@ -160,29 +159,12 @@ var Missing = define(Table{
 	Comment: "What the service does not have, such as a deleted video or a missing transcript, " +
 		"and requests that it refuses. A row is deleted when the service returns the data later.",
 	Columns: []Column{
-		{Name: "endpoint", Type: varchar, Comment: "the operation that was called", fromSource: sourceEndpoint},
-		{Name: "id", Type: varchar, Comment: "the id that was requested", fromSource: sourceEntity},
-		{Name: "status", Type: bigint, Comment: "HTTP status of the answer", fromSource: sourceStatus},
-		{Name: "reason", Type: varchar, Comment: "the answer in words", fromSource: sourceReason},
-		{Name: "checked_at", Type: timestamp, Comment: "when it was last requested, UTC", fromSource: sourceObserved},
-		{Name: "retry_at", Type: timestamp, fromSource: sourceRetry,
+		{Name: "endpoint", Type: varchar, Comment: "the operation that was called"},
+		{Name: "id", Type: varchar, Comment: "the id that was requested"},
+		{Name: "status", Type: bigint, Comment: "HTTP status of the answer"},
+		{Name: "reason", Type: varchar, Comment: "the answer in words"},
+		{Name: "checked_at", Type: timestamp, Comment: "when it was last requested, UTC"},
+		{Name: "retry_at", Type: timestamp,
 			Comment: "when it will be requested again, UTC; NULL if never"},
 	},
 }, lineage)
-
-func sourceEndpoint(s *Source) any { return string(s.Op) }
-func sourceEntity(s *Source) any   { return orNull(s.Entity) }
-func sourceStatus(s *Source) any   { return int64(s.Status) }
-func sourceRetry(s *Source) any    { return orNull(s.RetryAt) }
-
-func sourceReason(s *Source) any {
-	switch {
-	case s.Reason != "":
-		return s.Reason
-	case s.Status == http.StatusNotFound:
-		return "no such thing"
-	case s.Status == http.StatusBadRequest:
-		return "the service refused the request"
-	}
-	return "the answer holds nothing"
-}
