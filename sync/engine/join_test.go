@@ -100,7 +100,7 @@ func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.inspect(func(e *Engine) {
-			cost, err := forecasts(e).WorstCase(w.ctx, w.config.Job("second"))
+			cost, _, err := forecasts(e).WorstCase(w.ctx, w.config.Job("second"), false)
 			if err != nil || cost.Credits != 2 || cost.Lost != 6 {
 				t.Errorf("reading costs %+v (%v), want 2 credits and 6 if answers are lost", cost, err)
 			}
@@ -263,7 +263,7 @@ func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 	bare(t, sharedScanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
-			if cost, err := forecasts(e).WorstCase(w.ctx, w.config.Job("niche")); err != nil || cost.Credits != 50+2*4 {
+			if cost, _, err := forecasts(e).WorstCase(w.ctx, w.config.Job("niche"), false); err != nil || cost.Credits != 50+2*4 {
 				t.Errorf("it costs %d credits (%v), want 58", cost.Credits, err)
 			}
 		})

@@ -17,20 +17,9 @@ import (
 )
 
 // WorstCase returns what a run of spec that starts now costs if every page is full. It runs SQL on the
-// published tables and sends nothing.
-func (r *Reader) WorstCase(ctx context.Context, spec *job.Spec) (plan.Cost, error) {
-	c, _, err := r.worstCase(ctx, spec, false)
-	return c, err
-}
-
-// WorstCaseLater returns what a later run of spec costs if every page is full. If SQL finds nothing now,
-// one row is assumed, and assumed is true.
-func (r *Reader) WorstCaseLater(ctx context.Context, spec *job.Spec) (c plan.Cost, assumed bool, err error) {
-	return r.worstCase(ctx, spec, true)
-}
-
-func (r *Reader) worstCase(ctx context.Context, spec *job.Spec, later bool) (
-	c plan.Cost, assumed bool, err error) {
+// published tables and sends nothing. For a later run, one row is assumed if SQL finds nothing now, and
+// assumed is true.
+func (r *Reader) WorstCase(ctx context.Context, spec *job.Spec, later bool) (c plan.Cost, assumed bool, err error) {
 	read := r.Facts.Facts
 	if r.Facts.Store == nil {
 		read = r.Facts.NeverRun

@@ -120,9 +120,10 @@ func TestFreshAnswersAreNotPlanned(t *testing.T) {
 				spec.Every = 0
 				spec.Schedule = nil
 				f := Job{}
-				p, err := forecasts(e).planNext(w.ctx, &spec, &f, time.Now().Add(later), &facts.Demands{})
+				c := calculation{Reader: forecasts(e), now: time.Now().Add(later), demands: &facts.Demands{}}
+				p, err := c.planNext(w.ctx, &spec, &f)
 				if err == nil {
-					err = forecasts(e).addSteps(&f, &spec, p)
+					err = c.addSteps(&f, &spec, p)
 				}
 				if err != nil || f.Calls != want || f.Fresh != 2-want || f.Worst.Requests != want || f.Expected.Requests != want {
 					t.Errorf("after %s: %d calls, %d fresh, %d requests at worst, %d expected (%v); want %d calls in all of them",
@@ -169,7 +170,7 @@ jobs:
 		check("alike", 4, 2, true) // of six, within five
 		check("each", 2, 1, true)
 		check("rivals", 0, 2, true)
-		if c, err := forecasts(e).WorstCase(w.ctx, w.config.Job("each")); err != nil || c.Credits != 0 {
+		if c, _, err := forecasts(e).WorstCase(w.ctx, w.config.Job("each"), false); err != nil || c.Credits != 0 {
 			t.Errorf("a run that starts now and finds no rows may cost %+v (error %v), want nothing", c, err)
 		}
 		if most, err := forecasts(e).MayCost(w.ctx, w.config.Job("alike"), true); err != nil || most != 5 {

@@ -17,6 +17,7 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
@@ -41,14 +42,7 @@ type Forecast struct {
 	Refused []ledger.Block `json:"refused,omitempty"` // why the service refuses calls now
 	Pace    string         `json:"pace"`              // learned or configured; minutes are computed from it
 
-	Paging []Paging `json:"paging,omitempty"` // of the endpoints from which jobs want several pages
-}
-
-// Paging is what `from` is believed to count at an endpoint.
-type Paging struct {
-	Op     outlier.Operation `json:"operation"`
-	Counts string            `json:"counts"`         // "page", "offset", or "" if unknown
-	Since  time.Time         `json:"since,omitzero"` // when it was learned; zero if the file says so
+	Paging []journal.Paging `json:"paging,omitempty"` // of the endpoints from which jobs want several pages
 }
 
 // Cycle is the budget of the billing cycle, and its projected end.
@@ -98,7 +92,7 @@ type Job struct {
 	rest  outlier.Credits // expected cost of this run without the caps
 	least outlier.Credits // its smallest purchase
 
-	follows int // runs that follow those of its parent which have begun, see toFollow
+	follows int // runs that follow those of its parent which have begun, see countFollowing
 }
 
 // Unfinished is an unfinished run, what becomes of it when the job's next run begins, and why.
@@ -163,10 +157,13 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	}
 	from, turn := r.Facts.CycleBounds()
 	f.Cycle.From, f.Cycle.To = from, turn
-	d := &facts.Demands{Calendar: job.NewCalendar(r.Facts.Config, now, turn)}
+	c := &calculation{Reader: r, now: now, demands: &facts.Demands{Calendar: job.NewCalendar(r.Facts.Config, now, turn)}}
+	if err := c.readRuns(); err != nil {
+		return nil, err
+	}
 	for i := range r.Facts.Config.Jobs {
 		spec := &r.Facts.Config.Jobs[i]
-		next, err := r.forecastJob(ctx, spec, now, d)
+		next, err := c.forecastJob(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -194,18 +191,15 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 func (r *Reader) addPaging(f *Forecast) error {
 	for _, job := range f.Jobs {
 		for _, search := range job.Searches {
-			op := search.Op
-			if op == outlier.OpStartScan {
-				op = outlier.OpSearch // reads it
-			}
-			if search.Pages < 2 || slices.ContainsFunc(f.Paging, func(p Paging) bool { return p.Op == op }) {
+			op := plan.PagedBy(search.Op)
+			if search.Pages < 2 || slices.ContainsFunc(f.Paging, func(p journal.Paging) bool { return p.Op == op }) {
 				continue
 			}
 			p, err := r.Facts.Paging(op)
 			if err != nil {
 				return err
 			}
-			f.Paging = append(f.Paging, Paging{Op: op, Counts: p.Reading, Since: p.Learned})
+			f.Paging = append(f.Paging, p)
 		}
 	}
 	return nil
@@ -263,21 +257,38 @@ func (r *Reader) projectCycle(c *Cycle) error {
 	return nil
 }
 
-// forecastJob returns the next run of one job.
-func (r *Reader) forecastJob(ctx context.Context, spec *job.Spec, now time.Time, d *facts.Demands) (*Job, error) {
-	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: d.Calendar.Runs(spec, now)}
-	zone, from := r.Facts.Config.Timezone, now
-	pauses, err := r.Facts.Store.Runs.Pauses(now)
-	if err != nil {
-		return nil, err
+// calculation is what the forecasts of all jobs share.
+type calculation struct {
+	*Reader
+	now        time.Time
+	demands    *facts.Demands
+	pauses     map[string]*runs.Pause
+	pending    []runs.Due
+	unfinished []unfinished
+}
+
+func (c *calculation) readRuns() (err error) {
+	if c.pauses, err = c.Facts.Store.Runs.Pauses(c.now); err != nil {
+		return err
 	}
-	if f.Paused = facts.PausedBy(r.Facts.Config, spec, pauses); f.Paused != nil {
+	if c.pending, err = c.Facts.Store.Runs.Dues(); err != nil {
+		return err
+	}
+	c.unfinished, err = c.unfinishedRuns()
+	return err
+}
+
+// forecastJob returns the next run of one job.
+func (c *calculation) forecastJob(ctx context.Context, spec *job.Spec) (*Job, error) {
+	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: c.demands.Calendar.Runs(spec, c.now)}
+	zone, from := c.Facts.Config.Timezone, c.now
+	if f.Paused = facts.PausedBy(c.Facts.Config, spec, c.pauses); f.Paused != nil {
 		f.Runs, from = 0, f.Paused.Until
 		if !from.IsZero() {
-			f.Runs = d.Calendar.Runs(spec, from)
+			f.Runs = c.demands.Calendar.Runs(spec, from)
 		}
-	} else if f.follows, err = r.toFollow(spec); err != nil {
-		return nil, err
+	} else {
+		f.follows = c.countFollowing(spec)
 	}
 	f.Runs += f.follows
 	for due := spec.Coming(from, zone); !from.IsZero() && !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
@@ -286,85 +297,63 @@ func (r *Reader) forecastJob(ctx context.Context, spec *job.Spec, now time.Time,
 	if len(f.Due) > 0 && spec.Jitter > 0 {
 		f.Begins = spec.Begins(f.Due[0], zone)
 	}
-	unfinished, err := r.Facts.Unfinished(spec, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	for _, u := range unfinished {
-		f.Unfinished = append(f.Unfinished, Unfinished{u.Run.ID, u.Run.Status, u.Fate, u.Why})
+	var own []facts.Unfinished
+	for i := range c.unfinished {
+		if u := &c.unfinished[i]; u.spec == spec {
+			own = append(own, u.Unfinished)
+			f.Unfinished = append(f.Unfinished, Unfinished{u.Run.ID, u.Run.Status, u.Fate, u.Why})
+		}
 	}
 	var p *plan.Plan
-	if at := facts.Continued(unfinished); at >= 0 {
-		p, err = r.planRest(ctx, f, spec, &unfinished[at].Run, now)
+	var err error
+	if at := facts.Continued(own); at >= 0 {
+		p, err = c.planRest(ctx, f, spec, &own[at].Run)
 	} else {
-		p, err = r.planNext(ctx, spec, f, now, d)
+		p, err = c.planNext(ctx, spec, f)
 	}
 	if err != nil {
 		f.Problem = err.Error()
 		return f, ctx.Err()
 	}
-	return f, r.addSteps(f, spec, p)
+	return f, c.addSteps(f, spec, p)
 }
 
-// toFollow returns how many runs of a job with `after` will be made because those of its parent have begun:
-// those that are recorded as pending, and one for each run that is still searching, of the parent or of a
-// job that the parent comes after.
-func (r *Reader) toFollow(spec *job.Spec) (n int, err error) {
-	pending, err := r.Facts.Store.Runs.Dues()
-	if err != nil {
-		return 0, err
-	}
-	for of := range r.Facts.Config.Chain(spec) {
-		if of != spec {
-			searching, err := r.countSearching(of)
-			if err != nil {
-				return 0, err
+// countFollowing returns how many runs of a job with `after` will be made because those of its parent have begun:
+// those that are recorded as pending, and one for each scheduled run that is still searching, of the parent or of
+// a job that the parent comes after.
+func (c *calculation) countFollowing(spec *job.Spec) (n int) {
+	for of := range c.Facts.Config.Chain(spec) {
+		for i := range c.unfinished {
+			u := &c.unfinished[i]
+			if of != spec && u.spec == of && u.Continues() && u.Run.Trigger != runs.Manual && !u.Run.Due.IsZero() &&
+				u.Run.Status.Open() && len(u.open) > 0 {
+				n++
 			}
-			n += searching
 		}
 		if of.After == "" || of.Disabled {
 			break
 		}
-		for _, p := range pending {
+		for _, p := range c.pending {
 			if p.Job == of.Name {
 				n++
 			}
 		}
 	}
-	return n, nil
-}
-
-// countSearching counts the scheduled runs of a job that are still searching.
-func (r *Reader) countSearching(spec *job.Spec) (n int, err error) {
-	rows, err := r.Facts.Unfinished(spec, time.Time{})
-	for i := range rows {
-		if !rows[i].Continues() {
-			continue
-		}
-		u, err := r.openSearches(spec, &rows[i].Run)
-		if err != nil {
-			return 0, err
-		}
-		if u.run.Trigger != runs.Manual && !u.run.Due.IsZero() && u.run.Status.Open() && len(u.open) > 0 {
-			n++
-		}
-	}
-	return n, err
+	return n
 }
 
 // planRest returns the plan of the rest of an unfinished run. Later runs start from the beginning. If
 // their plan is unknown, they are assumed to cost as much as the rest.
-func (r *Reader) planRest(ctx context.Context, f *Job, spec *job.Spec, old *runs.Run, now time.Time) (
-	*plan.Plan, error) {
-	spent, err := r.Facts.Store.Ledger.Spent(old.ID)
+func (c *calculation) planRest(ctx context.Context, f *Job, spec *job.Spec, old *runs.Run) (*plan.Plan, error) {
+	spent, err := c.Facts.Store.Ledger.Spent(old.ID)
 	if err != nil {
 		return nil, err
 	}
 	f.Continues, f.held = old.ID, spent.Held
-	if later, unknown := r.Facts.Plan(ctx, spec, facts.Options{At: now, Assume: true}); unknown == nil {
+	if later, unknown := c.Facts.Plan(ctx, spec, facts.Options{At: c.now, Assume: true}); unknown == nil {
 		f.whole = later.Wants(spec.Budget)
 	}
-	p, cost, err := r.Facts.Left(old, spec.Budget)
+	p, cost, err := c.Facts.Left(old, spec.Budget)
 	if err != nil {
 		return nil, err
 	}
@@ -375,19 +364,18 @@ func (r *Reader) planRest(ctx context.Context, f *Job, spec *job.Spec, old *runs
 // planNext makes the plan of a job's next run for the time when it is due, if nothing else is spent until
 // then. A run that is due in the next cycle, or only by hand, has no share of this cycle. Its SQL is assumed
 // to find rows by then.
-func (r *Reader) planNext(ctx context.Context, spec *job.Spec, f *Job, now time.Time, all *facts.Demands) (
-	*plan.Plan, error) {
-	d := facts.Options{At: now, Now: true, Assume: true, Share: f.Runs > 0 && r.Facts.Shares() && !spec.Auto, Calls: true}
-	if due := r.nextOf(spec, now); f.follows == 0 && !due.IsZero() {
+func (c *calculation) planNext(ctx context.Context, spec *job.Spec, f *Job) (*plan.Plan, error) {
+	d := facts.Options{At: c.now, Now: true, Assume: true, Share: f.Runs > 0 && c.Facts.Shares() && !spec.Auto, Calls: true}
+	if due := c.nextOf(spec, c.now); f.follows == 0 && !due.IsZero() {
 		d.At, d.Now = due, false
 	}
-	p, err := r.Facts.Plan(ctx, spec, d)
+	p, err := c.Facts.Plan(ctx, spec, d)
 	if err != nil {
 		return nil, err
 	}
 	f.whole, f.Assumed = p.Wants(spec.Budget), p.Assumed
 	if d.Share {
-		if err := r.Facts.Limit(ctx, all, spec, p, d.At); err != nil {
+		if err := c.Facts.Limit(ctx, c.demands, spec, p, d.At); err != nil {
 			return nil, err
 		}
 	}

@@ -57,7 +57,7 @@ func (r *Reader) Month(ctx context.Context) (*Month, error) {
 		if of.Runs == 0 {
 			continue
 		}
-		cost, _, err := r.WorstCaseLater(ctx, spec)
+		cost, _, err := r.WorstCase(ctx, spec, true)
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (a
 			if err != nil {
 				break // its answer has no pages
 			}
-			cost, _, err := r.WorstCaseLater(ctx, &fewer)
+			cost, _, err := r.WorstCase(ctx, &fewer, true)
 			if err != nil {
 				return nil, err
 			}

@@ -304,17 +304,17 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 // setUnfinished adds the state of the job's unfinished run that is resumed first. A process that holds the
 // folder resumes a run that waits for the rate limit.
 func (j *JobStatus) setUnfinished(u *unfinished, searches []Waiting, why *explainer, held bool) {
-	j.Run, j.Doing = u.run.ID, JobWaiting
-	if u.run.Status == runs.Running {
+	j.Run, j.Doing = u.Run.ID, JobWaiting
+	if u.Run.Status == runs.Running {
 		j.Doing = JobRunning
 	}
 	at := slices.IndexFunc(searches, func(w Waiting) bool { return w.Job == j.Job })
 	switch {
-	case held && u.run.Status == runs.PausedQuota:
-		j.Why = u.run.Error
+	case held && u.Run.Status == runs.PausedQuota:
+		j.Why = u.Run.Error
 	case at >= 0:
 		j.Why, j.Until = searches[at].Why, searches[at].At
-	case u.run.Status.Open() && u.run.Status != runs.Running:
+	case u.Run.Status.Open() && u.Run.Status != runs.Running:
 		j.Why = why.cutShort(u)
 	}
 }

@@ -11,13 +11,12 @@ import (
 	"outlierd/sync/runs"
 )
 
-// unfinished is a run that will be resumed, and its open searches.
+// unfinished is an unfinished run, and its open searches.
 type unfinished struct {
+	facts.Unfinished
 	spec *job.Spec // only its name if the file has no such job
-	run  *runs.Run
 	plan plan.Stored
 	open []runs.Step
-	own  bool // the job's next run resumes it, not only the command that started it
 }
 
 // unfinishedRuns returns the unfinished runs of the file's jobs, in the order of the file. Runs in progress
@@ -29,49 +28,36 @@ func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for j := range rows {
-			if rows[j].Fate == facts.Supersede {
-				continue
-			}
-			u, err := r.openSearches(spec, &rows[j].Run)
-			if err != nil {
-				return nil, err
-			}
-			u.own = rows[j].Continues()
-			all = append(all, u)
+		for _, row := range rows {
+			all = append(all, unfinished{Unfinished: row, spec: spec})
 		}
 	}
 	for row, err := range r.Facts.Store.Runs.Newest(runs.Filter{Status: runs.Running}) {
 		if err != nil {
 			return nil, err
 		}
-		if run := *row; r.Facts.Config.Job(run.Job) == nil {
-			u, err := r.openSearches(&job.Spec{Name: run.Job}, &run)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, u)
+		if r.Facts.Config.Job(row.Job) == nil {
+			all = append(all, unfinished{Unfinished: facts.Unfinished{Run: *row}, spec: &job.Spec{Name: row.Job}})
 		}
 	}
-	return all, nil
-}
-
-// openSearches returns a run with its open searches.
-func (r *Reader) openSearches(spec *job.Spec, run *runs.Run) (u unfinished, err error) {
-	u = unfinished{spec: spec, run: run}
-	if run.Plan != nil { // else it has not begun
-		u.plan = *run.Plan
+	for i := range all {
+		u := &all[i]
+		if u.Run.Plan != nil { // else it has not begun
+			u.plan = *u.Run.Plan
+		}
+		if u.open, err = r.Facts.Store.Runs.Steps(u.Run.ID); err != nil {
+			return nil, err
+		}
+		u.open = slices.DeleteFunc(u.open, func(s runs.Step) bool { return s.Stop != "" })
 	}
-	u.open, err = r.Facts.Store.Runs.Steps(run.ID)
-	u.open = slices.DeleteFunc(u.open, func(s runs.Step) bool { return s.Stop != "" })
-	return u, err
+	return all, nil
 }
 
 // continuesByItself reports whether a process performs the run, or would as soon as one works on the
 // job. A run that reached a cap or failed waits for the job's next due time, and an overridden one for
 // the same command.
 func (u *unfinished) continuesByItself() bool {
-	return u.run.Status == runs.Running || u.run.Status.Open() && u.own
+	return u.Run.Status == runs.Running || u.Run.Status.Open() && u.Continues()
 }
 
 // pagesLeft returns how many pages an open search may still take: 0 if only the budget limits them, and for a

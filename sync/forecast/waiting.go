@@ -83,7 +83,7 @@ func (r *Reader) waitingSearches(w *explainer, name string) (all []Waiting, page
 		u := &w.unfinished[i]
 		for j := range u.open {
 			step := &u.open[j]
-			one := Waiting{Job: u.spec.Name, Op: step.Query.Op(), Entity: step.Name(), Since: u.run.Started}
+			one := Waiting{Job: u.spec.Name, Op: step.Query.Op(), Entity: step.Name(), Since: u.Run.Started}
 			if one.Why, one.At, err = w.ofSearch(u, step, pages); err != nil {
 				return nil, 0, err
 			}
@@ -119,6 +119,7 @@ func (r *Reader) newExplainer(now time.Time) (w *explainer, err error) {
 	if w.refusals, err = r.Refusals(); err == nil {
 		w.unfinished, err = r.unfinishedRuns()
 	}
+	w.unfinished = slices.DeleteFunc(w.unfinished, func(u unfinished) bool { return u.Fate == facts.Supersede })
 	return w, err
 }
 
@@ -150,12 +151,12 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	}
 	next := w.reader.nextOf(u.spec, w.now)
 	switch {
-	case u.run.Status == runs.PausedBudget:
+	case u.Run.Status == runs.PausedBudget:
 		return w.ofCap(u, step, next)
-	case u.run.Status.Open() && !u.continuesByItself():
+	case u.Run.Status.Open() && !u.continuesByItself():
 		return w.cutShort(u), at, nil
 	case !u.continuesByItself():
-		return "its run failed, and the next run continues it: " + u.run.Error, next, nil
+		return "its run failed, and the next run continues it: " + u.Run.Error, next, nil
 	}
 	if why, until := w.whyRefused(w.reader.Facts.PriceOf(step) > 0); why != "" {
 		return why, until, nil
@@ -164,7 +165,7 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 		at = w.now.Add(w.reader.Pace.ETA(before + pages))
 	}
 	why = w.placeInQueue(before)
-	if u.run.Status != runs.Running && !w.blocked.After(w.now) {
+	if u.Run.Status != runs.Running && !w.blocked.After(w.now) {
 		why = w.cutShort(u)
 	}
 	return why, at, nil
@@ -173,12 +174,12 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 // cutShort returns why an unfinished run stopped, and what resumes it.
 func (w *explainer) cutShort(u *unfinished) string {
 	switch {
-	case u.run.Status != runs.PausedQuota:
-		return "its run was interrupted; to continue it: " + facts.Command(u.run)
-	case w.reader.Kept && u.own && !w.reader.nextOf(u.spec, w.now).IsZero():
+	case u.Run.Status != runs.PausedQuota:
+		return "its run was interrupted; to continue it: " + facts.Command(&u.Run)
+	case w.reader.Kept && u.Continues() && !w.reader.nextOf(u.spec, w.now).IsZero():
 		return "its run waits for the rate limit, and 'outlierd up' continues it"
 	}
-	return "its run waits for the rate limit; to continue it: " + facts.Command(u.run)
+	return "its run waits for the rate limit; to continue it: " + facts.Command(&u.Run)
 }
 
 // ofScan returns what a scan waits for that was started, or may have been; "" if it is not started yet.
@@ -200,7 +201,7 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 		return why, w.dueFrom(u, next, until), nil
 	}
 	config, books := w.reader.Facts.Config, w.reader.Facts.Store.Ledger
-	for _, c := range w.reader.Facts.CapsOf(u.run, u.plan, u.spec.Budget)(books.ServiceTime()) {
+	for _, c := range w.reader.Facts.CapsOf(&u.Run, u.plan, u.spec.Budget)(books.ServiceTime()) {
 		held, err := books.Held(c)
 		if err != nil {
 			return "", at, err

@@ -10,9 +10,9 @@ import (
 
 // Paging is what `from` counts at an endpoint, as learned from answers.
 type Paging struct {
-	Op      outlier.Operation
-	Reading string    // "page", "offset", or "" while unknown
-	Learned time.Time // zero if the configuration says so
+	Op      outlier.Operation `json:"operation"`
+	Reading string            `json:"counts"`         // "page", "offset", or "" while unknown
+	Learned time.Time         `json:"since,omitzero"` // zero if the configuration says so
 }
 
 // Paging returns what was learned about an endpoint.

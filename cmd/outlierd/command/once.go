@@ -142,7 +142,7 @@ func sayPausedBudget(w io.Writer, r request, s showing) error {
 
 // findNamedChannels finds the channels that a job names and whose ids the tables do not have.
 func (r *runner) findNamedChannels(ctx context.Context, spec *job.Spec) error {
-	_, err := r.p.forecasts().WorstCase(ctx, spec)
+	_, _, err := r.p.forecasts().WorstCase(ctx, spec, false)
 	unknown, ok := errors.AsType[*job.UnknownChannelsError](err)
 	if !ok {
 		return nil // the run reports other errors
@@ -156,7 +156,7 @@ func (r *runner) findNamedChannels(ctx context.Context, spec *job.Spec) error {
 	if err := r.findChannels(ctx, unknown.Channels); err != nil {
 		return err
 	}
-	_, err = r.p.forecasts().WorstCase(ctx, spec)
+	_, _, err = r.p.forecasts().WorstCase(ctx, spec, false)
 	if unknown, ok := errors.AsType[*job.UnknownChannelsError](err); ok {
 		return fmt.Errorf("the search found no channel with the handle %s; "+
 			"use its id of 24 characters, which you can copy on the channel's page, or the address of one of its videos",

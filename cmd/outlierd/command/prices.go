@@ -71,7 +71,7 @@ func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *ru
 
 // planLine returns the worst case of a run that starts now, in credits, requests and time.
 func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
-	cost, err := r.WorstCase(ctx, spec)
+	cost, _, err := r.WorstCase(ctx, spec, false)
 	if err != nil {
 		return cannotRun(spec, err)
 	}
@@ -94,7 +94,7 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 
 // laterLine returns the worst case of a later run, whose SQL may find more by then.
 func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
-	cost, assumed, err := r.WorstCaseLater(ctx, spec)
+	cost, assumed, err := r.WorstCase(ctx, spec, true)
 	if err != nil {
 		return cannotRun(spec, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
 )
 
 // Plan describes a forecast at 100 columns. If jobs are named, it leaves out the rest of the file.
@@ -378,17 +379,17 @@ func (l *lines) needs(c *forecast.Cycle) string {
 }
 
 // describePaging says what `from` is assumed to count at an endpoint.
-func describePaging(f forecast.Paging, zone *time.Location) string {
-	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[f.Counts]
+func describePaging(p journal.Paging, zone *time.Location) string {
+	counts := map[string]string{job.PagingPage: "pages", job.PagingOffset: "items"}[p.Reading]
 	switch {
 	case counts == "":
 		return fmt.Sprintf("paging of %s: not known yet whether `from` counts pages or items, "+
-			"so page two may be bought twice", f.Op)
-	case f.Since.IsZero():
-		return fmt.Sprintf("paging of %s: `from` counts %s (as service.paging says)", f.Op, counts)
+			"so page two may be bought twice", p.Op)
+	case p.Learned.IsZero():
+		return fmt.Sprintf("paging of %s: `from` counts %s (as service.paging says)", p.Op, counts)
 	}
 	return fmt.Sprintf("paging of %s: `from` counts %s (learned on %s)",
-		f.Op, counts, f.Since.In(zone).Format(time.DateOnly))
+		p.Op, counts, p.Learned.In(zone).Format(time.DateOnly))
 }
 
 // addOrphans lists jobs that have records but are not in the file.

@@ -60,7 +60,7 @@ func (l *lines) addFacts(s *forecast.Status) {
 		add("backup", "%s", backup(s.Backup, s.At, l.Style))
 	}
 	if j := &s.Journal; j.Retention != "" || j.Pruned > 0 {
-		add("journal", "%s", journal(j, s.At, l.Style))
+		add("journal", "%s", describeJournal(j, s.At, l.Style))
 	}
 	if !s.Newest.IsZero() {
 		add("newest", "row of %s, %s ago", l.At(s.Newest), term.Duration(max(0, s.At.Sub(s.Newest))))
@@ -250,8 +250,8 @@ func backup(b *forecast.BackupStatus, at time.Time, in Style) string {
 	return text
 }
 
-// journal describes which answers are complete.
-func journal(j *forecast.JournalStatus, at time.Time, in Style) string {
+// describeJournal describes which answers are complete.
+func describeJournal(j *forecast.JournalStatus, at time.Time, in Style) string {
 	text := "nothing is pruned"
 	if j.Pruned > 0 {
 		text = fmt.Sprintf("pruned up to answer %d", j.Pruned)
