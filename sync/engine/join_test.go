@@ -11,7 +11,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
-	"outlierd/sync/plan"
+
 	"outlierd/sync/runs"
 )
 
@@ -294,7 +294,7 @@ func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.plan.Reads[0] = plan.Read{Query: outlier.UncheckedQuery(outlier.OpSearch, "sortBy=luck")} // as a version with other rules may have stored it
+			r.plan.Reads[0] = "sortBy=luck" // as a version with other rules may have stored it
 			if _, err = s.work(w.ctx); err == nil {
 				err = r.err
 			}

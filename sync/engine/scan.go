@@ -91,7 +91,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step, last *runs.Scan) e
 	if err != nil {
 		return err
 	}
-	if _, err := r.plan.Reads[step.Ordinal].Query.Request(nil); err != nil { // before anything is paid
+	if _, err := r.plan.ReadOf(step.Ordinal).Request(nil); err != nil { // before anything is paid
 		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
 	}
 	purchase := ledger.Purchase{
@@ -289,7 +289,7 @@ func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 func (r *run) reading(step *runs.Step, scan *runs.Scan) runs.Step {
 	return runs.Step{
 		Run: step.Run, Item: step.Item, Queries: step.Queries,
-		Query: r.plan.Reads[step.Ordinal].Query.OfScan(scan.ScanID),
+		Query: r.plan.ReadOf(step.Ordinal).OfScan(scan.ScanID),
 		Scan:  scan.ScanID, Watermark: step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
 	}
 }

@@ -423,8 +423,9 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 			Window: step.Window, Skipped: step.Stop, Parameters: step.Query.Params(),
 		}
 		found := step.Query // what returns the hits
-		if read, ok := p.Stored.Reads[step.Ordinal]; ok {
-			found, s.Read = read.Query, read.Query.Params()
+		if _, scan := p.Stored.Reads[step.Ordinal]; scan {
+			found = p.Stored.ReadOf(step.Ordinal)
+			s.Read = found.Params()
 		}
 		s.Filters, s.Sort = job.FiltersAndSort(found)
 		if step.Stop == "" {

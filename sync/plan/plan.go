@@ -68,12 +68,12 @@ func New(spec *job.Spec, facts *Facts) (*Plan, error) {
 		asks = p.decideAsks(spec, asks)
 	}
 	if spec.Scan != nil {
-		f.Reads = map[int]Read{}
+		f.Reads = map[int]string{}
 	}
 	for i, ask := range asks {
 		p.Steps = append(p.Steps, stepOf(spec, i, ask, facts))
 		if spec.Scan != nil {
-			f.Reads[i] = Read{ask.Read}
+			f.Reads[i] = ask.Read.Encode()
 		}
 	}
 	p.prepareSteps()

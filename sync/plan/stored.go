@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/url"
 	"time"
 
@@ -69,7 +68,7 @@ type Stored struct {
 	Scan  *job.Scan      `json:"scan,omitempty"`
 	Again bool           `json:"again,omitempty"`
 	Joins map[int]string `json:"joins,omitempty"`
-	Reads map[int]Read   `json:"reads,omitempty"`
+	Reads map[int]string `json:"reads,omitempty"` // parameters of a search, without the scan's id
 }
 
 func newStored(spec *job.Spec) Stored {
@@ -231,21 +230,7 @@ func (f *Stored) HitParams() url.Values {
 	return params
 }
 
-// Read is the search that reads a scan's results, without the scan's id.
-type Read struct{ Query outlier.Query }
-
-// encodedRead is a Read in the run's record.
-type encodedRead struct {
-	Params string `json:"params"`
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (r Read) MarshalJSON() ([]byte, error) { return json.Marshal(encodedRead{r.Query.Encode()}) }
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (r *Read) UnmarshalJSON(text []byte) error {
-	var s encodedRead
-	err := json.Unmarshal(text, &s)
-	r.Query = outlier.UncheckedQuery(outlier.OpSearch, s.Params)
-	return err
+// ReadOf returns the search that reads the results of a step's scan, without the scan's id.
+func (f *Stored) ReadOf(ordinal int) outlier.Query {
+	return outlier.UncheckedQuery(outlier.OpSearch, f.Reads[ordinal])
 }
