@@ -139,13 +139,10 @@ func (r *Reader) fundsOf(spec *job.Spec, left outlier.Credits, at time.Time) (pl
 // firstMarket is the market of a job that never ran, while nothing is spent and no other job wants anything.
 func (r *Reader) firstMarket(spec *job.Spec, work job.Resolved, at time.Time) *plan.Market {
 	left := outlier.Credits(math.MaxInt32)
-	for _, most := range []*outlier.Credits{r.Config.Budget.PerMonth, spec.Budget.PerMonth} {
+	for _, most := range []*outlier.Credits{r.Config.Budget.Scheduled(), spec.Budget.PerMonth} {
 		if most != nil {
 			left = min(left, *most)
 		}
-	}
-	if r.Config.Budget.Reserve != nil {
-		left -= *r.Config.Budget.Reserve
 	}
 	m := &plan.Market{Topics: topicsOf(spec, work, nil)}
 	m.Funds, _ = r.fundsOf(spec, max(0, left), at) // without a store it reads nothing

@@ -17,7 +17,26 @@ import (
 // TestNeverRunIsWhatAnEmptyStateSays: lint prices a job without a state as plan does with one
 // in which nothing has happened.
 func TestNeverRunIsWhatAnEmptyStateSays(t *testing.T) {
-	const file = `
+	for _, file := range []string{manyJobs, autoJob} {
+		compareWithEmptyState(t, file)
+	}
+}
+
+// autoJob has a cap of its own, which the reserve of the budget does not reduce.
+const autoJob = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+budget: {per_month: 400, reserve: 20}
+jobs:
+  niches:
+    schedule: auto at 06:30
+    at_least: 14d
+    budget: {per_month: 30}
+    for_each: {topic: [home espresso, moka pot, latte art, sourdough, cycling]}
+    search: {query: "${topic}", sort: published_at desc, where: {z_score: 1..}}
+`
+
+const manyJobs = `
 version: 1
 service: {url: "sim://", limit: 10/min}
 budget: {per_month: 400, pace: even}
@@ -29,6 +48,9 @@ jobs:
   rivals: {every: 8h, channels: {id: {list: rivals}, fetch: channel_videos}}
   found: {related: {video_id: {sql: SELECT video_id FROM videos}}}
 `
+
+func compareWithEmptyState(t *testing.T, file string) {
+	t.Helper()
 	dir := t.TempDir()
 	config, err := job.Parse(filepath.Join(dir, "jobs.yaml"), []byte(file),
 		func(string) (string, bool) { return "", false })

@@ -62,11 +62,7 @@ func (r *Reader) leftOfCycle(at time.Time) (outlier.Credits, error) {
 	if err != nil {
 		return 0, err
 	}
-	left := *budget.PerMonth - held
-	if budget.Reserve != nil {
-		left -= *budget.Reserve
-	}
-	return max(left, 0), nil
+	return max(*budget.Scheduled()-held, 0), nil
 }
 
 // Demands are the credits that the jobs of the file need until the end of a calendar. The jobs are

@@ -81,11 +81,8 @@ func (m *Month) splitRest() {
 	}
 	for i, of := range autos {
 		left := outlier.Credits(math.MaxInt32)
-		if budget := m.config.Budget; budget.PerMonth != nil {
-			left = *budget.PerMonth - m.Credits()
-			if budget.Reserve != nil {
-				left -= *budget.Reserve
-			}
+		if most := m.config.Budget.Scheduled(); most != nil {
+			left = *most - m.Credits()
 		}
 		part := max(0, left) / outlier.Credits(len(autos)-i)
 		if of.Cap != nil {

@@ -110,8 +110,8 @@ func (c *Config) shortAuto(topics map[string]int) (short *Spec, text, hint strin
 		own := outlier.Credits(topics[spec.Name]) * outlier.Credits(turns) * c.Service.Prices.Of(spec.ask.Op, "")
 		all += own
 		budget, needs := spec.Budget.PerMonth, own
-		if most := c.Budget.PerMonth; most != nil && (budget == nil || *most-reserveOf(c)-all < *budget-own) {
-			budget, needs = new(*most-reserveOf(c)), all
+		if most := c.Budget.Scheduled(); most != nil && (budget == nil || *most-all < *budget-own) {
+			budget, needs = most, all
 		}
 		if budget != nil && needs > *budget {
 			return spec, fmt.Sprintf("a page for each of the %d topics within at_least: %s needs %d credits in a cycle of %d days, the budget leaves %d",
@@ -119,13 +119,6 @@ func (c *Config) shortAuto(topics map[string]int) (short *Spec, text, hint strin
 		}
 	}
 	return nil, "", ""
-}
-
-func reserveOf(c *Config) outlier.Credits {
-	if c.Budget.Reserve == nil {
-		return 0
-	}
-	return *c.Budget.Reserve
 }
 
 // decideByHand makes a person decide what a run of the job buys: a page of each search unless they say otherwise.

@@ -156,6 +156,14 @@ type Budget struct {
 	ConfirmOver *outlier.Credits `key:"confirm_over"` // ask before a run that may cost more
 }
 
+// Scheduled returns what runs that do not use the reserve may hold in a billing cycle; nil for no cap.
+func (b *Budget) Scheduled() *outlier.Credits {
+	if b.PerMonth == nil || b.Reserve == nil {
+		return b.PerMonth
+	}
+	return new(*b.PerMonth - *b.Reserve)
+}
+
 // PaceEven is the budget.pace that spreads what is left over the rest of the cycle.
 const PaceEven = "even"
 

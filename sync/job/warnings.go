@@ -46,7 +46,7 @@ func (s *Spec) shortestInterval() (least time.Duration) {
 // warnBudget warns if a budget cannot last, because even the cheapest runs of all jobs cost more than a day or
 // a cycle allows.
 func (b *builder) warnBudget() {
-	month, perDay := b.cfg.Budget.PerMonth, b.cfg.Budget.PerDay
+	month, perDay := b.cfg.Budget.Scheduled(), b.cfg.Budget.PerDay
 	if month == nil && perDay == nil {
 		return
 	}
@@ -63,21 +63,17 @@ func (b *builder) warnBudget() {
 	if month == nil {
 		return
 	}
-	left := *month
-	if b.cfg.Budget.Reserve != nil {
-		left -= *b.cfg.Budget.Reserve
-	}
 	var sum outlier.Credits
 	last := 0
 	for i, spent := range days {
-		if sum += spent; sum > left && last == 0 {
+		if sum += spent; sum > *month && last == 0 {
 			last = i + 1
 		}
 	}
 	if last > 0 {
 		b.root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
 			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: "+
-				"it lasts until day %d", sum, left, last)
+				"it lasts until day %d", sum, *month, last)
 	}
 }
 

@@ -66,7 +66,7 @@ of single jobs are listed after which they do.`,
 			if err != nil {
 				return err
 			}
-			report := linted{config.Path, mistakesOf(config.Warnings), prices, month.Credits(), month.Jobs, available(config), nil}
+			report := linted{config.Path, mistakesOf(config.Warnings), prices, month.Credits(), month.Jobs, config.Budget.Scheduled(), nil}
 			if report.Allowed != nil && report.Worst > *report.Allowed {
 				if report.Changes, err = r.Changes(c.Context(), month, *report.Allowed); err != nil {
 					return err

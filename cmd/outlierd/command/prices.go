@@ -126,22 +126,13 @@ func capsText(config *job.Config, spec *job.Spec, credits outlier.Credits) (text
 	}{
 		{"budget.per_day", "a day", all.PerDay},
 		{"its per_month", "a cycle", spec.Budget.PerMonth},
-		{"budget.per_month", "a cycle", available(config)},
+		{"budget.per_month", "a cycle", all.Scheduled()},
 	} {
 		if c.most != nil && *c.most < credits {
 			text += fmt.Sprintf("; %s allows %d %s", c.name, *c.most, c.each)
 		}
 	}
 	return text
-}
-
-// available returns the number of credits for a cycle without the reserve; nil for no cap.
-func available(config *job.Config) *outlier.Credits {
-	month := config.Budget.PerMonth
-	if month != nil && config.Budget.Reserve != nil {
-		month = new(*month - *config.Budget.Reserve)
-	}
-	return month
 }
 
 // costText formats a worst case, at the current pace.
