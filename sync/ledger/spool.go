@@ -45,16 +45,11 @@ type spooled struct {
 	Price   outlier.Credits
 	Follows bool // the answer has work to commit; see [Ledger.Recovered]
 
-	Outcome    outlier.Outcome
-	Status     int
-	Encoding   string
-	Body       []byte
-	Sum        []byte // SHA-256 of the body
-	Waited     time.Duration
-	SentAt     time.Time
-	ReceivedAt time.Time
-	Kind       outlier.Kind // of the error, if the answer is one; "" for none
-	Message    string
+	Outcome outlier.Outcome
+	Answer  outlier.Answer // without its request, headers and error
+	Sum     []byte         // SHA-256 of the body
+	Kind    outlier.Kind   // of the error, if the answer is one; "" for none
+	Message string
 }
 
 // isLater reports whether an answer can be settled later.
@@ -93,9 +88,9 @@ func (a *attempt) spooled(answer *outlier.Answer, o outlier.Outcome) spooled {
 	sum := sha256.Sum256(answer.Body)
 	s := spooled{
 		Attempt: a.id, Call: a.call, Price: a.price, Follows: a.p.Commit != nil,
-		Outcome: o, Status: answer.Status, Encoding: answer.Encoding, Body: answer.Body, Sum: sum[:],
-		Waited: answer.Waited, SentAt: answer.SentAt, ReceivedAt: answer.ReceivedAt,
+		Outcome: o, Answer: *answer, Sum: sum[:],
 	}
+	s.Answer.Request, s.Answer.Header, s.Answer.Err = nil, nil, nil
 	if e, ok := errors.AsType[*outlier.Error](answer.Err); ok {
 		s.Kind, s.Message = e.Kind, store.Bounded(e.Message)
 	}
@@ -157,7 +152,7 @@ func readSpooled(path string) (s spooled, err error) {
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
-	if sum := sha256.Sum256(s.Body); err == nil && !bytes.Equal(sum[:], s.Sum) {
+	if sum := sha256.Sum256(s.Answer.Body); err == nil && !bytes.Equal(sum[:], s.Sum) {
 		err = errors.New("the answer does not match its checksum")
 	}
 	return s, err
@@ -194,15 +189,12 @@ func (s spooled) settleSpooled(tx *store.Tx, l *Ledger, started func(*store.Tx, 
 }
 
 func (s spooled) answer() *outlier.Answer {
-	answer := &outlier.Answer{
-		Status: s.Status, Encoding: s.Encoding, Body: s.Body, Waited: s.Waited, SentAt: s.SentAt,
-		ReceivedAt: s.ReceivedAt,
-	}
+	answer := s.Answer
 	if s.Kind != "" {
-		answer.Err = &outlier.Error{Kind: s.Kind, Op: s.Call.Op, Entity: s.Call.Entity, Status: s.Status,
+		answer.Err = &outlier.Error{Kind: s.Kind, Op: s.Call.Op, Entity: s.Call.Entity, Status: answer.Status,
 			Message: s.Message}
 	}
-	return answer
+	return &answer
 }
 
 // Recovered is an answer that an earlier process received and could not process. It is in the journal and the
