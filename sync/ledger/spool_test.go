@@ -294,7 +294,7 @@ func TestADamagedAnswerFileIsSetAside(t *testing.T) {
 	}
 	dir = statetest.CopyFolder(t, dir)
 	for name, text := range map[string]string{
-		"answer-1-1.json": `{"attempt":1,"Price":2,"Outcome":"refunded","Status":500,"Body":"e30="}`, ".answer-2-1.json.1.tmp": `{"att`,
+		"answer-1-1.json": `{"attempt":1,"Price":2,"Outcome":"refunded","Answer":{"Status":500,"Body":"e30="}}`, ".answer-2-1.json.1.tmp": `{"att`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
