@@ -4,7 +4,6 @@ package query
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/duckdb/duckdb-go/v2"
 
@@ -30,7 +30,7 @@ import (
 //
 // The query may not read or write other files, or change settings, because people paste SQL from
 // untrusted sources. Its error is then [ErrDenied]. See [RunUnsafe]. Its days are those of UTC. It may use
-// a third of the memory, and a folder for temporary files, which DuckDB removes. Of several statements, the result is
+// a third of the memory, and a folder for temporary files, which is removed. Of several statements, the result is
 // that of the last one.
 func Run(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error {
 	return runQuery(ctx, path, text, permission{statements: true}, columns, row)
@@ -43,7 +43,9 @@ func RunUnsafe(ctx context.Context, path, text string, columns func([]string) er
 
 func runQuery(ctx context.Context, path, text string, p permission, columns func([]string) error,
 	row func([]any) error) error {
-	r := resourcesUpTo(personal, filepath.Join(os.TempDir(), "outlierd-query-"+rand.Text())) // most queries need none
+	temp := privateFolder()
+	defer os.RemoveAll(temp)
+	r := resourcesUpTo(personal, temp)
 	return openAndQuery(ctx, path, text, r, p, func(db *database.DB, fields []Field) error {
 		if fields == nil {
 			return readRows(ctx, db, text, columns, row)
@@ -59,6 +61,24 @@ func runQuery(ctx context.Context, path, text string, p permission, columns func
 			return columns(names)
 		}, row)
 	})
+}
+
+const queryFolders = "outlierd-query-"
+
+// privateFolder makes a folder for temporary files, which DuckDB writes readable for all, and removes what killed queries
+// left a day ago or earlier. Most queries need none: those that do say so if it cannot be made.
+func privateFolder() string {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), queryFolders+"*")) // the pattern is valid
+	for _, folder := range left {
+		if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(folder) // that of another user stays
+		}
+	}
+	folder, err := os.MkdirTemp("", queryFolders)
+	if err != nil {
+		return filepath.Join(os.TempDir(), queryFolders)
+	}
+	return folder
 }
 
 // permission says what a query may do besides a SELECT of the published tables.

@@ -16,7 +16,7 @@ import (
 type resources struct {
 	memory  int64 // limit of its buffers, in bytes
 	threads int
-	temp    string // folder for data that does not fit into memory, which DuckDB makes if it must; "" means none
+	temp    string // folder for data that does not fit into memory; "" means none
 }
 
 // memoryLimit returns the limit of DuckDB's buffers for a query, in bytes: most, but at most a third of the memory of the

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sys/unix"
@@ -79,6 +80,23 @@ func TestQueryThatNeedsMuchMemoryUsesTheDisk(t *testing.T) {
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 			t.Errorf("%s: left in the temporary folder: %v %v", name, left, err)
 		}
+	}
+}
+
+func TestFoldersOfKilledQueriesAreRemoved(t *testing.T) {
+	path, temp := inSmallContainer(t)
+	for name, age := range map[string]time.Duration{"outlierd-query-1": 25 * time.Hour, "outlierd-query-2": time.Hour, "other": 100 * time.Hour} {
+		folder, at := filepath.Join(temp, name), time.Now().Add(-age)
+		err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "spilled"), nil, 0o600), os.Chtimes(folder, at, at))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Run(t.Context(), path, "select 1", nil, func([]any) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(temp, "*")); err != nil || len(left) != 2 || filepath.Base(left[1]) != "outlierd-query-2" {
+		t.Errorf("left are %v (%v), want the younger folder and the one of another program", left, err)
 	}
 }
 
