@@ -225,7 +225,9 @@ func TestEveryColumnOfTheFileHasAComment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(columns, func(r sinktest.Row) bool { return r["view"] == v.Name && cmp.Equal(r["columns"], any(json.RawMessage(names))) }) {
+		if !slices.ContainsFunc(columns, func(r sinktest.Row) bool {
+			return r["view"] == v.Name && cmp.Equal(r["columns"], any(json.RawMessage(names)))
+		}) {
 			t.Errorf("the columns of %s are declared as %s, and are not in %v", v.Name, names, columns)
 		}
 	}
