@@ -24,13 +24,18 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 		return nil, err
 	}
 	old, err := o.unfinishedRun(w.engine)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case old != nil:
+	}
+	if old != nil {
 		return w.resume(ctx, o, old)
-	case o.Rest != nil:
-		return w.beginRest(ctx, o)
+	}
+	if o.Rest != nil {
+		row, err := w.openRest(o)
+		if err != nil {
+			return nil, fmt.Errorf("start to buy the rest of run %s: %w", o.Rest.Of.ID, err)
+		}
+		return w.addRun(ctx, row, o)
 	}
 	at, unsure, err := w.startTime(ctx, o.Spec)
 	switch {
@@ -54,6 +59,15 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 		r.joinLive(ctx)
 	}
 	return r, err
+}
+
+// newRun returns the record of a new run of an order.
+func (o *Order) newRun() (*runs.Run, error) {
+	id, err := uuid.NewV7()
+	return &runs.Run{
+		ID: id.String(), Job: o.Spec.Name, Trigger: string(o.Trigger), Due: o.Due, Started: time.Now(), Status: runs.Running,
+		Request: o.Spec.Request, Overridden: o.Spec.Overridden, Ordered: o.ordered,
+	}, err
 }
 
 // lookUpVideos fetches the details of videos that stand for their channels in the job's lists, if the tables
@@ -135,42 +149,36 @@ func (w *worker) rekey(trigger Trigger) error {
 }
 
 // openRun records a new run and its steps as running. Its windows end at the given time, which is unsure if
-// the service has not confirmed it; failed says why the time is unknown. If the run cannot start, open
+// the service has not confirmed it; failed says why the time is unknown. If the run cannot start, openRun
 // records it as failed and returns a nil run with the reason.
 func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure bool, failed error) (
 	*runs.Run, error) {
-	now, spec := time.Now(), o.Spec
 	if err := w.supersede(o); err != nil {
 		return nil, err
 	}
-	id, err := uuid.NewV7()
+	row, err := o.newRun()
 	if err != nil {
 		return nil, err
 	}
-	row := runs.Run{
-		ID: id.String(), Job: spec.Name, Trigger: string(o.Trigger), Due: o.Due, Started: now,
-		Status: runs.Running, Request: spec.Request, Overridden: spec.Overridden,
-		Ordered: o.ordered,
-	}
 	if failed != nil {
-		return nil, w.engine.failedStart(row, failed)
+		return nil, w.engine.failedStart(*row, failed)
 	}
-	p, err := o.facts(w.engine).PlanNow(ctx, spec, o.Trigger != Manual, at)
+	p, err := o.facts(w.engine).PlanNow(ctx, o.Spec, o.Trigger != Manual, at)
 	if err != nil && ctx.Err() != nil { // a stop does not fail the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, w.engine.failedStart(row, err)
+		return nil, w.engine.failedStart(*row, err)
 	}
 	p.Stored.UseReserve = o.UseReserve
 	if unsure {
 		p.Stored.Unsure = at
 	}
 	if len(p.Stored.Fetch) > 0 {
-		p.Stored.Since = cmp.Or(o.Due, now)
+		p.Stored.Since = cmp.Or(o.Due, row.Started)
 	}
 	row.Plan, row.Key = &p.Stored, o.Key
-	return &row, w.engine.Store.Runs.Begin(row, p.Steps)
+	return row, w.engine.Store.Runs.Begin(*row, p.Steps)
 }
 
 // failedStart records a run that could not start, with the reason, and returns the reason.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
@@ -202,15 +200,6 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 	return nil
 }
 
-// beginRest starts the run that buys the rest.
-func (w *worker) beginRest(ctx context.Context, o *Order) (*run, error) {
-	row, err := w.openRest(o)
-	if err != nil {
-		return nil, fmt.Errorf("start to buy the rest of run %s: %w", o.Rest.Of.ID, err)
-	}
-	return w.addRun(ctx, row, o)
-}
-
 // Publish publishes everything in the journal, including what a killed process had not published.
 func (e *Engine) Publish(ctx context.Context) error {
 	w, err := e.newWorker(ctx)
@@ -225,7 +214,7 @@ func (e *Engine) Fill(ctx context.Context) error {
 	return load.Fill(ctx, e.Store, e.Line, e.log(), e.noteBeat)
 }
 
-// openRest records the run, and closes the runs whose searches it takes over.
+// openRest records the run that buys the rest, and closes the runs whose searches it takes over.
 func (w *worker) openRest(o *Order) (*runs.Run, error) {
 	rest := o.Rest
 	for i := range rest.superseded {
@@ -233,15 +222,11 @@ func (w *worker) openRest(o *Order) (*runs.Run, error) {
 			return nil, err
 		}
 	}
-	id, err := uuid.NewV7()
+	row, err := o.newRun()
 	if err != nil {
 		return nil, err
 	}
-	row := &runs.Run{
-		ID: id.String(), Job: rest.Of.Job, Trigger: string(Manual), Started: time.Now(),
-		Status: runs.Running, Request: o.Spec.Request, RestOf: rest.Of.ID, Overridden: true, Ordered: o.ordered,
-		Plan: &rest.plan,
-	}
 	rest.plan.UseReserve = o.UseReserve
+	row.RestOf, row.Overridden, row.Plan, row.Key = rest.Of.ID, true, &rest.plan, o.Key
 	return row, w.engine.Store.Runs.Begin(*row, rest.steps)
 }

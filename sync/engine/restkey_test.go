@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"outlierd/sync/runs"
+)
+
+// TestKeyHasOneRunOfTheRest: an order of the rest of a run that is repeated with its key is recognized, too.
+func TestKeyHasOneRunOfTheRest(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			spec := w.config.Job("short")
+			of := w.ends(w.order(e, Order{Spec: spec}), runs.OK)
+			order := Order{Spec: spec, Key: runs.NewKey("rest", "rest {}"), Trigger: Manual}
+			err := e.Between(w.ctx, func(context.Context) (err error) {
+				order.Rest, err = e.Rest(spec, of)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := w.ends(w.order(e, order), runs.OK)
+			_, err = e.Order(w.ctx, order)
+			if repeated, ok := errors.AsType[*RepeatedError](err); !ok || repeated.Run.ID != row.ID {
+				t.Errorf("the order is repeated with error %v, want that its run is %s", err, row.ID)
+			}
+		})
+	})
+}
