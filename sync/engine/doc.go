@@ -9,10 +9,10 @@
 //   - engine.go: the engine and the progress of a run.
 //   - scheduler.go: the schedule, which adds runs to a worker when they are due; after.go has jobs with
 //     `after`, order.go the requests of other goroutines.
-//   - worker.go: which step of which run is performed next; begin.go starts and resumes runs, buyrest.go
-//     buys what an earlier run left.
+//   - next.go: what is done next, from rows; worker.go: the turns in which that is performed.
+//   - begin.go: how runs start and are resumed; buyrest.go: runs that buy what an earlier run left.
 //   - run.go: one run, from its start to its record; ending.go says how its searches ended.
-//   - next.go: what the searches of a run do next; search.go: pages of searches; scan.go: scans; adopt.go:
+//   - search.go: pages of searches; scan.go: scans; adopt.go:
 //     scans that a person settles; paging.go: what `from` counts; stops.go: why a search ends.
 //   - enrich.go: data calls about hits and ids.
 //   - fetch.go: attempts at a call; blocks.go and clock.go prevent or delay calls.
@@ -27,7 +27,10 @@
 // and never the file, so a run that was killed continues as it started; only its caps are those of the
 // current file. Every call is one [outlier.Client.Do]: one transaction commits the answer, its outcome, and what
 // follows from it, such as the step's cursor and the hits of the page ([worker.apply]). So a kill at any moment
-// leaves either the page with the cursor behind it, or neither. The next turn reads what to do from the rows.
+// leaves either the page with the cursor behind it, or neither. The next turn reads what to do from the rows, so that
+// a run goes on after a kill with the action that would have followed ([workFacts.next]). That a run goes on without a
+// search, because of a cap or an error, is in the row of the search, until a person or the job's next due time
+// continues the run.
 //
 // A search that ends by itself moves the watermark of what it searched for in the same transaction, and
 // the next run starts its window there. A search that a cap or an error ended does not move it.

@@ -25,6 +25,10 @@ const listPage = 200
 func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
 		before, size := int64(1)<<62, 1 // of a page: many callers stop after the first
+		status := f.Status
+		if status == Interrupted && rs.db.Idle() {
+			f.Status = "" // those recorded as running were interrupted, too
+		}
 		if f.Before != "" {
 			var err error
 			if before, err = rs.rowID(f.Before); err != nil {
@@ -39,6 +43,9 @@ func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 				return
 			}
 			for i := range page {
+				if status != "" && page[i].Status != status {
+					continue
+				}
 				if !yield(&page[i].Run, nil) {
 					return
 				}
@@ -72,10 +79,7 @@ func (p *placed) columns() store.Columns {
 
 // listPage returns the next page of [Runs.Newest].
 func (rs *Runs) listPage(f Filter, before int64, size int) ([]placed, error) {
-	if rs.db.Idle() && f.Status == Running {
-		return nil, nil
-	}
-	from, args := f.pageQuery(before, size, rs.db.Idle())
+	from, args := f.pageQuery(before, size)
 	return store.Read(rs.db, "list runs", func(tx *store.Tx) ([]placed, error) {
 		page, err := store.Select(tx, (*placed).columns, from, args...)
 		for i := range page {
@@ -86,29 +90,19 @@ func (rs *Runs) listPage(f Filter, before int64, size int) ([]placed, error) {
 }
 
 // pageQuery returns the query for one page without its columns. Its conditions have indexes in the order of the list, so that
-// nothing is sorted. If no process holds the folder, interrupted runs are of two kinds: those recorded
-// as running were interrupted too.
-func (f Filter) pageQuery(before int64, size int, idle bool) (query string, args []any) {
-	limit := ` ORDER BY id DESC LIMIT ` + strconv.Itoa(size)
-	where := func(status Status) string {
-		text := `FROM runs WHERE `
+// nothing is sorted.
+func (f Filter) pageQuery(before int64, size int) (query string, args []any) {
+	query = `FROM runs WHERE `
+	if f.Job != "" {
+		query, args = query+`job = ? AND `, append(args, f.Job)
+	}
+	if f.Status != "" {
 		if f.Job != "" {
-			text, args = text+`job = ? AND `, append(args, f.Job)
+			query += "+" // the index of the job has the status, too
 		}
-		if status != "" {
-			if f.Job != "" {
-				text += "+" // the index of the job has the status, too
-			}
-			text, args = text+`status = ? AND `, append(args, string(status))
-		}
-		args = append(args, before)
-		return text + `id < ?` + limit
+		query, args = query+`status = ? AND `, append(args, string(f.Status))
 	}
-	if idle && f.Status == Interrupted {
-		return `FROM (SELECT * FROM (SELECT * ` + where(Interrupted) + `) UNION ALL SELECT * FROM (SELECT * ` +
-			where(Running) + `))` + limit, args
-	}
-	return where(f.Status), args
+	return query + `id < ? ORDER BY id DESC LIMIT ` + strconv.Itoa(size), append(args, before)
 }
 
 // List returns the newest runs of the job, or of all jobs if job is "", newest first. A limit of 0 or
