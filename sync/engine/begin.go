@@ -216,7 +216,7 @@ func (w *worker) supersede(o *Order) error {
 // close completes the record of a run that will not be resumed.
 func (e *Engine) close(old *runs.Run) error {
 	if old.Status.Open() {
-		if _, err := e.tally(old); err != nil {
+		if err := e.Store.Runs.Tally(old); err != nil {
 			return err
 		}
 	}

@@ -201,7 +201,10 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 // wait for the rate limit, stays unfinished, to be resumed.
 func (r *run) record(ctx context.Context, cause error) error {
 	row := &r.row
-	steps, err := r.engine.tally(row)
+	steps, err := r.engine.Store.Runs.Steps(row.ID)
+	if err == nil {
+		err = r.engine.Store.Runs.Tally(row)
+	}
 	if err != nil {
 		return err
 	}
@@ -226,31 +229,6 @@ func (r *run) record(ctx context.Context, cause error) error {
 		}
 	}
 	return r.engine.Store.Finish(*row)
-}
-
-// tally sets the totals of a run, requests and credits from the ledger, pages and hits from its steps, and returns
-// the steps.
-func (e *Engine) tally(row *runs.Run) ([]runs.Step, error) {
-	steps, err := e.Store.Runs.Steps(row.ID)
-	if err != nil {
-		return nil, err
-	}
-	spend, err := e.Store.Ledger.Spent(row.ID)
-	if err != nil {
-		return nil, err
-	}
-	if row.Requests, err = e.Store.Ledger.Requests(row.ID); err != nil {
-		return nil, err
-	}
-	row.Credits, row.Refunded = spend.Charged+spend.Unknown, spend.Refunded
-	row.Waited.Duration = spend.Waited
-	row.Pages, row.Hits, row.NewHits = 0, 0, 0
-	for _, s := range steps {
-		row.Pages += int64(s.Pages)
-		row.Hits += int64(s.Hits)
-		row.NewHits += int64(s.NewHits)
-	}
-	return steps, nil
 }
 
 // closeSteps records how many pages the open steps have left, and releases the credits held for

@@ -473,7 +473,7 @@ func (s *scheduler) markPaused(err error) {
 		if r.row.Status == runs.PausedQuota {
 			continue
 		}
-		_, err := s.engine.tally(&r.row)
+		err := s.engine.Store.Runs.Tally(&r.row)
 		if err == nil {
 			r.row.Status, r.row.Error = runs.PausedQuota, long.Error()
 			err = s.engine.Store.Finish(r.row)

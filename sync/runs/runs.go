@@ -293,23 +293,37 @@ func interruptAll(tx *store.Tx) error {
 }
 
 func interruptRun(tx *store.Tx, r *Run) error {
+	last, err := tally(tx, r)
+	if err != nil {
+		return err
+	}
+	if r.Ended = last; last.Before(r.Started) {
+		r.Ended = r.Started
+	}
+	r.Status, r.Rows, r.ResumedFor = Interrupted, nil, time.Time{}
+	columns := r.progress()
+	maps.Copy(columns, r.request())
+	return store.Set(tx, "runs", "run", r.ID, columns)
+}
+
+// Tally sets the totals of a run: requests and credits from the ledger, pages and hits from its steps.
+func (rs *Runs) Tally(r *Run) error {
+	_, err := store.Read(rs.db, "add up run "+r.ID, func(tx *store.Tx) (time.Time, error) { return tally(tx, r) })
+	return err
+}
+
+// tally is [Runs.Tally]. It returns when the run's last attempt was settled.
+func tally(tx *store.Tx, r *Run) (last time.Time, err error) {
 	spent, last, err := ledger.Totals(tx, r.ID)
 	if err != nil {
-		return err
+		return last, err
 	}
-	requests, err := ledger.Requests(tx, r.ID)
-	if err != nil {
-		return err
+	r.Credits, r.Refunded, r.Waited.Duration = spent.Charged+spent.Unknown, spent.Refunded, spent.Waited
+	if r.Requests, err = ledger.Requests(tx, r.ID); err != nil {
+		return last, err
 	}
-	_, err = tx.Exec(`UPDATE runs SET status = 'interrupted', row_counts = 'null', resumed_for = 0, ended = ?2,
-		requests = ?3, credits = ?4, refunded = ?5, waited = ?6,
-		(pages, hits, new_hits) = (SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0),
-		coalesce(sum(new_hits), 0)
-			FROM steps WHERE run = runs.run)
-		WHERE run = ?1`,
-		r.ID, max(store.Micros(r.Started), store.Micros(last)), requests,
-		spent.Charged+spent.Unknown, spent.Refunded, store.Duration(&spent.Waited))
-	return err
+	return last, tx.Row(`SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0), coalesce(sum(new_hits), 0)
+		FROM steps WHERE run = ?`, r.ID).Scan(&r.Pages, &r.Hits, &r.NewHits)
 }
 
 // FirstSeen returns when FirstSeen was first called for a job, which is now for the first call. Due
