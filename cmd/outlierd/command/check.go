@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -312,44 +313,32 @@ func openWarehouse(ctx context.Context, seen *state.Store, w warehouse.Options,
 // sameBytes reports whether two files have the same bytes. The second file may be missing. It reports
 // false for anything but regular files.
 func sameBytes(ctx context.Context, path, with string) (bool, error) {
-	for _, one := range []string{path, with} {
-		if info, err := os.Stat(one); err == nil && !info.Mode().IsRegular() {
+	var sums [2][]byte
+	for i, name := range []string{path, with} {
+		info, err := os.Stat(name)
+		if i == 1 && errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 			return false, nil
 		}
-	}
-	one, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer one.Close()
-	other, err := os.Open(with)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer other.Close()
-	ours, theirs := make([]byte, 1<<20), make([]byte, 1<<20)
-	for {
-		a, err := chunk(one, ours)
-		b, errOther := chunk(other, theirs)
-		if err := errors.Join(err, errOther, context.Cause(ctx)); err != nil {
+		if err == nil {
+			sums[i], err = hashFile(ctx, name)
+		}
+		if err != nil {
 			return false, err
 		}
-		if !bytes.Equal(a, b) || len(a) < len(ours) {
-			return bytes.Equal(a, b), nil
-		}
 	}
+	return bytes.Equal(sums[0], sums[1]), nil
 }
 
-// chunk reads until the buffer is full or the file ends.
-func chunk(file *os.File, buffer []byte) ([]byte, error) {
-	n, err := io.ReadFull(file, buffer)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil
+// hashFile returns the hash of a file's bytes.
+func hashFile(ctx context.Context, path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
 	}
-	return buffer[:n], err
+	defer file.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, file)
+	return sum.Sum(nil), errors.Join(err, context.Cause(ctx))
 }
 
 // openPublished returns the published tables of a copy. The files of a Parquet folder are linked into the

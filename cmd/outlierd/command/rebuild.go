@@ -96,30 +96,17 @@ func refuseAhead(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	refuse := func(name string, has sinks.Marks, err error) error {
-		if errors.Is(err, database.ErrForeign) {
+	return eachMarks(ctx, p, func(name string, has sinks.Marks, err error) error {
+		switch {
+		case errors.Is(err, database.ErrForeign):
 			return err
-		}
-		if err != nil {
+		case err != nil:
 			p.Engine.Log.Warn("old tables unreadable", "sink", name, "err", err)
-			return nil
-		}
-		if has.Answers > end && restores.LostWith(name, has.Ops, has.Answers) == nil {
+		case has.Answers > end && restores.LostWith(name, has.Ops, has.Answers) == nil:
 			return &load.AheadError{Sink: name, Mark: has.Answers, End: end}
 		}
 		return nil
-	}
-	has, err := p.Engine.Line.Warehouse.Marks(ctx)
-	if err := refuse("warehouse", has, err); err != nil {
-		return err
-	}
-	for _, c := range p.Engine.Line.Copies {
-		shows, err := c.Shows(ctx)
-		if err := refuse(c.Name(), shows, err); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // refuseLost returns an error if the warehouse or a copy, from which something is to be erased, has answers
@@ -129,19 +116,28 @@ func refuseLost(ctx context.Context, p *program) error {
 	if err != nil || len(restores) == 0 {
 		return err
 	}
-	lost := func(name string, has sinks.Marks, err error) error {
+	return eachMarks(ctx, p, func(name string, has sinks.Marks, err error) error {
 		if lost := restores.LostWith(name, has.Ops, has.Answers); err == nil && lost != nil {
 			return &load.LostStateError{Sink: name, Mark: has.Answers, Backup: lost.Answers}
 		}
 		return nil
-	}
+	})
+}
+
+// eachMarks calls check with what the warehouse and each of its copies hold, or why that is not known, until it returns
+// an error.
+func eachMarks(ctx context.Context, p *program, check func(name string, has sinks.Marks, err error) error) error {
 	has, err := p.Engine.Line.Warehouse.Marks(ctx)
-	errs := []error{lost("warehouse", has, err)}
-	for _, c := range p.Engine.Line.Copies {
-		shows, err := c.Shows(ctx)
-		errs = append(errs, lost(c.Name(), shows, err))
+	if err := check("warehouse", has, err); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	for _, c := range p.Engine.Line.Copies {
+		has, err := c.Shows(ctx)
+		if err := check(c.Name(), has, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // older says where a rebuilt warehouse gets the rows of pruned answers.
