@@ -14,8 +14,9 @@ import (
 
 // Place is where a key or a value stands.
 type Place struct {
-	File         string
-	Line, Column int // from 1; columns count characters
+	File   string `json:"file"`
+	Line   int    `json:"line"`   // from 1
+	Column int    `json:"column"` // from 1, in characters
 }
 
 // String returns the place in the form that editors follow: "jobs.yaml:7:12". It has no control characters, which names
@@ -27,9 +28,9 @@ func (p Place) String() string {
 // Mistake is one error in the file, with its position.
 type Mistake struct {
 	Place          // of the offending key or value
-	Message string // begins with the path of the key: "jobs.coffee.search.pages: …"
-	Hint    string // what to do, if known: "did you mean schedule?"
-	Excerpt string // the line before, the line, and a caret below the column
+	Message string `json:"message"`        // begins with the path of the key: "jobs.coffee.search.pages: …"
+	Hint    string `json:"hint,omitempty"` // what to do, if known: "did you mean schedule?"
+	Excerpt string `json:"-"`              // the line before, the line, and a caret below the column
 }
 
 // String returns the mistake without its excerpt: "jobs.yaml:7:12: message; hint".

@@ -66,7 +66,7 @@ of single jobs are listed after which they do.`,
 			if err != nil {
 				return err
 			}
-			report := linted{config.Path, mistakesOf(config.Warnings), prices, month.Credits(), month.Jobs, config.Budget.Scheduled(), nil}
+			report := linted{config.Path, append([]yamltree.Mistake{}, config.Warnings...), prices, month.Credits(), month.Jobs, config.Budget.Scheduled(), nil}
 			if report.Allowed != nil && report.Worst > *report.Allowed {
 				if report.Changes, err = r.Changes(c.Context(), month, *report.Allowed); err != nil {
 					return err
@@ -82,9 +82,9 @@ of single jobs are listed after which they do.`,
 
 // linted is the output of lint for programs.
 type linted struct {
-	File     string    `json:"file"`
-	Warnings []mistake `json:"warnings"`
-	Prices   []string  `json:"prices"` // of one run of each job, in words
+	File     string             `json:"file"`
+	Warnings []yamltree.Mistake `json:"warnings"`
+	Prices   []string           `json:"prices"` // of one run of each job, in words
 
 	Worst   outlier.Credits     `json:"cycle_at_worst"` // of all scheduled runs in 31 days
 	Cycle   []forecast.JobMonth `json:"cycle"`          // the same by job
@@ -192,68 +192,60 @@ func adviseOnOrder(r *forecast.Reader, spec *job.Spec, warn func(text, hint stri
 	return nil
 }
 
-// checkSQL binds all SQL of jobs, alerts, reports and questions against the declared, empty tables. Errors are
-// mistakes of the file with their positions, and are found before anything is spent.
-func checkSQL(ctx context.Context, config *job.Config) error {
-	bound := bindAll(ctx, config)
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var found yamltree.Mistakes
-	refuse := func(at yamltree.Place, name string, err error) {
-		if err != nil {
-			found = append(found, config.Mistake(at, fmt.Sprintf("%s: %v", name, err),
-				"`outlierd schema tables` lists the tables and their columns"))
-		}
-	}
+// sqlOfFile is SQL of a job file.
+type sqlOfFile struct {
+	name, sql string
+	at        yamltree.Place
+	check     func(query.Bound) error // what it must return
+}
+
+// listSQL returns all SQL of jobs, alerts, reports and questions.
+func listSQL(config *job.Config) (all []sqlOfFile) {
 	for i := range config.Jobs {
-		spec := &config.Jobs[i]
-		for _, q := range spec.SQL() {
-			refuse(q.At, "jobs."+spec.Name, checkColumn(bound[q.SQL], q.IDColumn))
+		for _, q := range config.Jobs[i].SQL() {
+			all = append(all, sqlOfFile{"jobs." + config.Jobs[i].Name, q.SQL, q.At,
+				func(bound query.Bound) error { return checkColumn(bound, q.IDColumn) }})
 		}
 	}
 	for _, a := range config.Alerts {
-		refuse(a.At, "alerts."+a.Name, checkAlertKey(bound[a.SQL], a.Key))
+		all = append(all, sqlOfFile{"alerts." + a.Name, a.SQL, a.At, func(bound query.Bound) error { return checkAlertKey(bound, a.Key) }})
 	}
 	for _, r := range config.Reports {
 		if r.View == "" { // what is saved on the page is known when it is used
-			refuse(r.At, "reports."+r.Name, bound[r.SQL].Err())
+			all = append(all, sqlOfFile{"reports." + r.Name, r.SQL, r.At, query.Bound.Err})
 		}
 	}
 	for _, q := range config.Questions {
-		refuse(q.At, "questions."+q.Name, bound[q.SQL].Err())
+		all = append(all, sqlOfFile{"questions." + q.Name, q.SQL, q.At, query.Bound.Err})
 	}
-	found = append(found, checkBodies(config)...)
-	if len(found) > 0 {
-		return found
-	}
-	return nil
+	return all
 }
 
-// bindAll binds all SQL of a job file, and returns the results by its text.
-func bindAll(ctx context.Context, config *job.Config) map[string]query.Bound {
-	bound := map[string]query.Bound{}
-	for i := range config.Jobs {
-		for _, q := range config.Jobs[i].SQL() {
-			bound[q.SQL] = query.Bound{}
-		}
-	}
-	for _, a := range config.Alerts {
-		bound[a.SQL] = query.Bound{}
-	}
-	for _, r := range config.Reports {
-		if r.View == "" {
-			bound[r.SQL] = query.Bound{}
-		}
-	}
-	for _, q := range config.Questions {
-		bound[q.SQL] = query.Bound{}
+// checkSQL binds all SQL of a job file against the declared, empty tables. Errors are mistakes of the file with their
+// positions, and are found before anything is spent.
+func checkSQL(ctx context.Context, config *job.Config) error {
+	all, bound := listSQL(config), map[string]query.Bound{}
+	for _, q := range all {
+		bound[q.sql] = query.Bound{}
 	}
 	texts := slices.Sorted(maps.Keys(bound))
 	for i, result := range (query.Process{Command: newAnswerer}).Bind(ctx, texts...) {
 		bound[texts[i]] = result
 	}
-	return bound
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var found yamltree.Mistakes
+	for _, q := range all {
+		if err := q.check(bound[q.sql]); err != nil {
+			found = append(found, config.Mistake(q.at, fmt.Sprintf("%s: %v", q.name, err),
+				"`outlierd schema tables` lists the tables and their columns"))
+		}
+	}
+	if found = append(found, checkBodies(config)...); len(found) > 0 {
+		return found
+	}
+	return nil
 }
 
 // checkColumn returns an error if SQL cannot be bound, or lacks the required column.

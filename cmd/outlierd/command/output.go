@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/yamltree"
 )
@@ -112,17 +113,9 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 
 // failure is the document of a command without a result.
 type failure struct {
-	Message  string    `json:"message"`
-	ExitCode int       `json:"exit_code"`
-	Mistakes []mistake `json:"mistakes,omitempty"` // of the job file
-}
-
-type mistake struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
+	Message  string            `json:"message"`
+	ExitCode int               `json:"exit_code"`
+	Mistakes yamltree.Mistakes `json:"mistakes,omitempty"` // of the job file
 }
 
 // fail prints an error as the document, unless a result was printed.
@@ -135,21 +128,10 @@ func (g *globals) fail(ctx context.Context, err error) error {
 		ExitCode: exitCode(ctx, err),
 	}
 	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
-		document.Mistakes = mistakesOf(mistakes)
-		document.Message = mistakes[0].String()
-		if more := len(mistakes) - 1; more > 0 {
-			document.Message += fmt.Sprintf(" (and %d more)", more)
-		}
+		document.Mistakes = mistakes
+		document.Message = daemon.WhyRefused(err)
 	}
 	return g.out.printValue(map[string]failure{"error": document})
-}
-
-func mistakesOf(all []yamltree.Mistake) []mistake {
-	list := []mistake{}
-	for _, m := range all {
-		list = append(list, mistake{m.File, m.Line, m.Column, m.Message, m.Hint})
-	}
-	return list
 }
 
 // asksForJSON reports whether arguments that could not be parsed contain -o json.

@@ -13,25 +13,11 @@ import (
 // adviseOnTables warns of views, and of SQL of the job file, that read what the file leaves out. It looks for the names of
 // tables and columns, so a warning may be of another table's column.
 func adviseOnTables(config *job.Config) {
-	type reader struct{ name, sql string }
-	var all []reader
+	var all []sqlOfFile
 	for _, v := range database.Views() {
-		all = append(all, reader{strings.TrimPrefix(v.Name, "main."), v.SQL})
+		all = append(all, sqlOfFile{name: strings.TrimPrefix(v.Name, "main."), sql: v.SQL})
 	}
-	for i := range config.Jobs {
-		for _, q := range config.Jobs[i].SQL() {
-			all = append(all, reader{"jobs." + config.Jobs[i].Name, q.SQL})
-		}
-	}
-	for _, a := range config.Alerts {
-		all = append(all, reader{"alerts." + a.Name, a.SQL})
-	}
-	for _, r := range config.Reports {
-		all = append(all, reader{"reports." + r.Name, r.SQL})
-	}
-	for _, q := range config.Questions {
-		all = append(all, reader{"questions." + q.Name, q.SQL})
-	}
+	all = append(all, listSQL(config)...)
 	for _, t := range config.Tables {
 		var of, readers []string
 		for _, r := range all {
