@@ -49,16 +49,12 @@ func exitCode(ctx context.Context, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	if _, ok := errors.AsType[usageError](err); ok {
+	switch {
+	case isA[usageError](err):
 		return exitUsage
-	}
-	if _, ok := errors.AsType[yamltree.Mistakes](err); ok {
+	case isA[yamltree.Mistakes](err):
 		return exitConfig
-	}
-	if _, ok := errors.AsType[*store.HeldError](err); ok {
-		return exitHeld
-	}
-	if errors.Is(err, serve.ErrOtherJobs) || errors.Is(err, serve.ErrOtherVersion) {
+	case isA[*store.HeldError](err), errors.Is(err, serve.ErrOtherJobs), errors.Is(err, serve.ErrOtherVersion):
 		return exitHeld
 	}
 	status, ended := errors.AsType[statusError](err)
@@ -66,26 +62,33 @@ func exitCode(ctx context.Context, err error) int {
 	if ctx.Err() != nil && !ended || endedThere(err) {
 		return exitInterrupted
 	}
-	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.Unauthorized {
+	switch {
+	case isKeyRefused(err):
 		return exitKeyRefused
-	}
-	if _, ok := errors.AsType[*pace.LongWaitError](err); ok {
+	case isA[*pace.LongWaitError](err), status.Status == runs.PausedBudget, status.Status == runs.PausedQuota:
 		return exitBudget
-	}
-	switch status.Status {
-	case runs.Partial:
+	case status.Status == runs.Partial:
 		return exitPartial
-	case runs.PausedBudget, runs.PausedQuota:
-		return exitBudget
 	}
 	return exitFailed
+}
+
+// isA reports whether an error is of a type, or wraps one that is.
+func isA[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
+}
+
+// isKeyRefused reports whether the service has refused the key.
+func isKeyRefused(err error) bool {
+	e, is := errors.AsType[*outlier.Error](err)
+	return is && e.Kind == outlier.Unauthorized
 }
 
 // endedThere reports whether the daemon that worked for this command was stopped, or the run was stopped
 // in the daemon.
 func endedThere(err error) bool {
-	_, cancelled := errors.AsType[*engine.CancelledError](err)
-	return cancelled || errors.Is(err, serve.ErrStopped)
+	return isA[*engine.CancelledError](err) || errors.Is(err, serve.ErrStopped)
 }
 
 // errorMessage returns the message about err for people: its parts that were not reported yet, and what continues the
@@ -98,12 +101,12 @@ func errorMessage(ctx context.Context, err error) string {
 		return strings.TrimRight(mistakes.Error(), "\n")
 	}
 	var lines []string
-	_, saysNext := errors.AsType[*stoppedError](err)
+	saysNext := isA[*stoppedError](err)
 	var add func(error)
 	add = func(err error) {
 		parts := splitJoined(err)
 		stop, cut := errors.AsType[*stoppedError](err)
-		_, reported := errors.AsType[statusError](err) // by the summary of its run
+		reported := isA[statusError](err) // by the summary of its run
 		switch {
 		case len(parts) > 0:
 			for _, part := range parts {
@@ -145,13 +148,12 @@ func splitJoined(err error) []error {
 
 // adviseOn adds what to do about errors of packages that do not know job files or commands.
 func adviseOn(err error) string {
-	if _, long := errors.AsType[*pace.LongWaitError](err); long {
+	switch {
+	case isA[*pace.LongWaitError](err):
 		return "\n  service.max_wait says how long to wait for the limit"
-	}
-	if _, lost := errors.AsType[*serve.LostError](err); lost {
+	case isA[*serve.LostError](err):
 		return "\n  everything that was paid for is stored, and the same command continues the run"
-	}
-	if _, bound := errors.AsType[*state.BoundError](err); bound {
+	case isA[*state.BoundError](err):
 		return "\n  `data:` in the job file names the folder, or OUTLIERD_DATA"
 	}
 	e, ok := errors.AsType[*outlier.Error](err)
@@ -162,7 +164,7 @@ func adviseOn(err error) string {
 	case outlier.Unauthorized:
 		return "\n  check service.key in the job file, and the variable or file that it names"
 	case outlier.Unsent:
-		if _, local := errors.AsType[*fs.PathError](err); local {
+		if isA[*fs.PathError](err) {
 			return "\n  nothing was sent and no credits were spent"
 		}
 		return "\n  nothing was sent and no credits were spent; check service.url, the network, " +

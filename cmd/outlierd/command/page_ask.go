@@ -87,7 +87,7 @@ func downloadResult(ctx context.Context, tables *pagedata.Tables, temporary func
 		return file, err
 	}
 	err = errors.Join(err, file.Close())
-	if _, failed := errors.AsType[*exec.ExitError](err); failed && ctx.Err() == nil {
+	if isA[*exec.ExitError](err) && ctx.Err() == nil {
 		why := strings.TrimPrefix(strings.TrimSpace(said.String()), "outlierd: ")
 		if why == "" || slices.Contains([]string{"Killed", "killed"}, why) {
 			why = fmt.Sprintf("the process that ran the SQL ended (%v), "+

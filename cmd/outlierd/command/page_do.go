@@ -89,7 +89,7 @@ func forPeople(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	if _, service := errors.AsType[*outlier.Error](err); !service && store.IsFailure(err) {
+	if !isA[*outlier.Error](err) && store.IsFailure(err) {
 		return err
 	}
 	return &page.RefusedError{Why: term.Plain(err.Error()) + "."}

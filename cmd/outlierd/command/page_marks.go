@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"outlierd/cmd/outlierd/page"
@@ -65,12 +64,7 @@ func (m marking) saveView(_ context.Context, old, name, address string) error {
 
 // refusalOf converts the error of an edit that is not accepted for the page.
 func refusalOf(err error) error {
-	invalid, isInvalid := errors.AsType[*marks.InvalidError](err)
-	_, isRefused := errors.AsType[*serve.RefusedError](err)
-	switch {
-	case isInvalid:
-		return &page.RefusedError{Why: invalid.Error() + "."}
-	case isRefused:
+	if isA[*marks.InvalidError](err) || isA[*serve.RefusedError](err) {
 		return &page.RefusedError{Why: term.Plain(err.Error()) + "."}
 	}
 	return err

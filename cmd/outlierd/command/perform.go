@@ -92,7 +92,7 @@ func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 			return r.goOn(worst(append(errs, statusError{runs.PausedBudget})), nil, todo)
 		}
 		row, err := r.runJob(ctx, next)
-		_, detached := errors.AsType[*stoppedError](err)
+		detached := isA[*stoppedError](err)
 		ended := row != nil && !row.Status.Open()
 		switch {
 		case row == nil && !detached && ctx.Err() != nil:
@@ -185,29 +185,9 @@ func listFollowers(p *program, done jobRun, row *runs.Run) (next []jobRun, err e
 // affectsAllJobs reports whether an error is not specific to the job: the next job would fail in the same
 // way.
 func affectsAllJobs(err error) bool {
-	if _, short := errors.AsType[*store.LowSpaceError](err); short {
-		return true
-	}
-	if _, moved := errors.AsType[*store.MovedError](err); moved {
-		return true
-	}
-	if _, ahead := errors.AsType[*load.AheadError](err); ahead {
-		return true
-	}
-	if _, down := errors.AsType[*load.SinksDownError](err); down {
-		return true
-	}
-	if _, long := errors.AsType[*pace.LongWaitError](err); long {
-		return true
-	}
-	if _, unkept := errors.AsType[*outlier.UnkeptError](err); unkept {
-		return true
-	}
-	if _, lost := errors.AsType[*serve.LostError](err); lost || errors.Is(err, serve.ErrStopped) {
-		return true
-	}
-	refused, ok := errors.AsType[*outlier.Error](err)
-	return ok && refused.Kind == outlier.Unauthorized
+	return isA[*store.LowSpaceError](err) || isA[*store.MovedError](err) || isA[*load.AheadError](err) ||
+		isA[*load.SinksDownError](err) || isA[*pace.LongWaitError](err) || isA[*outlier.UnkeptError](err) ||
+		isA[*serve.LostError](err) || errors.Is(err, serve.ErrStopped) || isKeyRefused(err)
 }
 
 // runJob performs one run with its progress shown, within what --max-credits leaves, and returns its record; nil if

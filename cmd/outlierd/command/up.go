@@ -40,7 +40,7 @@ and the log says why. service.url, timezone, data, sinks and budget.renews need 
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			err := runDaemon(c.Context(), g)
-			if _, unstarted := errors.AsType[startError](err); unstarted && c.Context().Err() != nil {
+			if isA[startError](err) && c.Context().Err() != nil {
 				return nil // stopped before it began
 			}
 			return err
