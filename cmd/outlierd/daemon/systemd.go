@@ -55,8 +55,8 @@ func newSystemd(env func(string) (string, bool), log *slog.Logger) *systemd {
 	return s
 }
 
-// notify sends the states in one datagram, so that the service manager applies them together.
-func (s *systemd) notify(states ...string) {
+// sendStates sends states in one datagram, so that the service manager applies them together.
+func (s *systemd) sendStates(states ...string) {
 	if s.socket == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (s *systemd) notify(states ...string) {
 // messages are sent only while the schedule makes progress: beat is its last heartbeat. If the schedule
 // is stuck, no message is sent, and the service is restarted.
 func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
-	s.notify("READY=1", statusRunning)
+	s.sendStates("READY=1", statusRunning)
 	var tick <-chan time.Time
 	if s.every > 0 {
 		ticker := time.NewTicker(s.every)
@@ -84,12 +84,12 @@ func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
 		select {
 		case <-tick:
 			if still := stuckFor(s.began, beat()); still <= stuckAfter {
-				s.notify("WATCHDOG=1", statusRunning)
+				s.sendStates("WATCHDOG=1", statusRunning)
 			} else {
-				s.notify(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Minute)))
+				s.sendStates(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Minute)))
 			}
 		case <-ctx.Done():
-			s.notify("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
+			s.sendStates("STOPPING=1", "STATUS=Stopping; a call in progress may finish")
 			return
 		}
 	}

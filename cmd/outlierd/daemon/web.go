@@ -263,7 +263,7 @@ type Readiness struct {
 
 // serveReadiness reports what works.
 func (h *Web) serveReadiness(w http.ResponseWriter, r *http.Request) {
-	found := h.check()
+	found := h.recentReadiness()
 	code := http.StatusOK
 	if !found.Ready {
 		code = http.StatusServiceUnavailable
@@ -280,8 +280,8 @@ func (h *Web) serveReadiness(w http.ResponseWriter, r *http.Request) {
 // checkFor is how long requests share one reading of the readiness, so that probes cost nothing.
 const checkFor = time.Second
 
-// check returns what works, at most [checkFor] ago.
-func (h *Web) check() Readiness {
+// recentReadiness returns what works, at most [checkFor] ago.
+func (h *Web) recentReadiness() Readiness {
 	h.checking.Lock()
 	defer h.checking.Unlock()
 	if h.checked.IsZero() || time.Since(h.checked) >= checkFor {

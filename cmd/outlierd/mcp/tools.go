@@ -82,14 +82,14 @@ const (
 	free = "Costs no credits, but requests, of which the service allows few a minute. Stored answers are returned while they are fresh."
 )
 
-// reads describes a tool that neither spends nor changes anything, and fetches one that adds what the service answers to
+// readingTool describes a tool that neither spends nor changes anything, and fetchingTool one that adds what the service answers to
 // the tables.
-func reads(name, about string) sdk.Tool {
+func readingTool(name, about string) sdk.Tool {
 	return sdk.Tool{Name: name, Description: about + " Free.",
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false), DestructiveHint: new(false)}}
 }
 
-func fetches(name, about string) sdk.Tool {
+func fetchingTool(name, about string) sdk.Tool {
 	return sdk.Tool{Name: name, Description: about,
 		Annotations: &sdk.ToolAnnotations{IdempotentHint: true, OpenWorldHint: new(true), DestructiveHint: new(false)}}
 }
@@ -103,37 +103,37 @@ const (
 )
 
 func (s *server) addTools() {
-	tool(s, reads("list_tables", "List the tables and views that query can read."),
+	addTool(s, readingTool("list_tables", "List the tables and views that query can read."),
 		func(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*result, error) {
-			return s.query(ctx, allTables, mostRows)
+			return s.queryTables(ctx, allTables, mostRows)
 		})
 	type named struct {
 		Table string `json:"table" jsonschema:"the name, such as outliers or ops.runs"`
 	}
-	tool(s, reads("describe_table", "List the columns of a table or view, with types and meanings."),
+	addTool(s, readingTool("describe_table", "List the columns of a table or view, with types and meanings."),
 		func(ctx context.Context, _ *sdk.CallToolRequest, in named) (*result, error) {
-			got, err := s.query(ctx, fmt.Sprintf(allColumns, "'"+strings.ReplaceAll(in.Table, "'", "''")+"'"), mostRows)
+			got, err := s.queryTables(ctx, fmt.Sprintf(allColumns, "'"+strings.ReplaceAll(in.Table, "'", "''")+"'"), mostRows)
 			if err == nil && len(got.Rows.([][]any)) == 0 {
 				err = fmt.Errorf("there is no table %q; list_tables lists them", in.Table)
 			}
 			return got, err
 		})
-	tool(s, reads("query", "Run one SELECT in DuckDB's SQL over the published tables. It reads nothing else, changes nothing, and may take "+
+	addTool(s, readingTool("query", "Run one SELECT in DuckDB's SQL over the published tables. It reads nothing else, changes nothing, and may take "+
 		"30 seconds. Texts longer than 2000 bytes are cut."),
 		func(ctx context.Context, _ *sdk.CallToolRequest, in selectRows) (*result, error) {
-			return s.query(ctx, in.SQL, limitOf(in.Limit))
+			return s.queryTables(ctx, in.SQL, limitOf(in.Limit))
 		})
-	tool(s, reads("find_outliers", "Find outlier videos in the tables, and say how old the tables are. Use it before search, which buys new ones."), s.find)
+	addTool(s, readingTool("find_outliers", "Find outlier videos in the tables, and say how old the tables are. Use it before search, which buys new ones."), s.findOutliers)
 
-	tool(s, fetches("search", "Search the service for outlier videos, best first, and add them to the tables. "+pagePrice),
+	addTool(s, fetchingTool("search", "Search the service for outlier videos, best first, and add them to the tables. "+pagePrice),
 		func(ctx context.Context, req *sdk.CallToolRequest, in searchFor) (*result, error) {
 			flags := []string{"search"}
 			if in.Sort != "" {
 				flags = append(flags, "--sort="+in.Sort)
 			}
-			return s.search(ctx, req, in.paging, flags, in.Queries)
+			return s.searchService(ctx, req, in.paging, flags, in.Queries)
 		})
-	tool(s, fetches("related", "Search the service for videos like others, the most similar first, and add them to the tables. "+pagePrice),
+	addTool(s, fetchingTool("related", "Search the service for videos like others, the most similar first, and add them to the tables. "+pagePrice),
 		func(ctx context.Context, req *sdk.CallToolRequest, in relatedTo) (*result, error) {
 			flags := []string{"related"}
 			for _, title := range in.Titles {
@@ -142,19 +142,19 @@ func (s *server) addTools() {
 			for _, channel := range in.Channels {
 				flags = append(flags, "--channel="+channel)
 			}
-			return s.search(ctx, req, in.paging, flags, in.Videos)
+			return s.searchService(ctx, req, in.paging, flags, in.Videos)
 		})
 	for name, about := range map[string]string{
 		"transcript": "Fetch transcripts of videos, a row a line. ", "comments": "Fetch the last 100 comments of videos. ",
 	} {
-		tool(s, fetches(name, about+free), func(ctx context.Context, req *sdk.CallToolRequest, in ofVideos) (*result, error) {
-			return s.buy(ctx, req, in.spending, append([]string{name, "--"}, in.Videos...)...)
+		addTool(s, fetchingTool(name, about+free), func(ctx context.Context, req *sdk.CallToolRequest, in ofVideos) (*result, error) {
+			return s.runPaid(ctx, req, in.spending, append([]string{name, "--"}, in.Videos...)...)
 		})
 	}
-	tool(s, fetches("channel", "Fetch statistics or uploads of channels. "+free+
+	addTool(s, fetchingTool("channel", "Fetch statistics or uploads of channels. "+free+
 		" Only a handle that the tables do not know costs credits, to find its id; dry_run says how many."),
 		func(ctx context.Context, req *sdk.CallToolRequest, in ofChannels) (*result, error) {
-			return s.buy(ctx, req, in.spending, append([]string{"channel", fmt.Sprintf("--uploads=%t", in.Uploads), "--"}, in.Channels...)...)
+			return s.runPaid(ctx, req, in.spending, append([]string{"channel", fmt.Sprintf("--uploads=%t", in.Uploads), "--"}, in.Channels...)...)
 		})
 
 	for name, about := range map[string]string{
@@ -162,7 +162,7 @@ func (s *server) addTools() {
 		"budget": "Show the credits that were spent and are left, and what mcp.budget of the job file leaves for this session.",
 		"plan":   "Show what the next runs of the jobs will do and cost, and how far the budget lasts.",
 	} {
-		tool(s, reads(name, about), func(ctx context.Context, req *sdk.CallToolRequest, _ struct{}) (*result, error) {
+		addTool(s, readingTool(name, about), func(ctx context.Context, req *sdk.CallToolRequest, _ struct{}) (*result, error) {
 			done, err := s.Run(ctx, Command{Args: []string{name}})
 			if err != nil {
 				return nil, err
@@ -175,8 +175,8 @@ func (s *server) addTools() {
 	}
 }
 
-// search performs a search that may buy pages.
-func (s *server) search(ctx context.Context, req *sdk.CallToolRequest, p paging, flags, about []string) (*result, error) {
+// searchService performs a search that may buy pages.
+func (s *server) searchService(ctx context.Context, req *sdk.CallToolRequest, p paging, flags, about []string) (*result, error) {
 	if p.Pages < 0 {
 		return nil, fmt.Errorf("pages must be 1 or more, got %d", p.Pages)
 	}
@@ -192,10 +192,10 @@ func (s *server) search(ctx context.Context, req *sdk.CallToolRequest, p paging,
 		}
 		flags = append(flags, "--where="+key+"="+text)
 	}
-	return s.buy(ctx, req, p.spending, slices.Concat(flags, []string{fmt.Sprintf("--pages=%d", p.pages), "--"}, about)...)
+	return s.runPaid(ctx, req, p.spending, slices.Concat(flags, []string{fmt.Sprintf("--pages=%d", p.pages), "--"}, about)...)
 }
 
-func (s *server) query(ctx context.Context, sql string, limit int) (*result, error) {
+func (s *server) queryTables(ctx context.Context, sql string, limit int) (*result, error) {
 	rows, err := s.Query(ctx, sql, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%w. query runs one SELECT over the tables that list_tables lists, and changes nothing", err)
@@ -207,16 +207,16 @@ func (s *server) query(ctx context.Context, sql string, limit int) (*result, err
 	return r, nil
 }
 
-func (s *server) find(ctx context.Context, _ *sdk.CallToolRequest, f Filter) (*result, error) {
+func (s *server) findOutliers(ctx context.Context, _ *sdk.CallToolRequest, f Filter) (*result, error) {
 	sql, err := s.Find(f)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.query(ctx, sql, limitOf(f.Limit))
+	r, err := s.queryTables(ctx, sql, limitOf(f.Limit))
 	if err != nil {
 		return nil, err
 	}
-	newest, err := s.query(ctx, "select epoch(max(last_seen_at))::bigint from outliers", 1)
+	newest, err := s.queryTables(ctx, "select epoch(max(last_seen_at))::bigint from outliers", 1)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func (s *server) addResources() {
 		s.sdk.AddResource(&sdk.Resource{Name: strings.TrimPrefix(uri, "outlierd://"), URI: uri, MIMEType: kind, Description: about},
 			func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 				text, err := read(ctx)
-				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: kind, Text: visible(text)}}}, err
+				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: kind, Text: replaceHidden(text)}}}, err
 			})
 	}
 	add(JobFileURI, "application/yaml", "The job file: what is searched for, when, and within which budget. Secrets are hidden.",
