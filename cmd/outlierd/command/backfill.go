@@ -27,7 +27,7 @@ the same command spends up to as much again on what is left.`,
   outlierd backfill coffee --from 2026-06-01 --to 2026-06-30 --each week --max-credits 20`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			config, err := sound(c.Context(), g.load)
+			config, err := loadChecked(c.Context(), g.load)
 			if err != nil {
 				return err
 			}

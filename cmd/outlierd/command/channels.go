@@ -37,8 +37,8 @@ line becomes a comment. Channels that are not found stay as they are, and the ex
 			if err != nil {
 				return err
 			}
-			if err := printable(config); err != nil {
-				return err
+			if published(config) == "" {
+				return noFile(config)
 			}
 			list, err := job.ReadChannels(args[0], column)
 			if err != nil {

@@ -62,7 +62,7 @@ have no cursor yet get one.`,
 			if err := refuseUnsearched(p, args[0]); err != nil {
 				return err
 			}
-			at, err := instant(args[1], config.Timezone)
+			at, err := parsePast(args[1], config.Timezone)
 			if err != nil {
 				return err
 			}
@@ -162,8 +162,8 @@ func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, nam
 	return keys, nil
 }
 
-// instant parses a date or a time in the past.
-func instant(text string, zone *time.Location) (time.Time, error) {
+// parsePast parses a date or a time in the past.
+func parsePast(text string, zone *time.Location) (time.Time, error) {
 	at, err := job.ParseInstant(text, zone)
 	if err != nil {
 		return at, usageError{err}

@@ -44,7 +44,7 @@ func servedBy(ctx context.Context, config *job.Config, dial func(ctx context.Con
 		err = c.Understands(version())
 	}
 	if err != nil {
-		return nil, writable(err, config.Data)
+		return nil, explainUnwritable(err, config.Data)
 	}
 	return c, nil
 }

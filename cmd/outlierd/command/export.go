@@ -252,7 +252,7 @@ func exportFrom(ctx context.Context, path string, e export, zone *time.Location,
 			describeSheet(remarks, sheet, zone)
 		}
 	}
-	return rows, explained(path, err)
+	return rows, explainQuery(path, err)
 }
 
 // exportParquet lets DuckDB write a file, because it cannot write to a stream, and copies it.

@@ -57,7 +57,7 @@ const (
 
 // ask adds the values of the flags to the mapping of a verb.
 func (f *pageFlags) ask(into wishes) error {
-	where, err := filters(f.where)
+	where, err := parseFilters(f.where)
 	if err != nil {
 		return err
 	}
@@ -134,9 +134,9 @@ func showHits(out *printer, table, key, few string) func(showing) (string, error
 	}
 }
 
-// filters parses key=value pairs in the syntax of a job's where: a list is [en, de] or a repeated key,
+// parseFilters parses key=value pairs in the syntax of a job's where: a list is [en, de] or a repeated key,
 // and ~ removes a filter that `use` added.
-func filters(pairs []string) (wishes, error) {
+func parseFilters(pairs []string) (wishes, error) {
 	where := wishes{}
 	for _, pair := range pairs {
 		key, text, ok := strings.Cut(pair, "=")
@@ -145,7 +145,7 @@ func filters(pairs []string) (wishes, error) {
 			return nil, usageError{fmt.Errorf("--where %s: want key=value, "+
 				"as in z_score=2.. or language=[en, de]", pair)}
 		}
-		value, err := value(text)
+		value, err := parseValue(text)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--where %s: %w", pair, err)}
 		}
@@ -157,8 +157,8 @@ func filters(pairs []string) (wishes, error) {
 	return where, nil
 }
 
-// value converts a text of the command line to a YAML value. A list is read as in the job file.
-func value(text string) (any, error) {
+// parseValue converts a text of the command line to a YAML value. A list is read as in the job file.
+func parseValue(text string) (any, error) {
 	switch {
 	case strings.HasPrefix(text, "["):
 		list := yamltree.New("--where", []byte(text), slices.Clone[[]string]).Parse()

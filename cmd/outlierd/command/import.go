@@ -107,7 +107,7 @@ func (l *importList) selectRows(ctx context.Context, db *database.DB) (string, e
 	case info.Size() == 0:
 		return "", errors.New("it is empty")
 	}
-	read, path := "", database.Text(globless(l.path))
+	read, path := "", database.Text(globText(l.path))
 	switch strings.ToLower(filepath.Ext(l.path)) {
 	case ".parquet":
 		read = "read_parquet(" + path + ")"
@@ -118,7 +118,7 @@ func (l *importList) selectRows(ctx context.Context, db *database.DB) (string, e
 	}
 	columns, err := db.Query(ctx, "DESCRIBE SELECT * FROM "+read)
 	if err != nil {
-		return "", fmt.Errorf("it cannot be read: %s", reason(err))
+		return "", fmt.Errorf("it cannot be read: %s", shortenProblem(err))
 	}
 	var names []string
 	for _, c := range columns {
@@ -141,15 +141,10 @@ func (l *importList) selectRows(ctx context.Context, db *database.DB) (string, e
 		database.Name(l.id), written, read), nil
 }
 
-// reason is DuckDB's error without its advice, which is about its own settings.
-func reason(err error) string {
+// shortenProblem is DuckDB's error without its advice, which is about its own settings.
+func shortenProblem(err error) string {
 	problem, _, _ := strings.Cut(err.Error(), "\n\n")
 	return term.Clip(strings.ReplaceAll(problem, "\n", ", "), 300)
-}
-
-// globless escapes what DuckDB takes for a pattern in a path.
-func globless(path string) string {
-	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(path)
 }
 
 // shownMistakes is how many mistakes of a file are listed.
@@ -169,7 +164,7 @@ func (l *importList) readVideos(ctx context.Context, temp string) (videos map[st
 	}
 	rows, err := db.Conn().(driver.QueryerContext).QueryContext(ctx, sql, nil)
 	if err != nil {
-		return nil, fmt.Errorf("it cannot be read: %s", reason(err))
+		return nil, fmt.Errorf("it cannot be read: %s", shortenProblem(err))
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	videos = map[string]int64{}
@@ -179,7 +174,7 @@ func (l *importList) readVideos(ctx context.Context, temp string) (videos map[st
 		if err := rows.Next(row); err == io.EOF {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("it cannot be read: %s", reason(err))
+			return nil, fmt.Errorf("it cannot be read: %s", shortenProblem(err))
 		}
 		id, at, err := l.readRow(row, now)
 		if err != nil {

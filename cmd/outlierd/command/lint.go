@@ -44,7 +44,7 @@ of single jobs are listed after which they do.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := sound(c.Context(), g.load)
+			config, err := loadChecked(c.Context(), g.load)
 			if err != nil {
 				return err
 			}
@@ -257,8 +257,8 @@ func checkColumn(bound query.Bound, column string) error {
 	return err
 }
 
-// sound loads the job file and checks everything that needs neither state nor network, including SQL.
-func sound(ctx context.Context, load func() (*job.Config, error)) (*job.Config, error) {
+// loadChecked loads the job file and checks everything that needs neither state nor network, including SQL.
+func loadChecked(ctx context.Context, load func() (*job.Config, error)) (*job.Config, error) {
 	config, err := load()
 	if err != nil {
 		return nil, err

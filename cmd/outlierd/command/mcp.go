@@ -133,7 +133,7 @@ func queryFor(ctx context.Context, config *job.Config, sql string, most int) (*m
 	}
 	got, err := tables.First(ctx, query.Process{Command: newAnswerer}, sql)
 	if errors.Is(err, page.ErrNothingPublished) {
-		return nil, explained(tables.Path, query.ErrNotPublished)
+		return nil, explainQuery(tables.Path, query.ErrNotPublished)
 	}
 	if err != nil {
 		return nil, err

@@ -83,8 +83,8 @@ func runOnce(ctx context.Context, g *globals, r request) error {
 	if err != nil {
 		return err
 	}
-	if err := printable(config); err != nil {
-		return err
+	if published(config) == "" {
+		return noFile(config) // there would be nothing to print
 	}
 	aside := g.aside()
 	if g.spending.dryRun {
@@ -110,7 +110,7 @@ func runOnce(ctx context.Context, g *globals, r request) error {
 			return &stoppedError{errors.Join(failed, err), next}
 		}
 		if err := errors.Join(printResult(ctx, g, r, s), sayPausedBudget(g.world.err, r, s)); err != nil {
-			return worst([]error{failed, err})
+			return selectWorst([]error{failed, err})
 		}
 		return failed
 	})
@@ -216,15 +216,6 @@ func printResult(ctx context.Context, g *globals, r request, s showing) error {
 		return err
 	}
 	return printQuery(ctx, g, s.program.Engine.Config, query)
-}
-
-// printable returns an error if rows could not be printed.
-func printable(config *job.Config) error {
-	if published(config) == "" {
-		return fmt.Errorf("%s has no duckdb sink, so there would be nothing to print; "+
-			"add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
-	}
-	return nil
 }
 
 // # Mistakes of the command line

@@ -130,7 +130,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 			}
 		}
 	}
-	for line := range strings.Lines(beforehand(ctx, a.p.forecasts(), spec, old)) {
+	for line := range strings.Lines(describeStart(ctx, a.p.forecasts(), spec, old)) {
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
 	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())

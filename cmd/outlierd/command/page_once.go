@@ -160,7 +160,7 @@ func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, d
 	price := order.Rest.Cost.Credits
 	offer := &page.Offer{Title: "Buy the rest of the searches of " + job.Shown(order.Spec.Name),
 		Button: "Buy it: at most " + term.Count(price, "credit"), Seen: seenOnce(order.Spec, price)}
-	for line := range strings.Lines(beforeRest(a.p.forecasts(), order.Spec, order.Rest)) {
+	for line := range strings.Lines(describeRest(a.p.forecasts(), order.Spec, order.Rest)) {
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
 	return offer, startRun(order), a.sayLeft(offer, price)

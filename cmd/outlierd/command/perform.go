@@ -68,7 +68,7 @@ func reportJobs(ctx context.Context, g *globals, config *job.Config, which func(
 		return failed // nothing ran
 	}
 	if err := endedRuns.printJSON(g.out, each(g.spending.outcomes)); err != nil {
-		return worst([]error{failed, err})
+		return selectWorst([]error{failed, err})
 	}
 	return failed
 }
@@ -82,35 +82,35 @@ func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 		if next.whole || next.interrupted {
 			first, err := unfoldRun(r.p, next)
 			if err != nil {
-				return worst(append(errs, err))
+				return selectWorst(append(errs, err))
 			}
 			todo = append(first, todo[1:]...)
 			continue
 		}
 		if most := r.g.spending.most; most > 0 && r.g.spending.creditsLeft() == 0 {
 			fmt.Fprintf(r.g.world.err, "--max-credits %d is reached\n", most)
-			return r.goOn(worst(append(errs, statusError{runs.PausedBudget})), nil, todo)
+			return r.goOn(selectWorst(append(errs, statusError{runs.PausedBudget})), nil, todo)
 		}
 		row, err := r.runJob(ctx, next)
 		detached := isA[*stoppedError](err)
 		ended := row != nil && !row.Status.Open()
 		switch {
 		case row == nil && !detached && ctx.Err() != nil:
-			return worst(append(errs, r.goOn(cmp.Or(err, context.Cause(ctx)), nil, todo)))
+			return selectWorst(append(errs, r.goOn(cmp.Or(err, context.Cause(ctx)), nil, todo)))
 		case detached, ctx.Err() != nil && !ended, err != nil && affectsAllJobs(err):
-			return worst(append(errs, r.goOn(cmp.Or(err, context.Cause(ctx)), row, todo[1:])))
+			return selectWorst(append(errs, r.goOn(cmp.Or(err, context.Cause(ctx)), row, todo[1:])))
 		case err != nil:
 			errs = append(errs, err)
 		}
 		followers, err := listFollowers(r.p, next, row)
 		if err != nil {
-			return worst(append(errs, err))
+			return selectWorst(append(errs, err))
 		}
 		if todo = append(followers, todo[1:]...); ctx.Err() != nil && len(todo) > 0 {
-			return worst(append(errs, r.goOn(context.Cause(ctx), nil, todo)))
+			return selectWorst(append(errs, r.goOn(context.Cause(ctx), nil, todo)))
 		}
 	}
-	return worst(errs)
+	return selectWorst(errs)
 }
 
 // stoppedError ends a command before its work is done. next says what continues it.
@@ -217,12 +217,12 @@ func (r *runner) runJob(ctx context.Context, j jobRun) (*runs.Run, error) {
 // performRun performs a run, or has the daemon do it, and reports it.
 func (r *runner) performRun(ctx context.Context, j *jobRun) (*runs.Run, error) {
 	if j.Rest != nil {
-		fmt.Fprintln(r.g.out.w, beforeRest(j.newForecasts(r.p), j.Spec, j.Rest))
+		fmt.Fprintln(r.g.out.w, describeRest(j.newForecasts(r.p), j.Spec, j.Rest))
 	} else {
 		if err := r.listDisplaced(j); err != nil {
 			return nil, err
 		}
-		fmt.Fprintln(r.g.out.w, beforehand(ctx, j.newForecasts(r.p), j.Spec, j.Old))
+		fmt.Fprintln(r.g.out.w, describeStart(ctx, j.newForecasts(r.p), j.Spec, j.Old))
 	}
 	run := r.p.Engine.Perform
 	if r.p.daemon != nil {
@@ -253,9 +253,9 @@ func ofJob(name string, err error) error {
 	return fmt.Errorf("job %s: %w", name, err)
 }
 
-// worst selects the error that decides the exit code: an error before a failed run, a failed run before
+// selectWorst selects the error that decides the exit code: an error before a failed run, a failed run before
 // an interrupted one, and that before a partial one. All errors are reported.
-func worst(errs []error) error {
+func selectWorst(errs []error) error {
 	var unseen []error
 	var status error
 	rank := []runs.Status{runs.Partial, runs.PausedQuota, runs.PausedBudget, runs.Failed}

@@ -40,7 +40,7 @@ all that the job asks for. SQL may find more by the time of the run.
   outlierd plan -o json | jq '.jobs[] | {job, worst}'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
-			config, err := sound(c.Context(), g.loadToRead)
+			config, err := loadChecked(c.Context(), g.loadToRead)
 			if err != nil {
 				return err
 			}

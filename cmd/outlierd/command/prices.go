@@ -48,9 +48,9 @@ func priceList(ctx context.Context, r *forecast.Reader) (lines []string) {
 	return lines
 }
 
-// beforehand describes the run that is about to start, with its price, or the old run that continues
+// describeStart describes the run that is about to start, with its price, or the old run that continues
 // with its original settings, and the price of its remaining work.
-func beforehand(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *runs.Run) string {
+func describeStart(ctx context.Context, r *forecast.Reader, spec *job.Spec, old *runs.Run) string {
 	if old == nil {
 		return planLine(ctx, r, spec)
 	}

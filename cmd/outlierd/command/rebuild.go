@@ -221,7 +221,7 @@ func rebuildAll(ctx context.Context, out *printer, p *program, from older, excep
 		}, p.Engine.Log, func() {})
 	})
 	if err != nil {
-		return nil, writable(err, config.Data)
+		return nil, explainUnwritable(err, config.Data)
 	}
 	out.block.Erase()
 	p.addLine()

@@ -67,7 +67,7 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 // listRanked returns the query for the hits of a run in the service's order, with their ranks.
 func listRanked(table, key, columns string, limit int) func(showing) (string, error) {
 	return func(s showing) (string, error) {
-		from, err := ranked(s, table, key)
+		from, err := rankHits(s, table, key)
 		return fmt.Sprintf("select place as rank, %s from %s order by place%s", columns, from, formatLimit(limit)), err
 	}
 }
@@ -75,15 +75,15 @@ func listRanked(table, key, columns string, limit int) func(showing) (string, er
 // similarChannels returns the query for the channels of the hits of a run, with the rank of the first hit of each.
 func similarChannels(limit int) func(showing) (string, error) {
 	return func(s showing) (string, error) {
-		from, err := ranked(s, "outliers", "video_id")
+		from, err := rankHits(s, "outliers", "video_id")
 		return `select min(place) as rank, any_value(t.channel_title) as channel_title, t.channel_id,
 	count(*) as hits, max(t.z_score) as best_z_score, max(t.channel_subscribers) as subscribers
 from ` + from + " group by t.channel_id order by 1, t.channel_id" + formatLimit(limit), err
 	}
 }
 
-// ranked returns the rows of the hits of a run with their ranks; see [query.Placed].
-func ranked(s showing, table, key string) (string, error) {
+// rankHits returns the rows of the hits of a run with their ranks; see [query.Placed].
+func rankHits(s showing, table, key string) (string, error) {
 	var ids []string
 	var places []int
 	hits, err := s.program.Engine.Store.Runs.Best(s.row.ID, runs.Choice{All: true, Rank: true})

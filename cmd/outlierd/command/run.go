@@ -122,7 +122,7 @@ func startRuns(c *cobra.Command, g *globals, f *runFlags, names []string) error 
 	if err != nil {
 		return err
 	}
-	config, err := sound(c.Context(), g.load)
+	config, err := loadChecked(c.Context(), g.load)
 	if err != nil {
 		return err
 	}
@@ -372,8 +372,8 @@ func continueRun(ctx context.Context, p *program, id string) ([]jobRun, error) {
 // agedAfter is the age after which the order of the service's results has probably changed.
 const agedAfter = 24 * time.Hour
 
-// beforeRest describes what the rest of a run costs at most.
-func beforeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
+// describeRest describes what the rest of a run costs at most.
+func describeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
 	line := fmt.Sprintf("%s: the rest of the run of %s: %s", job.Shown(spec.Name),
 		rest.Of.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(r, rest.Cost))
 	if rest.Run != nil {

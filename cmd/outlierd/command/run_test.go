@@ -39,12 +39,12 @@ func TestWorstOfSeveralRuns(t *testing.T) {
 		{[]error{partial, one, paused}, exitFailed},
 		{[]error{paused, &outlier.Error{Kind: outlier.Unauthorized}}, exitKeyRefused},
 	} {
-		if got := exitCode(t.Context(), worst(test.errs)); got != test.want {
+		if got := exitCode(t.Context(), selectWorst(test.errs)); got != test.want {
 			t.Errorf("%v: exit code %d, want %d", test.errs, got, test.want)
 		}
 	}
 	// The message has every error, and no statuses: they are in the summaries.
-	got := errorMessage(t.Context(), worst([]error{partial, one, paused, other}))
+	got := errorMessage(t.Context(), selectWorst([]error{partial, one, paused, other}))
 	if want := "outlierd: no route\ndisk full"; got != want {
 		t.Errorf("the message is %q, want %q", got, want)
 	}

@@ -76,7 +76,7 @@ for that one and reads it. With --again it starts another.`,
 			scan["read"] = read
 			return runOnce(c.Context(), g, request{
 				verb: job.VerbScan, job: wishes{"scan": scan}, again: f.again,
-				onward: afterwards, show: showHits(g.out, "outliers", "video_id", fewOutliers),
+				onward: continueScan, show: showHits(g.out, "outliers", "video_id", fewOutliers),
 			})
 		},
 	}
@@ -91,9 +91,9 @@ for that one and reads it. With --again it starts another.`,
 	return c
 }
 
-// afterwards returns how to continue after an interrupted scan: a scan that was started is not started
+// continueScan returns how to continue after an interrupted scan: a scan that was started is not started
 // again.
-func afterwards(s showing) (string, error) {
+func continueScan(s showing) (string, error) {
 	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
 	if err != nil || len(steps) == 0 {
 		return "", err
@@ -141,7 +141,7 @@ order select the results of the pages.`,
 			where["reference_id"], search["where"] = id, where
 			return runOnce(c.Context(), g, request{
 				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again,
-				before: func(ctx context.Context, s showing) error { return readable(ctx, s.program, id) },
+				before: func(ctx context.Context, s showing) error { return refuseUnreadable(ctx, s.program, id) },
 				show:   showHits(g.out, "outliers", "video_id", fewOutliers),
 			})
 		},
@@ -161,20 +161,20 @@ func scanID(text string) (string, error) {
 	return text, nil
 }
 
-// absent returns an error that says how to find the right scan if the service does not have this one.
-func absent(err error, id, remedy string) error {
+// explainAbsent returns an error that says how to find the right scan if the service does not have this one.
+func explainAbsent(err error, id, remedy string) error {
 	if e, ok := errors.AsType[*outlier.Error](err); ok && e.Kind == outlier.NotFound {
 		return fmt.Errorf("the service has no scan %s; %s: %w", id, remedy, err)
 	}
 	return err
 }
 
-// readable checks whether a scan has results to read.
-func readable(ctx context.Context, p *program, id string) error {
+// refuseUnreadable checks whether a scan has results to read.
+func refuseUnreadable(ctx context.Context, p *program, id string) error {
 	scan, err := change(ctx, p, serve.PollScan{Scan: id})
 	switch {
 	case err != nil:
-		return absent(err, id, "'outlierd scan list' lists the known scans")
+		return explainAbsent(err, id, "'outlierd scan list' lists the known scans")
 	case !scan.Ended:
 		return fmt.Errorf("scan %s has not ended: its status is %s; no credits were spent", id, scan.Status)
 	case !scan.Succeeded:
@@ -201,14 +201,14 @@ sent, name the start with --intent: then the time is not compared.`,
 				return err
 			}
 			return g.with(c.Context(), config, toBuy, func(p *program) error {
-				waiting, err := awaited(p.Engine.Store)
+				waiting, err := listUnconfirmed(p.Engine.Store)
 				if err != nil {
 					return err
 				}
 				linked, err := change(c.Context(), p, serve.AdoptScan{Scan: id, Intent: intent})
 				if err != nil {
-					return absent(err, id, "look there for the id of the scan that was started; "+
-						"if there is none, run "+resolving(waiting))
+					return explainAbsent(err, id, "look there for the id of the scan that was started; "+
+						"if there is none, run "+listResolutions(waiting))
 				}
 				scan, err := p.Engine.Store.Runs.ScanByID(id)
 				if err == nil && (scan == nil || scan.Intent != linked) {
@@ -218,7 +218,7 @@ sent, name the start with --intent: then the time is not compared.`,
 				if err != nil {
 					return err
 				}
-				next, err := adopted(p, scan)
+				next, err := describeAdopted(p, scan)
 				if err != nil {
 					return err
 				}
@@ -233,10 +233,10 @@ sent, name the start with --intent: then the time is not compared.`,
 	return c
 }
 
-// adopted returns how to read an adopted scan. Only the run that started it waits for it and reads it
+// describeAdopted returns how to read an adopted scan. Only the run that started it waits for it and reads it
 // within its budget. If another run has started since, or the job was removed from the file, the scan is
 // read by hand.
-func adopted(p *program, scan *runs.Scan) (string, error) {
+func describeAdopted(p *program, scan *runs.Scan) (string, error) {
 	if spec := p.Engine.Config.Job(scan.Job); spec != nil {
 		rows, err := p.Engine.Facts().Unfinished(spec, time.Time{})
 		if err != nil {
@@ -261,8 +261,8 @@ func unconfirmedScans(store *state.Store) ([]runs.Scan, error) {
 	return slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown }), err
 }
 
-// awaited returns the scans that can be adopted. If there are none, no request is needed.
-func awaited(store *state.Store) ([]runs.Scan, error) {
+// listUnconfirmed returns the scans that can be adopted. If there are none, no request is needed.
+func listUnconfirmed(store *state.Store) ([]runs.Scan, error) {
 	waiting, err := unconfirmedScans(store)
 	if err != nil || len(waiting) > 0 {
 		return waiting, err
@@ -271,8 +271,8 @@ func awaited(store *state.Store) ([]runs.Scan, error) {
 		"and 'outlierd scan read ID' reads any scan of the service")
 }
 
-// resolving returns the commands that resolve each unconfirmed start as never started.
-func resolving(waiting []runs.Scan) string {
+// listResolutions returns the commands that resolve each unconfirmed start as never started.
+func listResolutions(waiting []runs.Scan) string {
 	var commands []string
 	for _, scan := range waiting {
 		commands = append(commands, fmt.Sprintf("'outlierd scan resolve --not-created %d'", scan.Intent))

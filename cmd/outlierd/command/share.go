@@ -90,7 +90,7 @@ func writeShare(ctx context.Context, g *globals, s sharing, view string) error {
 	}
 	total, err := selectShared(ctx, s, view, tables, &shared)
 	if err != nil {
-		return explained(path, err)
+		return explainQuery(path, err)
 	}
 	if len(shared.Cards) == 0 {
 		return errors.New("nothing is selected, so no file was written")

@@ -92,7 +92,7 @@ func printQueryBy(ctx context.Context, g *globals, config *job.Config, text stri
 		return err
 	}, func(values []any) error { return p.Row(values) })
 	if err != nil {
-		return explained(path, err)
+		return explainQuery(path, err)
 	}
 	return p.Close()
 }
@@ -112,8 +112,8 @@ func noFile(config *job.Config) error {
 		"add `- duckdb: outliers.duckdb` under `sinks:`", config.Path)
 }
 
-// explained adds what to do if a published file cannot be queried.
-func explained(path string, err error) error {
+// explainQuery adds what to do if a published file cannot be queried.
+func explainQuery(path string, err error) error {
 	switch {
 	case errors.Is(err, query.ErrNoSelect), errors.Is(err, query.ErrParameter):
 		return usageError{err}

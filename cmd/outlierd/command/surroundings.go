@@ -23,9 +23,9 @@ import (
 // file system, a full disk, or missing certificates. Each of these is reported at the start, in one
 // message with the remedy. Time zone data is part of the program.
 
-// writable adds the remedy to an error of writing to the data folder. Other errors are returned
+// explainUnwritable adds the remedy to an error of writing to the data folder. Other errors are returned
 // unchanged.
-func writable(err error, folder string) error {
+func explainUnwritable(err error, folder string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w; %s", err, accessRemedy(err, folder))

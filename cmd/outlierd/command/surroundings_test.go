@@ -59,12 +59,12 @@ func TestWriteErrorsOfTheDataFolderHaveARemedy(t *testing.T) {
 		syscall.ENOSPC: "free some space on the disk of /data",
 		syscall.EDQUOT: "free some space on the disk of /data",
 	} {
-		err := writable(fmt.Errorf("create the data folder: %w", &fs.PathError{Op: "mkdir", Path: "/data", Err: cause}), "/data")
+		err := explainUnwritable(fmt.Errorf("create the data folder: %w", &fs.PathError{Op: "mkdir", Path: "/data", Err: cause}), "/data")
 		if !errors.Is(err, cause) || !strings.Contains(err.Error(), remedy) {
 			t.Errorf("%v: got %v, want %q", cause, err, remedy)
 		}
 	}
-	if other := errors.New("another"); writable(other, "/data") != other {
-		t.Errorf("another error: got %v, want it unchanged", writable(other, "/data"))
+	if other := errors.New("another"); explainUnwritable(other, "/data") != other {
+		t.Errorf("another error: got %v, want it unchanged", explainUnwritable(other, "/data"))
 	}
 }

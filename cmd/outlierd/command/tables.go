@@ -21,10 +21,10 @@ func adviseOnTables(config *job.Config) {
 	for _, t := range config.Tables {
 		var of, readers []string
 		for _, r := range all {
-			if !mentions(r.sql, t.Name) {
+			if !mentionsName(r.sql, t.Name) {
 				continue
 			}
-			read := slices.DeleteFunc(slices.Clone(t.Without), func(c string) bool { return !mentions(r.sql, c) })
+			read := slices.DeleteFunc(slices.Clone(t.Without), func(c string) bool { return !mentionsName(r.sql, c) })
 			if t.Off || len(read) > 0 {
 				of, readers = append(of, read...), append(readers, r.name)
 			}
@@ -40,7 +40,7 @@ func adviseOnTables(config *job.Config) {
 	}
 }
 
-// mentions reports whether SQL has a name as a word.
-func mentions(sql, name string) bool {
+// mentionsName reports whether SQL has a name as a word.
+func mentionsName(sql, name string) bool {
 	return regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(name) + `\b`).MatchString(sql)
 }

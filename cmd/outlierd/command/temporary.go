@@ -26,7 +26,7 @@ type temporary struct {
 func newTemporary(config *job.Config) (t *temporary, err error) {
 	above := temporaryFolder(config)
 	if err := os.MkdirAll(above, 0o700); err != nil {
-		return nil, writable(err, config.Data)
+		return nil, explainUnwritable(err, config.Data)
 	}
 	whole, err := os.Open(above)
 	if err != nil {
@@ -41,7 +41,7 @@ func newTemporary(config *job.Config) (t *temporary, err error) {
 	}
 	t = &temporary{}
 	if t.path, err = os.MkdirTemp(above, workFolders); err != nil {
-		return nil, writable(err, config.Data)
+		return nil, explainUnwritable(err, config.Data)
 	}
 	if t.lock, err = os.Open(t.path); err != nil {
 		return nil, err

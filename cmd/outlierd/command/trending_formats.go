@@ -24,7 +24,7 @@ within the last six hours comes from the journal and costs nothing.`,
   outlierd trending-formats --param language=en -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ask, err := sentAs(params)
+			ask, err := parseParams(params)
 			if err != nil {
 				return err
 			}
@@ -40,8 +40,8 @@ within the last six hours comes from the journal and costs nothing.`,
 	return c
 }
 
-// sentAs parses name=value pairs. A name that is given twice has both values.
-func sentAs(pairs []string) (wishes, error) {
+// parseParams parses name=value pairs. A name that is given twice has both values.
+func parseParams(pairs []string) (wishes, error) {
 	params := wishes{}
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")

@@ -59,7 +59,7 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 	if g.world.hangups != nil {
 		hangups = g.world.hangups() // also of a terminal that is closed
 	}
-	config, err := sound(ctx, g.load)
+	config, err := loadChecked(ctx, g.load)
 	if err != nil {
 		return startError{err}
 	}

@@ -84,7 +84,7 @@ func findPublished(config *job.Config) (path string, at time.Time, err error) {
 		err = query.ErrNotPublished
 	}
 	if err != nil {
-		return path, at, explained(path, err)
+		return path, at, explainQuery(path, err)
 	}
 	return path, file.ModTime(), nil
 }

@@ -246,7 +246,7 @@ func readKey(file string, env lookup, used job.Service) (outlier.Key, error) {
 func (p *program) openState(ctx context.Context, folder string) (err error) {
 	// Readers of other users need access to this folder; private files are in subfolders.
 	if err := os.MkdirAll(p.Engine.Config.Data, 0o755); err != nil {
-		return writable(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Engine.Config.Data))
+		return explainUnwritable(fmt.Errorf("create the data folder: %w", err), filepath.Dir(p.Engine.Config.Data))
 	}
 	with := stateOptions(p.Engine.Config)
 	with.Log = p.Engine.Log
@@ -260,7 +260,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	p.Engine.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
-		return writable(err, p.Engine.Config.Data)
+		return explainUnwritable(err, p.Engine.Config.Data)
 	}
 	warnOfRoot(p.Engine.Log, p.Engine.Config.Data)
 	if err := warnUnfinishedErasure(p.Engine.Store, p.Engine.Log); err != nil {
@@ -327,7 +327,7 @@ func published(config *job.Config) string {
 	return sinkPath(config, config.Sinks[i])
 }
 
-// explainUnreadable adds the remedy for commands that only look; see [writable].
+// explainUnreadable adds the remedy for commands that only look; see [explainUnwritable].
 func explainUnreadable(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -376,7 +376,7 @@ func (p *program) addLine() {
 			if s.Lake != nil {
 				return err // its files are elsewhere
 			}
-			return writable(err, config.Data)
+			return explainUnwritable(err, config.Data)
 		})
 		p.closers = append(p.closers, c.Close)
 		p.Engine.Line.Copies = append(p.Engine.Line.Copies, p.metrics.Copy(c))
@@ -391,19 +391,19 @@ type advised struct {
 
 func (a advised) Marks(ctx context.Context) (sinks.Marks, error) {
 	has, err := a.Warehouse.Marks(ctx)
-	return has, writable(err, a.data)
+	return has, explainUnwritable(err, a.data)
 }
 
 func (a advised) Write(ctx context.Context, b sinks.Batch) error {
-	return writable(a.Warehouse.Write(ctx, b), a.data)
+	return explainUnwritable(a.Warehouse.Write(ctx, b), a.data)
 }
 
 func (a advised) Omit(ctx context.Context, more sinks.Omitted) error {
-	return writable(a.Warehouse.Omit(ctx, more), a.data)
+	return explainUnwritable(a.Warehouse.Omit(ctx, more), a.data)
 }
 
 func (a advised) WriteOps(ctx context.Context, ops *sinks.Ops) error {
-	return writable(a.Warehouse.WriteOps(ctx, ops), a.data)
+	return explainUnwritable(a.Warehouse.WriteOps(ctx, ops), a.data)
 }
 
 // warehouseOptions returns the options of a job file's warehouse.
@@ -498,7 +498,7 @@ func (p *program) hideAuthors() (err error) {
 func (p *program) openClient(network func(outlier.TransportOptions) (http.RoundTripper, error), folder string,
 	rekey func() (outlier.Key, error)) (err error) {
 	if err := p.openPace(folder); err != nil {
-		return writable(err, p.Engine.Config.Data)
+		return explainUnwritable(err, p.Engine.Config.Data)
 	}
 	if forgotten := p.Engine.Store.Forgotten; !forgotten.Empty() {
 		p.Engine.Client.Forgotten = forgotten.Mentions
