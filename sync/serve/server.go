@@ -18,7 +18,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/engine"
-	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
 
@@ -303,7 +302,7 @@ func (s *Server) serveOrder(w http.ResponseWriter, r *http.Request) {
 func (s *Server) orderRun(ctx context.Context, o *Order) (ordered *engine.OrderedRun, err error) {
 	var asked engine.Order
 	err = s.betweenCalls(ctx, func(context.Context) (err error) {
-		asked, err = s.resolveOrder(o)
+		asked, err = resolver{s.engine, &s.about}.resolveOrder(o)
 		return err
 	})
 	if errors.Is(err, ErrOtherJobs) {
@@ -322,69 +321,6 @@ func (s *Server) orderRun(ctx context.Context, o *Order) (ordered *engine.Ordere
 	return ordered, err
 }
 
-// resolveOrder translates an order for the engine. It reads the engine's state, so it must be called between
-// two of the engine's calls.
-func (s *Server) resolveOrder(o *Order) (engine.Order, error) {
-	e := s.engine
-	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve, Key: o.key}
-	switch {
-	case o.Rest != "":
-		return asked, s.resolveRest(o, &asked)
-	case o.Continues != "" && o.Job == "":
-		return asked, s.resolveRecorded(o, &asked)
-	}
-	var err error
-	asked.Spec, err = e.Config.Asked(o.Asked)
-	if err != nil || asked.Spec == nil || o.key == (runs.Key{}) && asked.Spec.Version() != o.Version {
-		return asked, errors.Join(s.jobDiffers(o, asked.Spec), err)
-	}
-	return asked, s.addUnfinished(o, &asked)
-}
-
-// addUnfinished adds the run that an order continues, if it has not ended since the command read the state.
-func (s *Server) addUnfinished(o *Order, asked *engine.Order) (err error) {
-	if asked.Spec.Budget.MaxCredits = o.MaxCredits; o.Continues == "" {
-		return nil
-	}
-	asked.Old, err = s.engine.Facts().Resumed(asked.Spec, o.Continues, asked.Due)
-	if err == nil && asked.Old == nil {
-		err = requestMistake("run %s has ended meanwhile; nothing was started: repeat the command", o.Continues)
-	}
-	return err
-}
-
-// resolveRecorded resolves an order that continues a run by its id alone: its record says the rest.
-func (s *Server) resolveRecorded(o *Order, asked *engine.Order) error {
-	row, err := readRun(s.engine, o.Continues)
-	if err != nil {
-		return err
-	}
-	if asked.Spec, err = engine.ResumedSpec(s.engine.Config, row); err != nil {
-		return err
-	}
-	if asked.Spec == nil {
-		return s.errJobMissing(row)
-	}
-	return s.addUnfinished(o, asked)
-}
-
-// errJobMissing returns the error for a run whose job the daemon's file does not have.
-func (s *Server) errJobMissing(row *runs.Run) error {
-	return fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, s.about.Name(), s.about.Config, row.Job)
-}
-
-// jobDiffers returns the error for a job that differs from the one that the command has read.
-func (s *Server) jobDiffers(o *Order, spec *job.Spec) error {
-	what := "with which the request is different"
-	switch {
-	case spec == nil:
-		what = fmt.Sprintf("which has no job %s", o.Job)
-	case o.Job != "":
-		what = fmt.Sprintf("in which job %s is different", o.Job)
-	}
-	return fmt.Errorf("%w: %s has read %s, %s; nothing was spent", ErrOtherJobs, s.about.Name(), s.about.Config, what)
-}
-
 // differenceRemedy says how the job files of a command and of the daemon become the same. It reads the file on disk, for which
 // the engine must not wait.
 func (s *Server) differenceRemedy() string {
@@ -398,30 +334,6 @@ func (s *Server) differenceRemedy() string {
 		return "Reload the file there (SIGHUP, or a restart)"
 	}
 	return "That is the file on disk: use it here, too, with the same variables"
-}
-
-// resolveRest resolves an order for the rest of a run.
-func (s *Server) resolveRest(o *Order, asked *engine.Order) error {
-	row, err := readRun(s.engine, o.Rest)
-	if err != nil {
-		return err
-	}
-	spec := engine.RestSpec(s.engine.Config, row)
-	if spec == nil {
-		return s.errJobMissing(row)
-	}
-	spec.Budget.MaxCredits = o.MaxCredits
-	asked.Spec = spec
-	asked.Rest, err = s.engine.Rest(spec, row)
-	return err
-}
-
-func readRun(e *engine.Engine, id string) (*runs.Run, error) {
-	row, err := e.Store.Runs.Get(id)
-	if err == nil && row == nil {
-		err = Refuse(http.StatusNotFound, "there is no run %s", id)
-	}
-	return row, err
 }
 
 // followRun sends the events of a run, one a line, until the run has ended or the client disconnects.
