@@ -119,6 +119,9 @@ func (w *workshop) open() (*Engine, func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	if err := store.DB.Execute("PRAGMA synchronous = off"); err != nil { // tests kill processes, not machines
+		w.Fatal(err)
+	}
 	if !w.asks {
 		store.Ledger.ConfirmClock()
 	}
