@@ -119,6 +119,8 @@ type world struct {
 
 	// acts is called before answers are bought or loaded, by a daemon or another command; nil changes nothing.
 	acts func(daemon bool)
+
+	unseen bool // nothing is published: what is bought is looked at later
 }
 
 // prepareToAct prepares the process for storing answers, or for decoding all of them again; see [world].

@@ -164,6 +164,9 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 		p.serveCommands(ctx, g.world.listen)
 	}
 	p.addLine()
+	if g.world.unseen {
+		p.Engine.Line.Copies = nil
+	}
 	if lost {
 		if err := p.checkAhead(ctx); err != nil {
 			return errors.Join(err, p.discardState(err, folder))
