@@ -104,7 +104,7 @@ func (a *asker) readDates(f outlier.Param, n *yamltree.Node) (err error) {
 // readTexts reads a list of texts. If a file or SQL supplies them, it stores that in the template instead: they
 // are read and checked when the job runs.
 func (a *asker) readTexts(name string, n *yamltree.Node) []string {
-	source, members := a.b.readSource(n)
+	source, members := readSource(a.b.cfg, a.b.root, n)
 	as := ""
 	if n.Has(yamltree.Mapping) {
 		as = "used as " + snakeCase(name) + ": "

@@ -84,16 +84,16 @@ func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
 }
 
 // refuseShortAuto refuses a budget that does not cover a page for each topic of `schedule: auto` within its at_least.
-func (b *builder) refuseShortAuto() {
+func refuseShortAuto(c *Config, root *yamltree.Node) {
 	topics := map[string]int{}
-	for i := range b.cfg.Jobs {
-		topics[b.cfg.Jobs[i].Name] = 1
-		for _, l := range b.cfg.Jobs[i].Loops {
-			topics[b.cfg.Jobs[i].Name] *= max(len(l.Source.Values), 1)
+	for i := range c.Jobs {
+		topics[c.Jobs[i].Name] = 1
+		for _, l := range c.Jobs[i].Loops {
+			topics[c.Jobs[i].Name] *= max(len(l.Source.Values), 1)
 		}
 	}
-	if spec, text, hint := b.cfg.shortAuto(topics); spec != nil {
-		b.root.Get("jobs").Get(spec.Name).Get("schedule").RefuseWithHint(hint, "%s", text)
+	if spec, text, hint := c.shortAuto(topics); spec != nil {
+		root.Get("jobs").Get(spec.Name).Get("schedule").RefuseWithHint(hint, "%s", text)
 	}
 }
 

@@ -18,23 +18,23 @@ type Backup struct {
 
 const mostRecipients = 20
 
-func (b *builder) readBackup(n *yamltree.Node) {
+func readBackup(c *Config, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
 	to, at := &Backup{}, n.Get("to")
 	readKeys(to, schema().Get("backup"), n)
-	b.cfg.Backup = to
-	b.checkRecipients(n.Get("encrypt"), to.Encrypt)
+	c.Backup = to
+	checkRecipients(n.Get("encrypt"), to.Encrypt)
 	if to.To == "" { // refused by the schema
 		return
 	}
 	if bucket := BucketAddress(to.To); bucket != "" {
 		to.To = bucket
-		if strings.HasPrefix(bucket, "az://") && !hasAzure && b.cfg.needs.service {
+		if strings.HasPrefix(bucket, "az://") && !hasAzure && c.needs.service {
 			at.RefuseWithHint("build it with -tags azure, or use an official binary", "this program was built without Azure")
 		}
-		for _, sink := range b.cfg.Sinks {
+		for _, sink := range c.Sinks {
 			if sink.Bucket != "" && (within(bucket, sink.Bucket) || within(sink.Bucket, bucket)) {
 				at.Refuse("must not overlap with the bucket of the %s sink", sink.Kind)
 			}
@@ -46,11 +46,11 @@ func (b *builder) readBackup(n *yamltree.Node) {
 			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, with only letters, digits and . _ -")
 		return
 	}
-	to.To = b.absolutePath(at, to.To)
-	if within(to.To, b.cfg.Data) {
+	to.To = absolutePath(c, at, to.To)
+	if within(to.To, c.Data) {
 		at.RefuseWithHint("choose a folder on another disk, or a bucket", "must not be inside the data folder, with which it would be lost")
 	}
-	for _, sink := range b.cfg.Sinks {
+	for _, sink := range c.Sinks {
 		if sink.Lake != nil && within(to.To, sink.Lake.Warehouse) {
 			at.Refuse("must not be inside the warehouse of the iceberg sink")
 		}
@@ -58,7 +58,7 @@ func (b *builder) readBackup(n *yamltree.Node) {
 }
 
 // checkRecipients refuses keys to which nothing can be encrypted, alone or together.
-func (b *builder) checkRecipients(n *yamltree.Node, all []string) {
+func checkRecipients(n *yamltree.Node, all []string) {
 	if len(all) > mostRecipients {
 		n.Refuse("must have at most %d keys", mostRecipients)
 	}

@@ -109,10 +109,10 @@ func (c *Config) SettingsSince(earlier *Config) string {
 var sections = []string{"notify", "alerts", "reports", "questions", "tables", "backup"}
 
 // hashSections returns a hash of each section, whose values are expanded.
-func (b *builder) hashSections() map[string]string {
+func hashSections(root *yamltree.Node) map[string]string {
 	hashes := map[string]string{}
 	for _, section := range sections {
-		hashes[section] = hashNode(b.root.Get(section))
+		hashes[section] = hashNode(root.Get(section))
 	}
 	return hashes
 }

@@ -67,7 +67,7 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 	}
 	readKeys(b.cfg, schema(), b.root)
 	b.placeData(b.root.Get("data"))
-	b.checkTokens(b.root.Get("daemon"))
+	checkTokens(b.cfg, b.root.Get("daemon"))
 	return b.cfg.Data, b.cfg.Daemon
 }
 
@@ -88,8 +88,8 @@ func cutSections(src string, keys ...string) string {
 }
 
 // checkTokens refuses a daemon without protection. An address that other machines can reach needs one.
-func (b *builder) checkTokens(n *yamltree.Node) {
-	d, listen, token, reading := &b.cfg.Daemon, n.Get("listen"), n.Get("token"), n.Get("read_token")
+func checkTokens(c *Config, n *yamltree.Node) {
+	d, listen, token, reading := &c.Daemon, n.Get("listen"), n.Get("token"), n.Get("read_token")
 	wrong := token != nil && token.Wrong || reading != nil && reading.Wrong
 	switch {
 	case !d.Guarded() && !d.Private() && !wrong:

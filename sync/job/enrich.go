@@ -24,7 +24,7 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 	default:
 		n = b.valueOrDefault(job, "enrich")
 	}
-	b.enrichSort(spec, n.Get("sort"))
+	enrichSort(spec, n.Get("sort"))
 	b.enrichWhere(spec, n.Get("where"))
 	if !n.Has(yamltree.Mapping) {
 		return
@@ -69,7 +69,7 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
-	a := asker{b: b, ask: b.newTemplate(outlier.OpSearch)}
+	a := asker{b: b, ask: newTemplate(b.cfg, outlier.OpSearch)}
 	if spec.Verb == VerbFindChannels {
 		a.ask.Op = outlier.OpFindChannels
 	}
@@ -114,7 +114,7 @@ func refuseIfSet(n *yamltree.Node, format string, args ...any) {
 
 // enrichSort reads which hits are best: by default in the order that is requested of the service, if the
 // hits contain the value.
-func (b *builder) enrichSort(spec *Spec, n *yamltree.Node) {
+func enrichSort(spec *Spec, n *yamltree.Node) {
 	orders, otherwise := sortsOf(outlier.OpSearch), "zScore"
 	if spec.Verb == VerbFindChannels {
 		orders, otherwise = sortsOf(outlier.OpFindChannels), "subscribers"

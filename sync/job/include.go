@@ -24,7 +24,7 @@ type source struct{ name, text string }
 // includeFiles adds the entries of the included files to the root.
 func (b *builder) includeFiles() {
 	if b.fresh {
-		b.readIncluded()
+		readIncluded(b.cfg, b.root)
 	}
 	for _, s := range b.cfg.sources[1:] {
 		part := b.file.Part(s.name, []byte(s.text)).Parse()
@@ -37,14 +37,14 @@ func (b *builder) includeFiles() {
 		}
 		b.expandVariables(part)
 		schema().Check(part)
-		b.addEntries(part)
+		addEntries(b.cfg, b.root, part)
 	}
 }
 
 // readIncluded reads the included files.
-func (b *builder) readIncluded() {
-	names, size := []string{b.cfg.Path}, len(b.cfg.sources[0].text)
-	for _, n := range b.root.Get("include").Members() {
+func readIncluded(c *Config, root *yamltree.Node) {
+	names, size := []string{c.Path}, len(c.sources[0].text)
+	for _, n := range root.Get("include").Members() {
 		if !n.Has(yamltree.Text) {
 			continue
 		}
@@ -65,7 +65,7 @@ func (b *builder) readIncluded() {
 				n.RefuseQuoting(err.Error())
 				return
 			}
-			b.cfg.sources = append(b.cfg.sources, source{name, text})
+			c.sources = append(c.sources, source{name, text})
 		}
 	}
 }
@@ -100,16 +100,16 @@ func addIncluded(known []string, path string) ([]string, error) {
 }
 
 // addEntries adds the entries of an included file, in which each name must be new.
-func (b *builder) addEntries(part *yamltree.Node) {
+func addEntries(c *Config, root, part *yamltree.Node) {
 	for _, e := range part.Entries {
-		section := b.root.Get(e.Key.Text)
+		section := root.Get(e.Key.Text)
 		switch {
 		case e.Value.Ignored: // an unknown key
 		case !slices.Contains(schema().NamedKeys(), e.Key.Text):
-			e.Key.RefuseWithHint("move it to "+b.cfg.Path, "an included file has only %s",
+			e.Key.RefuseWithHint("move it to "+c.Path, "an included file has only %s",
 				strings.Join(schema().NamedKeys(), ", "))
 		case section == nil:
-			b.root.Entries = append(b.root.Entries, e)
+			root.Entries = append(root.Entries, e)
 		case section.Has(yamltree.Mapping) && e.Value.Has(yamltree.Mapping):
 			for _, named := range e.Value.Entries {
 				if first := section.Get(named.Key.Text); first != nil {
@@ -124,15 +124,15 @@ func (b *builder) addEntries(part *yamltree.Node) {
 
 // requireKeys refuses a job file without the keys that each has. A file without any key of its own is probably one
 // that another includes.
-func (b *builder) requireKeys() {
-	own := slices.ContainsFunc(b.root.Keys(), func(key string) bool { return !slices.Contains(schema().NamedKeys(), key) })
+func requireKeys(root *yamltree.Node) {
+	own := slices.ContainsFunc(root.Keys(), func(key string) bool { return !slices.Contains(schema().NamedKeys(), key) })
 	for _, key := range []string{"version", "service"} {
 		hint := schema().SuggestKey(key)
 		if !own {
 			hint += ", or name the file that includes this one with --config"
 		}
-		if b.root.Has(yamltree.Mapping) && b.root.Get(key) == nil {
-			b.root.Missing(key, hint)
+		if root.Has(yamltree.Mapping) && root.Get(key) == nil {
+			root.Missing(key, hint)
 		}
 	}
 }

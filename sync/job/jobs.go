@@ -26,7 +26,7 @@ func (b *builder) readJobs(n *yamltree.Node) {
 	for _, e := range n.Mappings() {
 		b.cfg.Jobs = append(b.cfg.Jobs, b.readJob(e.Key, e.Value))
 	}
-	b.checkChain(n)
+	checkChain(b.cfg, n)
 }
 
 // readJob reads one job.
@@ -36,15 +36,15 @@ func (b *builder) readJob(name, n *yamltree.Node) Spec {
 		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
 	}
 	readKeys(&spec, oneOff(), b.withDefaults(n))
-	spec.times = b.readSchedule(n)
+	spec.times = readSchedule(n)
 	spec.Jitter = parseText(b.valueOfTimed(n, "jitter"), parseDuration)
 	spec.quiet = readQuiet(b.valueOfTimed(n, "quiet"))
-	spec.Notify = b.readNotified(b.valueOrDefault(n, "notify"))
+	spec.Notify = readNotified(b.root, b.valueOrDefault(n, "notify"))
 	if verb := readVerb(&spec, n); verb != nil {
 		b.readAsks(&spec, n, verb)
 		b.readAuto(&spec, n, verb)
 		b.readEnrich(&spec, n)
-		b.checkCaps(&spec, b.valueOrDefault(n, "budget"))
+		checkCaps(b.cfg, b.root, &spec, b.valueOrDefault(n, "budget"))
 		b.refuseUnbounded(&spec, n, verb)
 	}
 	spec.Request, spec.worded = spec.hashRequest(), b.wordJob(n)
@@ -76,7 +76,7 @@ func (b *builder) withDefaults(job *yamltree.Node) *yamltree.Node {
 }
 
 // readSchedule reads when a job is due, which at most one key may say.
-func (b *builder) readSchedule(job *yamltree.Node) (all []times) {
+func readSchedule(job *yamltree.Node) (all []times) {
 	var first *yamltree.Node
 	for _, e := range job.Entries {
 		switch {
@@ -119,8 +119,8 @@ func (b *builder) valueOfTimed(job *yamltree.Node, key string) *yamltree.Node {
 var dues = []string{"schedule", "every", "after"}
 
 // readNotified returns the names in a job's notify.
-func (b *builder) readNotified(n *yamltree.Node) []string {
-	known := b.root.Get("notify")
+func readNotified(root, n *yamltree.Node) []string {
+	known := root.Get("notify")
 	var names []string
 	for _, name := range n.Members() {
 		if !name.Has(yamltree.Text) {
@@ -181,27 +181,27 @@ func hashData(data any) string {
 }
 
 // checkChain checks what jobs say about each other, once all of them are read.
-func (b *builder) checkChain(jobs *yamltree.Node) {
-	for _, spec := range b.cfg.Jobs {
+func checkChain(c *Config, jobs *yamltree.Node) {
+	for _, spec := range c.Jobs {
 		n := jobs.Get(spec.Name)
 		if after := n.Get("after"); after.Has(yamltree.Text) {
-			b.checkAfter(jobs, spec, after)
+			checkAfter(c, jobs, spec, after)
 		}
 		if was := n.Get("was"); was.Has(yamltree.Text) {
-			b.checkFormerName(spec, was)
+			checkFormerName(c, spec, was)
 		}
 	}
 }
 
 // checkAfter refuses a job that runs after one that does not exist, or after itself.
-func (b *builder) checkAfter(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
-	parent := b.cfg.Job(spec.After)
+func checkAfter(c *Config, jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
+	parent := c.Job(spec.After)
 	if parent == nil {
 		n.RefuseWithHint(n.DidYouMean(n.Text, jobs.Keys()), "there is no job %s", n.Shown())
 		return
 	}
 	path := []string{spec.Name}
-	for at := parent; at != nil; at = b.cfg.Job(at.After) {
+	for at := parent; at != nil; at = c.Job(at.After) {
 		if after := jobs.Get(at.Name).Get("after"); after != nil && after.Wrong {
 			return // one message per cycle is enough
 		}
@@ -221,34 +221,34 @@ func (b *builder) checkAfter(jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 }
 
 // checkFormerName refuses a former name that would give two jobs the same history.
-func (b *builder) checkFormerName(spec Spec, n *yamltree.Node) {
-	if b.cfg.Job(spec.Was) != nil {
+func checkFormerName(c *Config, spec Spec, n *yamltree.Node) {
+	if c.Job(spec.Was) != nil {
 		n.Refuse("must be a former name, but %s is the name of a job", n.Shown())
 		return
 	}
-	first := slices.IndexFunc(b.cfg.Jobs, func(other Spec) bool { return other.Was == spec.Was })
-	if other := b.cfg.Jobs[first]; other.Name != spec.Name {
+	first := slices.IndexFunc(c.Jobs, func(other Spec) bool { return other.Was == spec.Was })
+	if other := c.Jobs[first]; other.Name != spec.Name {
 		n.Refuse("must be unique, but the job %s has was: %s too", other.Name, n.Shown())
 	}
 }
 
 // refuseUnexpanded refuses templates that are never expanded, in all jobs and filters. A filter may use the
 // names of any job.
-func (b *builder) refuseUnexpanded() {
+func refuseUnexpanded(root *yamltree.Node) {
 	var all []string
-	if jobs := b.root.Get("jobs"); jobs.Has(yamltree.Mapping) {
+	if jobs := root.Get("jobs"); jobs.Has(yamltree.Mapping) {
 		for _, e := range jobs.Entries {
 			names := e.Value.Get("for_each").Keys()
-			b.refuseTemplates(e.Value, names)
+			refuseTemplates(e.Value, names)
 			all = append(all, names...)
 		}
 	}
-	b.refuseTemplates(b.root.Get("filters"), all)
+	refuseTemplates(root.Get("filters"), all)
 }
 
 // refuseTemplates refuses the templates below n that are never expanded: those in places that take no templates,
 // and variables that are not set. names are those of the for_each that could expand them.
-func (b *builder) refuseTemplates(n *yamltree.Node, names []string) {
+func refuseTemplates(n *yamltree.Node, names []string) {
 	if n == nil || n.Ignored {
 		return
 	}
@@ -261,6 +261,6 @@ func (b *builder) refuseTemplates(n *yamltree.Node, names []string) {
 		n.Refuse("%s", words)
 	}
 	for child := range n.Children() {
-		b.refuseTemplates(child, names)
+		refuseTemplates(child, names)
 	}
 }

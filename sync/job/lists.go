@@ -28,7 +28,7 @@ func (b *builder) readLoops(job *yamltree.Node) []loop {
 		if !b.loopName(e.Key) {
 			continue
 		}
-		source, members := b.readSource(e.Value)
+		source, members := readSource(b.cfg, b.root, e.Value)
 		l := loop{Loop: Loop{e.Key.Text, source}}
 		if l.takeValues(members); l.tried != nil {
 			l.Source.Values = l.tried
@@ -114,7 +114,7 @@ func combinations[T any](lists [][]T) iter.Seq[[]T] {
 }
 
 // readSource reads where a list comes from, and the nodes of its members if it is in the file itself.
-func (b *builder) readSource(n *yamltree.Node) (Source, []*yamltree.Node) {
+func readSource(c *Config, root, n *yamltree.Node) (Source, []*yamltree.Node) {
 	at := Source{At: n.At()}
 	if !n.Has(yamltree.Mapping) {
 		return at, n.Members()
@@ -140,19 +140,19 @@ func (b *builder) readSource(n *yamltree.Node) (Source, []*yamltree.Node) {
 	value := from[0].Value
 	switch from[0].Key.Text {
 	case "list":
-		return at, b.namedList(value)
+		return at, namedList(root, value)
 	case "file":
-		return Source{File: b.absolutePath(value, value.Text), Name: value.Shown(), Field: column.TextOr(""),
+		return Source{File: absolutePath(c, value, value.Text), Name: value.Shown(), Field: column.TextOr(""),
 			At: value.At()}, nil
 	case "sql":
-		return Source{SQL: b.readSQL(value), At: value.At()}, nil
+		return Source{SQL: readSQL(c, value), At: value.At()}, nil
 	}
 	return at, nil
 }
 
 // readSQL reads a query over the user's own tables, which are in the DuckDB file.
-func (b *builder) readSQL(n *yamltree.Node) string {
-	for _, sink := range b.cfg.Sinks {
+func readSQL(c *Config, n *yamltree.Node) string {
+	for _, sink := range c.Sinks {
 		if sink.Kind == SinkDuckDB {
 			return n.Text
 		}
@@ -162,8 +162,8 @@ func (b *builder) readSQL(n *yamltree.Node) string {
 }
 
 // namedList returns the members of the named list.
-func (b *builder) namedList(name *yamltree.Node) []*yamltree.Node {
-	lists := b.root.Get("lists")
+func namedList(root, name *yamltree.Node) []*yamltree.Node {
+	lists := root.Get("lists")
 	if found := lists.Get(name.Text); found != nil {
 		return found.Members()
 	}

@@ -10,13 +10,13 @@ import (
 
 // checkCaps refuses amounts that contradict each other, and caps that the smallest step exceeds: such a job
 // could never do anything.
-func (b *builder) checkCaps(spec *Spec, n *yamltree.Node) {
-	all := b.root.Get("budget")
-	month := b.cfg.Budget.PerMonth
+func checkCaps(c *Config, root *yamltree.Node, spec *Spec, n *yamltree.Node) {
+	all := root.Get("budget")
+	month := c.Budget.PerMonth
 	atMost(n.Get("per_run"), spec.Budget.PerMonth, "the job's own per_month")
 	atMost(n.Get("per_run"), month, "the budget's per_month")
 	atMost(n.Get("per_month"), month, "the budget's per_month")
-	price, what := spec.smallestPurchase(b.cfg.Service.Prices)
+	price, what := spec.smallestPurchase(c.Service.Prices)
 	caps := []*yamltree.Node{n.Get("per_run"), n.Get("per_month"), all.Get("per_day"), all.Get("per_month")}
 	for _, cap := range caps {
 		atLeast(cap, price, 0, what)
@@ -84,13 +84,13 @@ func (b *builder) refuseUnbounded(spec *Spec, job, verb *yamltree.Node) {
 
 // refuseUncapped refuses a file that may buy something without a cap for the month. It suggests one that is
 // enough for the jobs.
-func (b *builder) refuseUncapped(n *yamltree.Node) {
-	if !b.isPaid() || n.Get("per_month") != nil || n != nil && !n.Has(yamltree.Mapping) {
+func refuseUncapped(c *Config, root, n *yamltree.Node) {
+	if !isPaid(c) || n.Get("per_month") != nil || n != nil && !n.Has(yamltree.Mapping) {
 		return
 	}
 	month := outlier.Credits(400)
-	for _, spec := range b.cfg.Jobs {
-		price, _ := spec.smallestPurchase(b.cfg.Service.Prices)
+	for _, spec := range c.Jobs {
+		price, _ := spec.smallestPurchase(c.Service.Prices)
 		month = max(month, price)
 		for _, most := range []*outlier.Credits{spec.Budget.PerRun, spec.Budget.PerMonth} {
 			if most != nil {
@@ -98,12 +98,12 @@ func (b *builder) refuseUncapped(n *yamltree.Node) {
 			}
 		}
 	}
-	if reserve := b.cfg.Budget.Reserve; reserve != nil {
+	if reserve := c.Budget.Reserve; reserve != nil {
 		month += *reserve
 	}
 	const why = "without a cap nothing is bought"
 	if n == nil {
-		b.root.Missing("budget", fmt.Sprintf("add budget: {per_month: %d}; %s", month, why))
+		root.Missing("budget", fmt.Sprintf("add budget: {per_month: %d}; %s", month, why))
 		return
 	}
 	n.Missing("per_month", fmt.Sprintf("add per_month: %d; %s", month, why))

@@ -107,14 +107,14 @@ func (c *Config) Target(name string) *Target {
 	return &c.Targets[i]
 }
 
-func (b *builder) readTargets(n *yamltree.Node) {
+func readTargets(c *Config, n *yamltree.Node) {
 	for _, e := range n.Mappings() {
-		b.readTarget(e.Key, e.Value)
+		readTarget(c, e.Key, e.Value)
 	}
 }
 
 // readTarget reads one target. The schema has checked its keys and their types.
-func (b *builder) readTarget(name, n *yamltree.Node) {
+func readTarget(c *Config, name, n *yamltree.Node) {
 	t := Target{Name: name.Text}
 	readKeys(&t, schema().Definition("receiver"), n)
 	key, value := n.Choice(schema().Definition("receiver").Choices())
@@ -123,21 +123,21 @@ func (b *builder) readTarget(name, n *yamltree.Node) {
 	}
 	switch t.Kind = key.Text; t.Kind {
 	case TargetWebhook, TargetHealthchecks:
-		b.targetURL(&t, value)
+		targetURL(&t, value)
 	case TargetMail:
-		b.readMail(&t.Mail, value)
+		readMail(&t.Mail, value)
 	}
-	b.readWebhook(&t, n)
+	readWebhook(&t, n)
 	for _, event := range n.Get("events").Members() {
 		if t.Kind == TargetHealthchecks {
 			event.Refuse("cannot be combined with healthchecks, which gets the start and the end of each run")
 		}
 	}
-	b.cfg.Targets = append(b.cfg.Targets, t)
+	c.Targets = append(c.Targets, t)
 }
 
 // targetURL reads an address, which is a secret: no message quotes it.
-func (b *builder) targetURL(t *Target, n *yamltree.Node) {
+func targetURL(t *Target, n *yamltree.Node) {
 	if !n.Has(yamltree.Text) {
 		t.Off = true // invalid or empty
 		return
@@ -163,7 +163,7 @@ func isLoopback(host string) bool {
 }
 
 // readWebhook reads the keys that only a webhook has.
-func (b *builder) readWebhook(t *Target, n *yamltree.Node) {
+func readWebhook(t *Target, n *yamltree.Node) {
 	if t.Kind != TargetWebhook {
 		for _, key := range []string{"as", "headers", "body"} {
 			refuseIfSet(n.Get(key), "needs webhook, this target has %s", t.Kind)
@@ -235,7 +235,7 @@ func formatOf(host string) string {
 	return AsJSON
 }
 
-func (b *builder) readMail(m *Mail, n *yamltree.Node) {
+func readMail(m *Mail, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
@@ -286,27 +286,27 @@ func parseMailbox(n *yamltree.Node) string {
 	return parsed.String()
 }
 
-func (b *builder) readAlerts(n *yamltree.Node) {
+func readAlerts(c *Config, root, n *yamltree.Node) {
 	for _, e := range n.Mappings() {
 		a := Alert{Name: e.Key.Text}
 		readKeys(&a, schema().Definition("alert"), e.Value)
 		if sql := e.Value.Get("sql"); sql != nil {
 			a.At = sql.At()
-			b.needsTables(sql)
+			needsTables(c, sql)
 		}
 		for i, column := range a.Key {
 			a.Key[i] = strings.ToLower(column)
 		}
 		told := e.Value.Get("notify")
 		if told == nil {
-			told = b.root.Get("defaults").Get("notify")
+			told = root.Get("defaults").Get("notify")
 		}
 		if told == nil {
 			e.Key.RefuseWithHint("add notify: with a name under notify", "notifies no target")
 			continue
 		}
-		a.Notify = b.readNotified(told)
-		b.cfg.Alerts = append(b.cfg.Alerts, a)
+		a.Notify = readNotified(root, told)
+		c.Alerts = append(c.Alerts, a)
 	}
 }
 

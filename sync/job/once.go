@@ -174,7 +174,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 		}
 	}
 	spec := b.readJob(once.Scalar(string(verb)), n)
-	b.refuseTemplates(n, n.Get("for_each").Keys())
+	refuseTemplates(n, n.Get("for_each").Keys())
 	if spec.Verb != verb && len(once.Mistakes()) == 0 {
 		once.Report(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
 	}

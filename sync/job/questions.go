@@ -13,21 +13,21 @@ type Question struct {
 	At yamltree.Place // of SQL
 }
 
-func (b *builder) readQuestions(n *yamltree.Node) {
+func readQuestions(c *Config, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
 	for _, e := range n.Entries {
 		if e.Value.Has(yamltree.Text) {
-			b.needsTables(e.Value)
-			b.cfg.Questions = append(b.cfg.Questions, Question{e.Key.Text, e.Value.Text, e.Value.At()})
+			needsTables(c, e.Value)
+			c.Questions = append(c.Questions, Question{e.Key.Text, e.Value.Text, e.Value.At()})
 		}
 	}
 }
 
 // needsTables refuses SQL if there is no DuckDB file to query.
-func (b *builder) needsTables(sql *yamltree.Node) {
-	if !slices.ContainsFunc(b.cfg.Sinks, func(s Sink) bool { return s.Kind == SinkDuckDB }) {
+func needsTables(c *Config, sql *yamltree.Node) {
+	if !slices.ContainsFunc(c.Sinks, func(s Sink) bool { return s.Kind == SinkDuckDB }) {
 		sql.Head().Refuse("needs a duckdb sink, whose file it reads")
 	}
 }

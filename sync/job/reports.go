@@ -37,14 +37,14 @@ func (c *Config) Report(name string) *Report {
 	return nil
 }
 
-func (b *builder) readReports(n *yamltree.Node) {
+func readReports(c *Config, root, n *yamltree.Node) {
 	for _, e := range n.Mappings() {
-		b.readReport(e.Key, e.Value)
+		readReport(c, root, e.Key, e.Value)
 	}
 }
 
 // readReport reads one report. The schema has checked its keys and their types.
-func (b *builder) readReport(name, n *yamltree.Node) {
+func readReport(c *Config, root *yamltree.Node, name, n *yamltree.Node) {
 	r := Report{Name: name.Text, due: parseText(n.Get("schedule"), parseCron)}
 	readKeys(&r, schema().Definition("report"), n)
 	key, what := n.Choice(schema().Definition("report").Choices())
@@ -59,15 +59,15 @@ func (b *builder) readReport(name, n *yamltree.Node) {
 	default:
 		r.View = text
 	}
-	b.needsTables(what)
+	needsTables(c, what)
 	r.At = what.At()
-	r.To = b.readNotified(n.Get("to"))
+	r.To = readNotified(root, n.Get("to"))
 	for _, to := range n.Get("to").Members() {
-		if b.root.Get("notify").Get(to.Text).Get(TargetHealthchecks) != nil {
+		if root.Get("notify").Get(to.Text).Get(TargetHealthchecks) != nil {
 			to.Refuse("is a check of Healthchecks, which gets no reports")
 		}
 	}
-	b.cfg.Reports = append(b.cfg.Reports, r)
+	c.Reports = append(c.Reports, r)
 }
 
 // isTable matches names of views and tables of the published file. Other names are those of views on the page.

@@ -18,32 +18,32 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-func (b *builder) readService(n *yamltree.Node) {
-	s := &b.cfg.Service
+func readService(c *Config, n *yamltree.Node) {
+	s := &c.Service
 	if s.CAFile != "" {
-		s.CAFile = b.absolutePath(n.Get("ca_file"), s.CAFile)
+		s.CAFile = absolutePath(c, n.Get("ca_file"), s.CAFile)
 	}
-	b.readURL(n.Get("url"))
-	b.checkKey(n)
-	b.checkLimit(n.Get("limit"))
-	b.readPrices(n.Get("prices"))
+	readURL(c, n.Get("url"))
+	checkKey(c, n)
+	checkLimit(c, n.Get("limit"))
+	readPrices(c, n.Get("prices"))
 }
 
 // readPrices reads the prices that differ from the documented ones. The schema has checked their names.
-func (b *builder) readPrices(n *yamltree.Node) {
+func readPrices(c *Config, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) || len(n.Entries) == 0 {
 		return
 	}
-	b.cfg.Service.Prices = outlier.Prices{}
+	c.Service.Prices = outlier.Prices{}
 	for _, e := range n.Entries {
 		if price := readCredits(e.Value); price != nil {
-			b.cfg.Service.Prices[e.Key.Text] = *price
+			c.Service.Prices[e.Key.Text] = *price
 		}
 	}
 }
 
 // allowMissing allows a value to be missing that commands that only read do not need.
-func (b *builder) allowMissing(n *yamltree.Node, why string) {
+func allowMissing(n *yamltree.Node, why string) {
 	if n == nil || n.Unfilled == "" || n.NotRun {
 		return
 	}
@@ -51,36 +51,36 @@ func (b *builder) allowMissing(n *yamltree.Node, why string) {
 	n.Unfilled, n.Wrong = "", true
 }
 
-func (b *builder) readURL(n *yamltree.Node) {
-	b.cfg.Service.URL = ""
+func readURL(c *Config, n *yamltree.Node) {
+	c.Service.URL = ""
 	if !n.Has(yamltree.Text) {
 		return
 	}
 	if n.Text == Simulator {
-		b.cfg.Service.URL = Simulator
+		c.Service.URL = Simulator
 		return
 	}
 	if strings.Trim(n.Text, " \t\r\n\"'") != n.Text {
 		n.Refuse("%s: the address has quotes, blanks or a line end around it", n.Shown())
 		return
 	}
-	u, err := outlier.CheckURL(n.Text, b.cfg.Service.AllowHTTP)
+	u, err := outlier.CheckURL(n.Text, c.Service.AllowHTTP)
 	if err != nil {
 		n.RefuseQuoting(err.Error())
 		return
 	}
-	b.cfg.Service.URL = u.String()
+	c.Service.URL = u.String()
 }
 
 // checkKey refuses a key for the simulator, and a service without one.
-func (b *builder) checkKey(service *yamltree.Node) {
-	n, s := service.Get("key"), &b.cfg.Service
+func checkKey(c *Config, service *yamltree.Node) {
+	n, s := service.Get("key"), &c.Service
 	switch {
 	case s.Simulated() && !s.Key.IsZero():
 		n.RefuseWithHint("leave key out, or give the service's url",
 			"sim:// takes no key, so that simulated rows never mix with bought ones")
-	case !b.isPaid() || !s.Key.IsZero():
-	case n == nil && b.cfg.needs.service:
+	case !isPaid(c) || !s.Key.IsZero():
+	case n == nil && c.needs.service:
 		service.Missing("key", schema().Definition("service").SuggestKey("key"))
 	case n.Has(yamltree.Text):
 		n.Refuse("%s: the key is empty", n.Shown())
@@ -88,14 +88,14 @@ func (b *builder) checkKey(service *yamltree.Node) {
 }
 
 // checkLimit warns of a limit above the service's, or sets the default.
-func (b *builder) checkLimit(n *yamltree.Node) {
-	limit := &b.cfg.Service.Limit
+func checkLimit(c *Config, n *yamltree.Node) {
+	limit := &c.Service.Limit
 	switch {
-	case *limit == pace.Quota{} && b.cfg.Service.Simulated():
+	case *limit == pace.Quota{} && c.Service.Simulated():
 		*limit = simulatedLimit
 	case *limit == pace.Quota{}:
 		*limit = documentedLimit
-	case b.isPaid() && limit.Time(1) < documentedLimit.Time(1):
+	case isPaid(c) && limit.Time(1) < documentedLimit.Time(1):
 		n.Warn(fmt.Sprintf("write %s, or leave limit out", documentedLimit),
 			"%s is more than the service's limit of %s: it refuses calls until outlierd has learned its limit",
 			*limit, documentedLimit)
@@ -114,7 +114,7 @@ func (b *builder) placeData(n *yamltree.Node) {
 	if override, _ := b.env("OUTLIERD_DATA"); override != "" {
 		folder = override
 	}
-	b.cfg.Data = b.resolvePath(folder)
+	b.cfg.Data = resolvePath(b.cfg, folder)
 	report := func(mistake, value string) {
 		at := cmp.Or(n, b.root)
 		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path %s, got %s", mistake, value),
@@ -132,12 +132,12 @@ func (b *builder) placeData(n *yamltree.Node) {
 }
 
 // checkBudget refuses caps that contradict each other.
-func (b *builder) checkBudget(n *yamltree.Node) {
-	caps := &b.cfg.Budget
+func checkBudget(c *Config, n *yamltree.Node) {
+	caps := &c.Budget
 	atMost(n.Get("by_hand"), caps.PerMonth, "per_month")
 	reserve := n.Get("reserve")
 	switch {
-	case caps.Reserve != nil && n.Get("per_month") == nil && !b.isPaid():
+	case caps.Reserve != nil && n.Get("per_month") == nil && !isPaid(c):
 		reserve.Refuse("needs budget.per_month, which is missing")
 	case caps.Reserve != nil && caps.PerMonth != nil && *caps.Reserve >= *caps.PerMonth:
 		reserve.Refuse("must be less than per_month, got %s", reserve.Shown())
@@ -145,11 +145,11 @@ func (b *builder) checkBudget(n *yamltree.Node) {
 }
 
 // isPaid reports whether the service charges money.
-func (b *builder) isPaid() bool { return b.cfg.Service.URL != "" && !b.cfg.Service.Simulated() }
+func isPaid(c *Config) bool { return c.Service.URL != "" && !c.Service.Simulated() }
 
-func (b *builder) readSinks(n *yamltree.Node) {
+func readSinks(c *Config, n *yamltree.Node) {
 	if n == nil {
-		b.cfg.Sinks = []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: parquetFolder}}
+		c.Sinks = []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: parquetFolder}}
 		return
 	}
 	kinds := schema().Definition("sink").Choices()
@@ -157,12 +157,12 @@ func (b *builder) readSinks(n *yamltree.Node) {
 		key, value := item.Choice(kinds)
 		switch {
 		case key == nil:
-		case slices.ContainsFunc(b.cfg.Sinks, func(other Sink) bool { return other.Kind == key.Text }):
+		case slices.ContainsFunc(c.Sinks, func(other Sink) bool { return other.Kind == key.Text }):
 			key.Refuse("only one %s sink is allowed", key.Text)
 		case key.Text == SinkIceberg:
-			b.readLake(value)
+			readLake(c, value)
 		default:
-			b.readSink(value, key.Text)
+			readSink(c, value, key.Text)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func BucketAddress(text string) string {
 }
 
 // readSink adds a sink whose path is inside the data folder and separate from the others.
-func (b *builder) readSink(n *yamltree.Node, kind string) {
+func readSink(c *Config, n *yamltree.Node, kind string) {
 	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
 		return
 	}
@@ -223,22 +223,22 @@ func (b *builder) readSink(n *yamltree.Node, kind string) {
 	case kind == SinkDuckDB && strings.Contains(path, "?"):
 		n.Refuse("must not contain a ?, got %s", n.Shown())
 		return
-	case strings.HasPrefix(bucket, "az://") && !hasAzure && b.cfg.needs.service:
+	case strings.HasPrefix(bucket, "az://") && !hasAzure && c.needs.service:
 		n.RefuseWithHint("build it with -tags azure, or use an official binary",
 			"this program was built without Azure")
 		return
 	}
-	for _, other := range b.cfg.Sinks {
+	for _, other := range c.Sinks {
 		if other.Lake == nil && (within(path, other.Path) || within(other.Path, path)) {
 			n.Refuse("must not overlap with the path of the %s sink", other.Kind)
 			return
 		}
 	}
-	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: kind, Path: path, Bucket: bucket})
+	c.Sinks = append(c.Sinks, Sink{Kind: kind, Path: path, Bucket: bucket})
 }
 
 // readLake adds a sink of Iceberg tables. Mistakes do not quote an address, which may contain a password.
-func (b *builder) readLake(n *yamltree.Node) {
+func readLake(c *Config, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
@@ -255,7 +255,7 @@ func (b *builder) readLake(n *yamltree.Node) {
 	case lake.Catalog == "": // refused by the schema
 		return
 	case !isAddress:
-		lake.Catalog = b.absolutePath(catalog, lake.Catalog)
+		lake.Catalog = absolutePath(c, catalog, lake.Catalog)
 	case !isREST && kind != "postgres" && kind != "postgresql":
 		catalog.Refuse("must be the path of a SQLite file, or begin with postgres://, https:// or http://")
 	case unread != nil || rest == "" || u.Host == "":
@@ -277,9 +277,9 @@ func (b *builder) readLake(n *yamltree.Node) {
 	case strings.Contains(lake.Warehouse, "://"):
 		warehouse.Refuse("must be a folder, or a bucket as in s3://bucket/prefix")
 	default:
-		lake.Warehouse = b.absolutePath(warehouse, lake.Warehouse)
+		lake.Warehouse = absolutePath(c, warehouse, lake.Warehouse)
 	}
-	b.cfg.Sinks = append(b.cfg.Sinks, Sink{Kind: SinkIceberg, Lake: lake})
+	c.Sinks = append(c.Sinks, Sink{Kind: SinkIceberg, Lake: lake})
 }
 
 // within reports whether path is folder or inside it.
@@ -295,19 +295,19 @@ const (
 )
 
 // absolutePath returns a path of the file, which n is or has, as an absolute path.
-func (b *builder) absolutePath(n *yamltree.Node, path string) string {
+func absolutePath(c *Config, n *yamltree.Node, path string) string {
 	if strings.HasPrefix(path, "~") {
 		n.RefuseWithHint(tildeHint, tildeMistake, n.Shown())
 	}
-	return b.resolvePath(path)
+	return resolvePath(c, path)
 }
 
 // resolvePath returns a path relative to the folder of the job file as an absolute path.
-func (b *builder) resolvePath(path string) string {
+func resolvePath(c *Config, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
-	return filepath.Join(b.cfg.Dir, path)
+	return filepath.Join(c.Dir, path)
 }
 
 // MaxCredits is the maximum of an amount of credits, in the file and on command lines.

@@ -24,7 +24,7 @@ const leastDays = 7
 
 // readTables reads what is left out of the tables. Keys and lineage always stay, and so do the value whose growth a
 // table shows and imported_seen_at, which decides first_seen_at: the file need not list them.
-func (b *builder) readTables(n *yamltree.Node) {
+func readTables(c *Config, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
@@ -43,8 +43,8 @@ func (b *builder) readTables(n *yamltree.Node) {
 			t := Table{Name: names[i], Off: e.Value.Has(yamltree.Text), At: e.Key.At()}
 			of := tables.Tables()[i]
 			t.Without = leftOut(of, e.Value.Get("columns"))
-			t.Keep = b.readKeep(of, e.Value.Get("keep"))
-			b.cfg.Tables = append(b.cfg.Tables, t)
+			t.Keep = readKeep(of, e.Value.Get("keep"))
+			c.Tables = append(c.Tables, t)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func leftOut(t *tables.Table, n *yamltree.Node) (without []string) {
 }
 
 // readKeep reads how long rows are kept. Only rows that nothing replaces have an age.
-func (b *builder) readKeep(t *tables.Table, n *yamltree.Node) time.Duration {
+func readKeep(t *tables.Table, n *yamltree.Node) time.Duration {
 	if n == nil || n.Wrong {
 		return 0
 	}

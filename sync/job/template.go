@@ -25,8 +25,8 @@ type template struct {
 	published string         // published_at in the words of the file; "" if it has none
 }
 
-func (b *builder) newTemplate(op outlier.Operation) *template {
-	return &template{Op: op, Params: url.Values{}, From: map[string]Source{}, arrays: b.cfg.Service.Arrays}
+func newTemplate(c *Config, op outlier.Operation) *template {
+	return &template{Op: op, Params: url.Values{}, From: map[string]Source{}, arrays: c.Service.Arrays}
 }
 
 // ids is the parameter with the ids of a job of channels or videos. It is never sent as such.

@@ -60,12 +60,12 @@ func mentionsName(n *yamltree.Node, name string) bool {
 }
 
 func (a *asker) readSearch(spec *Spec, n *yamltree.Node) {
-	a.ask = a.b.newTemplate(outlier.OpSearch)
+	a.ask = newTemplate(a.b.cfg, outlier.OpSearch)
 	a.readHits(spec, n)
 }
 
 func (a *asker) readRelated(spec *Spec, n *yamltree.Node) {
-	a.ask = a.b.newTemplate(outlier.OpRelated)
+	a.ask = newTemplate(a.b.cfg, outlier.OpRelated)
 	spec.SeedsFresh = cmp.Or(parseText(n.Get("refresh_after"), parseDuration), defaultSeeds)
 	// The service would answer a related search without a seed with arbitrary results, and charge for
 	// them.
@@ -79,13 +79,13 @@ func (a *asker) readRelated(spec *Spec, n *yamltree.Node) {
 // findChannels reads a search for channels: by a query, or for those related to given ones, for which the
 // service supports neither queries nor orders.
 func (a *asker) findChannels(spec *Spec, n *yamltree.Node) {
-	a.ask = a.b.newTemplate(outlier.OpFindChannels)
+	a.ask = newTemplate(a.b.cfg, outlier.OpFindChannels)
 	to := n.Get("related_to")
 	if to == nil {
 		a.readHits(spec, n)
 		return
 	}
-	a.ask = a.b.newTemplate(outlier.OpFindRelatedChannels)
+	a.ask = newTemplate(a.b.cfg, outlier.OpFindRelatedChannels)
 	for _, key := range []string{"query", "seed", "sort"} {
 		if other := n.Get(key); other != nil && !other.Has(yamltree.Null) {
 			other.Head().Refuse("cannot be combined with related_to")
@@ -127,7 +127,7 @@ func (a *asker) readPaging(spec *Spec, n *yamltree.Node, otherwise int) {
 
 // readScan reads what to scan for, how to wait for the scan, and how to read it.
 func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
-	a.ask = a.b.newTemplate(outlier.OpStartScan)
+	a.ask = newTemplate(a.b.cfg, outlier.OpStartScan)
 	spec.Scan = &Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}
 	readKeys(spec.Scan, oneOff().Get("scan"), n)
 	a.ask.Params = url.Values{"findBy": {outlier.FindByQuery}, "mode": {spec.Scan.Mode}}
@@ -149,7 +149,7 @@ func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 // readReading reads the search of a scan's results. It may use the names of the scan's for_each.
 func (a *asker) readReading(spec *Spec, n *yamltree.Node) {
 	scan := a.ask
-	a.ask = a.b.newTemplate(outlier.OpSearch)
+	a.ask = newTemplate(a.b.cfg, outlier.OpSearch)
 	a.readFields(nil, n.Get("where"))
 	a.readOrder(n.Get("sort"))
 	a.readPaging(spec, n, defaultReading)
@@ -168,7 +168,7 @@ func (a *asker) readVideos(spec *Spec, n *yamltree.Node) { a.readData(spec, n, o
 // readData reads the ids of channels or videos, and what to fetch for each of them, by default ops. The first
 // of ops determines the kind of the ids.
 func (a *asker) readData(spec *Spec, n *yamltree.Node, ops ...outlier.Operation) {
-	a.ask = a.b.newTemplate(ops[0])
+	a.ask = newTemplate(a.b.cfg, ops[0])
 	if id := n.Get("id"); id != nil {
 		a.ask.Params[ids] = a.readTexts(ids, id)
 	}
@@ -189,7 +189,7 @@ func (a *asker) readData(spec *Spec, n *yamltree.Node, ops ...outlier.Operation)
 
 // readTrending reads undocumented parameters, by their names on the wire.
 func (a *asker) readTrending(spec *Spec, n *yamltree.Node) {
-	a.ask = a.b.newTemplate(outlier.OpTrendingFormats)
+	a.ask = newTemplate(a.b.cfg, outlier.OpTrendingFormats)
 	spec.Pages = 1
 	for _, e := range n.Entries {
 		name := e.Key.Text

@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/yamltree"
 )
 
 // warnRefreshAfter warns of a job of channels or videos that is due again before its refresh_after has passed: some of
 // its runs find everything fresh and make no calls.
-func (b *builder) warnRefreshAfter() {
-	for i := range b.cfg.Jobs {
-		spec := &b.cfg.Jobs[i]
-		n := b.root.Get("jobs").Get(spec.Name).Get(string(spec.Verb)).Get("refresh_after")
+func warnRefreshAfter(c *Config, root *yamltree.Node) {
+	for i := range c.Jobs {
+		spec := &c.Jobs[i]
+		n := root.Get("jobs").Get(spec.Name).Get(string(spec.Verb)).Get("refresh_after")
 		if len(spec.Fetch) == 0 || n == nil || n.Wrong {
 			continue
 		}
-		between := b.cfg.ScheduledBy(spec).shortestInterval()
+		between := c.ScheduledBy(spec).shortestInterval()
 		if between > 0 && spec.Fetch[0].RefreshAfter >= between {
 			n.Warn("remove it to fetch everything in each run, or write less than "+Duration(between).String(),
 				"%s is not shorter than the %s between two runs, so some runs have nothing to fetch",
@@ -45,15 +46,15 @@ func (s *Spec) shortestInterval() (least time.Duration) {
 
 // warnBudget warns if a budget cannot last, because even the cheapest runs of all jobs cost more than a day or
 // a cycle allows.
-func (b *builder) warnBudget() {
-	month, perDay := b.cfg.Budget.Scheduled(), b.cfg.Budget.PerDay
+func warnBudget(c *Config, root *yamltree.Node) {
+	month, perDay := c.Budget.Scheduled(), c.Budget.PerDay
 	if month == nil && perDay == nil {
 		return
 	}
-	days := b.cfg.cheapestMonth()
+	days := c.cheapestMonth()
 	if perDay != nil {
 		if dearest := slices.Max(days[:]); dearest > *perDay {
-			b.root.Get("budget").Get("per_day").Warn("raise it, or let jobs run less often",
+			root.Get("budget").Get("per_day").Warn("raise it, or let jobs run less often",
 				"all jobs together cost at least %d credits on the busiest day, the budget is %d", dearest, *perDay)
 		}
 		for i := range days { // what exceeds the cap of a day is not spent on it
@@ -71,7 +72,7 @@ func (b *builder) warnBudget() {
 		}
 	}
 	if last > 0 {
-		b.root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
+		root.Get("budget").Get("per_month").Warn("raise it, or let jobs run less often",
 			"all jobs together cost at least %d credits in a cycle of 31 days, the budget is %d: "+
 				"it lasts until day %d", sum, *month, last)
 	}
@@ -83,7 +84,7 @@ func (c *Config) cheapestMonth() (days [MonthDays]outlier.Credits) {
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
 		if spec.Auto {
-			continue // it takes what the budget has; see [builder.refuseShortAuto]
+			continue // it takes what the budget has; see [refuseShortAuto]
 		}
 		price, fresh := spec.cheapest(c.Service.Prices), max(spec.ReuseFor, spec.SeedsFresh)
 		if price == 0 {

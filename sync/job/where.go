@@ -51,7 +51,7 @@ func (b *builder) readFilters(n *yamltree.Node) {
 		return
 	}
 	for _, e := range n.Entries {
-		a := asker{b: b, ask: b.newTemplate(outlier.OpSearch), free: true}
+		a := asker{b: b, ask: newTemplate(b.cfg, outlier.OpSearch), free: true}
 		a.readFields(nil, e.Value)
 	}
 }
