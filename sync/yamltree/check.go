@@ -93,7 +93,7 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 			n.Missing(key, s.SuggestKey(key))
 		}
 	}
-	n.checkChoices(s)
+	checkChoices(n, s)
 	c.around = append(c.around, s)
 	defer func() { c.around = c.around[:len(c.around)-1] }()
 	for _, e := range n.Entries {
@@ -115,7 +115,7 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 
 // checkChoices refuses all but one of the keys that exclude each other, and a mapping that has none of them. An unknown
 // key is probably a misspelling of it.
-func (n *Node) checkChoices(s *Schema) {
+func checkChoices(n *Node, s *Schema) {
 	choices := s.Choices()
 	first, _ := n.Choice(choices)
 	unknown := false
