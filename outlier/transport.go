@@ -56,7 +56,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	http1.SetHTTP1(true)
 	fresh := &http.Transport{
 		Proxy:                  chooseProxy,
-		OnProxyConnectResponse: proxyRefusal,
+		OnProxyConnectResponse: ProxyRefusal,
 		DialContext:            dialCounting,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -204,9 +204,10 @@ func chooseProxy(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// proxyRefusal returns an error if a proxy does not connect to the service. net/http would return the words
-// of the proxy's status line alone, such as "Forbidden", as if the service had said so.
-func proxyRefusal(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
+// ProxyRefusal is for [http.Transport.OnProxyConnectResponse]. It returns an error if a proxy does not connect to a
+// server. net/http would return the words of the proxy's status line alone, such as "Forbidden", as if the server had
+// said so.
+func ProxyRefusal(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil
 	}

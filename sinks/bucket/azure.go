@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -34,10 +33,6 @@ type azure struct {
 	expires   time.Time // of the SAS token; zero if there is none
 }
 
-// azurePermissions are the permissions that the credentials need, for messages.
-const azurePermissions = "to read, write, delete and list blobs: the role Storage Blob Data Contributor, or " +
-	"a SAS token with sp=rwdl"
-
 const (
 	retryAfter   = 200 * time.Millisecond // first delay of a retry by the library; it doubles
 	mostPatience = 5 * time.Second        // maximum delay, also if the store requests a longer one
@@ -48,15 +43,7 @@ func openAzure(bucket string, env func(string) (string, bool), transport http.Ro
 		Transport: sender{transport},
 		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: mostPatience},
 	}
-	found, err := openContainer(bucket, env, o)
-	if err != nil {
-		return nil, err
-	}
-	address, err := sas.ParseURL(found.URL())
-	if err != nil {
-		return nil, errAddress // the library's error has the URL with the token
-	}
-	return &azure{found, address.SAS.ExpiryTime()}, nil
+	return openContainer(bucket, env, &container.ClientOptions{ClientOptions: o})
 }
 
 // sender adapts a transport to the library. Unlike [http.Client], it puts no URL in errors, which may
@@ -68,52 +55,55 @@ func (s sender) Do(r *http.Request) (*http.Response, error) { return s.RoundTrip
 
 // Errors about variables do not quote their values, since any of them may contain a key by mistake.
 var (
-	errConnection = errors.New("AZURE_STORAGE_CONNECTION_STRING is malformed: copy it from the access keys " +
-		"of the storage account")
 	errNoAccount = errors.New("AZURE_STORAGE_ACCOUNT must be the name of a storage account, or " +
 		"AZURE_STORAGE_CONNECTION_STRING be set")
-	errKey     = errors.New("AZURE_STORAGE_KEY is malformed: copy it from the access keys of the storage account")
-	errAddress = errors.New("AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING is malformed: " +
-		"copy it from the storage account")
 	errService = errors.New("AZURE_STORAGE_SERVICE_ENDPOINT must be an address such as " +
 		"https://acme.blob.core.windows.net")
 )
 
 // openContainer finds the account and credentials like Azure's tools: from a connection string, a key,
-// a SAS token, or an identity, in this order.
-func openContainer(name string, env func(string) (string, bool), o policy.ClientOptions) (*container.Client, error) {
-	options := &container.ClientOptions{ClientOptions: o}
-	if text := firstSet(env, "AZURE_STORAGE_CONNECTION_STRING"); text != "" {
-		found, err := container.NewClientFromConnectionString(text, name, options)
-		if err != nil {
-			return nil, errConnection
+// a SAS token, or an identity, in this order. A connection string can be made of a key or a token.
+func openContainer(name string, env func(string) (string, bool), o *container.ClientOptions) (*azure, error) {
+	variable := "AZURE_STORAGE_CONNECTION_STRING"
+	text := firstSet(env, variable)
+	if text == "" {
+		account := firstSet(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
+		if !accountName().MatchString(account) {
+			return nil, errNoAccount
 		}
-		return found, nil
-	}
-	account := firstSet(env, "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
-	if !accountName().MatchString(account) {
-		return nil, errNoAccount
-	}
-	service, err := serviceOf(account, env)
-	if err != nil {
-		return nil, err
-	}
-	address := service + "/" + name
-	if key := firstSet(env, "AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"); key != "" {
-		keys, err := container.NewSharedKeyCredential(account, key)
+		service, err := serviceOf(account, env)
 		if err != nil {
-			return nil, errKey
+			return nil, err
 		}
-		return container.NewClientWithSharedKeyCredential(address, keys, options)
+		key, token := firstSet(env, "AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"), firstSet(env, "AZURE_STORAGE_SAS_TOKEN")
+		text = "BlobEndpoint=" + service
+		switch {
+		case key != "":
+			variable, text = "AZURE_STORAGE_KEY", text+";AccountName="+account+";AccountKey="+key
+		case token != "":
+			variable, text = "AZURE_STORAGE_SAS_TOKEN", text+";SharedAccessSignature="+strings.TrimPrefix(token, "?")
+		default:
+			return openWithIdentity(service+"/"+name, o)
+		}
 	}
-	if token := firstSet(env, "AZURE_STORAGE_SAS_TOKEN"); token != "" {
-		return container.NewClientWithNoCredential(address+"?"+strings.TrimPrefix(token, "?"), options)
+	var address sas.URLParts
+	found, err := container.NewClientFromConnectionString(text, name, o)
+	if err == nil {
+		address, err = sas.ParseURL(found.URL())
 	}
-	found, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
+	if err != nil { // the library's error may have the token
+		return nil, errors.New(variable + " is malformed: copy it from the storage account")
+	}
+	return &azure{found, address.SAS.ExpiryTime()}, nil
+}
+
+func openWithIdentity(address string, o *container.ClientOptions) (*azure, error) {
+	found, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o.ClientOptions})
 	if err != nil {
 		return nil, errNoIdentity
 	}
-	return container.NewClient(address, identity{found}, options)
+	opened, err := container.NewClient(address, identity{found}, o)
+	return &azure{container: opened}, err
 }
 
 // serviceOf returns the URL of the blob service of an account.
@@ -144,17 +134,19 @@ func (i identity) GetToken(ctx context.Context, o policy.TokenRequestOptions) (a
 		return token, err
 	}
 	if code := entraCode().FindString(err.Error()); code != "" {
-		return token, unidentified{permanent("Microsoft Entra refused the identity (" + code +
-			"): check AZURE_TENANT_ID, AZURE_CLIENT_ID and the other AZURE_* variables of the identity")}
+		return token, unidentified("Microsoft Entra refused the identity (" + code +
+			"): check AZURE_TENANT_ID, AZURE_CLIENT_ID and the other AZURE_* variables of the identity")
 	}
 	return token, errNoIdentity
 }
 
 // unidentified is the error if no identity was found or accepted.
-type unidentified struct{ permanent }
+type unidentified string
 
-var errNoIdentity = unidentified{"no credentials were found: set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or " +
-	"AZURE_STORAGE_SAS_TOKEN, or give this machine an identity"}
+func (u unidentified) Error() string { return string(u) }
+
+const errNoIdentity = unidentified("no credentials were found: set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or " +
+	"AZURE_STORAGE_SAS_TOKEN, or give this machine an identity")
 
 func (a *azure) get(ctx context.Context, key string) (io.ReadCloser, string, error) {
 	answer, err := a.container.NewBlobClient(key).DownloadStream(ctx, nil)
@@ -227,45 +219,21 @@ func (a *azure) list(ctx context.Context, below string) iter.Seq2[listed, error]
 }
 
 func (a *azure) explain(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	if unknown, ok := errors.AsType[unidentified](err); ok {
-		return unknown
-	}
+	const variables = "AZURE_STORAGE_ACCOUNT or AZURE_STORAGE_CONNECTION_STRING"
 	answer, answered := errors.AsType[*azcore.ResponseError](err)
-	if answered && answer.StatusCode < http.StatusMultipleChoices {
-		answered, err = false, errForeign // such as the page of a proxy
+	unknown, isUnknown := errors.AsType[unidentified](err)
+	switch {
+	case isUnknown:
+		return unknown
+	case !answered:
+		return unreachable(err, variables)
+	case answer.StatusCode < http.StatusMultipleChoices: // such as the page of a proxy
+		return unreachable(errForeign, variables)
 	}
-	if !answered {
-		return fmt.Errorf("%w: check the network and AZURE_STORAGE_ACCOUNT or "+
-			"AZURE_STORAGE_CONNECTION_STRING; %s", err, tryAgain)
-	}
-	remedy := remedyOfAzure(bloberror.Code(answer.ErrorCode))
+	r := newRefused(answer.ErrorCode, answer.StatusCode, azurePermissions)
 	denied := answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized
 	if denied && !a.expires.IsZero() && time.Now().After(a.expires) {
-		remedy = "the SAS token has expired on " + a.expires.Format(time.RFC3339) + ": renew it"
+		r.remedy = "the SAS token has expired on " + a.expires.Format(time.RFC3339) + ": renew it"
 	}
-	return newRefused(answer.ErrorCode, answer.StatusCode, remedy, azurePermissions)
-}
-
-// remedyOfAzure returns what to do about an error code; "" if [newRefused] knows it from the status.
-func remedyOfAzure(code bloberror.Code) string {
-	switch code {
-	case bloberror.ContainerNotFound, bloberror.ResourceNotFound, bloberror.ContainerBeingDeleted:
-		return "create the container, or correct its address"
-	case bloberror.AuthenticationFailed, bloberror.InvalidAuthenticationInfo, bloberror.NoAuthenticationInformation:
-		return "the store refused the credentials: check AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY " +
-			"or AZURE_STORAGE_SAS_TOKEN, and this machine's clock"
-	case bloberror.AuthorizationFailure, bloberror.AuthorizationSourceIPMismatch:
-		return "allow the credentials " + azurePermissions +
-			"; and this machine's address in the account's network rules"
-	case "KeyBasedAuthenticationNotPermitted":
-		return "the storage account accepts no keys: use an identity instead"
-	case bloberror.BlobImmutableDueToPolicy, bloberror.LeaseIDMissing:
-		return "a lease or a policy protects the object: remove it, or use another container"
-	case bloberror.MD5Mismatch, bloberror.CRC64Mismatch, bloberror.InvalidBlockList, bloberror.InvalidBlobOrBlock:
-		return partLost
-	}
-	return ""
+	return r
 }

@@ -19,7 +19,7 @@ func init() {
 		{buckettest.NewAzure, http.StatusForbidden, "AuthorizationFailure", "network rules"},
 		{buckettest.NewAzure, http.StatusServiceUnavailable, "ServerBusy", "try again later"},
 		{buckettest.NewAzure, http.StatusForbidden, "AuthenticationFailed", "this machine's clock"},
-		{buckettest.NewAzure, http.StatusNotFound, "ContainerNotFound", "create the container"},
+		{buckettest.NewAzure, http.StatusNotFound, "ContainerNotFound", "create the bucket"},
 		{buckettest.NewAzure, http.StatusConflict, "BlobImmutableDueToPolicy", "a policy"},
 	}...)
 	badVariables = append(badVariables, []environment{

@@ -36,7 +36,10 @@ func (f *Files) failed(request, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &FileError{request, f.address + name, f.client.explain(err)}
+	if !errors.Is(err, context.Canceled) {
+		err = f.client.explain(err)
+	}
+	return &FileError{request, f.address + name, err}
 }
 
 // OpenFiles does not use the network. temp is a local folder in which files are prepared for upload.

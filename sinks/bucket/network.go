@@ -3,12 +3,12 @@ package bucket
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
+
+	"outlierd/outlier"
 )
 
 const attempts = 3 // per request, including retries by the libraries
@@ -20,19 +20,9 @@ const Patience = 20 * time.Second
 // patience, but may take any time in total. After a timeout, all other requests fail.
 func Network(patience time.Duration) http.RoundTripper {
 	return &failFast{transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, OnProxyConnectResponse: proxyRefusal, DialContext: Dial(patience),
+		Proxy: http.ProxyFromEnvironment, OnProxyConnectResponse: outlier.ProxyRefusal, DialContext: Dial(patience),
 		MaxIdleConnsPerHost: atOnce, IdleConnTimeout: patience / 2, TLSHandshakeTimeout: patience,
 	}}
-}
-
-// proxyRefusal returns an error if a proxy does not connect to the store. net/http would return the words of
-// the proxy's status line alone, such as "Forbidden", as if the store had said so.
-func proxyRefusal(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
-	if answer.StatusCode == http.StatusOK {
-		return nil
-	}
-	return fmt.Errorf("the proxy %s refused the connection: HTTP %d %s; check HTTPS_PROXY",
-		proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
 }
 
 // Dial returns a function that opens connections with an idle timeout.
@@ -54,17 +44,9 @@ type failFast struct {
 	timedOut  atomic.Bool
 }
 
-// permanent is an error of a request that is not worth repeating.
-type permanent string
-
-func (p permanent) Error() string { return string(p) }
-
-// NonRetriable tells the Azure library to fail without a delay. The S3 library needs no such hint.
-func (permanent) NonRetriable() {}
-
-const (
-	errSilent  = permanent("the server does not answer")
-	errForeign = permanent("the response is not one of an object store, so a proxy or another server may have sent it")
+var (
+	errSilent  = errors.New("the server does not answer")
+	errForeign = errors.New("the response is not one of an object store, so a proxy or another server may have sent it")
 )
 
 // RoundTrip implements [http.RoundTripper].

@@ -64,17 +64,12 @@ func (f *Files) sumObject(ctx context.Context, name string) (string, error) {
 
 // VerifyFile returns an error if the local file at path does not have the checksum of the part of a folder.
 func VerifyFile(path string, part parquet.File) error {
-	sum, err := Checksum(path)
+	file, err := os.Open(path)
+	sum, err := sumContent(file, err)
 	if err == nil && sum != part.SHA256 {
 		err = fmt.Errorf("%s is damaged: remove it, and it is written again", path)
 	}
 	return err
-}
-
-// Checksum returns the SHA-256 of a local file, in hex.
-func Checksum(path string) (string, error) {
-	file, err := os.Open(path)
-	return sumContent(file, err)
 }
 
 // sumContent returns the SHA-256 of what was opened, in hex, and closes it.

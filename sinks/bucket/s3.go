@@ -23,10 +23,6 @@ type s3 struct {
 	bucket string
 }
 
-// s3Permissions are the permissions that the credentials need, for messages.
-const s3Permissions = "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, " +
-	"s3:ListBucketMultipartUploads, s3:AbortMultipartUpload"
-
 func openS3(bucket string, env func(string) (string, bool), transport http.RoundTripper) (*s3, error) {
 	host, secure, err := endpoint(env)
 	if err != nil {
@@ -169,37 +165,17 @@ func (s *s3) list(ctx context.Context, below string) iter.Seq2[listed, error] {
 }
 
 func (s *s3) explain(err error) error {
-	if errors.Is(err, errPartLost) || errors.Is(err, context.Canceled) {
-		return err
-	}
 	answer, answered := errors.AsType[minio.ErrorResponse](err)
-	if answered && answer.StatusCode == 0 && answer.Code == minio.InternalError {
-		answered, err = false, errForeign // the library does not understand the response
+	request, ofNetwork := errors.AsType[*url.Error](err)
+	switch {
+	case errors.Is(err, errPartLost):
+		return err
+	case answered && answer.StatusCode == 0 && answer.Code == minio.InternalError: // the library does not understand it
+		return unreachable(errForeign, "AWS_ENDPOINT_URL")
+	case answered:
+		return newRefused(answer.Code, answer.StatusCode, s3Permissions)
+	case ofNetwork:
+		err = request.Err // without the URL, which has the names of objects and uploads
 	}
-	if !answered {
-		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // without the URL, which has the names of objects and uploads
-		}
-		return fmt.Errorf("%w: check the network and AWS_ENDPOINT_URL; %s", err, tryAgain)
-	}
-	return newRefused(answer.Code, answer.StatusCode, remedyOfS3(answer.Code), s3Permissions)
-}
-
-// remedyOfS3 returns what to do about an error code; "" if [newRefused] knows it from the status.
-func remedyOfS3(code string) string {
-	switch code {
-	case "NoSuchBucket":
-		return "create the bucket, or correct its address"
-	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired":
-		return "the credentials have expired: renew them"
-	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken":
-		return "the store refused the credentials: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
-	case "RequestTimeTooSkewed":
-		return "set this machine's clock"
-	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException":
-		return "set AWS_REGION to the region of the bucket"
-	case minio.NoSuchUpload, "InvalidPart", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch":
-		return partLost
-	}
-	return ""
+	return unreachable(err, "AWS_ENDPOINT_URL")
 }

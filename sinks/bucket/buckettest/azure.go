@@ -27,7 +27,8 @@ func (s *Server) serveAzure(w http.ResponseWriter, r *http.Request, key string, 
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
 		s.get(w, r, key)
 	case r.Method == http.MethodPut && query.Get("comp") == "block":
-		s.putBlock(w, key, query.Get("blockid"), body)
+		s.putPart(key, query.Get("blockid"), body)
+		w.WriteHeader(http.StatusCreated)
 	case r.Method == http.MethodPut && query.Get("comp") == "blocklist":
 		s.putBlockList(w, r, key, body)
 	case r.Method == http.MethodPut && r.Header.Get("X-Ms-Blob-Type") == "BlockBlob":
@@ -48,18 +49,6 @@ func verifyCRC(r *http.Request, body []byte) ([]byte, error) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	return body, nil
-}
-
-// putBlock adds a block to those that were uploaded for a blob. Their ids have one length.
-func (s *Server) putBlock(w http.ResponseWriter, key, id string, body []byte) {
-	for other := range s.uploads[key] {
-		if len(other) != len(id) {
-			Refuse(w, http.StatusBadRequest, "InvalidBlobOrBlock")
-			return
-		}
-	}
-	s.putPart(key, id, body)
-	w.WriteHeader(http.StatusCreated)
 }
 
 // putBlockList creates a blob from blocks, and discards the others.

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +33,6 @@ type Server struct {
 	objects map[string][]byte            // by key
 	uploads map[string]map[string][]byte // that are not complete: their parts by id, in the order of the ids
 	last    int                          // number of the last upload
-	asked   []string                     // the requests: method and key
 }
 
 // protocol is how a kind of store answers.
@@ -68,10 +66,6 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.ServeHTTP(w, asked)
 	answer := w.Result()
 	answer.Request = r
-	answer.ContentLength = int64(w.Body.Len())
-	if length := answer.Header.Get("Content-Length"); length != "" {
-		answer.ContentLength, _ = strconv.ParseInt(length, 10, 64) // of a HEAD
-	}
 	return answer, asked.Body.Close()
 }
 
@@ -88,7 +82,6 @@ func Refuse(w http.ResponseWriter, status int, code string) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	s.mu.Lock()
-	s.asked = append(s.asked, r.Method+" "+key)
 	fault := s.fault
 	s.mu.Unlock()
 	if fault != nil && fault(w, r) {
@@ -218,13 +211,4 @@ func (s *Server) SetLoses(loses func(part int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loses = loses
-}
-
-// Asked returns the requests since its last call, each as method and key.
-func (s *Server) Asked() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	asked := s.asked
-	s.asked = nil
-	return asked
 }
