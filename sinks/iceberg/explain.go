@@ -61,11 +61,13 @@ func (p *place) plain(err error) error {
 		return known // without the library's words around it
 	}
 	said, refused := errors.AsType[*pgconn.PgError](err)
-	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	connect, unconnected := errors.AsType[*pgconn.ConnectError](err)
 	switch {
 	case refused:
 		return &explained{err, fmt.Sprintf("the database answered %q (SQLSTATE %s): %s", excerpt.Runes(said.Message, maxText), said.Code, remedy(said.Code))}
-	case unconnected || p.postgres && broken(err):
+	case unconnected:
+		return unreachable("database", connect.Unwrap())
+	case p.postgres && broken(err):
 		return unreachable("database", err)
 	case errors.Is(err, rest.ErrRESTError):
 		return answered(err.Error(), "see that `catalog` and `warehouse` are right")
@@ -113,19 +115,7 @@ func cause(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the server closed it"
 	}
-	for {
-		switch e := err.(type) {
-		case interface{ Unwrap() []error }:
-			err = e.Unwrap()[0]
-		case interface{ Unwrap() error }:
-			if e.Unwrap() == nil {
-				return excerpt.Runes(err.Error(), maxText)
-			}
-			err = e.Unwrap()
-		default:
-			return excerpt.Runes(err.Error(), maxText)
-		}
-	}
+	return excerpt.Runes(err.Error(), maxText)
 }
 
 // secrets are texts that no message may have.

@@ -4,6 +4,8 @@ package iceberg
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,7 +78,7 @@ func (c *Copy) read(ctx context.Context, dir string) (_ *Rows, whole bool, err e
 	}
 	for l, names := range names {
 		for _, name := range names {
-			path, err := l.fetch(ctx, name, filepath.Join(dir, l.name(), filepath.Base(name)))
+			path, err := l.fetch(name, filepath.Join(dir, l.name(), filepath.Base(name)))
 			if err != nil {
 				return nil, false, fmt.Errorf("read table %s: %s: %w", l.name(), name, err)
 			}
@@ -86,20 +88,23 @@ func (c *Copy) read(ctx context.Context, dir string) (_ *Rows, whole bool, err e
 	return rows, true, nil
 }
 
-// fetch verifies a file and returns its path.
-func (l *lakeTable) fetch(ctx context.Context, name, to string) (path string, err error) {
-	path, err = l.files.fetch(ctx, l.address(name), to)
-	sum := ""
-	if err == nil {
-		sum, err = bucket.Checksum(path)
-	}
-	if err == nil && !strings.HasSuffix(name, "-"+sum[:sumLetters]+".parquet") {
+// fetch verifies a file and returns the path of a local one with its content: the file itself, or the new file to.
+func (l *lakeTable) fetch(name, to string) (path string, err error) {
+	content, err := l.files.ReadFile(l.address(name))
+	sum := sha256.Sum256(content)
+	if err == nil && !strings.HasSuffix(name, "-"+hex.EncodeToString(sum[:])[:sumLetters]+".parquet") {
 		err = errors.New("it is damaged: it does not have the checksum of its name")
 	}
-	if _, ofBucket := errors.AsType[*bucket.FileError](err); err == nil || ofBucket && !errors.Is(err, fs.ErrNotExist) {
-		return path, err
+	_, ofBucket := errors.AsType[*bucket.FileError](err)
+	switch {
+	case ofBucket && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case err != nil:
+		return "", fmt.Errorf("%v: bring the file back; %w", err, ErrRebuild)
+	case l.files.bucket == nil:
+		return l.files.nameOf(l.address(name)), nil
 	}
-	return "", fmt.Errorf("%v: bring the file back; %w", err, ErrRebuild)
+	return to, writeLocal(to, content)
 }
 
 // Probe checks that the lake is readable: it reads the catalog, and the manifests of one table.

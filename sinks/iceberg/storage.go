@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	icebergio "github.com/apache/iceberg-go/io"
 
@@ -143,21 +142,6 @@ func (f files) put(ctx context.Context, path, address string) error {
 	return writeLocal(to, content)
 }
 
-// fetch returns the path of a local file with the content: the file itself, or the new file to.
-func (f files) fetch(ctx context.Context, address, to string) (string, error) {
-	if f.bucket == nil {
-		return f.nameOf(address), nil
-	}
-	content, _, err := f.bucket.ReadFile(ctx, f.nameOf(address))
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(to), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(to, content, 0o600)
-	}
-	return to, err
-}
-
 // sizes returns the sizes, in bytes, of the files below an address, by name.
 func (f files) sizes(ctx context.Context, address string) (map[string]int64, error) {
 	found := map[string]int64{}
@@ -183,26 +167,26 @@ func (f files) sizes(ctx context.Context, address string) (map[string]int64, err
 	return found, ignoreMissing(err)
 }
 
-// within returns a context for a request. A bucket that sends nothing fails earlier.
-func within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), 2*time.Minute)
-}
-
 // ReadFile implements [icebergio.ReadFileIO].
 func (f files) ReadFile(name string) ([]byte, error) {
 	if f.bucket == nil {
 		return os.ReadFile(f.nameOf(name))
 	}
-	ctx, cancel := within()
-	defer cancel()
-	content, _, err := f.bucket.ReadFile(ctx, f.nameOf(name))
+	content, _, err := f.bucket.ReadFile(context.Background(), f.nameOf(name))
 	return content, err
 }
 
 // Open implements [icebergio.IO].
 func (f files) Open(name string) (icebergio.File, error) {
 	content, err := f.ReadFile(name)
-	return opened{bytes.NewReader(content), name}, err
+	if err != nil {
+		return nil, err
+	}
+	memory := icebergio.NewMemFS()
+	if err := memory.WriteFile(name, content); err != nil {
+		return nil, err
+	}
+	return memory.Open(name)
 }
 
 // WriteFile implements [icebergio.WriteFileIO]. The file is durable afterwards.
@@ -213,9 +197,7 @@ func (f files) WriteFile(name string, content []byte) error {
 	if f.bucket == nil {
 		return writeLocal(f.nameOf(name), content)
 	}
-	ctx, cancel := within()
-	defer cancel()
-	return f.bucket.Replace(ctx, f.nameOf(name), content, "")
+	return f.bucket.Replace(context.Background(), f.nameOf(name), content, "")
 }
 
 // writeLocal writes a local file, and the folders above it.
@@ -236,9 +218,7 @@ func (f files) Remove(name string) error {
 	if f.bucket == nil {
 		return removeLocal(f.nameOf(name))
 	}
-	ctx, cancel := within()
-	defer cancel()
-	return f.bucket.Remove(ctx, f.nameOf(name))
+	return f.bucket.Remove(context.Background(), f.nameOf(name))
 }
 
 func removeLocal(path string) error { return ignoreMissing(os.Remove(path)) }
@@ -259,17 +239,3 @@ type created struct {
 
 // Close implements [io.Closer].
 func (c *created) Close() error { return c.in.WriteFile(c.name, c.Bytes()) }
-
-// opened is a file in memory, and its [fs.FileInfo].
-type opened struct {
-	*bytes.Reader
-	name string
-}
-
-func (o opened) Stat() (fs.FileInfo, error) { return o, nil }
-func (o opened) Close() error               { return nil }
-func (o opened) Name() string               { return o.name }
-func (o opened) Mode() fs.FileMode          { return 0o444 }
-func (o opened) ModTime() time.Time         { return time.Time{} }
-func (o opened) IsDir() bool                { return false }
-func (o opened) Sys() any                   { return nil }

@@ -400,8 +400,12 @@ func (l *lakeTable) carried() carried {
 	return carried(filepath.Join(l.copy.options.Staging, "_carried", l.name()))
 }
 
-// maxTries is the maximum number of retries of a commit that conflicts with those of other writers.
-const maxTries = 60
+// maxTries is the maximum number of retries of a commit that conflicts with those of other writers, and maxPause the
+// longest time between two of them.
+const (
+	maxTries = 60
+	maxPause = 500 * time.Millisecond
+)
 
 // commit changes the table. stage adds changes to a transaction, and reports whether there are any. If another
 // writer has committed meanwhile, or the answer to a commit was lost, stage is called again for what then is
@@ -423,8 +427,10 @@ func (l *lakeTable) commit(ctx context.Context, stage func(ctx context.Context, 
 		if l.table.MetadataLocation() == base || try == maxTries {
 			return err
 		}
-		if err := pause(ctx, try); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(rand.N(maxPause)):
 		}
 	}
 }
@@ -487,17 +493,6 @@ func (l *lakeTable) removeUnlisted(ctx context.Context, carried []string) error 
 		}
 	}
 	return nil
-}
-
-// pause waits before a commit is retried: exponential backoff with jitter, up to 625 ms.
-func pause(ctx context.Context, try int) error {
-	most := min(time.Duration(1<<min(try, 6))*10*time.Millisecond, 500*time.Millisecond)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(most/4 + rand.N(most)):
-		return nil
-	}
 }
 
 // checkClock returns an error if Iceberg would refuse a commit, because it is more than a minute older than the
