@@ -5,14 +5,15 @@ package iceberg
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -54,7 +55,10 @@ func (p *place) explain(what string, err error) error {
 
 // plain words an error that the catalog has returned. An error of a file is returned as it is.
 func (p *place) plain(err error) error {
-	if _, ofBucket := errors.AsType[*bucket.FileError](err); err == nil || ofBucket {
+	_, ofBucket := errors.AsType[*bucket.FileError](err)
+	_, ofPath := errors.AsType[*fs.PathError](err)
+	_, ofLink := errors.AsType[*os.LinkError](err)
+	if err == nil || ofBucket || ofPath || ofLink {
 		return err
 	}
 	if known, ok := errors.AsType[*explained](err); ok {
@@ -67,7 +71,7 @@ func (p *place) plain(err error) error {
 		return &explained{err, fmt.Sprintf("the database answered %q (SQLSTATE %s): %s", excerpt.Runes(said.Message, maxText), said.Code, remedy(said.Code))}
 	case unconnected:
 		return unreachable("database", connect.Unwrap())
-	case p.postgres && broken(err):
+	case p.postgres && cause(err) != "":
 		return unreachable("database", err)
 	case errors.Is(err, rest.ErrRESTError):
 		return answered(err.Error(), "see that `catalog` and `warehouse` are right")
@@ -93,29 +97,24 @@ func remedy(code string) string {
 
 func unreachable(what string, err error) error {
 	return &explained{err, fmt.Sprintf("the %s cannot be reached: %s: see that it runs and that this machine can reach the address in `catalog`; %s",
-		what, cause(err), again)}
+		what, cmp.Or(cause(err), excerpt.Runes(err.Error(), maxText)), again)}
 }
 
-// broken reports whether an error is that of a connection.
-func broken(err error) bool {
-	_, ofNetwork := errors.AsType[net.Error](err)
-	return ofNetwork || pgconn.Timeout(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, pgconn.ErrConnClosed)
-}
-
-// cause returns what the system said about a connection.
+// cause returns what the system said about a connection; "" for other errors.
 func cause(err error) string {
-	slow, ofNetwork := errors.AsType[net.Error](err)
+	failed, ofNetwork := errors.AsType[net.Error](err)
 	number, ofSystem := errors.AsType[syscall.Errno](err)
 	switch {
-	case ofNetwork && slow.Timeout(), errors.Is(err, context.DeadlineExceeded):
+	case ofNetwork && failed.Timeout(), pgconn.Timeout(err):
 		return "it does not answer"
 	case ofSystem:
 		return number.Error()
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed):
 		return "the server closed it"
+	case ofNetwork:
+		return excerpt.Runes(failed.Error(), maxText)
 	}
-	return excerpt.Runes(err.Error(), maxText)
+	return ""
 }
 
 // secrets are texts that no message may have.

@@ -3,9 +3,13 @@
 package iceberg
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,5 +105,19 @@ func TestPostgresThatRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFullDiskIsNoNetworkError: with a catalog in PostgreSQL, an error of the warehouse's disk is not said of the
+// database.
+func TestFullDiskIsNoNetworkError(t *testing.T) {
+	p := &place{postgres: true}
+	for _, full := range []error{
+		&fs.PathError{Op: "write", Path: "/lake/data", Err: syscall.ENOSPC},
+		&os.LinkError{Op: "rename", Old: "/lake/.data.tmp", New: "/lake/data", Err: syscall.ENOSPC},
+	} {
+		if err := p.plain(fmt.Errorf("commit: %w", full)); strings.Contains(err.Error(), "database") || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
