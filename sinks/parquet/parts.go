@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
@@ -125,20 +123,18 @@ func weighRows(ctx context.Context, db *database.DB, p part) (all []weight, err 
 func bytesOf(t *schema.Table) string {
 	fixed, lengths := 0, []string{}
 	for _, c := range t.All() {
-		switch name := database.Name(c.Name); c.SQLType() {
-		case "VARCHAR", "JSON":
+		name, sqlType := database.Name(c.Name), c.SQLType()
+		switch {
+		case sqlType == "VARCHAR", sqlType == "JSON":
 			lengths = append(lengths, "coalesce(strlen("+name+"), 0)")
-		case "VARCHAR[]":
+		case sqlType == "VARCHAR[]":
 			lengths = append(lengths, "coalesce(strlen(array_to_string("+name+", '')), 0)")
+		case strings.HasSuffix(sqlType, "[]"):
+			lengths = append(lengths, "coalesce(100 * len("+name+"), 0)")
+		case strings.HasPrefix(sqlType, "STRUCT("):
+			fixed += 300 // three sizes of a picture
 		default:
-			switch columnType := c.Type.(type) {
-			case *arrow.ListType:
-				lengths = append(lengths, "coalesce(100 * len("+name+"), 0)")
-			case *arrow.StructType:
-				fixed += 100 * columnType.NumFields()
-			default:
-				fixed += 8
-			}
+			fixed += 8
 		}
 	}
 	return strings.Join(append(lengths, fmt.Sprint(fixed)), " + ")
