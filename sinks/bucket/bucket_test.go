@@ -692,7 +692,7 @@ func testDamagedFileStays(t *testing.T, blank func() *buckettest.Server) {
 		t.Fatal(err)
 	}
 	err = s.Publish(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "is damaged: remove it") {
+	if err == nil || !strings.Contains(err.Error(), "is damaged (it does not have the checksum of the manifest): remove it") {
 		t.Errorf("damaged file: %v", err)
 	}
 	if server.Objects()["a/b/"+parquet.ManifestName] != nil {

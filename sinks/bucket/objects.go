@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	"outlierd/sinks/parquet"
 )
@@ -50,7 +48,7 @@ func (f *Files) listObjects(ctx context.Context) (map[string]int64, error) {
 
 // uploadFile uploads a file as the object o. It returns an error if the file does not have the checksum of o.
 func (f *Files) uploadFile(ctx context.Context, path string, o parquet.File) error {
-	if err := VerifyFile(path, o); err != nil {
+	if err := parquet.VerifyFile(path, path, o.SHA256); err != nil {
 		return err
 	}
 	return f.Put(ctx, path, o.Name)
@@ -59,21 +57,6 @@ func (f *Files) uploadFile(ctx context.Context, path string, o parquet.File) err
 // sumObject downloads an object and returns the SHA-256 of its content, in hex.
 func (f *Files) sumObject(ctx context.Context, name string) (string, error) {
 	from, _, err := f.Open(ctx, name)
-	return sumContent(from, err)
-}
-
-// VerifyFile returns an error if the local file at path does not have the checksum of the part of a folder.
-func VerifyFile(path string, part parquet.File) error {
-	file, err := os.Open(path)
-	sum, err := sumContent(file, err)
-	if err == nil && sum != part.SHA256 {
-		err = fmt.Errorf("%s is damaged: remove it, and it is written again", path)
-	}
-	return err
-}
-
-// sumContent returns the SHA-256 of what was opened, in hex, and closes it.
-func sumContent(from io.ReadCloser, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}

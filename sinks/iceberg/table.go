@@ -25,7 +25,6 @@ import (
 	"github.com/apache/iceberg-go/table"
 
 	"outlierd/schema"
-	"outlierd/sinks/bucket"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
 )
@@ -386,10 +385,11 @@ func (l *lakeTable) store(ctx context.Context, name string, f parquet.File) erro
 	if err := l.copy.step("store " + name); err != nil {
 		return err
 	}
-	if err := bucket.VerifyFile(l.staged(f), f); err != nil {
+	staged := l.staged(f)
+	if err := parquet.VerifyFile(staged, staged, f.SHA256); err != nil {
 		return err
 	}
-	return l.files.put(ctx, l.staged(f), l.address(name))
+	return l.files.put(ctx, staged, l.address(name))
 }
 
 func (l *lakeTable) staged(f parquet.File) string {

@@ -152,19 +152,26 @@ func (f *Folder) Verify(ctx context.Context) (problems []string, err error) {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		file, err := os.Open(f.paths[name])
-		if err != nil {
+		if err := VerifyFile(f.paths[name], name, all[name].SHA256); err != nil {
 			problems = append(problems, err.Error())
-			continue
-		}
-		sum, _, err := checksum(file)
-		if err := errors.Join(err, file.Close()); err != nil {
-			problems = append(problems, err.Error())
-		} else if sum != all[name].SHA256 {
-			problems = append(problems, name+" is damaged (it does not have the checksum of the manifest): remove it, and it is written again")
 		}
 	}
 	return problems, nil
+}
+
+// VerifyFile returns an error if the local file at path does not have the SHA-256 of the manifest, in hex. The error
+// has the name, since path may be a link.
+func VerifyFile(path, name, want string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	sum, _, err := checksum(file)
+	if err == nil && sum != want {
+		err = fmt.Errorf("%s is damaged (it does not have the checksum of the manifest): remove it, and it is written again", name)
+	}
+	return err
 }
 
 // Foreign returns the Parquet files of other programs in the folders of tables, relative to dir.
