@@ -279,6 +279,24 @@ func TestMarksAreReadDespiteOtherPrograms(t *testing.T) {
 	}
 }
 
+// TestForeignOpenFileIsNotReplaced: the file of another program stays while that program has it open for writing.
+func TestForeignOpenFileIsNotReplaced(t *testing.T) {
+	dir, j := t.TempDir(), sinktest.Sample(3)
+	p := spawn(t, "borrower", dir)
+	p.says(t)
+	before := content(t, published(dir))
+	l := open(t, dir)
+	l.Write(t, j, 0, 3)
+	wantError(t, l.Copy.Publish(t.Context()), published(dir), "move it away")
+	if content(t, published(dir)) != before {
+		t.Error("it was touched")
+	}
+	p.in.Close()
+	if err := p.Wait(); err != nil {
+		t.Fatalf("%v %s", err, p.errors)
+	}
+}
+
 // TestUnreadableFileStopsAnEmptyWarehouse alone: beside it, the file may be the only copy of paid data.
 func TestUnreadableFileStopsAnEmptyWarehouse(t *testing.T) {
 	for name, damage := range map[string]func(text []byte) []byte{
