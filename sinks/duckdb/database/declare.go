@@ -75,10 +75,7 @@ const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF N
 // Create creates tables and views in a new database, without rows and comments, so that SQL can be
 // bound to them.
 func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
-	ddl := []string{createOwn}
-	for _, t := range tables {
-		ddl = append(ddl, createTable(t))
-	}
+	ddl := append([]string{createOwn}, missingDeclarations(tables, nil)...)
 	for _, v := range viewsOf(tables) {
 		ddl = append(ddl, createView(v))
 	}
@@ -99,7 +96,7 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	if marks, err := db.Marks(ctx); err == nil && marks.Declared == hash {
 		return nil
 	}
-	have, err := db.typesOf(ctx, tables)
+	have, err := db.columnsOf(ctx, tables)
 	if err != nil {
 		return err
 	}
@@ -128,9 +125,9 @@ func (e *TypeError) Error() string {
 		e.Table, e.Column, e.Have, e.Want)
 }
 
-// typesOf returns the types of the columns in the file, by table and column. The error is a [TypeError] if one is not
-// as declared. It runs one query for all tables, because DuckDB scans its whole catalog for each query.
-func (db *DB) typesOf(ctx context.Context, tables []*schema.Table) (map[string]map[string]string, error) {
+// columnsOf returns the tables in the file and their columns, those as "table.column". The error is a [TypeError] if a
+// column does not have the declared type. It runs one query for all tables, because DuckDB scans its whole catalog for each query.
+func (db *DB) columnsOf(ctx context.Context, tables []*schema.Table) (map[string]bool, error) {
 	var declared []string
 	for _, t := range tables {
 		space, name := splitName(t)
@@ -145,29 +142,26 @@ func (db *DB) typesOf(ctx context.Context, tables []*schema.Table) (map[string]m
 	if err != nil {
 		return nil, fmt.Errorf("read the columns of the file: %w", err)
 	}
-	have := map[string]map[string]string{}
+	have := map[string]bool{}
 	for _, r := range rows {
 		table, column, is, want := r[0].(string), r[1].(string), r[2].(string), r[3].(string)
 		if is != want {
 			return nil, &TypeError{Table: table, Column: column, Have: is, Want: want}
 		}
-		if have[table] == nil {
-			have[table] = map[string]string{}
-		}
-		have[table][column] = is
+		have[table], have[table+"."+column] = true, true
 	}
 	return have, nil
 }
 
 // missingDeclarations returns the statements that add tables and columns which the file does not have.
-func missingDeclarations(tables []*schema.Table, have map[string]map[string]string) (ddl []string) {
+func missingDeclarations(tables []*schema.Table, have map[string]bool) (ddl []string) {
 	for _, t := range tables {
-		if have[t.Name] == nil {
+		if !have[t.Name] {
 			ddl = append(ddl, createTable(t))
 			continue
 		}
 		for _, c := range t.All() {
-			if have[t.Name][c.Name] == "" {
+			if !have[t.Name+"."+c.Name] {
 				ddl = append(ddl, "ALTER TABLE "+TableName(t)+" ADD COLUMN "+columnDefinition(t, c))
 			}
 		}
