@@ -125,7 +125,7 @@ func playWeeks(ctx context.Context, g *globals, config *job.Config) error {
 	if err == nil {
 		err = os.Rename(played, config.Data)
 	}
-	if err == nil { // only now, because to publish after each run took most of the time
+	if err == nil { // only now, because to load and publish what each run bought took most of the time
 		err = g.with(ctx, config, toChange, func(p *program) error { return p.Engine.Fill(ctx) })
 	}
 	if err != nil {

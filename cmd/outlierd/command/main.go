@@ -120,7 +120,7 @@ type world struct {
 	// acts is called before answers are bought or loaded, by a daemon or another command; nil changes nothing.
 	acts func(daemon bool)
 
-	unseen bool // nothing is published: what is bought is looked at later
+	unread bool // answers stay in the journal: another process makes the tables
 }
 
 // prepareToAct prepares the process for storing answers, or for decoding all of them again; see [world].

@@ -40,7 +40,7 @@ func playCommand(g *globals) *cobra.Command {
 				time.Sleep(time.Until(end.Add(-length)))
 				ctx, stop := context.WithDeadline(t.Context(), end)
 				defer stop()
-				w := world{in: g.world.in, out: io.Discard, err: g.world.err, env: g.world.env, network: newTransport, unseen: true}
+				w := world{in: g.world.in, out: io.Discard, err: g.world.err, env: g.world.env, network: newTransport, unread: true}
 				if code := run(ctx, []string{"--config", g.config, "--log-format", "json", "up"}, w); code != exitDone {
 					t.Fail()
 				}

@@ -163,9 +163,8 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 		p.Engine.IDs = seeds(config)
 		p.serveCommands(ctx, g.world.listen)
 	}
-	p.addLine()
-	if g.world.unseen {
-		p.Engine.Line.Copies = nil
+	if !g.world.unread {
+		p.addLine()
 	}
 	if lost {
 		if err := p.checkAhead(ctx); err != nil {
