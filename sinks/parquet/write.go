@@ -46,7 +46,8 @@ func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks si
 		return nil, err
 	}
 	w.afresh = w.afresh || !slices.Equal(had.Columns[t.Name], has.Columns[t.Name]) || old.Warehouse != marks.Warehouse || old.Forms[t.FileName()] != c.options.formOf(t)
-	if w.afresh || had.UpTo[t.Name] != has.UpTo[t.Name] {
+	// Also what was to be deleted from answers that were not there yet.
+	if w.afresh || had.UpTo[t.Name] != has.UpTo[t.Name] || has.UpTo[t.Name] > w.shown {
 		w.upTo = has.UpTo[t.Name]
 	}
 	if w.afresh && t.Kind == schema.Changes { // with fewer columns it has fewer changes
