@@ -67,7 +67,7 @@ func badRequest(format string, args ...any) error {
 	return &problem{status: http.StatusBadRequest, text: fmt.Errorf(format, args...).Error()}
 }
 
-// renderer writes pages, and explains why there are none.
+// renderer writes pages, or explains why a request has no page.
 type renderer struct {
 	from   *Sources
 	logins *logins
