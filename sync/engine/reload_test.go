@@ -217,7 +217,8 @@ func TestReloadsAtRandomMomentsKeepDueTimes(t *testing.T) {
 		files, inForce := map[time.Duration]string{}, []time.Duration{0}
 		specs := map[time.Duration]*job.Spec{0: &w.config.Jobs[0]}
 		for n := 1; n <= 60; n++ {
-			at := time.Duration(dice.Int64N(int64(2 * day))).Round(time.Second)
+			// Runs begin at whole seconds: no reload comes at the same instant as one.
+			at := time.Duration(dice.Int64N(int64(2*day))).Truncate(time.Second) + 500*time.Millisecond
 			files[at] = fmt.Sprintf(file, schedules[dice.IntN(len(schedules))], n)
 			config, err := job.Parse("jobs.yaml", []byte(files[at]), func(string) (string, bool) { return "", false })
 			if err != nil {
