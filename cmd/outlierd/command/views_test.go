@@ -112,7 +112,7 @@ func (p *person) viewsPage(page string) string {
 			fmt.Fprintf(&columns, "| %s | %s |\n", c.Name, c.Comment)
 		}
 		if len(ofTables) > 0 {
-			fmt.Fprintf(&columns, "\nAlso %s, as in the [tables](tables.md).\n", strings.Join(ofTables, ", "))
+			fmt.Fprintf(&columns, "\nAlso %s.\n", strings.Join(ofTables, ", "))
 		}
 		return strings.TrimSuffix(section, match[2]) + columns.String()
 	})
