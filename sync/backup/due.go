@@ -72,7 +72,7 @@ func (d *Daily) hasNewer(ctx context.Context, config *job.Config, since time.Tim
 // clock. It records how that ended.
 func (d *Daily) makeDue(ctx context.Context, config *job.Config) (made bool, err error) {
 	to := config.Backup
-	was, err := d.State.Runs.Sink(runs.BackupSink)
+	was, err := d.State.Sinks.State(runs.BackupSink)
 	if err != nil {
 		return false, err
 	}
@@ -89,12 +89,12 @@ func (d *Daily) makeDue(ctx context.Context, config *job.Config) (made bool, err
 	case ctx.Err() != nil: // the next process makes it
 		return false, ctx.Err()
 	case err != nil && !uncleared:
-		return false, errors.Join(err, d.State.Runs.SinkDisabled(runs.BackupSink, err))
+		return false, errors.Join(err, d.State.Sinks.SetDisabled(runs.BackupSink, err))
 	}
 	d.Log.Info("backup made", "to", to.To, "file", b.File, "answers", b.Answers, "bytes", b.Bytes)
-	failed := errors.Join(d.State.Runs.SinkAt(runs.BackupSink, to.To), d.State.Runs.SinkPublished(runs.BackupSink, b.Answers))
+	failed := errors.Join(d.State.Sinks.AddPlace(runs.BackupSink, to.To), d.State.Sinks.SetPublished(runs.BackupSink, b.Answers))
 	if uncleared {
-		failed = errors.Join(failed, err, d.State.Runs.SinkDisabled(runs.BackupSink, err))
+		failed = errors.Join(failed, err, d.State.Sinks.SetDisabled(runs.BackupSink, err))
 	}
 	return true, failed
 }

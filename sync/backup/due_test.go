@@ -48,7 +48,7 @@ func TestDailyBackupsSurviveAnOutage(t *testing.T) {
 			if kept > 0 && err != nil {
 				t.Fatalf("%s: %v", when, err)
 			}
-			now, err := s.Runs.Sink(runs.BackupSink)
+			now, err := s.Sinks.State(runs.BackupSink)
 			if err != nil || tries != tried || len(m.Backups) != kept || (now.Error != "") != fails {
 				t.Errorf("%s: %d tries, %d backups, error %q (%v), want %d, %d, and an error: %t",
 					when, tries, len(m.Backups), now.Error, err, tried, kept, fails)
@@ -69,7 +69,7 @@ func TestDailyBackupsSurviveAnOutage(t *testing.T) {
 		if _, err := os.Stat(to); !os.IsNotExist(err) {
 			t.Errorf("the folder was made where the disk is missing (%v)", err)
 		}
-		if now, err := s.Runs.Sink(runs.BackupSink); err != nil || !strings.Contains(now.Error, "mount its disk") || time.Since(now.Since) < 70*time.Hour {
+		if now, err := s.Sinks.State(runs.BackupSink); err != nil || !strings.Contains(now.Error, "mount its disk") || time.Since(now.Since) < 70*time.Hour {
 			t.Errorf("state %+v (%v), want that it fails since three days", now, err)
 		}
 		if err := os.Rename(away, to); err != nil {

@@ -27,7 +27,7 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 	if err != nil {
 		return nil, err
 	}
-	all, err := e.Store.Runs.Scans("")
+	all, err := e.Store.Scans.List("")
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 		adopted := scan
 		adopted.ScanID = scanID
 		adopted.Saw(seen, answer)
-		_, err := e.Store.Runs.SettleScan(scan.Intent, adopted)
+		_, err := e.Store.Scans.Settle(scan.Intent, adopted)
 		return &adopted, err
 	}
 	switch {
@@ -136,7 +136,7 @@ func (e *Engine) PollScan(ctx context.Context, scanID string) (outlier.Scan, err
 	if err != nil {
 		return seen, err
 	}
-	known, err := e.Store.Runs.ScanByID(scanID)
+	known, err := e.Store.Scans.ByID(scanID)
 	if err != nil || known == nil || known.State != runs.ScanRunning {
 		return seen, err
 	}

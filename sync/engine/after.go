@@ -43,11 +43,11 @@ func (e *Engine) FollowUps(now time.Time) ([]*DueRun, error) {
 // follow-ups, oldest first. It drops the due times that will have no run. since is when the process began to run
 // the schedule.
 func (e *Engine) due(now, since time.Time) ([]*DueRun, error) {
-	noted, err := e.Store.Runs.Dues()
+	noted, err := e.Store.Schedule.Dues()
 	if err != nil || len(noted) == 0 {
 		return nil, err
 	}
-	pauses, err := e.Store.Runs.Pauses(now)
+	pauses, err := e.Store.Schedule.Pauses(now)
 	if err != nil {
 		return nil, err
 	}

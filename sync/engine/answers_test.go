@@ -298,11 +298,11 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 					t.Errorf("error %q for %d credits, want %q for 2", row.Error, row.Credits, c.says)
 				}
 				w.inspect(func(e *Engine) {
-					marks, err := e.Store.Runs.Watermarks("")
+					marks, err := e.Store.Watermarks.List("")
 					if moved := len(marks) > 0; err != nil || moved != (c.says == "") {
 						t.Errorf("cursors %v, error %v", marks, err)
 					}
-					steps, err := e.Store.Runs.Steps(row.ID)
+					steps, err := e.Store.Steps.OfRun(row.ID)
 					if err != nil || fmt.Sprint(steps[0].Unread, " of ", steps[0].Hits, " hits") != c.says && steps[0].Unread > 0 {
 						t.Errorf("%d of %d hits on record, error %v, want %s",
 							steps[0].Unread, steps[0].Hits, err, c.says)

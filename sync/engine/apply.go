@@ -83,7 +83,7 @@ func (w *worker) applyRecovered() error {
 
 // searchOf returns a step and its run; nil if the run will not continue.
 func (w *worker) searchOf(id int64) (*run, *runs.Step, error) {
-	step, err := w.engine.Store.Runs.Step(id)
+	step, err := w.engine.Store.Steps.Get(id)
 	if err != nil || step == nil {
 		return nil, nil, err
 	}
@@ -110,7 +110,7 @@ func (w *worker) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
 		}
 		return runs.SaveStep(tx, *step)
 	}
-	steps, err := w.engine.Store.Runs.Steps(step.Run)
+	steps, err := w.engine.Store.Steps.OfRun(step.Run)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (w *worker) applyPoll(tx *store.Tx, of subject, kept ledger.Kept) (wrong, e
 	if err != nil || r == nil || kept.Answer.Err != nil {
 		return nil, err
 	}
-	scan, err := w.engine.Store.Runs.ScanOf(step.ID)
+	scan, err := w.engine.Store.Scans.OfStep(step.ID)
 	if err != nil || scan == nil || scan.State != runs.ScanRunning {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.P
 	step.Total = max(step.Total, page.Total)
 	noteOldest(step, page)
 	if step.Stop == "" && r.plan.Auto != nil {
-		steps, err := r.engine.Store.Runs.Steps(step.Run)
+		steps, err := r.engine.Store.Steps.OfRun(step.Run)
 		if err != nil {
 			return true, err
 		}

@@ -41,7 +41,7 @@ func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *run
 		} else {
 			row, _ = e.Run(ctx, spec, Manual, time.Time{})
 		}
-		if steps, err = e.Store.Runs.Steps(row.ID); err != nil {
+		if steps, err = e.Store.Steps.OfRun(row.ID); err != nil {
 			w.Fatal(err)
 		}
 	})

@@ -108,7 +108,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, err := e.Store.Runs.Steps(of.ID)
+	steps, err := e.Store.Steps.OfRun(of.ID)
 	if err != nil || len(steps) == 0 {
 		return rest, err
 	}
@@ -119,7 +119,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	rest.plan.BuyRest(RestFlags(of.ID))
 	lastRuns := map[string]bool{of.ID: true} // the last runs that bought of its searches
 	for i := range steps {
-		last, err := e.Store.Runs.LastOf(&steps[i])
+		last, err := e.Store.Steps.LastOf(&steps[i])
 		if err != nil {
 			return nil, err
 		}

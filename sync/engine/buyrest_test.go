@@ -65,7 +65,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				if err != nil || !ends[0].Limited || ends[0].Left != 2 || ends[0].More != 4 || ends[0].Unseen() != 45 {
 					t.Fatalf("%+v (%v), want 2 pages left for 4 credits, with 45 hits", ends, err)
 				}
-				marks, err := e.Store.Runs.Watermarks("")
+				marks, err := e.Store.Watermarks.List("")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +92,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				if rest := w.restOf(e, first); !rest.Nothing() || rest.After != row.ID {
 					t.Errorf("there is a rest of what was bought whole: %+v", rest)
 				}
-				after, err := e.Store.Runs.Watermarks("")
+				after, err := e.Store.Watermarks.List("")
 				if diff := cmp.Diff(marks, after); err != nil || diff != "" {
 					t.Errorf("the cursor moved: %v\n%s", err, diff)
 				}
@@ -109,7 +109,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 // searchesOf returns the searches of a run.
 func (w *workshop) searchesOf(e *Engine, row *runs.Run) []runs.Step {
 	w.Helper()
-	steps, err := e.Store.Runs.Steps(row.ID)
+	steps, err := e.Store.Steps.OfRun(row.ID)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func TestRestBeginsAtAnEmptyPage(t *testing.T) {
 		w.wire = pagesOf(t, 200, all...)
 		e, stop := w.open()
 		defer stop()
-		if marks, err := e.Store.Runs.Watermarks(""); len(marks) != 0 || err != nil {
+		if marks, err := e.Store.Watermarks.List(""); len(marks) != 0 || err != nil {
 			t.Errorf("the cursor has moved: %+v (%v)", marks, err)
 		}
 		ends, err := e.Endings(first)

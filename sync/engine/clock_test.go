@@ -200,7 +200,7 @@ func (w *workshop) latestSteps(e *Engine) []runs.Step {
 	if err != nil || len(rows) != 1 {
 		w.Fatalf("runs %v, error %v", rows, err)
 	}
-	steps, err := e.Store.Runs.Steps(rows[0].ID)
+	steps, err := e.Store.Steps.OfRun(rows[0].ID)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -555,7 +555,7 @@ func TestRepairedClockLosesNoVideos(t *testing.T) {
 					t.Errorf("%s: the window is %s, want %s, two days before the search",
 						name, w.latestSteps(e)[0].Window, want)
 				}
-				marks, err := e.Store.Runs.Watermarks("")
+				marks, err := e.Store.Watermarks.List("")
 				if err != nil || len(marks) != 1 || time.Since(marks[0].At).Abs() > time.Hour {
 					t.Errorf("%s: the cursor is %v (%v), want one of now", name, marks, err)
 				}

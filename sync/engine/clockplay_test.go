@@ -203,7 +203,7 @@ func (s *snapshot) restore() {
 func (p *process) settle() {
 	p.wire = p.service.Transport()
 	p.inspect(func(e *Engine) {
-		scans, err := e.Store.Runs.Scans("")
+		scans, err := e.Store.Scans.List("")
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func (p *process) settle() {
 			case len(lost) > 0:
 				_, err = e.AdoptScan(p.ctx, lost[0], 0)
 			default:
-				_, err = e.Store.Runs.SettleScan(s.Intent, runs.Scan{State: runs.ScanNotCreated})
+				_, err = e.Store.Scans.Settle(s.Intent, runs.Scan{State: runs.ScanNotCreated})
 			}
 			if err != nil {
 				p.Errorf("settle scan %+v: %v", s, err)
@@ -289,7 +289,7 @@ func (p *process) bought(e *Engine, rows []runs.Run) {
 		}) {
 			continue
 		}
-		steps, err := e.Store.Runs.Steps(run.ID)
+		steps, err := e.Store.Steps.OfRun(run.ID)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -346,7 +346,7 @@ func (p *process) books(e *Engine) {
 // marks returns all watermarks.
 func (p *process) marks(e *Engine) (all []runs.Watermark) {
 	for _, name := range []string{"news", "kin", "topics"} {
-		marks, err := e.Store.Runs.Watermarks(name)
+		marks, err := e.Store.Watermarks.List(name)
 		if err != nil {
 			p.Fatal(err)
 		}

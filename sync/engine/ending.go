@@ -80,7 +80,7 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if row.Plan == nil {
 		return nil, nil // it failed before it had a plan
 	}
-	steps, err := e.Store.Runs.Steps(row.ID)
+	steps, err := e.Store.Steps.OfRun(row.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	ends := e.endingsIn(stored, steps, room, journaled)
 	for i := range ends {
 		if end := &ends[i]; end.Short {
-			unread, err := e.Store.Runs.Unread(end.step) // hits that were returned and could not be read
+			unread, err := e.Store.Steps.Unread(end.step) // hits that were returned and could not be read
 			if err != nil {
 				return nil, err
 			}
@@ -128,7 +128,7 @@ func (e *Engine) joined(run string, steps []runs.Step) (all []Ending, err error)
 		if step.Joined == 0 {
 			continue
 		}
-		scan, err := e.Store.Runs.ScanOf(step.ID)
+		scan, err := e.Store.Scans.OfStep(step.ID)
 		if err != nil {
 			return nil, err
 		}

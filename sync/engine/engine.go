@@ -133,7 +133,7 @@ func (e *Engine) Progress() (Progress, error) {
 // progress returns the progress of a run.
 func (e *Engine) progress(r *run) (p Progress, err error) {
 	p = *r.view.Load()
-	if p.Searches, err = e.Store.Runs.Steps(p.Run); err != nil {
+	if p.Searches, err = e.Store.Steps.OfRun(p.Run); err != nil {
 		return p, err
 	}
 	if p.Spend, err = e.Store.Ledger.Spent(p.Run); err != nil {

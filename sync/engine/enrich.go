@@ -39,7 +39,7 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	for i, e := range r.plan.Enrich {
 		var err error
 		choice := runs.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending}
-		best[i], err = r.engine.Store.Runs.Best(r.row.ID, choice)
+		best[i], err = r.engine.Store.Hits.Best(r.row.ID, choice)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ func (w *workshop) naming(only string) {
 	var channels []string
 	video := ""
 	w.inspect(func(e *Engine) {
-		hits, err := e.Store.Runs.Best(row.ID, runs.Choice{Most: 40, Desc: true})
+		hits, err := e.Store.Hits.Best(row.ID, runs.Choice{Most: 40, Desc: true})
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -149,7 +149,7 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps, err := e.Store.Runs.Steps(r.row.ID)
+			steps, err := e.Store.Steps.OfRun(r.row.ID)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -102,7 +102,7 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, 
 	if err != nil {
 		w.Fatal(err)
 	}
-	steps, err := e.Store.Runs.Steps(row.ID)
+	steps, err := e.Store.Steps.OfRun(row.ID)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func (w *workshop) stepsOf(run string) []runs.Step {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
-	steps, err := e.Store.Runs.Steps(run)
+	steps, err := e.Store.Steps.OfRun(run)
 	if err != nil {
 		w.Fatal(err)
 	}

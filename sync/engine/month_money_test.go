@@ -161,7 +161,7 @@ func (w *workshop) cameRound(times int) {
 			w.Fatal(err)
 		}
 		for _, run := range rows {
-			steps, err := e.Store.Runs.Steps(run.ID)
+			steps, err := e.Store.Steps.OfRun(run.ID)
 			if err != nil {
 				w.Fatal(err)
 			}

@@ -87,7 +87,7 @@ func (w *workshop) attend(d time.Duration, p *played) {
 	slices.Reverse(p.runs)
 	p.steps = map[string][]runs.Step{}
 	for _, run := range p.runs {
-		if p.steps[run.ID], err = e.Store.Runs.Steps(run.ID); err != nil {
+		if p.steps[run.ID], err = e.Store.Steps.OfRun(run.ID); err != nil {
 			w.Fatal(err)
 		}
 	}

@@ -294,7 +294,7 @@ func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 		now: now, plan: &r.plan, scans: map[int64]*runs.Scan{}, timeUp: r.timeUp(), requests: requests, mayPoll: e.Pace.Poll(),
 		priceOf: e.Facts().PriceOf,
 	}
-	if f.steps, err = e.Store.Runs.Steps(r.row.ID); err != nil {
+	if f.steps, err = e.Store.Steps.OfRun(r.row.ID); err != nil {
 		return nil, err
 	}
 	for _, step := range openSteps(f.plan, f.steps) {
@@ -313,9 +313,9 @@ func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 
 // scanOf returns the scan that a step has started or joined, and if it has none, the live one that it would repeat.
 func (r *run) scanOf(step *runs.Step) (scan, live *runs.Scan, err error) {
-	scan, err = r.engine.Store.Runs.ScanOf(step.ID)
+	scan, err = r.engine.Store.Scans.OfStep(step.ID)
 	if err == nil && scan.Unstarted() {
-		live, err = r.engine.Store.Runs.LiveScan(facts.ScanOf(step, r.plan.Again))
+		live, err = r.engine.Store.Scans.Live(facts.ScanOf(step, r.plan.Again))
 	}
 	return scan, live, err
 }
@@ -362,7 +362,7 @@ func (r *run) skipStep(step *runs.Step, err error) error {
 	if !isBudget(err) {
 		r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
 	}
-	return r.engine.Store.Runs.SkipStep(step.ID, err.Error(), isBudget(err))
+	return r.engine.Store.Steps.Skip(step.ID, err.Error(), isBudget(err))
 }
 
 // perform performs an action of the run's searches.

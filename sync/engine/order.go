@@ -492,7 +492,7 @@ func (w *worker) detach(ctx context.Context, r *run, err error) {
 		err = &QueuedError{err}
 	}
 	row := r.row
-	steps, failed := w.engine.Store.Runs.Steps(row.ID)
+	steps, failed := w.engine.Store.Steps.OfRun(row.ID)
 	err = errors.Join(err, failed, w.engine.Store.Runs.Tally(&row))
 	row.Status, row.Error = r.status(ctx, err, true, steps), err.Error()
 	for _, o := range w.callers {

@@ -173,7 +173,7 @@ func TestOrderTakesTheNextSlot(t *testing.T) {
 	const latency = 2 * time.Second
 	what := func(w *workshop, e *Engine) string {
 		row := w.last(e, "long")
-		steps, err := e.Store.Runs.Steps(row.ID)
+		steps, err := e.Store.Steps.OfRun(row.ID)
 		if err != nil || row.Waited.Duration < time.Minute {
 			w.Fatal(row.Waited, err)
 		}

@@ -61,7 +61,7 @@ func (w *workshop) lessons() (m lessons) {
 	m.Forecast = f.Jobs[0]
 	w.withSinks(func(e *Engine) {
 		var err error
-		if m.Watermarks, err = e.Store.Runs.Watermarks(""); err != nil {
+		if m.Watermarks, err = e.Store.Watermarks.List(""); err != nil {
 			w.Fatal(err)
 		}
 		if m.Paging, err = e.Store.Journal.Paging(outlier.OpSearch); err != nil {
@@ -72,7 +72,7 @@ func (w *workshop) lessons() (m lessons) {
 			w.Fatal(err)
 		}
 		for _, step := range p.Steps {
-			at, err := e.Store.Runs.LastSearched(w.config.Jobs[0].Name, step.Watermark)
+			at, err := e.Store.Watermarks.LastSearched(w.config.Jobs[0].Name, step.Watermark)
 			if err != nil {
 				w.Fatal(err)
 			}

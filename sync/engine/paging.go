@@ -67,7 +67,7 @@ func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 	if err != nil || reading != job.PagingOffset {
 		return place{step.Next, reading}, err
 	}
-	unread, err := e.Store.Runs.Unread(step)
+	unread, err := e.Store.Steps.Unread(step)
 	return place{step.Seen + unread, reading}, err
 }
 

@@ -150,7 +150,7 @@ func (w *workshop) steps(row *runs.Run) (steps []runs.Step) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
 		var err error
-		if steps, err = e.Store.Runs.Steps(row.ID); err != nil {
+		if steps, err = e.Store.Steps.OfRun(row.ID); err != nil {
 			w.Fatal(err)
 		}
 	})
@@ -161,7 +161,7 @@ func (w *workshop) steps(row *runs.Run) (steps []runs.Step) {
 func (w *workshop) distinct(row *runs.Run) (n int) {
 	w.Helper()
 	w.inspect(func(e *Engine) {
-		hits, err := e.Store.Runs.Best(row.ID, runs.Choice{All: true})
+		hits, err := e.Store.Hits.Best(row.ID, runs.Choice{All: true})
 		n = len(hits)
 		if err != nil {
 			w.Fatal(err)

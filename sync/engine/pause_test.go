@@ -30,7 +30,7 @@ func (w *workshop) pauseJobs(until time.Time, names ...string) {
 		for _, name := range names {
 			all = append(all, runs.Pause{Job: name, Since: time.Now(), Until: until, Why: "a test"})
 		}
-		if err := e.Store.Runs.Pause(all); err != nil {
+		if err := e.Store.Schedule.Pause(all); err != nil {
 			w.Fatal(err)
 		}
 	})
@@ -94,7 +94,7 @@ func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
 			if _, err := e.Run(w.ctx, w.config.Job("latest"), Manual, time.Time{}); err != nil {
 				t.Error(err)
 			}
-			if err := e.Store.Runs.Unpause([]string{"latest"}); err != nil {
+			if err := e.Store.Schedule.Unpause([]string{"latest"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -132,7 +132,7 @@ func TestPauseFollowsARenamedJob(t *testing.T) {
 			if err := e.Store.Rename("latest", "newest"); err != nil {
 				t.Fatal(err)
 			}
-			pauses, err := e.Store.Runs.Pauses(time.Now())
+			pauses, err := e.Store.Schedule.Pauses(time.Now())
 			if err != nil || len(pauses) != 1 || pauses["newest"] == nil {
 				t.Errorf("pauses %v, %v", pauses, err)
 			}
@@ -184,12 +184,12 @@ func TestPauseTakesEffectAtOnce(t *testing.T) {
 		go func() {
 			time.Sleep(90 * time.Minute)
 			if err := e.Between(ctx, func(context.Context) error {
-				return e.Store.Runs.Pause([]runs.Pause{{Job: "all", Since: time.Now()}, {Job: "none", Since: time.Now()}})
+				return e.Store.Schedule.Pause([]runs.Pause{{Job: "all", Since: time.Now()}, {Job: "none", Since: time.Now()}})
 			}); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(3 * time.Hour)
-			if err := e.Between(ctx, func(context.Context) error { return e.Store.Runs.Unpause([]string{"all", "none"}) }); err != nil {
+			if err := e.Between(ctx, func(context.Context) error { return e.Store.Schedule.Unpause([]string{"all", "none"}) }); err != nil {
 				t.Error(err)
 			}
 		}()

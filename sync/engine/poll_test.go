@@ -30,7 +30,7 @@ func TestPollOfAScanServesAllWaitingRuns(t *testing.T) {
 				if err != nil || told.Status != status {
 					t.Errorf("the scan is %q (%v), want %s", told.Status, err, status)
 				}
-				if scan, err := e.Store.Runs.ScanByID(id); err != nil || scan.State != as || scan.Status != status {
+				if scan, err := e.Store.Scans.ByID(id); err != nil || scan.State != as || scan.Status != status {
 					t.Errorf("noted is %v (%v), want %s", scan, err, as)
 				}
 			})

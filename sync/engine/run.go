@@ -78,7 +78,7 @@ func (r *run) caps(at time.Time) []ledger.Cap {
 // endCause returns why a run that has its pages does not do all that it was to do: errors of its searches, or else a
 // cap, or that the job's next run is due. Its remaining calls stay in the queue and are made later.
 func (r *run) endCause(nextDue bool) error {
-	steps, err := r.engine.Store.Runs.Steps(r.row.ID)
+	steps, err := r.engine.Store.Steps.OfRun(r.row.ID)
 	if err == nil {
 		err = r.searchErr(steps)
 	}
@@ -201,7 +201,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 // wait for the rate limit, stays unfinished, to be resumed.
 func (r *run) record(ctx context.Context, cause error) error {
 	row := &r.row
-	steps, err := r.engine.Store.Runs.Steps(row.ID)
+	steps, err := r.engine.Store.Steps.OfRun(row.ID)
 	if err == nil {
 		err = r.engine.Store.Runs.Tally(row)
 	}

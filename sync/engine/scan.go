@@ -46,7 +46,7 @@ func (e *UnsettledScanError) Error() string {
 //
 // A live scan of the same queries and mode is the same scan, whatever started it: a run waits for it
 // and reads it instead of buying another. A step that joins a scan holds only the price of reading;
-// each run that reads pays for its own pages, with its own filters. [runs.Runs.LiveScan] defines
+// each run that reads pays for its own pages, with its own filters. [runs.Scans.Live] defines
 // which scans are live.
 
 // joinScan lets a step join a live scan.
@@ -54,7 +54,7 @@ func (r *run) joinScan(ctx context.Context, step *runs.Step, live *runs.Scan) er
 	if err := r.worker.ensureTime(ctx); err != nil {
 		return err
 	}
-	err := r.engine.Store.Runs.JoinScan(ledger.Purchase{
+	err := r.engine.Store.Scans.Join(ledger.Purchase{
 		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Caps: r.caps,
 		Hold: r.engine.holdForReading(&r.plan),
 	}, live.Intent)
@@ -73,7 +73,7 @@ func (r *run) joinLive(ctx context.Context) {
 	if len(r.plan.Joins) == 0 {
 		return
 	}
-	steps, _ := r.engine.Store.Runs.Steps(r.row.ID)
+	steps, _ := r.engine.Store.Steps.OfRun(r.row.ID)
 	for i := range steps {
 		if r.plan.Joins[steps[i].Ordinal] == "" {
 			continue
@@ -119,7 +119,7 @@ func (r *run) startScan(ctx context.Context, step *runs.Step, last *runs.Scan) e
 		scan.State = runs.ScanRefused
 		return errors.Join(err, r.saveScan(scan))
 	}
-	scan, failed := r.engine.Store.Runs.ScanOfIntent(scan.Intent)
+	scan, failed := r.engine.Store.Scans.OfIntent(scan.Intent)
 	if failed = errors.Join(failed, r.engine.recordLimit()); failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -154,7 +154,7 @@ func (r *run) recordIntent(step *runs.Step, request *outlier.Request, last *runs
 		if err != nil {
 			return err
 		}
-		scan.Intent, err = r.engine.Store.Runs.IntendScan(tx, *scan)
+		scan.Intent, err = r.engine.Store.Scans.Intend(tx, *scan)
 		return err
 	})
 	return scan, err
@@ -208,7 +208,7 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 	if err != nil && (ctx.Err() != nil || !judge(err).outage()) {
 		return err
 	}
-	scan, failed := r.engine.Store.Runs.ScanOfIntent(scan.Intent)
+	scan, failed := r.engine.Store.Scans.OfIntent(scan.Intent)
 	if failed != nil {
 		return errors.Join(err, failed)
 	}

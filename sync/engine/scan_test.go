@@ -199,7 +199,7 @@ func (w *workshop) settle(intent int64) {
 		if ids := w.started(); len(ids) > 0 {
 			_, err = e.AdoptScan(w.ctx, ids[0], 0)
 		} else {
-			_, err = e.Store.Runs.SettleScan(intent, runs.Scan{State: runs.ScanNotCreated})
+			_, err = e.Store.Scans.Settle(intent, runs.Scan{State: runs.ScanNotCreated})
 		}
 		if err != nil {
 			w.Fatal(err)
@@ -268,7 +268,7 @@ func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 				row, err, len(w.started()))
 		}
 		w.inspect(func(e *Engine) {
-			if scans, err := e.Store.Runs.Scans(""); err != nil || scans[0].State != runs.ScanNotCreated || scans[0].ScanID != "" {
+			if scans, err := e.Store.Scans.List(""); err != nil || scans[0].State != runs.ScanNotCreated || scans[0].ScanID != "" {
 				t.Errorf("on record is %+v (%v), want that no second one was created", scans[0], err)
 			}
 			if held := w.held(e); held != 112 {
@@ -299,7 +299,7 @@ func TestStartAnsweredWithAnotherScanWaitsForAPerson(t *testing.T) {
 			}
 		}
 		w.inspect(func(e *Engine) {
-			if refunded, err := e.Store.Runs.SettleScan(2, runs.Scan{State: runs.ScanNotCreated}); err != nil || refunded != 0 {
+			if refunded, err := e.Store.Scans.Settle(2, runs.Scan{State: runs.ScanNotCreated}); err != nil || refunded != 0 {
 				t.Errorf("%d credits are refunded (%v), want none: the service has answered", refunded, err)
 			}
 		})
@@ -444,7 +444,7 @@ func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
 					if held := w.held(e); held != 50 {
 						t.Errorf("%d credits are held, want the 50 of the scan alone", held)
 					}
-					steps, err := e.Store.Runs.Steps(row.ID)
+					steps, err := e.Store.Steps.OfRun(row.ID)
 					if err != nil || steps[0].Stop != test.stop {
 						t.Errorf("steps %+v, error %v; want stop %q", steps, err, test.stop)
 					}

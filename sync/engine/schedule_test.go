@@ -203,7 +203,7 @@ jobs:
 func (l *life) isUnfinished() (open bool) {
 	l.Helper()
 	l.inspect(func(e *Engine) {
-		left, err := e.Store.Runs.Dues()
+		left, err := e.Store.Schedule.Dues()
 		if err != nil {
 			l.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func (l *life) check() {
 		if starts := len(l.started()); starts > deep {
 			l.Errorf("%d scans were started by %d runs", starts, deep)
 		}
-		left, err := e.Store.Runs.Dues()
+		left, err := e.Store.Schedule.Dues()
 		if err != nil {
 			l.Fatal(err)
 		}

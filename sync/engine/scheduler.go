@@ -53,7 +53,7 @@ func (a *DueRun) awaitQuietEnd(now time.Time, zone *time.Location) {
 // paused job are kept until the pause ends. They are overdue by then, and catch_up decides which of them
 // start.
 func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
-	pauses, err := e.Store.Runs.Pauses(now)
+	pauses, err := e.Store.Schedule.Pauses(now)
 	if err != nil {
 		return nil, err
 	}
@@ -63,15 +63,15 @@ func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
 		if spec.Disabled {
 			continue
 		}
-		last, ahead, err := e.Store.Runs.LastDue(spec.Name, now)
+		last, ahead, err := e.Store.Schedule.LastDue(spec.Name, now)
 		switch {
 		case err != nil:
 		case !ahead.IsZero():
 			e.log().Warn("due time in the future counted as now: the clock was ahead when it ran", "job", spec.Name,
 				"due", ahead.In(e.Config.Timezone))
-			err = e.Store.Runs.CountAsNow(spec.Name, ahead, now)
+			err = e.Store.Schedule.CountAsNow(spec.Name, ahead, now)
 		case last.IsZero():
-			last, err = e.Store.Runs.FirstSeen(spec.Name, now)
+			last, err = e.Store.Schedule.FirstSeen(spec.Name, now)
 		}
 		if err != nil {
 			return nil, err
@@ -352,7 +352,7 @@ func (s *scheduler) delay(a *DueRun, until time.Time, waits string) (changed boo
 	before := a.noted
 	a.noted.NotBefore, a.noted.Waits = until, waits
 	if a.noted != before {
-		if err := s.engine.Store.Runs.Delay(a.noted); err != nil {
+		if err := s.engine.Store.Schedule.Delay(a.noted); err != nil {
 			s.engine.log().Error("delay not recorded", "job", a.Spec.Name, "err", err)
 		}
 	}

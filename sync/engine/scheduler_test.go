@@ -148,7 +148,7 @@ jobs:
 		}, []time.Time{at(6, 0), at(6, 8)}},
 		"paused": {func(w *workshop, ctx context.Context, e *Engine) error {
 			return e.Between(ctx, func(context.Context) error {
-				return e.Store.Runs.Pause([]runs.Pause{{Job: "daily", Since: time.Now(), Until: at(7, 0)}})
+				return e.Store.Schedule.Pause([]runs.Pause{{Job: "daily", Since: time.Now(), Until: at(7, 0)}})
 			})
 		}, []time.Time{at(6, 0)}},
 	} {

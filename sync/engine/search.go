@@ -52,7 +52,7 @@ func (r *run) takePage(ctx context.Context, steps []runs.Step, step *runs.Step) 
 // pageResult returns what the result of a page means for the run. If the search itself has ended, the
 // run continues with the others, and the step keeps the error. before is the step before the page.
 func (r *run) pageResult(before *runs.Step, err error) error {
-	step, failed := r.engine.Store.Runs.Step(before.ID)
+	step, failed := r.engine.Store.Steps.Get(before.ID)
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -68,7 +68,7 @@ func (r *run) pageResult(before *runs.Step, err error) error {
 		err = fmt.Errorf("page %d of %s: %w", step.Next+1, step.Title(), err)
 	}
 	if err != nil && runs.Final(step.Stop) { // a problem of this search only
-		return r.engine.Store.Runs.SkipStep(step.ID, err.Error(), false)
+		return r.engine.Store.Steps.Skip(step.ID, err.Error(), false)
 	}
 	return err
 }

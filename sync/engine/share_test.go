@@ -98,7 +98,7 @@ jobs:
 			}
 			pause := func(until time.Time) {
 				t.Helper()
-				if err := e.Store.Runs.Pause([]runs.Pause{{Job: "other", Since: time.Now(), Until: until}}); err != nil {
+				if err := e.Store.Schedule.Pause([]runs.Pause{{Job: "other", Since: time.Now(), Until: until}}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -471,8 +471,8 @@ func TestFailedFillIsNotRecorded(t *testing.T) {
 			if err := e.Fill(w.ctx); !errors.Is(err, errBroken) {
 				t.Errorf("error %v, want that of the sink", err)
 			}
-			recorded, err := e.Store.Runs.Sink("duckdb")
-			down, errDown := e.Store.Runs.SinksDownSince()
+			recorded, err := e.Store.Sinks.State("duckdb")
+			down, errDown := e.Store.Sinks.DownSince()
 			if err := errors.Join(err, errDown); err != nil || recorded.Error != "" || recorded.Mark == 0 || !down.IsZero() {
 				t.Errorf("the state says %+v, and that no sink works since %v (%v)", recorded, down, err)
 			}

@@ -49,7 +49,7 @@ func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 			t.Fatalf("status %s, error %v; want a run that failed with an *outlier.UnkeptError", row.Status, err)
 		}
 		w.inspect(func(e *Engine) {
-			steps, err := e.Store.Runs.Steps(row.ID)
+			steps, err := e.Store.Steps.OfRun(row.ID)
 			if err != nil || steps[0].Next != 0 || steps[0].Hits != 0 {
 				t.Errorf("the search stands at page %d with %d hits (error %v), want it at its beginning",
 					steps[0].Next, steps[0].Hits, err)

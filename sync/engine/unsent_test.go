@@ -23,12 +23,12 @@ func TestUnsentStartEndsWithTime(t *testing.T) {
 		if err != nil || len(open) != 1 {
 			t.Fatalf("%d unfinished runs, error %v; want one", len(open), err)
 		}
-		steps, err := e.Store.Runs.Steps(open[0].ID)
+		steps, err := e.Store.Steps.OfRun(open[0].ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = e.Store.DB.Update(func(tx *store.Tx) error {
-			_, err := e.Store.Runs.IntendScan(tx, runs.Scan{Run: open[0].ID, Job: "niche", Step: steps[0].ID, FindBy: "related_videos",
+			_, err := e.Store.Scans.Intend(tx, runs.Scan{Run: open[0].ID, Job: "niche", Step: steps[0].ID, FindBy: "related_videos",
 				Mode: "standard", Queries: steps[0].Queries, Price: 50})
 			return err
 		})

@@ -22,7 +22,7 @@ const rememberedFor = 150 * 24 * time.Hour
 // market returns the topics that share the budget with those of spec, and what is left for them.
 func (r *Reader) market(ctx context.Context, spec *job.Spec, work job.Resolved, at time.Time) (*plan.Market, error) {
 	m := &plan.Market{}
-	pauses, err := r.Store.Runs.Pauses(at)
+	pauses, err := r.Store.Schedule.Pauses(at)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (r *Reader) market(ctx context.Context, spec *job.Spec, work job.Resolved, 
 				continue // its own run reports why
 			}
 		}
-		known, err := r.Store.Runs.Visits(other.Name, at.Add(-rememberedFor))
+		known, err := r.Store.Watermarks.Visits(other.Name, at.Add(-rememberedFor))
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ import (
 // covered returns the dates that a job has searched completely, by its own runs or by a backfill,
 // and those that its own runs will search: from its cursor on, or from today.
 func (r *Reader) covered(spec *job.Spec, key string) (all []plan.Dates, err error) {
-	searches, err := r.Store.Runs.Searched(spec.Name, key)
+	searches, err := r.Store.Watermarks.Searched(spec.Name, key)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (r *Reader) covered(spec *job.Spec, key string) (all []plan.Dates, err erro
 	}
 	year, month, day := now.In(r.Config.Timezone).Date()
 	own := time.Date(year, month, day, 0, 0, 0, 0, r.Config.Timezone)
-	cursor, err := r.Store.Runs.Watermark(spec.Name, key)
+	cursor, err := r.Store.Watermarks.At(spec.Name, key)
 	if cursor = cursor.Truncate(time.Second); spec.Dates.Since && !cursor.IsZero() && cursor.Before(own) {
 		own = cursor
 	}

@@ -43,7 +43,7 @@ func (r *Reader) Continue(name string, stored plan.Stored, steps []runs.Step, ca
 // Left returns what a resumed run still has to do and what that may cost: its steps as planned when
 // it began, within what its cap leaves.
 func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Cost, err error) {
-	steps, err := r.Store.Runs.Steps(old.ID)
+	steps, err := r.Store.Steps.OfRun(old.ID)
 	if err != nil {
 		return nil, c, err
 	}

@@ -63,7 +63,7 @@ func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Pla
 // Facts returns what the plan of a run of spec depends on.
 func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
 	since := func(key string) (time.Time, error) {
-		last, err := r.Store.Runs.Watermark(spec.Name, key)
+		last, err := r.Store.Watermarks.At(spec.Name, key)
 		if o.At.Before(last) {
 			last = o.At
 		}
@@ -159,7 +159,7 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 		return err
 	}
 	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 {
-		bought, err := r.Store.Runs.Watermark(spec.Name, BoughtKey(ask.Watermark))
+		bought, err := r.Store.Watermarks.At(spec.Name, BoughtKey(ask.Watermark))
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 		}
 	}
 	if o.Share {
-		if f.Searched[ask.Watermark], err = r.Store.Runs.LastSearched(spec.Name, ask.Watermark); err != nil {
+		if f.Searched[ask.Watermark], err = r.Store.Watermarks.LastSearched(spec.Name, ask.Watermark); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ func (r *Reader) addPaging(f *plan.Facts, op outlier.Operation) error {
 
 // addLive adds the id of a live scan that a step would only repeat, if there is one.
 func (r *Reader) addLive(f *plan.Facts, ordinal int, step *runs.Step, again bool) error {
-	live, err := r.Store.Runs.LiveScan(ScanOf(step, again))
+	live, err := r.Store.Scans.Live(ScanOf(step, again))
 	if err == nil && live != nil && live.ScanID != "" && live.Step != step.ID {
 		f.Live[ordinal] = live.ScanID
 	}

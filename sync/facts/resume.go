@@ -162,7 +162,7 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, due time.Time) (cond
 	if old.Plan == nil { // it failed before it had one
 		return c, nil
 	}
-	steps, err := r.Store.Runs.Steps(old.ID)
+	steps, err := r.Store.Steps.OfRun(old.ID)
 	if err != nil {
 		return c, err
 	}

@@ -82,7 +82,7 @@ type wanted struct {
 
 // read resolves the jobs. A job that runs after another one is assumed to find a result.
 func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
-	pauses, err := r.Store.Runs.Pauses(now)
+	pauses, err := r.Store.Schedule.Pauses(now)
 	if err != nil {
 		return err
 	}

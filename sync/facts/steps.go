@@ -46,7 +46,7 @@ func (r *Reader) PaidScan(step *runs.Step) (bool, error) {
 	if step.Stop != "" || step.Query.Op() != outlier.OpStartScan {
 		return step.Stop == "" && step.Scan != "", nil
 	}
-	scan, err := r.Store.Runs.ScanOf(step.ID)
+	scan, err := r.Store.Scans.OfStep(step.ID)
 	return err == nil && !scan.Unstarted(), err
 }
 
@@ -67,7 +67,7 @@ func (r *Reader) Holder(steps []runs.Step, reading *runs.Step) (int64, error) {
 		if reading.Scan == "" || step.Query.Op() != outlier.OpStartScan || step.Item != reading.Item {
 			continue
 		}
-		scan, err := r.Store.Runs.ScanOf(step.ID)
+		scan, err := r.Store.Scans.OfStep(step.ID)
 		if err != nil || scan != nil && scan.ScanID == reading.Scan {
 			return step.ID, err
 		}

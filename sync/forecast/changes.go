@@ -41,7 +41,7 @@ func (r *Reader) addChanges(f *Job, spec *job.Spec, p *plan.Plan) error {
 		return nil
 	}
 	c := comparison{reader: r, spec: spec, same: last.Request == spec.Request, then: then, now: p, whole: f.whole}
-	old, err := r.Facts.Store.Runs.Steps(last.ID)
+	old, err := r.Facts.Store.Steps.OfRun(last.ID)
 	if err != nil {
 		return err
 	}
@@ -124,13 +124,13 @@ func changedSettings(then, now *plan.Stored) []string {
 // compareSearch returns the changes of one search; was is nil if the last run did not have it. The search
 // is not necessarily new then: a manual run may have been about one search of many.
 func (c *comparison) compareSearch(was, step *runs.Step) (changes []string, err error) {
-	mark, err := c.reader.Facts.Store.Runs.Watermark(c.spec.Name, step.Watermark)
+	mark, err := c.reader.Facts.Store.Watermarks.At(c.spec.Name, step.Watermark)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case was == nil && mark.IsZero() && !c.same:
-		asked, err := c.reader.Facts.Store.Runs.LastSearched(c.spec.Name, step.Watermark)
+		asked, err := c.reader.Facts.Store.Watermarks.LastSearched(c.spec.Name, step.Watermark)
 		if err != nil || !asked.IsZero() {
 			return nil, err
 		}

@@ -91,7 +91,7 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 		}
 		w.use(file)
 		w.inspect(func(e *engine.Engine) {
-			if _, err := e.Store.Runs.ResetWatermarks("one"); err != nil {
+			if _, err := e.Store.Watermarks.Reset("one"); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -95,7 +95,7 @@ func (r *Reader) Joins(ctx context.Context, spec *job.Spec) (all []runs.Scan, er
 		return nil, err
 	}
 	for _, ordinal := range slices.Sorted(maps.Keys(p.Stored.Joins)) {
-		scan, err := r.Facts.Store.Runs.ScanByID(p.Stored.Joins[ordinal])
+		scan, err := r.Facts.Store.Scans.ByID(p.Stored.Joins[ordinal])
 		if err != nil {
 			return nil, err
 		}

@@ -135,14 +135,14 @@ func (r *Reader) sampleOf(run *runs.Run, stored plan.Stored) (sample, error) {
 	if stored.Share != nil {
 		s.share = *stored.Share
 	}
-	steps, err := r.Facts.Store.Runs.Steps(run.ID)
+	steps, err := r.Facts.Store.Steps.OfRun(run.ID)
 	for i := range steps {
 		s.bought += r.priceBought(&steps[i])
 		s.reused = s.reused || steps[i].Reused > 0
 		if steps[i].Joined == 0 {
 			continue
 		}
-		scan, err := r.Facts.Store.Runs.ScanOf(steps[i].ID)
+		scan, err := r.Facts.Store.Scans.OfStep(steps[i].ID)
 		if err != nil {
 			return s, err
 		}

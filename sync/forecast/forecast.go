@@ -268,10 +268,10 @@ type calculation struct {
 }
 
 func (c *calculation) readRuns() (err error) {
-	if c.pauses, err = c.Facts.Store.Runs.Pauses(c.now); err != nil {
+	if c.pauses, err = c.Facts.Store.Schedule.Pauses(c.now); err != nil {
 		return err
 	}
-	if c.pending, err = c.Facts.Store.Runs.Dues(); err != nil {
+	if c.pending, err = c.Facts.Store.Schedule.Dues(); err != nil {
 		return err
 	}
 	c.unfinished, err = c.unfinishedRuns()
@@ -488,7 +488,7 @@ func (r *Reader) findOrphans() ([]Orphan, error) {
 			continue
 		}
 		orphan := Orphan{Job: name}
-		marks, err := r.Facts.Store.Runs.Watermarks(name)
+		marks, err := r.Facts.Store.Watermarks.List(name)
 		if err != nil {
 			return nil, err
 		}

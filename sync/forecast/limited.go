@@ -56,7 +56,7 @@ func (r *Reader) Limited(spec *job.Spec) (*Limited, error) {
 
 // limitedIn returns what `pages` left out in one run; nil if nothing.
 func (r *Reader) limitedIn(run *runs.Run) (*Limited, error) {
-	steps, err := r.Facts.Store.Runs.Steps(run.ID)
+	steps, err := r.Facts.Store.Steps.OfRun(run.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func (r *Reader) addUnsettled(f *Job, p *plan.Plan) error {
 		if p.Steps[i].Query.Op() != outlier.OpStartScan {
 			continue
 		}
-		scan, err := r.Facts.Store.Runs.ScanOf(p.Steps[i].ID)
+		scan, err := r.Facts.Store.Scans.OfStep(p.Steps[i].ID)
 		if err != nil {
 			return err
 		}

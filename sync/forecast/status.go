@@ -153,7 +153,7 @@ func fileExists(path string) bool {
 
 func (r *Reader) addSinks(s *Status) error {
 	for _, sink := range r.Facts.Config.Sinks {
-		state, err := r.Facts.Store.Runs.Sink(sink.Kind)
+		state, err := r.Facts.Store.Sinks.State(sink.Kind)
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (r *Reader) addBackup(s *Status) error {
 	if to == nil {
 		return nil
 	}
-	now, err := r.Facts.Store.Runs.Sink(runs.BackupSink)
+	now, err := r.Facts.Store.Sinks.State(runs.BackupSink)
 	s.Backup = &BackupStatus{To: to.To, Last: now.Published, Error: now.Error, Since: now.Since}
 	return err
 }
@@ -224,7 +224,7 @@ func (r *Reader) addJobs(s *Status) error {
 	if calls := s.Queue.Calls + s.Queue.Pages; calls > 0 {
 		s.Queue.Done = s.At.Add(r.Pace.ETA(calls))
 	}
-	pauses, err := r.Facts.Store.Runs.Pauses(s.At)
+	pauses, err := r.Facts.Store.Schedule.Pauses(s.At)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	if clock != spec || spec.Disabled || j.Paused != nil || spec.CatchUp == job.CatchUpNone {
 		return nil
 	}
-	last, _, err := r.Facts.Store.Runs.LastDue(spec.Name, now)
+	last, _, err := r.Facts.Store.Schedule.LastDue(spec.Name, now)
 	if err != nil || last.IsZero() {
 		return err
 	}

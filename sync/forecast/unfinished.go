@@ -45,7 +45,7 @@ func (r *Reader) unfinishedRuns() (all []unfinished, err error) {
 		if u.Run.Plan != nil { // else it has not begun
 			u.plan = *u.Run.Plan
 		}
-		if u.open, err = r.Facts.Store.Runs.Steps(u.Run.ID); err != nil {
+		if u.open, err = r.Facts.Store.Steps.OfRun(u.Run.ID); err != nil {
 			return nil, err
 		}
 		u.open = slices.DeleteFunc(u.open, func(s runs.Step) bool { return s.Stop != "" })

@@ -141,7 +141,7 @@ func (w *explainer) ofCall(call *queue.Waiting, before int) string {
 func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	why string, at time.Time, err error) {
 	if step.Query.Op() == outlier.OpStartScan {
-		scan, err := w.reader.Facts.Store.Runs.ScanOf(step.ID)
+		scan, err := w.reader.Facts.Store.Scans.OfStep(step.ID)
 		if err != nil {
 			return "", at, err
 		}

@@ -181,7 +181,7 @@ func (w *workshop) settle(intent int64) {
 		if ids := w.started(); len(ids) > 0 {
 			_, err = e.AdoptScan(w.ctx, ids[0], 0)
 		} else {
-			_, err = e.Store.Runs.SettleScan(intent, runs.Scan{State: runs.ScanNotCreated})
+			_, err = e.Store.Scans.Settle(intent, runs.Scan{State: runs.ScanNotCreated})
 		}
 		if err != nil {
 			w.Fatal(err)
@@ -299,7 +299,7 @@ func (w *workshop) naming(only string) {
 	var channels []string
 	video := ""
 	w.inspect(func(e *engine.Engine) {
-		hits, err := e.Store.Runs.Best(row.ID, runs.Choice{Most: 40, Desc: true})
+		hits, err := e.Store.Hits.Best(row.ID, runs.Choice{Most: 40, Desc: true})
 		if err != nil {
 			w.Fatal(err)
 		}

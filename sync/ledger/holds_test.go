@@ -196,7 +196,7 @@ func TestHoldOfAnUnconfirmedScanOutlivesItsRun(t *testing.T) {
 				statetest.CheckHeld(t, s, statetest.Month(), 60)
 				statetest.CheckBooks(t, s)
 
-				if _, err := s.Runs.SettleScan(intent, w.scan); err != nil {
+				if _, err := s.Scans.Settle(intent, w.scan); err != nil {
 					t.Fatal(err)
 				}
 				if e.over {

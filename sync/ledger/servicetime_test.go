@@ -289,7 +289,7 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 			_, err := tx.Exec(`UPDATE steps SET watermark = 'key', began = ?, pages = 1 WHERE id = ?`, store.Micros(time.Now()), step.ID)
 			return err
 		})
-		if at, err := s.Runs.LastSearched("ideas", "key"); at.IsZero() || err != nil {
+		if at, err := s.Watermarks.LastSearched("ideas", "key"); at.IsZero() || err != nil {
 			t.Errorf("it was last searched at %s (%v)", at, err)
 		}
 	})
@@ -305,7 +305,7 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 		if n, err := s.Queue.Queued(queue.Filter{}); n != 3 || err != nil {
 			t.Errorf("%d of 3 tasks are queued (%v)", n, err)
 		}
-		if at, err := s.Runs.LastSearched("ideas", "key"); !at.IsZero() || err != nil {
+		if at, err := s.Watermarks.LastSearched("ideas", "key"); !at.IsZero() || err != nil {
 			t.Errorf("it was last searched at %s, which is in the future (%v)", at, err)
 		}
 		learn(s)

@@ -48,7 +48,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 			step, intent := statetest.Begin(t, s)
 			c.before(t, s, step, intent)
 			statetest.CheckScan(t, s, step.ID, runs.ScanUnknown)
-			if _, err := s.Runs.SettleScan(intent, c.as); err != nil {
+			if _, err := s.Scans.Settle(intent, c.as); err != nil {
 				t.Fatal(err)
 			}
 			scan := statetest.CheckScan(t, s, step.ID, c.as.State)
@@ -107,7 +107,7 @@ func TestWordOnAnUnknownScanChangesItsRowAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Runs.SettleScan(intent, runs.Scan{State: runs.ScanNotCreated}); err != nil {
+	if _, err := s.Scans.Settle(intent, runs.Scan{State: runs.ScanNotCreated}); err != nil {
 		t.Fatal(err)
 	}
 	if ids := statetest.Column(t, s, "ops.credits", "id", news.Version); !slices.Equal(ids, []any{int64(1)}) {
@@ -154,6 +154,6 @@ func TestScanAndItsReadingFitTogetherOrNotAtAll(t *testing.T) {
 
 // settled is the error of a word about a scan.
 func settled(s *state.Store, intent int64, sc runs.Scan) error {
-	_, err := s.Runs.SettleScan(intent, sc)
+	_, err := s.Scans.Settle(intent, sc)
 	return err
 }

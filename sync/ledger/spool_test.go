@@ -128,7 +128,7 @@ func TestAnAnswerWaitsForALockedDatabase(t *testing.T) {
 		if files := inHand(t, s.DB.Dir()); len(files) != 0 {
 			t.Errorf("%v is left", files)
 		}
-		steps, err := s.Runs.Steps("run-1")
+		steps, err := s.Steps.OfRun("run-1")
 		if err != nil || steps[0].Next != 1 || stateOf(t, s, 1) != "charged" || len(statetest.Entries(t, s, 0)) != 1 {
 			t.Errorf("step at %d (%v), attempt %s, want 1 and charged", steps[0].Next, err, stateOf(t, s, 1))
 		}
@@ -252,7 +252,7 @@ func TestAStartedScanOutlivesItsProcess(t *testing.T) {
 		step := statetest.BeginRun(t, s, "run-1")
 		wish := runs.Scan{Run: "run-1", Job: "ideas", Step: step.ID, FindBy: "outlierVideos", Mode: "fast", Queries: []string{"tea"}, Price: 50}
 		err := s.DB.Update(func(tx *store.Tx) (err error) {
-			wish.Intent, err = s.Runs.IntendScan(tx, wish)
+			wish.Intent, err = s.Scans.Intend(tx, wish)
 			return err
 		})
 		if err != nil {
@@ -277,7 +277,7 @@ func TestAStartedScanOutlivesItsProcess(t *testing.T) {
 		killed := statetest.CopyFolder(t, s.DB.Dir())
 		unlock()
 		next := statetest.Open(t, killed)
-		scan, err := next.Runs.ScanOf(step.ID)
+		scan, err := next.Scans.OfStep(step.ID)
 		if err != nil || scan == nil || scan.ScanID != id || scan.State != runs.ScanRunning {
 			t.Errorf("the scan is %+v (%v), want %s running", scan, err, id)
 		}

@@ -118,7 +118,7 @@ func openLoader(
 		l.tables = func() []job.Table { return nil }
 	}
 	var err error
-	if l.downSince, err = store.Runs.SinksDownSince(); err != nil {
+	if l.downSince, err = store.Sinks.DownSince(); err != nil {
 		return nil, err
 	}
 	if l.drifted, err = store.Journal.DriftMark(); err != nil || line.Warehouse == nil {

@@ -178,12 +178,12 @@ func (l *Loader) disableSink(s *sinkState, err error) error {
 	} else {
 		l.log.Error("sink disabled", "sink", s.name, "retry_at", s.retryAt, "err", err)
 	}
-	l.noteSink(s, l.store.Runs.SinkDisabled(s.name, err))
+	l.noteSink(s, l.store.Sinks.SetDisabled(s.name, err))
 	if l.Working() || !l.downSince.IsZero() {
 		return nil
 	}
 	l.downSince = time.Now()
-	return l.store.Runs.SetSinksDown(l.downSince)
+	return l.store.Sinks.SetDown(l.downSince)
 }
 
 // noteSink records the state of a sink, which commands show. If that fails, it logs the error and
@@ -202,12 +202,12 @@ func (l *Loader) recordRecovery(s *sinkState) error {
 			l.log.Info("sink recovered", "sink", s.name, "answers", s.marks.Answers)
 		}
 	}
-	l.noteSink(s, l.store.Runs.SinkPublished(s.name, s.marks.Answers))
+	l.noteSink(s, l.store.Sinks.SetPublished(s.name, s.marks.Answers))
 	if l.downSince.IsZero() {
 		return nil
 	}
 	l.downSince = time.Time{}
-	return l.store.Runs.SetSinksDown(time.Time{})
+	return l.store.Sinks.SetDown(time.Time{})
 }
 
 // Retry retries what is disabled and whose back-off is over. If all is set, it retries everything that is

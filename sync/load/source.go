@@ -43,7 +43,7 @@ func sourceOf(from *state.Store, e *journal.Entry) (source schema.Source, hasRow
 		source.Queries = e.Params["query"]
 		if source.ScanID = e.Params.Get("referenceId"); source.ScanID != "" {
 			source.Kind = "scan"
-			scan, err = from.Runs.ScanByID(source.ScanID)
+			scan, err = from.Scans.ByID(source.ScanID)
 		}
 	case outlier.OpRelated, outlier.OpFindRelatedChannels:
 		source.Kind = "related"
@@ -51,9 +51,9 @@ func sourceOf(from *state.Store, e *journal.Entry) (source schema.Source, hasRow
 			source.Seeds = append(source.Seeds, e.Params[name]...)
 		}
 	case outlier.OpScan:
-		scan, err = from.Runs.ScanByID(e.Entity)
+		scan, err = from.Scans.ByID(e.Entity)
 	case outlier.OpStartScan:
-		scan, err = from.Runs.ScanOf(e.Step)
+		scan, err = from.Scans.OfStep(e.Step)
 	}
 	if err == nil && scan != nil {
 		addScan(&source, scan)
@@ -79,7 +79,7 @@ func addScan(source *schema.Source, scan *runs.Scan) {
 
 // importedBefore returns when videos of a page were first seen, of those that were imported before its answer.
 func importedBefore(from *state.Store, e *journal.Entry) (map[string]time.Time, error) {
-	if some, err := from.Runs.HasImports(); err != nil || !some {
+	if some, err := from.Hits.HasImports(); err != nil || !some {
 		return nil, err
 	}
 	page, err := outlier.PageOf(e.Op, e.Body)
@@ -90,5 +90,5 @@ func importedBefore(from *state.Store, e *journal.Entry) (map[string]time.Time, 
 	for _, hit := range page.Hits {
 		videos = append(videos, hit.VideoID)
 	}
-	return from.Runs.ImportedBefore(e.ID, videos)
+	return from.Hits.ImportedBefore(e.ID, videos)
 }

@@ -438,14 +438,14 @@ func TestNextRunFollowsSchedule(t *testing.T) {
 	if !strings.Contains(text, begins(before)) && !strings.Contains(text, begins(after)) {
 		t.Errorf("no %s in\n%s", begins(before), text)
 	}
-	if err := m.store.Runs.Pause([]runs.Pause{{Job: "ideas", Since: time.Now()}}); err != nil {
+	if err := m.store.Schedule.Pause([]runs.Pause{{Job: "ideas", Since: time.Now()}}); err != nil {
 		t.Fatal(err)
 	}
 	m.has(`outlierd_job_paused{job="ideas"} 1`, `outlierd_job_paused{job="next"} 1`, `outlierd_job_paused{job="late"} 0`)
 	if strings.Contains(m.scrape(), `outlierd_job_next_fire_timestamp_seconds{job="ideas"}`) {
 		t.Error("a job that is paused has a next run")
 	}
-	if err := m.store.Runs.Unpause([]string{"ideas"}); err != nil {
+	if err := m.store.Schedule.Unpause([]string{"ideas"}); err != nil {
 		t.Fatal(err)
 	}
 	m.has(`outlierd_job_paused{job="next"} 0`)

@@ -120,7 +120,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 			if s.metrics.config.Load().Backup == nil {
 				return nil
 			}
-			last, err := s.Store.Runs.Sink(runs.BackupSink)
+			last, err := s.Store.Sinks.State(runs.BackupSink)
 			gauge(backedUp, unixSeconds(last.Published))
 			return err
 		},
@@ -159,7 +159,7 @@ type set func(d *prometheus.Desc, v float64, labels ...string)
 // setJobs sets the gauges of schedules.
 func (s *scrape) setJobs(gauge set) error {
 	config, now := s.metrics.config.Load(), time.Now()
-	pauses, err := s.Store.Runs.Pauses(now)
+	pauses, err := s.Store.Schedule.Pauses(now)
 	if err != nil {
 		return err
 	}

@@ -287,7 +287,7 @@ func (w *Watcher) fileCondition() condition {
 // sinkConditions returns a condition for each sink.
 func (w *Watcher) sinkConditions(s *state.Store) (all []condition, err error) {
 	for _, sink := range w.config.Sinks {
-		now, err := s.Runs.Sink(sink.Kind)
+		now, err := s.Sinks.State(sink.Kind)
 		if err != nil {
 			return nil, err
 		}
@@ -311,7 +311,7 @@ func (w *Watcher) backupFails(s *state.Store) (condition, error) {
 	if to == nil {
 		return c, nil
 	}
-	now, err := s.Runs.Sink(runs.BackupSink)
+	now, err := s.Sinks.State(runs.BackupSink)
 	last := "There is no earlier one."
 	if !now.Published.IsZero() {
 		last = "The last good one is of " + now.Published.In(w.config.Timezone).Format("2006-01-02 15:04 MST") + "."

@@ -230,14 +230,14 @@ func TestOneEventPerFileEpisode(t *testing.T) {
 		disable := func(sinks ...string) {
 			t.Helper()
 			for _, sink := range sinks {
-				if err := w.state.Runs.SinkDisabled(sink, errors.New(sink+" is full")); err != nil {
+				if err := w.state.Sinks.SetDisabled(sink, errors.New(sink+" is full")); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		publish := func(sink string) {
 			t.Helper()
-			if err := w.state.Runs.SinkPublished(sink, 1); err != nil {
+			if err := w.state.Sinks.SetPublished(sink, 1); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -26,7 +26,7 @@ func brings(t *testing.T, s *state.Store, run, job string) {
 	if err := s.Runs.Begin(runs.Run{ID: run, Job: job, Trigger: "manual", Started: time.Now(), Status: runs.Running}, []runs.Step{step}); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := s.Runs.Steps(run)
+	steps, err := s.Steps.OfRun(run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestBringingsGoFromTheFirstToTheLast(t *testing.T) {
 	s := statetest.Open(t, t.TempDir())
 	brings(t, s, "run-1", "ideas")
 	brings(t, s, "run-2", "rivals")
-	got, err := s.Runs.Sightings(tape)
+	got, err := s.Hits.Sightings(tape)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestBringingsGoFromTheFirstToTheLast(t *testing.T) {
 func TestSightingsOfWhatWasNeverSighted(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
-	if got, err := s.Runs.Sightings(tape); err != nil || got != nil {
+	if got, err := s.Hits.Sightings(tape); err != nil || got != nil {
 		t.Errorf("%+v, error %v; want nothing", got, err)
 	}
 }

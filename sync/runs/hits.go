@@ -10,6 +10,9 @@ import (
 	"outlierd/sync/store"
 )
 
+// Hits is the record of the hits of runs, and of the videos that were seen before by other means.
+type Hits struct{ db *store.Store }
+
 // Hit has the fields of a hit that ranking and enrichment use.
 type Hit struct {
 	VideoID, ChannelID string   // a hit without a VideoID is not counted, but takes a rank
@@ -146,8 +149,8 @@ func firstHit(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
 
 // Distinct returns the number of distinct keys in the rows of a run, for the tables in which a key
 // may occur more than once: a hit on several pages, a channel from several kinds of calls.
-func (rs *Runs) Distinct(run string) (map[string]int64, error) {
-	return store.Read(rs.db, "count the distinct keys of run "+run, func(tx *store.Tx) (map[string]int64, error) {
+func (hs *Hits) Distinct(run string) (map[string]int64, error) {
+	return store.Read(hs.db, "count the distinct keys of run "+run, func(tx *store.Tx) (map[string]int64, error) {
 		number, err := rowNumber(tx, run)
 		if err != nil {
 			return nil, err
@@ -161,7 +164,7 @@ func (rs *Runs) Distinct(run string) (map[string]int64, error) {
 	})
 }
 
-// A Choice says which hits of a run [Runs.Best] selects.
+// A Choice says which hits of a run [Hits.Best] selects.
 type Choice struct {
 	Most int  // maximum number over all steps; 0 for all
 	Each int  // maximum number per step, applied before Most; 0 for all
@@ -172,7 +175,7 @@ type Choice struct {
 
 // Best returns the best of the run's distinct hits: the best value first, hits without a value last,
 // equal values by id.
-func (rs *Runs) Best(run string, c Choice) ([]Hit, error) {
+func (hs *Hits) Best(run string, c Choice) ([]Hit, error) {
 	column := "value"
 	if c.Rank {
 		column = "rank AS value"
@@ -187,7 +190,7 @@ func (rs *Runs) Best(run string, c Choice) ([]Hit, error) {
 				SELECT step, video, channel, comments, ` + column + `
 				FROM run_hits WHERE run = (SELECT id FROM runs WHERE run = ?) AND excluded <= ?))
 		WHERE place <= ? GROUP BY video ORDER BY ` + order + ` LIMIT ?`
-	return store.Read(rs.db, "rank the hits of run "+run, func(tx *store.Tx) ([]Hit, error) {
+	return store.Read(hs.db, "rank the hits of run "+run, func(tx *store.Tx) ([]Hit, error) {
 		return store.List(tx, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt), cmp.Or(c.Most, math.MaxInt))
 	})
 }

@@ -48,22 +48,22 @@ func Import(tx *store.Tx, origin string, videos []Imported) (added int, err erro
 }
 
 // ImportOf returns the import of a video; nil if there was none.
-func (rs *Runs) ImportOf(video string) (*Imported, error) {
-	return store.Read(rs.db, "look for the import of "+video, func(tx *store.Tx) (*Imported, error) {
+func (hs *Hits) ImportOf(video string) (*Imported, error) {
+	return store.Read(hs.db, "look for the import of "+video, func(tx *store.Tx) (*Imported, error) {
 		return store.First(tx, (*Imported).columns, `FROM imported WHERE video = ?`, video)
 	})
 }
 
 // HasImports reports whether any video was imported.
-func (rs *Runs) HasImports() (bool, error) {
-	return store.Read(rs.db, "look for imports", func(tx *store.Tx) (bool, error) {
+func (hs *Hits) HasImports() (bool, error) {
+	return store.Read(hs.db, "look for imports", func(tx *store.Tx) (bool, error) {
 		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM imported)`)
 	})
 }
 
 // ImportedBefore returns when videos were first seen, of those that were imported before an answer.
-func (rs *Runs) ImportedBefore(answer int64, videos []string) (map[string]time.Time, error) {
-	return store.Read(rs.db, "look for imported videos", func(tx *store.Tx) (map[string]time.Time, error) {
+func (hs *Hits) ImportedBefore(answer int64, videos []string) (map[string]time.Time, error) {
+	return store.Read(hs.db, "look for imported videos", func(tx *store.Tx) (map[string]time.Time, error) {
 		all, err := store.Select(tx, (*Imported).columns,
 			`FROM imported WHERE video IN (SELECT value FROM json_each(?)) AND after < ?`, store.JSON(videos), answer)
 		found := make(map[string]time.Time, len(all))

@@ -75,7 +75,7 @@ func TestLiveScanIsFoundByWhatItLooksFor(t *testing.T) {
 			}
 			wish := statetest.Niche(runs.Step{Run: "run-9"})
 			c.change(&wish)
-			live, err := s.Runs.LiveScan(wish)
+			live, err := s.Scans.Live(wish)
 			if err != nil || (live != nil) != c.found {
 				t.Errorf("found %+v (%v), want one: %v", live, err, c.found)
 			}
@@ -94,7 +94,7 @@ func TestScanPastItsDeadlineMakesRoom(t *testing.T) {
 		return runs.SaveScan(tx, runs.Scan{Intent: 1, State: runs.ScanRunning, ScanID: statetest.ScanA, Deadline: time.Now().Add(-time.Minute)})
 	})
 	other := statetest.Niche(statetest.BeginRun(t, s, "run-2"))
-	if live, err := s.Runs.LiveScan(other); live != nil || err != nil {
+	if live, err := s.Scans.Live(other); live != nil || err != nil {
 		t.Errorf("found %+v (%v)", live, err)
 	}
 	statetest.Intend(t, s, other)
@@ -116,7 +116,7 @@ func TestScanAdoptedLongAfterItsIntentIsLive(t *testing.T) {
 		})
 		for _, after := range []time.Duration{time.Minute, 23 * time.Hour, 25 * time.Hour} {
 			time.Sleep(time.Until(begun.Add(after)))
-			live, err := s.Runs.LiveScan(statetest.Niche(runs.Step{Run: "run-2"}))
+			live, err := s.Scans.Live(statetest.Niche(runs.Step{Run: "run-2"}))
 			if err != nil || (live != nil) != (after < 24*time.Hour) {
 				t.Errorf("%v after it began it is %+v (%v)", after, live, err)
 			}
@@ -137,7 +137,7 @@ func TestJoinSetsAsideAllOrNothing(t *testing.T) {
 		if err := s.Runs.Begin(runs.Run{ID: run, Job: "job of " + run, Status: runs.Running}, []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpStartScan, "")}}); err != nil {
 			t.Fatal(err)
 		}
-		all, err := s.Runs.Steps(run)
+		all, err := s.Steps.OfRun(run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,13 +146,13 @@ func TestJoinSetsAsideAllOrNothing(t *testing.T) {
 	join := func(step runs.Step, most outlier.Credits) error {
 		p := statetest.Capped(most)
 		p.Run, p.Step, p.Hold = step.Run, step.ID, 6
-		return s.Runs.JoinScan(p, 1)
+		return s.Scans.Join(p, 1)
 	}
 	err := join(steps[0], 65)
 	if over, ok := errors.AsType[*ledger.Exceeded](err); !ok || over.Hold != 6 || over.Price != 0 {
 		t.Errorf("over the cap it got %v", err)
 	}
-	if scan, err := s.Runs.ScanOf(steps[0].ID); scan != nil || err != nil {
+	if scan, err := s.Scans.OfStep(steps[0].ID); scan != nil || err != nil {
 		t.Errorf("it waits for %+v (%v), and has nothing to read it with", scan, err)
 	}
 	for i, step := range steps {
@@ -179,7 +179,7 @@ func TestJoinSetsAsideAllOrNothing(t *testing.T) {
 	if rows := statetest.OpsRows(t, s, "ops.requests", 0); len(rows) != 2 {
 		t.Errorf("%d requests on record, want the start and a page: joining sends nothing", len(rows))
 	}
-	kept, err := s.Runs.Steps("run-2")
+	kept, err := s.Steps.OfRun("run-2")
 	if diff := cmp.Diff(int64(1), kept[0].Joined); diff != "" || err != nil {
 		t.Errorf("the step has joined (%v, -want +got):\n%s", err, diff)
 	}

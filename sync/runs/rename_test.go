@@ -26,7 +26,7 @@ func jobMonth(job string) ledger.Cap {
 func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
-	first, err := s.Runs.FirstSeen("old", statetest.Noon)
+	first, err := s.Schedule.FirstSeen("old", statetest.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,20 +52,20 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 			t.Errorf("unfinished are %+v (%v)", rows, err)
 		}
 		for job, want := range map[string]time.Time{"new": statetest.Noon.Add(time.Hour), "old": {}} {
-			if due, _, err := s.Runs.LastDue(job, statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(want) {
+			if due, _, err := s.Schedule.LastDue(job, statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(want) {
 				t.Errorf("%s was last due at %s (%v), want %s", job, due, err, want)
 			}
 		}
 		if rows, err := s.Runs.List("old", 0); err != nil || len(rows) != 1 || rows[0].ID != "run-1" {
 			t.Errorf("runs of the old name: %+v (%v)", rows, err)
 		}
-		if seen, err := s.Runs.FirstSeen("new", statetest.Noon.Add(time.Hour)); err != nil || !seen.Equal(first) {
+		if seen, err := s.Schedule.FirstSeen("new", statetest.Noon.Add(time.Hour)); err != nil || !seen.Equal(first) {
 			t.Errorf("first seen at %s (%v), want %s", seen, err, first)
 		}
 		if n, err := s.Queue.Queued(queue.Filter{Job: "new"}); n != 1 || err != nil {
 			t.Errorf("%d tasks are queued (%v), want 1", n, err)
 		}
-		if live, err := s.Runs.LiveScan(scan); live == nil || live.Job != "new" || err != nil {
+		if live, err := s.Scans.Live(scan); live == nil || live.Job != "new" || err != nil {
 			t.Errorf("the live scan is %+v (%v), want that of the old name under the new one", live, err)
 		}
 		statetest.CheckHeld(t, s, jobMonth("new"), 2)
@@ -95,7 +95,7 @@ func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
 	checkWatermark(t, s, "a", "a", statetest.Noon)
 	statetest.CheckHeld(t, s, jobMonth("a"), 2)
 	statetest.CheckHeld(t, s, jobMonth("b"), 2)
-	if due, _, err := s.Runs.LastDue("a", statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(statetest.Noon) {
+	if due, _, err := s.Schedule.LastDue("a", statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(statetest.Noon) {
 		t.Errorf("a was last due at %s (%v)", due, err)
 	}
 	statetest.CheckBooks(t, s)
@@ -116,7 +116,7 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 		checkWatermark(t, s, to[1], "k", statetest.Noon)
 		statetest.CheckHeld(t, s, jobMonth(to[0]), 0)
 		statetest.CheckHeld(t, s, jobMonth(to[1]), 2)
-		if due, _, err := s.Runs.LastDue(to[1], statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(statetest.Noon) {
+		if due, _, err := s.Schedule.LastDue(to[1], statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(statetest.Noon) {
 			t.Errorf("%s was last due at %s (%v)", to[1], due, err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestRenameToANameInUseLosesNothing(t *testing.T) {
 	checkWatermark(t, s, "new", "a", statetest.Noon.Add(time.Hour))
 	checkWatermark(t, s, "new", "b", statetest.Noon.Add(time.Hour))
 	checkWatermark(t, s, "new", "c", statetest.Noon)
-	if left, err := s.Runs.Watermarks("old"); len(left) != 0 || err != nil {
+	if left, err := s.Watermarks.List("old"); len(left) != 0 || err != nil {
 		t.Errorf("the old name keeps %+v (%v)", left, err)
 	}
 	statetest.CheckHeld(t, s, jobMonth("new"), 4)

@@ -24,20 +24,33 @@ import (
 	"outlierd/sync/store"
 )
 
-// Runs is the record of runs in one state folder.
-type Runs struct {
-	db     *store.Store
-	ledger *ledger.Ledger
-	began  func(*store.Tx, Run) error
+// Records are all records of jobs in one state folder.
+type Records struct {
+	Runs       *Runs
+	Steps      *Steps
+	Hits       *Hits
+	Scans      *Scans
+	Watermarks *Watermarks
+	Schedule   *Schedule
+	Sinks      *Sinks
 }
 
-// New returns the record of a database whose schema is up to date. began, if not nil, is called in
+// New returns the records of a database whose schema is up to date. began, if not nil, is called in
 // the transaction that records the beginning of a run.
-func New(db *store.Store, l *ledger.Ledger, began func(*store.Tx, Run) error) *Runs {
+func New(db *store.Store, l *ledger.Ledger, began func(*store.Tx, Run) error) Records {
 	if began == nil {
 		began = func(*store.Tx, Run) error { return nil }
 	}
-	return &Runs{db: db, ledger: l, began: began}
+	return Records{
+		Runs: &Runs{db, began}, Steps: &Steps{db}, Hits: &Hits{db}, Scans: &Scans{db, l},
+		Watermarks: &Watermarks{db, l}, Schedule: &Schedule{db}, Sinks: &Sinks{db},
+	}
+}
+
+// Runs is the record of runs.
+type Runs struct {
+	db    *store.Store
+	began func(*store.Tx, Run) error
 }
 
 // Status is the status of a run.
@@ -144,9 +157,9 @@ func (r *Run) progress() store.Columns {
 	}
 }
 
-// Begin records a run and its steps, to which it assigns ids; see [Runs.Steps]. If the due time has
+// Begin records a run and its steps, to which it assigns ids; see [Steps.OfRun]. If the due time has
 // a run already, it returns a [*DuplicateRunError]. Otherwise it removes the due time from
-// [Runs.Dues].
+// [Schedule.Dues].
 func (rs *Runs) Begin(r Run, steps []Step) error {
 	return store.Change(rs.db, fmt.Sprintf("start run %s of job %s", r.ID, r.Job), func(tx *store.Tx) error {
 		if err := checkUnique(tx, r); err != nil {
@@ -326,42 +339,6 @@ func tally(tx *store.Tx, r *Run) (last time.Time, err error) {
 		FROM steps WHERE run = ?`, r.ID).Scan(&r.Pages, &r.Hits, &r.NewHits)
 }
 
-// FirstSeen returns when FirstSeen was first called for a job, which is now for the first call. Due
-// times before that time are not caught up.
-func (rs *Runs) FirstSeen(job string, now time.Time) (time.Time, error) {
-	return rs.firstTime(firstSeen(job), now)
-}
-
-// firstSeen has the time at which a job was first seen.
-func firstSeen(job string) store.Cell[time.Time] {
-	return store.Cell[time.Time]{Key: "first seen: " + job}
-}
-
-// CountAsNow records that the due time of a run of the job, which is after now, counts as now: the run was
-// recorded while the clock was ahead. Later calls for the same due time change nothing.
-func (rs *Runs) CountAsNow(job string, due, now time.Time) error {
-	_, err := rs.firstTime(dueAhead(job, store.Micros(due)), now)
-	return err
-}
-
-// dueAhead has the time as which a due time in the future counts.
-func dueAhead(job string, due int64) store.Cell[time.Time] {
-	return store.Cell[time.Time]{Key: fmt.Sprintf("due ahead: %s %d", job, due)}
-}
-
-// firstTime returns the time in a cell. If there is none, or one after now, as the clock was ahead, it is now
-// from then on.
-func (rs *Runs) firstTime(cell store.Cell[time.Time], now time.Time) (first time.Time, err error) {
-	err = rs.db.Update(func(tx *store.Tx) error {
-		if first, err = cell.Get(tx); err != nil || !first.IsZero() && !first.After(now) {
-			return err
-		}
-		first = now
-		return cell.Set(tx, now.UTC())
-	})
-	return first, err
-}
-
 // Get returns a run of any job; nil if there is none with this id.
 func (rs *Runs) Get(id string) (*Run, error) {
 	return rs.oneRun(`FROM runs WHERE run = ?`, id)
@@ -416,62 +393,9 @@ func (rs *Runs) Jobs() ([]string, error) {
 	})
 }
 
-// Performed reports whether a run of the job is recorded for a due time.
-func (rs *Runs) Performed(job string, due time.Time) (bool, error) {
-	return store.Read(rs.db, fmt.Sprintf("read whether job %s ran for %s", job, due), func(tx *store.Tx) (bool, error) {
-		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
-			job, store.Micros(due))
-	})
-}
-
-// LastDue returns the latest due time for which a run of the job was started, under this name or a
-// former one, or the zero time. If there is one after now, as the clock was ahead, it counts as the time
-// that [Runs.CountAsNow] has recorded for it. If that was not called yet, last is now, and ahead the due time.
-func (rs *Runs) LastDue(job string, now time.Time) (last, ahead time.Time, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		due, future, err := lastDue(tx, job, store.Micros(now))
-		last = store.Instant(due)
-		if err != nil || future == 0 {
-			return err
-		}
-		noted, err := dueAhead(job, future).Get(tx)
-		switch {
-		case err != nil:
-			return err
-		case noted.IsZero() || noted.After(now):
-			last, ahead = now, store.Instant(future)
-		case noted.After(last):
-			last = noted
-		}
-		return nil
-	})
-	if err != nil {
-		return last, ahead, fmt.Errorf("read when job %s was last due: %w", job, err)
-	}
-	return last, ahead, nil
-}
-
-// lastDue returns the latest due time of a job's runs up to now, and the latest one after now; 0 for none.
-func lastDue(tx *store.Tx, job string, now int64) (due, future int64, err error) {
-	former, err := ledger.FormerOf(tx, job)
-	if err != nil {
-		return 0, 0, err
-	}
-	err = tx.Row(`SELECT
-		(SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND due <= ?3 AND id > ?2),
-		(SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND due > ?3 AND id > ?2)`,
-		job, former.AfterRun, now).Scan(&due, &future)
-	if at := store.Micros(former.LastDue); at <= now {
-		due = max(due, at)
-	} else {
-		future = max(future, at)
-	}
-	return due, future, err
-}
-
 // LastSuccess returns when a run of the job last ended as ok or ok_empty; zero if none did. Its cost is
 // proportional to the number of runs since.
 func (rs *Runs) LastSuccess(job string) (time.Time, error) {
-	return rs.readTime("read when job "+job+" last succeeded", `SELECT ended FROM runs
+	return readTime(rs.db, "read when job "+job+" last succeeded", `SELECT ended FROM runs
 		WHERE job = ? AND status IN ('ok', 'ok_empty') ORDER BY id DESC LIMIT 1`, job)
 }

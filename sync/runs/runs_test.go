@@ -35,7 +35,7 @@ func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
 	}
 	steps[0].Run, steps[1].Run, steps[1].Ordinal = "run-1", "run-1", 1
 	steps[0].ID, steps[1].ID = 1, 2
-	got, err := s.Runs.Steps("run-1")
+	got, err := s.Steps.OfRun("run-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestStepsAreAddedToARunThatIsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = statetest.Open(t, dir)
-	got, err := s.Runs.Steps("run-1")
+	got, err := s.Steps.OfRun("run-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestDueTimeIsPerformedOnce(t *testing.T) {
 	}
 	statetest.WantText(t, statetest.Shell(t, s, `UPDATE runs SET due = (SELECT due FROM runs WHERE run = 'run-1') WHERE run = 'run-3'`), "UNIQUE")
 	for job, want := range map[string]time.Time{"ideas": due.Add(time.Hour), "rivals": due, "news": {}} {
-		if got, _, err := s.Runs.LastDue(job, statetest.Noon.Add(24*time.Hour)); err != nil || !got.Equal(want) {
+		if got, _, err := s.Schedule.LastDue(job, statetest.Noon.Add(24*time.Hour)); err != nil || !got.Equal(want) {
 			t.Errorf("%s was last due at %s (%v), want %s", job, got, err, want)
 		}
 	}
@@ -242,7 +242,7 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	}
 	check := func(want ...runs.Due) {
 		t.Helper()
-		got, err := s.Runs.Dues()
+		got, err := s.Schedule.Dues()
 		for i := range got {
 			if got[i].Noted.IsZero() {
 				t.Errorf("%+v was noted at no time", got[i])
@@ -264,7 +264,7 @@ func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
 	}
 	owe(first)
 	check(second)
-	if done, err := s.Runs.Performed("child", first.At); err != nil || !done {
+	if done, err := s.Schedule.Performed("child", first.At); err != nil || !done {
 		t.Errorf("the first is performed: %t (%v)", done, err)
 	}
 	statetest.Rename(t, s, "child", "renamed")
@@ -347,7 +347,7 @@ func TestImportedVideosAreKnown(t *testing.T) {
 		return err
 	})
 	for answer, want := range map[int64]int{0: 0, 1: 2} { // answers that came before know nothing of it
-		found, err := s.Runs.ImportedBefore(answer, []string{"seen", "a", "b"})
+		found, err := s.Hits.ImportedBefore(answer, []string{"seen", "a", "b"})
 		if err != nil || len(found) != want || want > 0 && !found["a"].Equal(old) {
 			t.Errorf("imported before answer %d: %v, %v; want %d videos", answer, found, err, want)
 		}
@@ -380,7 +380,7 @@ func TestBestRanksTheRunsDistinctHits(t *testing.T) {
 		{2, true, []string{"low", "tie-a"}},
 		{99, true, []string{"low", "tie-a", "tie-b", "negative", "none"}},
 	} {
-		top, err := s.Runs.Best("run-1", runs.Choice{Most: c.n, Desc: c.desc})
+		top, err := s.Hits.Best("run-1", runs.Choice{Most: c.n, Desc: c.desc})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +431,7 @@ func TestBestLeavesOutWhatIsExcluded(t *testing.T) {
 		{runs.Choice{Each: 1}, []string{"b1", "a6"}},
 		{runs.Choice{Desc: true, All: true}, []string{"a9", "a8", "a7", "a6", "b2", "b1", "none"}},
 	} {
-		hits, err := s.Runs.Best("run-1", c.choice)
+		hits, err := s.Hits.Best("run-1", c.choice)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -464,7 +464,7 @@ func TestDistinctCountsKeysOnce(t *testing.T) {
 		"run-1": {"outliers": 3, "found_channels": 3, "channels": 1},
 		"run-2": {"outliers": 0, "found_channels": 0, "channels": 0},
 	} {
-		if got, err := s.Runs.Distinct(run); err != nil || !cmp.Equal(got, want) {
+		if got, err := s.Hits.Distinct(run); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%s: %v (%v), want %v", run, got, err, want)
 		}
 	}

@@ -12,6 +12,12 @@ import (
 	"outlierd/sync/store"
 )
 
+// Scans is the record of scans.
+type Scans struct {
+	db     *store.Store
+	ledger *ledger.Ledger
+}
+
 // ScanState is the state of a scan as far as it is known locally.
 type ScanState string
 
@@ -89,7 +95,7 @@ func (s *Scan) progress() store.Columns {
 //
 // Scans with the same [plan.ScanIdentity] are the same. A scan is live from its intent until it has ended and the run that
 // paid for it has read it completely; or any run has, if that one will not continue. A scan past its deadline is not live,
-// because its results are out of date. A run that wants a live scan joins it, see [Runs.JoinScan].
+// because its results are out of date. A run that wants a live scan joins it, see [Scans.Join].
 
 // timely is the condition for scans whose deadline is after ?2. An adopted scan has no deadline
 // before its first poll; it gets a day from when the service started it, which may be long after the
@@ -105,24 +111,24 @@ const unread = `EXISTS (SELECT 1 FROM steps WHERE run = scans.run AND stop = ''
 
 func (s *Scan) identity() string { return plan.ScanIdentity(s.FindBy, s.Mode, s.Queries) }
 
-// LiveScan returns the scan that starting s would only repeat: the same scan if it is live, or one of
+// Live returns the scan that starting s would only repeat: the same scan if it is live, or one of
 // the same run, unless it was never started, or nil. If s.Again is set, only scans
 // whose start is not confirmed, and those of its run, are considered.
-func (rs *Runs) LiveScan(s Scan) (*Scan, error) {
-	return store.Read(rs.db, fmt.Sprintf("look for a live scan of %q", s.Queries), func(tx *store.Tx) (*Scan, error) {
+func (ss *Scans) Live(s Scan) (*Scan, error) {
+	return store.Read(ss.db, fmt.Sprintf("look for a live scan of %q", s.Queries), func(tx *store.Tx) (*Scan, error) {
 		return oneScan(tx, `FROM scans WHERE identity = ?1 AND (
 				run = ?3 AND state NOT IN ('refused', 'not_created')
 				OR state IN ('intended', 'unknown')
 				OR NOT ?4 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
 			ORDER BY run = ?3 DESC, state IN ('intended', 'unknown') DESC, id DESC`,
-			s.identity(), store.Micros(rs.ledger.ServiceTime()), s.Run, s.Again)
+			s.identity(), store.Micros(ss.ledger.ServiceTime()), s.Run, s.Again)
 	})
 }
 
-// JoinScan makes a step wait for a scan that another step has started, and reserves p.Hold for
+// Join makes a step wait for a scan that another step has started, and reserves p.Hold for
 // reading it. It does neither if that would exceed a cap.
-func (rs *Runs) JoinScan(p ledger.Purchase, intent int64) error {
-	err := rs.ledger.SetAside(p, func(tx *store.Tx) error {
+func (ss *Scans) Join(p ledger.Purchase, intent int64) error {
+	err := ss.ledger.SetAside(p, func(tx *store.Tx) error {
 		return store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`, intent, p.Step))
 	})
 	if err != nil {
@@ -156,12 +162,12 @@ func joinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 	return nil
 }
 
-// IntendScan records the intent of a scan before anything is reserved for it, and returns its id for
-// [ledger.Purchase]. The database refuses it while the same scan is live; see [Runs.LiveScan]. One past its deadline
+// Intend records the intent of a scan before anything is reserved for it, and returns its id for
+// [ledger.Purchase]. The database refuses it while the same scan is live; see [Scans.Live]. One past its deadline
 // is not, as no run waits for it, and s.Again buys another beside one that runs. The new intent replaces an earlier
 // refused one of the step for which nothing was reserved, such as when the rate limit delayed it or a cap was reached.
-func (rs *Runs) IntendScan(tx *store.Tx, s Scan) (int64, error) {
-	s.State, s.Intended = ScanIntended, rs.ledger.ServiceTime()
+func (ss *Scans) Intend(tx *store.Tx, s Scan) (int64, error) {
+	s.State, s.Intended = ScanIntended, ss.ledger.ServiceTime()
 	_, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE identity = ?1 AND state = 'running' AND NOT `+timely,
 		s.identity(), store.Micros(s.Intended))
 	if err == nil && s.Again {
@@ -265,31 +271,31 @@ func (s *Scan) Saw(seen outlier.Scan, at time.Time) {
 	}
 }
 
-// Scans returns the scans of a job, or of all jobs if job is "", newest first.
-func (rs *Runs) Scans(job string) ([]Scan, error) {
-	return store.Read(rs.db, "list the scans", func(tx *store.Tx) ([]Scan, error) {
+// List returns the scans of a job, or of all jobs if job is "", newest first.
+func (ss *Scans) List(job string) ([]Scan, error) {
+	return store.Read(ss.db, "list the scans", func(tx *store.Tx) ([]Scan, error) {
 		return store.Select(tx, (*Scan).columns, `FROM scans WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
 	})
 }
 
-// ScanOf returns the scan that a step has joined, or its newest intent; nil if it has none.
-func (rs *Runs) ScanOf(step int64) (*Scan, error) {
-	return store.Read(rs.db, fmt.Sprintf("look for the scan of step %d", step), func(tx *store.Tx) (*Scan, error) {
+// OfStep returns the scan that a step has joined, or its newest intent; nil if it has none.
+func (ss *Scans) OfStep(step int64) (*Scan, error) {
+	return store.Read(ss.db, fmt.Sprintf("look for the scan of step %d", step), func(tx *store.Tx) (*Scan, error) {
 		return oneScan(tx, `FROM scans WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1),
 			(SELECT max(id) FROM scans WHERE step = ?1))`, step)
 	})
 }
 
-// ScanOfIntent returns the scan of an intent; nil if there is none.
-func (rs *Runs) ScanOfIntent(intent int64) (*Scan, error) {
-	return store.Read(rs.db, fmt.Sprintf("look for scan intent %d", intent), func(tx *store.Tx) (*Scan, error) {
+// OfIntent returns the scan of an intent; nil if there is none.
+func (ss *Scans) OfIntent(intent int64) (*Scan, error) {
+	return store.Read(ss.db, fmt.Sprintf("look for scan intent %d", intent), func(tx *store.Tx) (*Scan, error) {
 		return oneScan(tx, `FROM scans WHERE id = ?`, intent)
 	})
 }
 
-// ScanByID returns the scan with the service's id; nil if there is none here.
-func (rs *Runs) ScanByID(scanID string) (*Scan, error) {
-	return store.Read(rs.db, "look for scan "+scanID, func(tx *store.Tx) (*Scan, error) {
+// ByID returns the scan with the service's id; nil if there is none here.
+func (ss *Scans) ByID(scanID string) (*Scan, error) {
+	return store.Read(ss.db, "look for scan "+scanID, func(tx *store.Tx) (*Scan, error) {
 		return oneScan(tx, `FROM scans WHERE scan = ? AND scan <> ''`, scanID)
 	})
 }

@@ -34,7 +34,7 @@ func TestScanIsKeptWholeFromIntentToEnd(t *testing.T) {
 	}
 	s = statetest.Open(t, dir)
 	ignored := cmpopts.IgnoreFields(runs.Scan{}, "Intended")
-	byID, err := s.Runs.ScanByID(statetest.ScanA)
+	byID, err := s.Scans.ByID(statetest.ScanA)
 	if diff := cmp.Diff(&want, byID, ignored); diff != "" || err != nil {
 		t.Errorf("by its id (%v, -want +got):\n%s", err, diff)
 	}
@@ -42,16 +42,16 @@ func TestScanIsKeptWholeFromIntentToEnd(t *testing.T) {
 		t.Errorf("by its step (-by id +got):\n%s", diff)
 	}
 	for job, want := range map[string]int{"": 1, "ideas": 1, "rivals": 0} {
-		if all, err := s.Runs.Scans(job); len(all) != want || err != nil {
+		if all, err := s.Scans.List(job); len(all) != want || err != nil {
 			t.Errorf("%d scans of %q (%v), want %d", len(all), job, err, want)
 		}
 	}
 	for _, id := range []string{"", statetest.ScanB} {
-		if got, err := s.Runs.ScanByID(id); got != nil || err != nil {
+		if got, err := s.Scans.ByID(id); got != nil || err != nil {
 			t.Errorf("scan %q is %+v (%v)", id, got, err)
 		}
 	}
-	if got, err := s.Runs.ScanOf(99); got != nil || err != nil {
+	if got, err := s.Scans.OfStep(99); got != nil || err != nil {
 		t.Errorf("a step without a scan has %+v (%v)", got, err)
 	}
 }
@@ -94,7 +94,7 @@ func TestScanThatMayBeUnderWayIsNotIntendedAgain(t *testing.T) {
 			}
 			first.Intent = statetest.Intend(t, s, first)
 			statetest.Lead(t, s, step, first.Intent, c.state)
-			err := s.DB.Update(func(tx *store.Tx) error { _, err := s.Runs.IntendScan(tx, second); return err })
+			err := s.DB.Update(func(tx *store.Tx) error { _, err := s.Scans.Intend(tx, second); return err })
 			if refused := store.IsConstraint(err); refused != c.refused || refused != (err != nil) {
 				t.Fatalf("a second intent got %v, want a refusal: %v", err, c.refused)
 			}
@@ -122,7 +122,7 @@ func TestRefusedIntentsOfAScanDoNotPileUp(t *testing.T) {
 	}
 	other := statetest.BeginRun(t, s, "run-2")
 	refuse(statetest.Intend(t, s, statetest.Niche(other)))
-	all, err := s.Runs.Scans("")
+	all, err := s.Scans.List("")
 	if err != nil {
 		t.Fatal(err)
 	}

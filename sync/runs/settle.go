@@ -13,13 +13,13 @@ import (
 // ErrNoIntent is the error for a number that no start of a scan has.
 var ErrNoIntent = errors.New("no scan has this intent; 'outlierd scan list' shows all scans")
 
-// SettleScan closes a scan whose outcome is unknown, as an operator has determined it. If sc.State is
+// Settle closes a scan whose outcome is unknown, as an operator has determined it. If sc.State is
 // [ScanNotCreated], its price is refunded and its hold released. Otherwise it is adopted under
 // sc.ScanID, and its price counts as spent. The price of an answer that was received but could not be
 // read stays spent in both cases. The hold of an adopted scan remains if its run may continue.
 // refunded is the refunded part of the price in credits.
-func (rs *Runs) SettleScan(intent int64, sc Scan) (refunded outlier.Credits, err error) {
-	err = store.Change(rs.db, fmt.Sprintf("settle scan intent %d", intent), func(tx *store.Tx) error {
+func (ss *Scans) Settle(intent int64, sc Scan) (refunded outlier.Credits, err error) {
+	err = store.Change(ss.db, fmt.Sprintf("settle scan intent %d", intent), func(tx *store.Tx) error {
 		old, err := unsettledScan(tx, intent)
 		if err != nil {
 			return err

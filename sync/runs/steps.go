@@ -14,6 +14,9 @@ import (
 	"outlierd/sync/store"
 )
 
+// Steps is the record of the searches of runs.
+type Steps struct{ db *store.Store }
+
 // Step is one search of a run, and its progress.
 type Step = plan.Step
 
@@ -76,9 +79,9 @@ func progress(s *Step) store.Columns {
 	}
 }
 
-// SkipStep records why a run goes on without a step; see [plan.Step.Problem].
-func (rs *Runs) SkipStep(step int64, problem string, capped bool) error {
-	return store.Change(rs.db, fmt.Sprintf("record why step %d has stopped", step), func(tx *store.Tx) error {
+// Skip records why a run goes on without a step; see [plan.Step.Problem].
+func (ss *Steps) Skip(step int64, problem string, capped bool) error {
+	return store.Change(ss.db, fmt.Sprintf("record why step %d has stopped", step), func(tx *store.Tx) error {
 		return store.Set(tx, "steps", "id", step, store.Columns{"problem": store.Bounded(problem), "capped": capped})
 	})
 }
@@ -150,24 +153,24 @@ func SaveStep(tx *store.Tx, s Step) error {
 	return nil
 }
 
-// Steps returns the steps of a run, in order.
-func (rs *Runs) Steps(run string) ([]Step, error) {
-	return store.Read(rs.db, "read the steps of run "+run, func(tx *store.Tx) ([]Step, error) {
+// OfRun returns the steps of a run, in order.
+func (ss *Steps) OfRun(run string) ([]Step, error) {
+	return store.Read(ss.db, "read the steps of run "+run, func(tx *store.Tx) ([]Step, error) {
 		return store.Select(tx, stepColumns, `FROM steps WHERE run = ? ORDER BY ordinal`, run)
 	})
 }
 
-// Step returns the step with an id; nil if there is none.
-func (rs *Runs) Step(id int64) (*Step, error) {
-	return store.Read(rs.db, fmt.Sprintf("read step %d", id), func(tx *store.Tx) (*Step, error) {
+// Get returns the step with an id; nil if there is none.
+func (ss *Steps) Get(id int64) (*Step, error) {
+	return store.Read(ss.db, fmt.Sprintf("read step %d", id), func(tx *store.Tx) (*Step, error) {
 		return store.First(tx, stepColumns, `FROM steps WHERE id = ?`, id)
 	})
 }
 
 // LastOf returns the newest of the steps that share a step's search: the step itself, unless a later
 // run has continued it.
-func (rs *Runs) LastOf(step *Step) (Step, error) {
-	return store.Read(rs.db, fmt.Sprintf("look for what was bought after step %d", step.ID),
+func (ss *Steps) LastOf(step *Step) (Step, error) {
+	return store.Read(ss.db, fmt.Sprintf("look for what was bought after step %d", step.ID),
 		func(tx *store.Tx) (last Step, err error) {
 			found, err := store.First(tx, stepColumns, `FROM steps
 				WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps
@@ -183,8 +186,8 @@ func (rs *Runs) LastOf(step *Step) (Step, error) {
 }
 
 // Unread returns how many hits of a step, and of those that it continues, could not be stored.
-func (rs *Runs) Unread(step *Step) (int, error) {
-	return store.Read(rs.db, fmt.Sprintf("count what could not be stored of step %d", step.ID),
+func (ss *Steps) Unread(step *Step) (int, error) {
+	return store.Read(ss.db, fmt.Sprintf("count what could not be stored of step %d", step.ID),
 		func(tx *store.Tx) (int, error) {
 			return store.Value[int](tx, `SELECT sum(unread) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,
 				step.ID, firstHit(step))

@@ -11,6 +11,12 @@ import (
 	"outlierd/sync/store"
 )
 
+// Watermarks is the record of what the searches of jobs have covered.
+type Watermarks struct {
+	db     *store.Store
+	ledger *ledger.Ledger
+}
+
 // Watermark is the time up to which a job's searches with one key are covered. The key consists of
 // operation, queries or seeds, and the for_each value: if one of them changes, the search starts from
 // the beginning; if another filter changes, it does not.
@@ -44,21 +50,21 @@ func MoveWatermark(tx *store.Tx, w Watermark) error {
 	return nil
 }
 
-// Watermark returns the time up to which a job has covered key; zero if it never has.
-func (rs *Runs) Watermark(job, key string) (time.Time, error) {
-	return rs.readTime(fmt.Sprintf("look for watermark %q of job %s", key, job),
+// At returns the time up to which a job has covered key; zero if it never has.
+func (ws *Watermarks) At(job, key string) (time.Time, error) {
+	return readTime(ws.db, fmt.Sprintf("look for watermark %q of job %s", key, job),
 		`SELECT at FROM watermarks WHERE job = ? AND key = ?`, job, key)
 }
 
 // readTime reads one time; zero if there is no row.
-func (rs *Runs) readTime(doing, query string, args ...any) (time.Time, error) {
-	return store.Read(rs.db, doing, func(tx *store.Tx) (time.Time, error) {
+func readTime(db *store.Store, doing, query string, args ...any) (time.Time, error) {
+	return store.Read(db, doing, func(tx *store.Tx) (time.Time, error) {
 		us, err := store.Value[int64](tx, query, args...)
 		return store.Instant(us), err
 	})
 }
 
-// lastSearched is the query of [Runs.LastSearched]. It reads the steps with the watermark's key from
+// lastSearched is the query of [Watermarks.LastSearched]. It reads the steps with the watermark's key from
 // the latest to the first one of the job.
 const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
 	WHERE runs.job = ?1 AND steps.watermark = ?2 AND steps.pages > 0 AND steps.began <= ?3
@@ -67,9 +73,9 @@ const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
 // LastSearched returns the service time at which a job last requested page one of a search with a
 // watermark's key, whether or not the search succeeded; zero if it never did. Manually overridden runs
 // and times in the future do not count.
-func (rs *Runs) LastSearched(job, key string) (time.Time, error) {
-	return rs.readTime(fmt.Sprintf("read when job %s last searched for %s", job, key),
-		lastSearched, job, key, store.Micros(rs.ledger.ServiceTime().Add(ledger.Skew)))
+func (ws *Watermarks) LastSearched(job, key string) (time.Time, error) {
+	return readTime(ws.db, fmt.Sprintf("read when job %s last searched for %s", job, key),
+		lastSearched, job, key, store.Micros(ws.ledger.ServiceTime().Add(ledger.Skew)))
 }
 
 // Searched is a search that has received pages.
@@ -81,8 +87,8 @@ type Searched struct {
 }
 
 // Searched returns the searches of a job with a watermark's key, including those under former names.
-func (rs *Runs) Searched(job, key string) ([]Searched, error) {
-	return store.Read(rs.db, fmt.Sprintf("look for the searches of job %s for %s", job, key),
+func (ws *Watermarks) Searched(job, key string) ([]Searched, error) {
+	return store.Read(ws.db, fmt.Sprintf("look for the searches of job %s for %s", job, key),
 		func(tx *store.Tx) ([]Searched, error) {
 			return store.Select(tx, func(s *Searched) store.Columns {
 				return store.Columns{
@@ -94,7 +100,7 @@ func (rs *Runs) Searched(job, key string) ([]Searched, error) {
 		})
 }
 
-// searched is the query of [Runs.Searched].
+// searched is the query of [Watermarks.Searched].
 const searched = `FROM steps CROSS JOIN runs USING (run)
 	WHERE steps.watermark = ?2 AND steps.pages > 0 AND (runs.job = ?1 OR runs.job IN (SELECT old
 	FROM renames WHERE new = ?1))`
@@ -102,8 +108,8 @@ const searched = `FROM steps CROSS JOIN runs USING (run)
 // Visits returns the searches of a job, under all of its names, that began after a time and whose newest hits came
 // first: what `schedule: auto` learns from, by watermark. Searches of past dates, and those that continue others, do
 // not count.
-func (rs *Runs) Visits(job string, after time.Time) (map[string][]plan.Visit, error) {
-	return store.Read(rs.db, "read the past searches of job "+job, func(tx *store.Tx) (map[string][]plan.Visit, error) {
+func (ws *Watermarks) Visits(job string, after time.Time) (map[string][]plan.Visit, error) {
+	return store.Read(ws.db, "read the past searches of job "+job, func(tx *store.Tx) (map[string][]plan.Visit, error) {
 		steps, err := store.Select(tx, func(s *Step) store.Columns {
 			return store.Columns{
 				"steps.op": opOf{&s.Query}, "steps.params": paramsOf{&s.Query}, "steps.watermark": &s.Watermark,
@@ -127,21 +133,21 @@ func (rs *Runs) Visits(job string, after time.Time) (map[string][]plan.Visit, er
 	})
 }
 
-// visits is the query of [Runs.Visits].
+// visits is the query of [Watermarks.Visits].
 const visits = `FROM runs CROSS JOIN steps USING (run)
 	WHERE (runs.job = ?1 OR runs.job IN (SELECT old FROM renames WHERE new = ?1)) AND runs.started > ?2
 	AND steps.op = 'search' AND steps.pages > 0 AND steps.began > ?2 AND steps.origin IS NULL ORDER BY steps.began`
 
-// Watermarks returns the watermarks of a job, or of all jobs if job is "", by job and key.
-func (rs *Runs) Watermarks(job string) ([]Watermark, error) {
-	return store.Read(rs.db, "list the watermarks", func(tx *store.Tx) ([]Watermark, error) {
+// List returns the watermarks of a job, or of all jobs if job is "", by job and key.
+func (ws *Watermarks) List(job string) ([]Watermark, error) {
+	return store.Read(ws.db, "list the watermarks", func(tx *store.Tx) ([]Watermark, error) {
 		return store.Select(tx, (*Watermark).columns, `FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`, job)
 	})
 }
 
-// SetWatermark sets a watermark by hand, forward or back. An empty key means every key of the job.
-func (rs *Runs) SetWatermark(job, key string, at time.Time) error {
-	return store.Change(rs.db, "set the watermarks of job "+job, func(tx *store.Tx) error {
+// Set sets a watermark by hand, forward or back. An empty key means every key of the job.
+func (ws *Watermarks) Set(job, key string, at time.Time) error {
+	return store.Change(ws.db, "set the watermarks of job "+job, func(tx *store.Tx) error {
 		switch {
 		case at.IsZero():
 			return errors.New("a watermark needs a time")
@@ -155,10 +161,10 @@ func (rs *Runs) SetWatermark(job, key string, at time.Time) error {
 	})
 }
 
-// ResetWatermarks removes the watermarks of a job and returns their number. The job's next run starts
+// Reset removes the watermarks of a job and returns their number. The job's next run starts
 // as if it were the first.
-func (rs *Runs) ResetWatermarks(job string) (n int, err error) {
-	err = store.Change(rs.db, "reset the watermarks of job "+job, func(tx *store.Tx) error {
+func (ws *Watermarks) Reset(job string) (n int, err error) {
+	err = store.Change(ws.db, "reset the watermarks of job "+job, func(tx *store.Tx) error {
 		result, err := tx.Exec(`DELETE FROM watermarks WHERE job = ?`, job)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 
 func checkWatermark(t *testing.T, s *state.Store, job, key string, want time.Time) {
 	t.Helper()
-	if got, err := s.Runs.Watermark(job, key); err != nil || !got.Equal(want) {
+	if got, err := s.Watermarks.At(job, key); err != nil || !got.Equal(want) {
 		t.Errorf("watermark %s of %s is %s (%v), want %s", key, job, got, err, want)
 	}
 }
@@ -52,12 +52,12 @@ func TestWatermarksAreSetAndResetByHand(t *testing.T) {
 	move(t, s, runs.Watermark{Job: "rivals", Key: "a", At: statetest.Noon, Run: "run-2"})
 
 	earlier, later := statetest.Noon.Add(-time.Hour), statetest.Noon.Add(time.Hour)
-	for _, err := range []error{s.Runs.SetWatermark("ideas", "", earlier), s.Runs.SetWatermark("ideas", "b", later), s.Runs.SetWatermark("ideas", "c", statetest.Noon)} {
+	for _, err := range []error{s.Watermarks.Set("ideas", "", earlier), s.Watermarks.Set("ideas", "b", later), s.Watermarks.Set("ideas", "c", statetest.Noon)} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	all, err := s.Runs.Watermarks("")
+	all, err := s.Watermarks.List("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +73,13 @@ func TestWatermarksAreSetAndResetByHand(t *testing.T) {
 			t.Errorf("%s of %s was set at %s", w.Key, w.Job, w.Set)
 		}
 	}
-	statetest.WantText(t, s.Runs.SetWatermark("nobody", "", statetest.Noon), "nobody", "no such record")
-	statetest.WantText(t, s.Runs.SetWatermark("ideas", "a", time.Time{}), "ideas", "needs a time")
+	statetest.WantText(t, s.Watermarks.Set("nobody", "", statetest.Noon), "nobody", "no such record")
+	statetest.WantText(t, s.Watermarks.Set("ideas", "a", time.Time{}), "ideas", "needs a time")
 
-	if n, err := s.Runs.ResetWatermarks("ideas"); n != 3 || err != nil {
+	if n, err := s.Watermarks.Reset("ideas"); n != 3 || err != nil {
 		t.Errorf("%d watermarks were reset (%v), want 3", n, err)
 	}
-	if n, err := s.Runs.ResetWatermarks("ideas"); n != 0 || err != nil {
+	if n, err := s.Watermarks.Reset("ideas"); n != 0 || err != nil {
 		t.Errorf("%d watermarks were reset again (%v), want none", n, err)
 	}
 	checkWatermark(t, s, "rivals", "a", statetest.Noon)

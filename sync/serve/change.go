@@ -47,7 +47,7 @@ func (c SetCursors) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 			c.Job)
 	}
 	for _, key := range c.Keys {
-		if err := e.Store.Runs.SetWatermark(c.Job, key, c.At); err != nil {
+		if err := e.Store.Watermarks.Set(c.Job, key, c.At); err != nil {
 			return Nothing{}, err
 		}
 	}
@@ -62,7 +62,7 @@ func checkCursors(e *engine.Engine, name string) error {
 	if e.Config.Job(name) != nil {
 		return nil
 	}
-	marks, err := e.Store.Runs.Watermarks(name)
+	marks, err := e.Store.Watermarks.List(name)
 	if err == nil && (name == "" || len(marks) == 0) {
 		err = requestMistake("%s has no job %q, and no job of that name has ever searched%s", e.Config.Path, name, afterEdit)
 	}
@@ -79,7 +79,7 @@ func (c ResetCursors) Do(_ context.Context, e *engine.Engine) (int, error) {
 	if err := checkCursors(e, c.Job); err != nil {
 		return 0, err
 	}
-	return e.Store.Runs.ResetWatermarks(c.Job)
+	return e.Store.Watermarks.Reset(c.Job)
 }
 
 // Adjust records credits that were spent or bought outside outlierd.
@@ -147,7 +147,7 @@ func (c PauseJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 			return Nothing{}, requestMistake("pause jobs: %s has no job %q%s", e.Config.Path, p.Job, afterEdit)
 		}
 	}
-	return Nothing{}, e.Store.Runs.Pause(c.Pauses)
+	return Nothing{}, e.Store.Schedule.Pause(c.Pauses)
 }
 
 // ResumeJobs ends the pauses of jobs.
@@ -157,7 +157,7 @@ type ResumeJobs struct {
 
 // Do implements [Change].
 func (c ResumeJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
-	return Nothing{}, e.Store.Runs.Unpause(c.Jobs)
+	return Nothing{}, e.Store.Schedule.Unpause(c.Jobs)
 }
 
 // PollScan asks the service for the status of a scan, which is free.
@@ -200,7 +200,7 @@ type ResolveScan struct {
 
 // Do implements [Change]. It returns what is refunded for the start.
 func (c ResolveScan) Do(_ context.Context, e *engine.Engine) (outlier.Credits, error) {
-	return e.Store.Runs.SettleScan(c.Intent, runs.Scan{State: runs.ScanNotCreated})
+	return e.Store.Scans.Settle(c.Intent, runs.Scan{State: runs.ScanNotCreated})
 }
 
 // EditMarks changes the marks of videos. Unlike other changes it needs no turn of the schedule: several

@@ -202,7 +202,7 @@ func TestKillDuringTheSettlementOfAScan(t *testing.T) {
 		step, intent := statetest.Begin(t, s)
 		statetest.Lead(t, s, step, intent, runs.ScanUnknown)
 		before := statetest.CopyFolder(t, dir)
-		if _, err := s.Runs.SettleScan(intent, c.as); err != nil {
+		if _, err := s.Scans.Settle(intent, c.as); err != nil {
 			t.Fatal(err)
 		}
 		if got := lookAtScan(t, statetest.CopyFolder(t, dir)); got != c.want {
@@ -225,7 +225,7 @@ func buyForEver(s *state.Store) {
 		}
 	}
 	fail(s.Runs.Begin(run, []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Total: -1}}))
-	steps, err := s.Runs.Steps("run-1")
+	steps, err := s.Steps.OfRun("run-1")
 	fail(err)
 	step := steps[0]
 	for {
@@ -270,7 +270,7 @@ func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
 			}
 
 			s := statetest.Open(t, dir)
-			step, err := s.Runs.Steps("run-1")
+			step, err := s.Steps.OfRun("run-1")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -44,8 +44,8 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"what is known":               {func() error { _, err := s.Queue.Fresh("details", []string{"v"}, now, now); return err }, 0},
 		"what is not asked for":       {func() error { _, err := s.Queue.Unasked("a", "details", []string{"v"}, now, now); return err }, 0},
 		"tasks about an id":           {func() error { _, err := s.Queue.PendingFor("v"); return err }, 9},
-		"last search":                 {func() error { _, err := s.Runs.LastSearched("a", "key"); return err }, 0},
-		"searches for the same":       {func() error { _, err := s.Runs.Searched("a", "key"); return err }, 0},
+		"last search":                 {func() error { _, err := s.Watermarks.LastSearched("a", "key"); return err }, 0},
+		"searches for the same":       {func() error { _, err := s.Watermarks.Searched("a", "key"); return err }, 0},
 		"newest runs":                 {func() error { return newest(runs.Filter{}) }, 0},
 		"newest runs of a job":        {func() error { return newest(runs.Filter{Job: "a"}) }, 0},
 		"newest failed run":           {func() error { return newest(runs.Filter{Status: runs.Failed}) }, 0},
@@ -53,7 +53,7 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"how the runs of a job ended": {func() error { _, err := s.Runs.Streak("a"); return err }, 0},
 		"what a sink lacks":           {func() error { _, err := s.Journal.Tail(1); return err }, 0},
 		"runs by their ids":           {func() error { _, err := s.Runs.Named("0", 2); return err }, 0},
-		"sightings":                   {func() error { _, err := s.Runs.Sightings("v"); return err }, 1},
+		"sightings":                   {func() error { _, err := s.Hits.Sightings("v"); return err }, 1},
 		"what counts against a cap": {func() error {
 			_, err := s.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1)})
 			return err
@@ -62,7 +62,7 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"calls since":                 {func() error { _, err := s.Ledger.CallsAfter(1, 9); return err }, 0},
 		"call by id":                  {func() error { _, err := s.Ledger.CallByID(1); return err }, 0},
 		"last success of a job":       {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
-		"last due time of a job":      {func() error { _, _, err := s.Runs.LastDue("a", time.Now()); return err }, 0},
+		"last due time of a job":      {func() error { _, _, err := s.Schedule.LastDue("a", time.Now()); return err }, 0},
 		"jobs on record":              {func() error { _, err := s.Runs.Jobs(); return err }, 1}, // the names
 		"calls about an id":           {func() error { _, err := s.Ledger.CallsAbout("v"); return err }, 0},
 		"calls of a run by operation": {func() error { _, err := s.Ledger.ByOperation("run-1"); return err }, 2}, // to group and to order what was found

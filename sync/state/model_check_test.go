@@ -32,7 +32,7 @@ func (b *model) check(r *rapid.T) {
 
 func (b *model) checkScan(r *rapid.T, s *scanning) {
 	var state runs.ScanState
-	scan, err := b.s.Runs.ScanOf(s.step)
+	scan, err := b.s.Scans.OfStep(s.step)
 	if scan != nil {
 		state = scan.State
 	}

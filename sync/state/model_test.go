@@ -101,7 +101,7 @@ func (b *model) begin(r *rapid.T) {
 		if err := b.s.Runs.Begin(runs.Run{ID: s.run, Job: b.job, Status: runs.Running}, []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpStartScan, "")}}); err != nil {
 			r.Fatal(err)
 		}
-		steps, err := b.s.Runs.Steps(s.run)
+		steps, err := b.s.Steps.OfRun(s.run)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func (b *model) join(r *rapid.T) {
 		return
 	}
 	hold := rapid.SampledFrom([]outlier.Credits{1, 4, 6}).Draw(r, "hold")
-	err := b.s.Runs.JoinScan(ledger.Purchase{
+	err := b.s.Scans.Join(ledger.Purchase{
 		Job: b.job, Run: s.run, Step: s.step, Hold: hold,
 		Caps: func(time.Time) []ledger.Cap { return []ledger.Cap{b.cap()} },
 	}, other.intent)
@@ -207,7 +207,7 @@ func (b *model) start(r *rapid.T) {
 	}
 	standing := b.live(s)
 	err := b.s.DB.Update(func(tx *store.Tx) error {
-		id, err := b.s.Runs.IntendScan(tx, runs.Scan{Run: s.run, Job: b.job, Step: s.step, Queries: []string{s.what}, Price: scanPrice})
+		id, err := b.s.Scans.Intend(tx, runs.Scan{Run: s.run, Job: b.job, Step: s.step, Queries: []string{s.what}, Price: scanPrice})
 		if err == nil {
 			s.intent = id
 		}
@@ -361,7 +361,7 @@ func (b *model) operate(r *rapid.T) {
 	if rapid.Bool().Draw(r, "found") {
 		to = runs.Scan{State: runs.ScanRunning, ScanID: fmt.Sprint("found-", b.checks, "-", s.intent)}
 	}
-	_, err := b.s.Runs.SettleScan(s.intent, to)
+	_, err := b.s.Scans.Settle(s.intent, to)
 	if may := s.state == runs.ScanUnknown && !b.starting(s); may != (err == nil) {
 		r.Fatalf("while the scan is %q, an operator's word got %v", s.state, err)
 	}

@@ -157,7 +157,7 @@ const pages = 2
 
 // nextStep is the open step with the fewest pages; nil if none can proceed.
 func (j *job) nextStep(run *runs.Run, stuck map[int64]error) (next *runs.Step, err error) {
-	steps, err := j.store.Runs.Steps(run.ID)
+	steps, err := j.store.Steps.OfRun(run.ID)
 	for i, s := range steps {
 		if s.Stop == "" && stuck[s.ID] == nil && (next == nil || s.Next < next.Next) {
 			next = &steps[i]
@@ -256,7 +256,7 @@ func (j *job) holder(run *runs.Run, step *runs.Step) (int64, error) {
 	if step.Scan == "" {
 		return 0, nil
 	}
-	steps, err := j.store.Runs.Steps(run.ID)
+	steps, err := j.store.Steps.OfRun(run.ID)
 	if err != nil {
 		return 0, err
 	}

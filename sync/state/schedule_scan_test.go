@@ -12,12 +12,12 @@ import (
 
 // scan does what is next for a scan: it is begun, looked at, or handed over to be read.
 func (j *job) scan(run *runs.Run, step *runs.Step) error {
-	scan, err := j.store.Runs.ScanOf(step.ID)
+	scan, err := j.store.Scans.OfStep(step.ID)
 	switch {
 	case err != nil:
 		return err
 	case scan == nil || scan.State == runs.ScanRefused || scan.State == runs.ScanNotCreated:
-		live, err := j.store.Runs.LiveScan(j.wish(run, step))
+		live, err := j.store.Scans.Live(j.wish(run, step))
 		if err != nil || live != nil && !j.bug.alone {
 			return errors.Join(err, j.join(run, step, live))
 		}
@@ -60,7 +60,7 @@ func (j *job) join(run *runs.Run, step *runs.Step, live *runs.Scan) error {
 		return errKilled
 	}
 	c := &call{run: run.ID, job: j.name, account: j.account}
-	err := j.store.Runs.JoinScan(ledger.Purchase{
+	err := j.store.Scans.Join(ledger.Purchase{
 		Run: run.ID, Job: j.name, Step: step.ID, Hold: 2 * pages,
 		Caps: func(at time.Time) []ledger.Cap {
 			c.at = at
@@ -103,7 +103,7 @@ func (j *job) startScan(run *runs.Run, step *runs.Step) error {
 func (j *job) intend(wish runs.Scan) (*runs.Scan, error) {
 	scan := &wish
 	err := j.store.DB.Update(func(tx *store.Tx) (err error) {
-		scan.Intent, err = j.store.Runs.IntendScan(tx, *scan)
+		scan.Intent, err = j.store.Scans.Intend(tx, *scan)
 		return err
 	})
 	if store.IsConstraint(err) {
@@ -185,7 +185,7 @@ func (j *job) endScan(step *runs.Step, scan *runs.Scan) error {
 
 // sawUnknown counts the runs that are not continued although the start of their scan is not confirmed.
 func (j *job) sawUnknown(run *runs.Run) error {
-	scans, err := j.store.Runs.Scans(j.name)
+	scans, err := j.store.Scans.List(j.name)
 	for _, scan := range scans {
 		if scan.Run == run.ID && scan.State == runs.ScanUnknown {
 			j.saw("a run was superseded while its scan was not confirmed")

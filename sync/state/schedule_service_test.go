@@ -114,7 +114,7 @@ func (p *process) rekey() {
 
 // operate has an operator look for a scan whose start is not confirmed, and settle it.
 func (p *process) operate() {
-	scans, err := p.store.Runs.Scans("")
+	scans, err := p.store.Scans.List("")
 	if err != nil {
 		p.wrong = err
 		return
@@ -143,7 +143,7 @@ func (p *process) settle(scan runs.Scan) {
 		word = *found
 	}
 	busy := p.starting(scan.Intent)
-	_, err := p.store.Runs.SettleScan(scan.Intent, word)
+	_, err := p.store.Scans.Settle(scan.Intent, word)
 	p.note("", "an operator says that the scan of intent %d is %s: %v", scan.Intent, word.State, err)
 	switch {
 	case busy != (err != nil):

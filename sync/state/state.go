@@ -57,7 +57,7 @@ type Store struct {
 	Journal *journal.Journal
 	Ledger  *ledger.Ledger
 	Queue   *queue.Queue
-	Runs    *runs.Runs
+	runs.Records
 
 	Forgotten *forgotten.Set // ids that are neither asked about nor kept; nil in a store that only reads
 
@@ -80,7 +80,7 @@ func storesOver(db *store.Store, o Options) (*Store, error) {
 		o.Ended = func(*store.Tx, runs.Run, bool) error { return nil }
 	}
 	return &Store{
-		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, l), Runs: runs.New(db, l, o.Began),
+		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, l), Records: runs.New(db, l, o.Began),
 		service: o.Service, version: o.Version, ended: o.Ended,
 	}, nil
 }
@@ -95,7 +95,7 @@ func (s *Store) Snapshot() (*Store, error) {
 	j := s.Journal.Over(db)
 	l := s.Ledger.Over(db, j)
 	return &Store{
-		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, l), Runs: runs.New(db, l, nil), Forgotten: s.Forgotten,
+		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, l), Records: runs.New(db, l, nil), Forgotten: s.Forgotten,
 		service: s.service, version: s.version, ended: s.ended,
 	}, nil
 }

@@ -99,7 +99,7 @@ func TestAnswerWaitsForSpace(t *testing.T) {
 			if got := len(statetest.Entries(t, s, 0)); got != i+1 {
 				t.Errorf("%d answers are kept, want %d", got, i+1)
 			}
-			steps, err := s.Runs.Steps("run-1")
+			steps, err := s.Steps.OfRun("run-1")
 			if err != nil || steps[0].Next != i+1 {
 				t.Errorf("the step is at page %d (%v), want %d", steps[0].Next, err, i+1)
 			}

@@ -107,7 +107,7 @@ func TestFailedTransactionLeavesNoTrace(t *testing.T) {
 	if !errors.Is(err, failure) {
 		t.Errorf("Update: %v, want the unit's own error", err)
 	}
-	steps, err := s.Runs.Steps("run-1")
+	steps, err := s.Steps.OfRun("run-1")
 	if err != nil || steps[0].Next != 0 {
 		t.Errorf("the step stands at %d (%v), want 0", steps[0].Next, err)
 	}
@@ -137,7 +137,7 @@ func TestUnusableAnswerIsKept(t *testing.T) {
 	if got := statetest.Entries(t, s, 0); len(got) != 2 || string(got[0].Body) != "garbage" {
 		t.Errorf("kept %v, want both answers", got)
 	}
-	if steps, err := s.Runs.Steps("run-1"); err != nil || steps[0].Next != 0 {
+	if steps, err := s.Steps.OfRun("run-1"); err != nil || steps[0].Next != 0 {
 		t.Errorf("the step stands at %d (%v), want 0: what Commit wrote must be gone", steps[0].Next, err)
 	}
 	if spend, err := s.Ledger.Spent("run-1"); err != nil || spend.Charged != 2 {

@@ -210,7 +210,7 @@ func (t *Tracer) sendRun(ctx context.Context, s *sender, e ending) error {
 	if err != nil || run == nil || run.Status.Open() && !e.superseded {
 		return err
 	}
-	steps, err := t.store.Runs.Steps(run.ID)
+	steps, err := t.store.Steps.OfRun(run.ID)
 	if err != nil {
 		return err
 	}

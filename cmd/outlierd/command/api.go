@@ -95,7 +95,7 @@ func approveClient(ctx context.Context, p *program, name string, most *outlier.C
 	if spec == nil {
 		return serve.Refuse(http.StatusNotFound, "%w", noJob(config, name, ""))
 	}
-	pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
+	pauses, err := p.Engine.Store.Schedule.Pauses(time.Now())
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func cursorShowCommand(g *globals) *cobra.Command {
 		Use: "show [JOB]", Short: "List the cursors of one job or of all", Args: cobra.MaximumNArgs(1),
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, args []string) error {
 			name := strings.Join(args, "") // "" for all
-			marks, err := p.Engine.Store.Runs.Watermarks(name)
+			marks, err := p.Engine.Store.Watermarks.List(name)
 			if err == nil && name != "" {
 				err = refuseUnsearched(p, name)
 			}
@@ -125,7 +125,7 @@ func refuseUnsearched(p *program, name string) error {
 	if p.Engine.Config.Job(name) != nil {
 		return nil
 	}
-	marks, err := p.Engine.Store.Runs.Watermarks(name)
+	marks, err := p.Engine.Store.Watermarks.List(name)
 	if err == nil && len(marks) == 0 {
 		err = noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
 	}
@@ -134,7 +134,7 @@ func refuseUnsearched(p *program, name string) error {
 
 // cursorKeys returns the searches of a job: those that have a cursor, and those that it would make now.
 func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, name string) ([]string, error) {
-	marks, err := store.Runs.Watermarks(name)
+	marks, err := store.Watermarks.List(name)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func cursorKeys(ctx context.Context, config *job.Config, store *state.Store, nam
 	if spec := config.Job(name); spec != nil {
 		work, err := spec.Resolve(job.Inputs{
 			Now:   time.Now(),
-			Since: func(key string) (time.Time, error) { return store.Runs.Watermark(name, key) },
+			Since: func(key string) (time.Time, error) { return store.Watermarks.At(name, key) },
 			IDs:   func(sql, column string) ([]string, error) { return seeds(config)(ctx, sql, column) },
 		})
 		if err != nil {

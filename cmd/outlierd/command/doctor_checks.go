@@ -156,7 +156,7 @@ func checkRecords(ctx context.Context, c *checkup) {
 	} else if n > 0 {
 		c.fail("erasure", "run 'outlierd forget' again with the same ids", "it was stopped, so the tables may still have %s", term.Count(int64(n), "erased id"))
 	}
-	if since, err := seen.Runs.SinksDownSince(); err != nil {
+	if since, err := seen.Sinks.DownSince(); err != nil {
 		c.fail("sinks", "", "%v", err)
 	} else if !since.IsZero() {
 		c.fail("sinks", "the log of the last run says why each sink fails", "no sink works since %s", c.at(since))
@@ -191,7 +191,7 @@ func (c *checkup) reportBackup(seen *state.Store) {
 	if to == nil {
 		return
 	}
-	switch last, err := seen.Runs.Sink(runs.BackupSink); {
+	switch last, err := seen.Sinks.State(runs.BackupSink); {
 	case err != nil:
 		c.fail("backup", "", "%v", err)
 	case last.Error != "":

@@ -256,7 +256,7 @@ func leftElsewhere(p *program) ([]string, error) {
 	left = slices.DeleteFunc(left, func(address string) bool {
 		return slices.ContainsFunc(config.Sinks, func(s job.Sink) bool { return s.Bucket == address })
 	})
-	lake, err := p.Engine.Store.Runs.Sink(job.SinkIceberg)
+	lake, err := p.Engine.Store.Sinks.State(job.SinkIceberg)
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ const kindsOfVideos = "details, comments, transcript, channel_videos, channel_sh
 func showHits(out *printer, table, key, few string) func(showing) (string, error) {
 	return func(s showing) (string, error) {
 		var ids []string
-		hits, err := s.program.Engine.Store.Runs.Best(s.row.ID,
+		hits, err := s.program.Engine.Store.Hits.Best(s.row.ID,
 			runs.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
 		for _, hit := range hits {
 			ids = append(ids, hit.VideoID)

@@ -133,7 +133,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 	for line := range strings.Lines(describeStart(ctx, a.p.forecasts(), spec, old)) {
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
-	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())
+	pauses, err := a.p.Engine.Store.Schedule.Pauses(time.Now())
 	if err == nil && pauses[spec.Name] != nil {
 		offer.Says = append(offer.Says, "Its schedule is "+
 			report.Paused(pauses[spec.Name], a.p.Engine.Config.Timezone)+"; this run is by hand.")
@@ -189,7 +189,7 @@ func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, 
 }
 
 func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
-	pauses, err := a.p.Engine.Store.Runs.Pauses(time.Now())
+	pauses, err := a.p.Engine.Store.Schedule.Pauses(time.Now())
 	if err != nil {
 		return nil, nil, err
 	}

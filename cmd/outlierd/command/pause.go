@@ -83,7 +83,7 @@ the latest one, all of them, or none.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, names []string) error {
 			config := p.Engine.Config
-			pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
+			pauses, err := p.Engine.Store.Schedule.Pauses(time.Now())
 			if err != nil {
 				return err
 			}
@@ -142,7 +142,7 @@ func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error
 
 // sayPaused mentions the paused schedules of jobs that are run by hand.
 func sayPaused(w io.Writer, p *program, todo []jobRun) error {
-	pauses, err := p.Engine.Store.Runs.Pauses(time.Now())
+	pauses, err := p.Engine.Store.Schedule.Pauses(time.Now())
 	if err != nil {
 		return err
 	}

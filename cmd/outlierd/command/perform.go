@@ -307,7 +307,7 @@ func unfoldRun(p *program, j jobRun) (todo []jobRun, err error) {
 		}
 		return []jobRun{j}, nil
 	}
-	done, err := p.Engine.Store.Runs.Performed(j.Spec.Name, j.Due)
+	done, err := p.Engine.Store.Schedule.Performed(j.Spec.Name, j.Due)
 	if done || err != nil {
 		return nil, err
 	}

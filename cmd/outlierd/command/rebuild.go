@@ -233,7 +233,7 @@ func rebuildAll(ctx context.Context, out *printer, p *program, from older, excep
 			err = bucket.New(sinkPath(config, s), bucketOf(config, s, p.env)).Update(ctx, 0)
 		}
 		if err == nil {
-			err = p.Engine.Store.Runs.SinkPublished(c.Name(), done.Answers)
+			err = p.Engine.Store.Sinks.SetPublished(c.Name(), done.Answers)
 		}
 		if err != nil {
 			done.Behind = append(done.Behind, term.Plain(fmt.Sprintf("publish sink %s: %v", c.Name(), err)))

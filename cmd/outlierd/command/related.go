@@ -86,7 +86,7 @@ from ` + from + " group by t.channel_id order by 1, t.channel_id" + formatLimit(
 func rankHits(s showing, table, key string) (string, error) {
 	var ids []string
 	var places []int
-	hits, err := s.program.Engine.Store.Runs.Best(s.row.ID, runs.Choice{All: true, Rank: true})
+	hits, err := s.program.Engine.Store.Hits.Best(s.row.ID, runs.Choice{All: true, Rank: true})
 	for _, hit := range hits {
 		ids, places = append(ids, hit.VideoID), append(places, int(*hit.Value))
 	}

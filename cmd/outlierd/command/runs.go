@@ -145,7 +145,7 @@ func describeRun(p *program, row *runs.Run) (*report.Run, error) {
 
 // runOf reads the records of a run. For a run that has not ended, it computes the sums.
 func runOf(store *state.Store, row *runs.Run) (*report.Run, error) {
-	steps, err := store.Runs.Steps(row.ID)
+	steps, err := store.Steps.OfRun(row.ID)
 	if err != nil {
 		return nil, err
 	}

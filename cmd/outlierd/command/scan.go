@@ -35,7 +35,7 @@ func scanListCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List all scans, newest first", Args: cobra.NoArgs,
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, _ []string) error {
-			all, err := p.Engine.Store.Runs.Scans("")
+			all, err := p.Engine.Store.Scans.List("")
 			if err != nil {
 				return err
 			}
@@ -94,11 +94,11 @@ for that one and reads it. With --again it starts another.`,
 // continueScan returns how to continue after an interrupted scan: a scan that was started is not started
 // again.
 func continueScan(s showing) (string, error) {
-	steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
+	steps, err := s.program.Engine.Store.Steps.OfRun(s.row.ID)
 	if err != nil || len(steps) == 0 {
 		return "", err
 	}
-	scan, err := s.program.Engine.Store.Runs.ScanOf(steps[0].ID)
+	scan, err := s.program.Engine.Store.Scans.OfStep(steps[0].ID)
 	switch {
 	case err != nil || scan == nil:
 		return "", err
@@ -210,7 +210,7 @@ sent, name the start with --intent: then the time is not compared.`,
 					return explainAbsent(err, id, "look there for the id of the scan that was started; "+
 						"if there is none, run "+listResolutions(waiting))
 				}
-				scan, err := p.Engine.Store.Runs.ScanByID(id)
+				scan, err := p.Engine.Store.Scans.ByID(id)
 				if err == nil && (scan == nil || scan.Intent != linked) {
 					err = fmt.Errorf("scan %s was linked to intent %d, but its record could not be read back",
 						id, linked)
@@ -257,7 +257,7 @@ func describeAdopted(p *program, scan *runs.Scan) (string, error) {
 
 // unconfirmedScans returns the scans whose starts the service did not confirm.
 func unconfirmedScans(store *state.Store) ([]runs.Scan, error) {
-	all, err := store.Runs.Scans("")
+	all, err := store.Scans.List("")
 	return slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown }), err
 }
 

@@ -34,7 +34,7 @@ func (r *runner) reportRun(ctx context.Context, row *runs.Run, failed error) err
 	if end.Retry, err = store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job}); err != nil {
 		return err
 	}
-	if end.Distinct, err = store.Runs.Distinct(row.ID); err != nil {
+	if end.Distinct, err = store.Hits.Distinct(row.ID); err != nil {
 		return err
 	}
 	progress, err := r.p.readProgress()
@@ -83,7 +83,7 @@ func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string
 	if spec == nil || path == "" || row.Hits == 0 || !row.Status.EndedWell() {
 		return nil, "", nil
 	}
-	hits, err := p.Engine.Store.Runs.Best(row.ID, runs.Choice{Most: 3, All: true, Desc: !spec.EnrichSort.Ascending})
+	hits, err := p.Engine.Store.Hits.Best(row.ID, runs.Choice{Most: 3, All: true, Desc: !spec.EnrichSort.Ascending})
 	if err != nil {
 		return nil, "", err
 	}

@@ -61,7 +61,7 @@ func parseParams(pairs []string) (wishes, error) {
 // request.
 func showFormats(out *printer) func(showing) (string, error) {
 	return func(s showing) (string, error) {
-		steps, err := s.program.Engine.Store.Runs.Steps(s.row.ID)
+		steps, err := s.program.Engine.Store.Steps.OfRun(s.row.ID)
 		if err != nil {
 			return "", err
 		}

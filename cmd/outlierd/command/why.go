@@ -69,11 +69,11 @@ func parseAnyID(text string) (string, error) {
 // if there is one.
 func originOf(ctx context.Context, store *state.Store, path, id string) (*report.Origin, error) {
 	why := &report.Origin{ID: id, Sightings: []report.Sighting{}, Calls: []ledger.Call{}, Waiting: []queue.Waiting{}}
-	times, err := store.Runs.Sightings(id)
+	times, err := store.Hits.Sightings(id)
 	if err != nil {
 		return nil, err
 	}
-	if why.Imported, err = store.Runs.ImportOf(id); err != nil {
+	if why.Imported, err = store.Hits.ImportOf(id); err != nil {
 		return nil, err
 	}
 	ids := []string{id}

@@ -462,7 +462,7 @@ func (p *program) openLake(ctx context.Context, s job.Sink, rows *warehouse.Ware
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Engine.Store.Runs.SinkAt(s.Kind, s.Lake.Place()); err != nil {
+	if err := p.Engine.Store.Sinks.AddPlace(s.Kind, s.Lake.Place()); err != nil {
 		return nil, errors.Join(err, lake.Close())
 	}
 	return lake, nil

@@ -209,7 +209,7 @@ jobs: {tea: {search: {query: tea}}}
 	}
 	p.opened(func(p *program) error {
 		lake := &job.Lake{Catalog: "postgres://me:secret@db.example.com/lake?password=secret&sslmode=disable", Namespace: "old"}
-		return p.Engine.Store.Runs.SinkAt("iceberg", lake.Place())
+		return p.Engine.Store.Sinks.AddPlace("iceberg", lake.Place())
 	})
 	out := p.must(forget...)
 	if !strings.Contains(out, "writes namespace old of the lake postgres://db.example.com/lake?sslmode=disable any more") {

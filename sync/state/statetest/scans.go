@@ -84,7 +84,7 @@ func Niche(step runs.Step) runs.Scan {
 func Intend(t testing.TB, s *state.Store, scan runs.Scan) (intent int64) {
 	t.Helper()
 	err := s.DB.Update(func(tx *store.Tx) (err error) {
-		intent, err = s.Runs.IntendScan(tx, scan)
+		intent, err = s.Scans.Intend(tx, scan)
 		return err
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func Lose(t testing.TB, s *state.Store, p ledger.Purchase) {
 // CheckScan checks the state of the scan of a step, and returns the scan.
 func CheckScan(t testing.TB, s *state.Store, step int64, want runs.ScanState) *runs.Scan {
 	t.Helper()
-	scan, err := s.Runs.ScanOf(step)
+	scan, err := s.Scans.OfStep(step)
 	if err != nil || scan == nil {
 		t.Fatalf("ScanOf: %v %v", scan, err)
 	}
@@ -198,7 +198,7 @@ func Lead(t testing.TB, s *state.Store, step runs.Step, intent int64, to runs.Sc
 		Lose(t, s, p)
 	case runs.ScanNotCreated:
 		Lose(t, s, p)
-		if _, err := s.Runs.SettleScan(intent, runs.Scan{State: runs.ScanNotCreated}); err != nil {
+		if _, err := s.Scans.Settle(intent, runs.Scan{State: runs.ScanNotCreated}); err != nil {
 			t.Fatal(err)
 		}
 	default:

@@ -201,7 +201,7 @@ func BeginRun(t testing.TB, s *state.Store, id string) runs.Step {
 	if err := s.Runs.Begin(run, []runs.Step{step}); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := s.Runs.Steps(id)
+	steps, err := s.Steps.OfRun(id)
 	if err != nil {
 		t.Fatal(err)
 	}
