@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"outlierd/cmd/outlierd/term"
 )
@@ -55,73 +54,12 @@ func writeManPages(c *cobra.Command, dir string) (wrote []string, err error) {
 
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manPage returns the manual page of a command, in roff. It has no date, so that equal builds have equal pages.
+// manPage returns the manual page of a command, in roff: its help as --help prints it. It has no date, so that equal
+// builds have equal pages.
 func manPage(c *cobra.Command) string {
-	var page strings.Builder
-	fmt.Fprintf(&page, ".TH OUTLIERD 1 \"\" \"outlierd %s\"\n.nh\n", escapeRoff(version()))
-	section := func(title, text string) {
-		if text = strings.Trim(text, "\n"); text != "" {
-			fmt.Fprintf(&page, ".SH %s\n%s\n", title, text)
-		}
-	}
-	section("NAME", escapeRoff(manName(c)+" - "+c.Short))
-	section("SYNOPSIS", `\fB`+escapeRoff(c.UseLine())+`\fP`)
-	section("DESCRIPTION", roffParagraphs(c.Long))
-	section("OPTIONS", roffOptions(c.NonInheritedFlags()))
-	section("OPTIONS OF ALL COMMANDS", roffOptions(c.InheritedFlags()))
-	if c.HasExample() {
-		section("EXAMPLES", ".EX\n"+escapeRoff(c.Example)+"\n.EE")
-	}
-	var also []string
-	if c.HasParent() {
-		also = append(also, manName(c.Parent()))
-	}
-	for _, below := range c.Commands() {
-		if below.IsAvailableCommand() && !below.IsAdditionalHelpTopicCommand() {
-			also = append(also, manName(below))
-		}
-	}
-	for i, name := range also {
-		also[i] = `\fB` + escapeRoff(name) + `\fP(1)`
-	}
-	section("SEE ALSO", strings.Join(also, ",\n"))
-	return page.String()
-}
-
-// roffOptions returns options, each with its default and meaning.
-func roffOptions(flags *pflag.FlagSet) string {
-	var text strings.Builder
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		value, usage := pflag.UnquoteUsage(f)
-		name := `\fB--` + escapeRoff(f.Name) + `\fP`
-		if f.Shorthand != "" {
-			name = `\fB-` + escapeRoff(f.Shorthand) + `\fP, ` + name
-		}
-		if value != "" {
-			name += ` \fI` + escapeRoff(value) + `\fP`
-		}
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "[]" {
-			usage += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(&text, ".TP\n%s\n%s\n", name, escapeRoff(usage))
-	})
-	return text.String()
-}
-
-// roffParagraphs returns a text whose indented lines stay as they are.
-func roffParagraphs(text string) string {
-	var page strings.Builder
-	for part := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
-		begin, end := ".PP\n", "\n"
-		if strings.HasPrefix(part, " ") {
-			begin, end = ".PP\n.EX\n", "\n.EE\n"
-		}
-		page.WriteString(begin + escapeRoff(part) + end)
-	}
-	return page.String()
+	help := strings.TrimSpace(c.Long + "\n\n" + c.UsageString())
+	return fmt.Sprintf(".TH OUTLIERD 1 \"\" \"outlierd %s\"\n.SH NAME\n%s\n.SH DESCRIPTION\n.EX\n%s\n.EE\n",
+		escapeRoff(version()), escapeRoff(manName(c)+" - "+c.Short), escapeRoff(help))
 }
 
 // escapeRoff returns a text in which no character has a meaning for roff.
