@@ -73,6 +73,7 @@ the same command spends up to as much again on what is left.`,
 	flags.StringVar(&to, "to", "", "the last publication date; required")
 	flags.Int64Var(&g.spending.most, "max-credits", 0, "spend at most `N` credits; required")
 	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
+	completeFlag(c, "each", job.Windows...)
 	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
 	g.spending.addFlags(c)
 	for _, name := range []string{"from", "to", "max-credits"} {

@@ -6,37 +6,34 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
-	"outlierd/outlier"
-	"outlierd/sync/job"
 )
 
-// addCompletion adds shell completion to all commands: names of jobs wherever Use has JOB, and the values of
-// flags.
-func addCompletion(c *cobra.Command, jobs cobra.CompletionFunc) {
+// addCompletion adds shell completion to all commands: names of jobs wherever Use has JOB, and the values of flags that
+// all commands have.
+func addCompletion(root *cobra.Command, jobs cobra.CompletionFunc) {
+	completeFlag(root, "output", term.Formats...)
+	completeFlag(root, "log-level", logLevels...)
+	completeFlag(root, "log-format", "auto", "text", "json")
+	completeJobs(root, jobs)
+}
+
+func completeJobs(c *cobra.Command, jobs cobra.CompletionFunc) {
 	if strings.Contains(c.Use, "JOB") {
 		c.ValidArgsFunction = jobs
 	}
-	by := []string{"semantic", "lexical"}
-	if c.Name() == "related" {
-		by = append(by, "channel")
-	}
-	op := operationOf(c.Name())
-	for flag, values := range map[string][]string{
-		"output": term.Formats, "log-level": logLevels, "log-format": {"auto", "text", "json"}, "each": job.Windows,
-		"enrich": {"details", "comments", "transcript", "channel_videos", "channel_shorts"}, "by": by,
-		"mode": {"fast", "standard"}, "sort": withOrders(job.Sorts(op)), "where": withEquals(job.Filters(op)),
-	} {
-		directive := cobra.ShellCompDirectiveNoFileComp
-		if flag == "where" {
-			directive |= cobra.ShellCompDirectiveNoSpace
-		}
-		if c.LocalNonPersistentFlags().Lookup(flag) != nil || c.PersistentFlags().Lookup(flag) != nil {
-			// It fails only for a flag that does not exist.
-			_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive))
-		}
-	}
 	for _, sub := range c.Commands() {
-		addCompletion(sub, jobs)
+		completeJobs(sub, jobs)
+	}
+}
+
+// completeFlag completes the values of a flag. After one that ends in = more is typed.
+func completeFlag(c *cobra.Command, flag string, values ...string) {
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if strings.HasSuffix(values[0], "=") {
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
+		panic(err) // there is no such flag
 	}
 }
 
@@ -59,31 +56,4 @@ func (g *globals) completeJob(c *cobra.Command, args []string, _ string) ([]stri
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// operationOf returns the operation of a one-off command; "" for other commands.
-func operationOf(command string) outlier.Operation {
-	switch command {
-	case "search", "start", "read":
-		return outlier.OpSearch
-	case "related":
-		return outlier.OpRelated
-	case "find-channels":
-		return outlier.OpFindChannels
-	}
-	return ""
-}
-
-func withOrders(sorts []string) (all []string) {
-	for _, sort := range sorts {
-		all = append(all, sort+" desc", sort+" asc")
-	}
-	return all
-}
-
-func withEquals(keys []string) (all []string) {
-	for _, key := range keys {
-		all = append(all, key+"=")
-	}
-	return all
 }

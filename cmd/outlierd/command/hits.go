@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,150 +10,141 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 	"outlierd/sync/yamltree"
 )
 
-// Columns shown to people.
-const (
-	fewOutliers = "t.title, t.view_count, t.z_score, " + query.VideoLink +
-		", t.channel_title, t.published_at, t.average_views_ratio"
-	fewChannels = "t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language"
+var (
+	ofOutliers = view{"outliers", "video_id", "t.title, t.view_count, t.z_score, " + query.VideoLink +
+		", t.channel_title, t.published_at, t.average_views_ratio", ""}
+	ofFound = view{"found_channels", "channel_id",
+		"t.channel_id, t.title, t.handle, t.subscribers, t.average_views, t.language", ""}
 )
 
-// pageFlags are the flags of all commands that buy pages.
-type pageFlags struct {
-	pages int
-	where []string
-	sort  string
-	again bool
+// # Flags of one-off requests
+//
+// A flag of a one-off command is a key of its job: what is typed becomes the value of the key, is checked like that of
+// the job file, and a mistake is named by the flag.
+
+// A keyFlag is the flag for a key. For completion, values returns what can be written for an operation.
+type keyFlag struct {
+	name, key, kind, usage string
+	values                 func(outlier.Operation) []string
 }
 
-// add adds the flags, with examples of filters and of a sort order. Without the latter there is no
-// --sort.
-func (f *pageFlags) add(c *cobra.Command, of, where, sort string) {
-	flags := c.Flags()
-	flags.IntVar(&f.pages, "pages", 1, "pages of 40 "+of+" to buy at most")
-	flags.StringArrayVar(&f.where, "where", nil, "a filter as in the job file: "+where+"; repeatable")
-	if sort != "" {
-		flags.StringVar(&f.sort, "sort", "", fmt.Sprintf("the order, such as %q", sort))
-	}
-}
-
-func (f *pageFlags) addAgain(c *cobra.Command) {
-	c.Flags().BoolVar(&f.again, "again", false, "buy pages again that were bought within the last six hours")
-}
-
-// Examples of filters and orders.
+// Kinds of flags, as the help names them.
 const (
-	filtersOfVideos   = "z_score=2.., language=[en, de], use=breakout"
-	filtersOfChannels = "subscribers=..50000, language=[en, de]"
-	orderOfVideos     = "z_score desc"
-	orderOfChannels   = "recency desc"
+	kindText    = "string"
+	kindList    = "stringArray"
+	kindNumber  = "int"
+	kindFilters = "key=value"
 )
 
-// ask adds the values of the flags to the mapping of a verb.
-func (f *pageFlags) ask(into wishes) error {
-	where, err := parseFilters(f.where)
-	if err != nil {
-		return err
+var keyFlags = []keyFlag{
+	{"by", "by", kindText, "semantic (meaning of words) or lexical (exact words)", fixed("semantic", "lexical")},
+	{"channel", "related_channel_id", kindList, "a channel to relate to, by id or address; repeatable", nil},
+	{"max-age", "refresh_after", kindText, "request again if the stored answer is older, such as 1h", nil},
+	{"mode", "mode", kindText, "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)",
+		fixed("fast", "standard")},
+	{"pages", "pages", kindNumber, "pages to buy at most, of 40 rows each", nil},
+	{"related-to", "related_to", kindList, "a channel to relate to, by id or address; repeatable", nil},
+	{"seed", "seed", kindText, "seed of a random order", nil},
+	{"sort", "sort", kindText, "the order as in the job file, such as \"recency desc\"", sortOrders},
+	{"thumbnail", "thumbnail_video_id", kindText, "a video with a similar thumbnail, by id or address", nil},
+	{"title", "title", kindList, "a title to relate to; repeatable", nil},
+	{"where", "where", kindFilters, "a filter as in the job file, such as language=[en, de]; repeatable", filterKeys},
+}
+
+func fixed(words ...string) func(outlier.Operation) []string {
+	return func(outlier.Operation) []string { return words }
+}
+
+func sortOrders(op outlier.Operation) (all []string) {
+	for _, sort := range job.Sorts(op) {
+		all = append(all, sort+" desc", sort+" asc")
 	}
-	into["pages"] = f.pages
-	if len(where) > 0 {
-		into["where"] = where
+	return all
+}
+
+func filterKeys(op outlier.Operation) (all []string) {
+	for _, key := range job.Filters(op) {
+		all = append(all, key+"=")
 	}
-	into.set("sort", f.sort)
+	return all
+}
+
+// addFlags adds the flags with these names to a command for an operation.
+func (w wishes) addFlags(c *cobra.Command, op outlier.Operation, names ...string) {
+	for _, f := range keyFlags {
+		if !slices.Contains(names, f.name) {
+			continue
+		}
+		c.Flags().Var(keyValue{f, w}, f.name, f.usage)
+		if f.values != nil {
+			completeFlag(c, f.name, f.values(op)...)
+		}
+	}
+}
+
+// keyValue is the value of a key as pflag sets it.
+type keyValue struct {
+	keyFlag
+	into wishes
+}
+
+func (v keyValue) Type() string { return v.kind }
+
+func (v keyValue) String() string {
+	if set := v.into[v.key]; set != nil {
+		return fmt.Sprint(set)
+	}
+	return ""
+}
+
+func (v keyValue) Set(text string) error {
+	switch v.kind {
+	case kindNumber:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return errors.New("it must be a number")
+		}
+		v.into[v.key] = n
+	case kindList:
+		before, _ := v.into[v.key].([]string)
+		v.into[v.key] = append(before, text)
+	case kindFilters:
+		where, _ := v.into[v.key].(wishes)
+		if where == nil {
+			where = wishes{}
+			v.into[v.key] = where
+		}
+		return where.addFilter(text)
+	default:
+		v.into[v.key] = text
+	}
 	return nil
 }
 
-// set skips empty values.
-func (w wishes) set(key, text string) {
-	if text != "" {
-		w[key] = text
+// addFilter adds a key=value pair in the syntax of a job's where: a list is [en, de] or a repeated key, and ~ removes a
+// filter that `use` added.
+func (w wishes) addFilter(pair string) error {
+	key, text, ok := strings.Cut(pair, "=")
+	key, text = strings.TrimSpace(key), strings.TrimSpace(text)
+	if !ok || key == "" || text == "" {
+		return errors.New("want key=value, as in z_score=2.. or language=[en, de]")
 	}
-}
-
-func (w wishes) list(key string, texts []string) {
-	if len(texts) > 0 {
-		w[key] = texts
-	}
-}
-
-// enrichFlags select data to fetch for the hits.
-type enrichFlags struct {
-	enrich []string
-	top    int
-}
-
-func (f *enrichFlags) add(c *cobra.Command, kinds string) {
-	c.Flags().StringSliceVar(&f.enrich, "enrich", nil, "what to fetch for the hits: "+kinds)
-	c.Flags().IntVar(&f.top, "top", 0, "fetch for the N best hits only")
-}
-
-func (f *enrichFlags) ask(into wishes) {
-	enrich := wishes{}
-	for _, kind := range f.enrich {
-		fetch := wishes{}
-		if f.top != 0 {
-			fetch["top"] = f.top
-		}
-		enrich[kind] = fetch
-	}
-	if len(enrich) > 0 {
-		into["enrich"] = enrich
-	}
-}
-
-// askOnce runs a verb that finds hits, and prints what show returns the query for.
-func askOnce(ctx context.Context, g *globals, verb job.Verb, what wishes, pages *pageFlags, enrich *enrichFlags,
-	show func(showing) (string, error)) error {
-	if err := pages.ask(what); err != nil {
+	value, err := parseValue(text)
+	if err != nil {
 		return err
 	}
-	all := wishes{string(verb): what}
-	enrich.ask(all)
-	return runOnce(ctx, g, request{verb: verb, job: all, again: pages.again, show: show})
-}
-
-const kindsOfVideos = "details, comments, transcript, channel_videos, channel_shorts"
-
-// hits returns the query for the hits of a run, best first, with their current data. It includes pages
-// that came from the journal, whose rows belong to other runs.
-func showHits(out *printer, table, key, few string) func(showing) (string, error) {
-	return func(s showing) (string, error) {
-		var ids []string
-		hits, err := s.program.Engine.Store.Hits.Best(s.row.ID,
-			runs.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
-		for _, hit := range hits {
-			ids = append(ids, hit.VideoID)
-		}
-		return query.RowsOf(table, key, out.columns(few), "", ids), err
+	if before, again := w[key]; again {
+		value = slices.Concat(members(before), members(value))
 	}
-}
-
-// parseFilters parses key=value pairs in the syntax of a job's where: a list is [en, de] or a repeated key,
-// and ~ removes a filter that `use` added.
-func parseFilters(pairs []string) (wishes, error) {
-	where := wishes{}
-	for _, pair := range pairs {
-		key, text, ok := strings.Cut(pair, "=")
-		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
-		if !ok || key == "" || text == "" {
-			return nil, usageError{fmt.Errorf("--where %s: want key=value, "+
-				"as in z_score=2.. or language=[en, de]", pair)}
-		}
-		value, err := parseValue(text)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--where %s: %w", pair, err)}
-		}
-		if before, again := where[key]; again {
-			value = slices.Concat(members(before), members(value))
-		}
-		where[key] = value
-	}
-	return where, nil
+	w[key] = value
+	return nil
 }
 
 // parseValue converts a text of the command line to a YAML value. A list is read as in the job file.
@@ -186,4 +176,73 @@ func members(v any) []any {
 		return all
 	}
 	return []any{v}
+}
+
+// addAgain adds --again to a command that buys pages.
+func addAgain(c *cobra.Command, again *bool) {
+	c.Flags().BoolVar(again, "again", false, "buy again what was bought within the last six hours")
+}
+
+// A shower returns the query over the published file for the result of a request.
+type shower func(showing) (string, error)
+
+// hitsCommand completes a command that buys pages of hits and can fetch more about them. ask adds the arguments to the
+// body of the verb, and returns what to print.
+func hitsCommand(g *globals, c *cobra.Command, verb job.Verb, body wishes, ask func(args []string) (shower, error)) *cobra.Command {
+	var again bool
+	var enrich []string
+	var top int
+	op, kinds := outlier.OpSearch, []string{"details", "comments", "transcript", "channel_videos", "channel_shorts"}
+	switch verb {
+	case job.VerbRelated:
+		op = outlier.OpRelated
+	case job.VerbFindChannels:
+		op, kinds = outlier.OpFindChannels, kinds[3:]
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		show, err := ask(args)
+		if err != nil {
+			return usageError{err}
+		}
+		all := wishes{string(verb): body}
+		if fetches := fetchesOf(enrich, top); len(fetches) > 0 {
+			all["enrich"] = fetches
+		}
+		return runOnce(c.Context(), g, request{verb: verb, job: all, again: again, show: show})
+	}
+	body["pages"] = 1
+	body.addFlags(c, op, "pages", "where")
+	addAgain(c, &again)
+	g.spending.addFlags(c)
+	c.Flags().StringSliceVar(&enrich, "enrich", nil, "what to fetch for the hits: "+strings.Join(kinds, ", "))
+	completeFlag(c, "enrich", kinds...)
+	c.Flags().IntVar(&top, "top", 0, "fetch for the N best hits only")
+	return c
+}
+
+// fetchesOf returns the mapping of enrich; top is 0 for all hits.
+func fetchesOf(kinds []string, top int) wishes {
+	all := wishes{}
+	for _, kind := range kinds {
+		fetch := wishes{}
+		if top != 0 {
+			fetch["top"] = top
+		}
+		all[kind] = fetch
+	}
+	return all
+}
+
+// showHits returns the query for the hits of a run, best first, with their current data. It includes pages
+// that came from the journal, whose rows belong to other runs.
+func showHits(out *printer, v view) shower {
+	return func(s showing) (string, error) {
+		var ids []string
+		hits, err := s.program.Engine.Store.Hits.Best(s.row.ID,
+			runs.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
+		for _, hit := range hits {
+			ids = append(ids, hit.VideoID)
+		}
+		return v.rowsOf(out, ids), err
+	}
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,6 +34,11 @@ var (
 	ofTranscript = view{"transcript_events", "video_id", "t.start_ms / 1000 as seconds, t.text", ", t.position"}
 )
 
+// rowsOf returns the query for the rows of ids.
+func (v view) rowsOf(out *printer, ids []string) string {
+	return query.RowsOf(v.table, v.key, out.columns(v.few), v.order, ids)
+}
+
 // A dataCommand fetches data about channels or videos by id.
 type dataCommand struct {
 	use, short, long string
@@ -50,7 +54,10 @@ details for 1 day, transcripts permanently. --max-age requests older ones again,
 the service did not have. No credits are spent. An id that begins with - comes after --.`
 
 func (d *dataCommand) command(g *globals) *cobra.Command {
-	var age string
+	body := wishes{"fetch": d.fetch}
+	if d.fresh != "" {
+		body["refresh_after"] = d.fresh
+	}
 	c := &cobra.Command{
 		Use: d.use, Short: d.short, Long: d.long + "\n\n" + knownLong, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -64,31 +71,28 @@ func (d *dataCommand) command(g *globals) *cobra.Command {
 					ids = append(ids, id)
 				}
 			}
-			ask := wishes{"id": ids, "fetch": d.fetch}
-			ask.set("refresh_after", cmp.Or(age, d.fresh))
+			body["id"] = ids
 			return runOnce(c.Context(), g, request{
-				verb: d.verb, job: wishes{string(d.verb): ask}, show: showFacts(c.Context(), g, d),
+				verb: d.verb, job: wishes{string(d.verb): body}, show: showFacts(c.Context(), g, d),
 			})
 		},
 	}
-	c.Flags().StringVar(&age, "max-age", "", "request again if the stored answer is older, such as 1h")
+	body.addFlags(c, "", "max-age")
 	return c
 }
 
 // facts returns the query for the current data of the ids, and reports those that the service does not
 // have.
-func showFacts(ctx context.Context, g *globals, d *dataCommand) func(showing) (string, error) {
+func showFacts(ctx context.Context, g *globals, d *dataCommand) shower {
 	return func(s showing) (string, error) {
 		work, err := s.spec.Resolve(job.Inputs{
 			Now: time.Now(),
-			IDs: func(sql, column string) ([]string, error) { return s.program.Engine.IDs(ctx, sql, column) },
+			IDs: s.program.idsOf(ctx),
 		})
 		if err != nil {
 			return "", err
 		}
-		v := d.show()
-		return query.RowsOf(v.table, v.key, g.out.columns(v.few), v.order, work.IDs),
-			reportMissing(ctx, g, s.program.Engine.Config, work.IDs, d.fetch)
+		return d.show().rowsOf(g.out, work.IDs), reportMissing(ctx, g, s.program.Engine.Config, work.IDs, d.fetch)
 	}
 }
 

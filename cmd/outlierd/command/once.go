@@ -47,7 +47,7 @@ type request struct {
 	again     bool                                 // buy pages again that were bought recently
 	before    func(context.Context, showing) error // checks before the run; nil for no check
 	onward    func(showing) (string, error)        // how to continue an unfinished request; nil or "": by repeating it
-	show      func(showing) (string, error)        // returns the query over the published file for the result
+	show      shower
 }
 
 // showing is a run whose rows are printed.
@@ -224,13 +224,8 @@ func printResult(ctx context.Context, g *globals, r request, s showing) error {
 // is reported by flag or argument, because the user typed no "search.where.zscore", and there is no
 // line to show.
 
-// typedAs maps keys of a job to flags.
-var typedAs = map[string]string{
-	"pages": "--pages", "sort": "--sort", "by": "--by", "seed": "--seed", "mode": "--mode", "where": "--where",
-	"enrich": "--enrich", "title": "--title", "related_channel_id": "--channel",
-	"thumbnail_video_id": "--thumbnail", "related_to": "--related-to", "top": "--top",
-	"refresh_after": "--max-age", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID",
-}
+// typedAs maps keys of a job to arguments, and to flags that are not [keyFlags].
+var typedAs = map[string]string{"enrich": "--enrich", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID"}
 
 // nameMistakes reports the mistakes of a one-off job by flags and arguments. Mistakes of the job file itself
 // keep their positions.
@@ -260,11 +255,14 @@ func asTyped(verb job.Verb, path string) string {
 	path = strings.TrimPrefix(path, string(verb)+".")
 	path = strings.TrimPrefix(path, "read.")
 	key, below, _ := strings.Cut(path, ".")
+	name := typedAs[key]
 	if key == "enrich" && strings.HasSuffix(below, ".top") {
-		key, below = "top", ""
+		name, below = "--top", ""
 	}
-	name, known := typedAs[key]
-	if !known {
+	if i := slices.IndexFunc(keyFlags, func(f keyFlag) bool { return f.key == key }); i >= 0 {
+		name = "--" + keyFlags[i].name
+	}
+	if name == "" {
 		return path
 	}
 	return strings.TrimSpace(name + " " + below)

@@ -46,11 +46,9 @@ func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err er
 			return "", nil, err
 		}
 		title = "Find videos with " + fmt.Sprintf(like, term.Clip(of, 100))
-		body := wishes{}
+		body := wishes{asked.By: []string{of}}
 		if asked.By == "thumbnail_video_id" {
-			body.set(asked.By, of)
-		} else {
-			body.list(asked.By, []string{of})
+			body[asked.By] = of
 		}
 		r = request{verb: job.VerbRelated, job: wishes{string(job.VerbRelated): body}}
 	case page.SearchOnce:

@@ -3,21 +3,21 @@ package command
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
 
 func relatedCommand(g *globals) *cobra.Command {
-	var pages pageFlags
-	var enrich enrichFlags
-	var titles, channels, by []string
-	var thumbnail string
+	var by []string
 	var limit int
-	c := &cobra.Command{
+	related := wishes{}
+	c := hitsCommand(g, &cobra.Command{
 		Use:   "related [VIDEO…]",
 		Short: "Find hits similar to videos or channels; 2 credits a page",
 		Long: `Find hits similar to videos (by id or address), titles, a thumbnail or channels, and print
@@ -27,55 +27,48 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 		Example: `  outlierd related dQw4w9WgXcQ --where published_at="last 90d" --limit 10
   outlierd related --title "the best moka pot" --pages 2 --by channel`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, videos []string) error {
-			if len(videos)+len(titles)+len(channels) == 0 && thumbnail == "" {
-				return usageError{errors.New("nothing to relate to: name videos, or pass --title, " +
-					"--thumbnail or --channel")}
+	}, job.VerbRelated, related, func(videos []string) (shower, error) {
+		if limit < 0 {
+			return nil, fmt.Errorf("--limit must be 0 or more, got %d", limit)
+		}
+		if len(videos) > 0 {
+			related["video_id"] = videos
+		}
+		if !slices.ContainsFunc(relatedSeeds, func(key string) bool { return related[key] != nil }) {
+			return nil, errors.New("nothing to relate to: name videos, or pass --title, --thumbnail or --channel")
+		}
+		show := listRanked(g.out, ofOutliers, limit)
+		for _, way := range by {
+			if way == "channel" {
+				show = similarChannels(limit)
+			} else {
+				related["by"] = way
 			}
-			if limit < 0 {
-				return usageError{fmt.Errorf("--limit must be 0 or more, got %d", limit)}
-			}
-			related := wishes{}
-			related.list("video_id", videos)
-			related.list("title", titles)
-			related.list("related_channel_id", channels)
-			related.set("thumbnail_video_id", thumbnail)
-			show := listRanked("outliers", "video_id", g.out.columns(fewOutliers), limit)
-			for _, way := range by {
-				if way == "channel" {
-					show = similarChannels(limit)
-				} else {
-					related.set("by", way)
-				}
-			}
-			return askOnce(c.Context(), g, job.VerbRelated, related, &pages, &enrich, show)
-		},
-	}
-	g.spending.addFlags(c)
-	pages.add(c, "hits", filtersOfVideos, "")
-	pages.addAgain(c)
-	enrich.add(c, kindsOfVideos)
-	flags := c.Flags()
-	flags.StringArrayVar(&titles, "title", nil, "a title to relate to; repeatable")
-	flags.StringArrayVar(&channels, "channel", nil, "a channel to relate to, by id or address; repeatable")
-	flags.StringVar(&thumbnail, "thumbnail", "", "a video with a similar thumbnail, by id or address")
-	flags.StringSliceVar(&by, "by", nil, "semantic (meaning of words) or lexical (exact words); channel: print channels")
-	flags.IntVar(&limit, "limit", 0, "print at most this many rows; 0 for all")
+		}
+		return show, nil
+	})
+	related.addFlags(c, outlier.OpRelated, "title", "channel", "thumbnail")
+	c.Flags().StringSliceVar(&by, "by", nil, "semantic (meaning of words) or lexical (exact words); channel: print channels")
+	completeFlag(c, "by", "semantic", "lexical", "channel")
+	c.Flags().IntVar(&limit, "limit", 0, "print at most this many rows; 0 for all")
 	return c
 }
 
+// relatedSeeds are the keys of what is related to.
+var relatedSeeds = []string{"video_id", "title", "related_channel_id", "thumbnail_video_id"}
+
 // listRanked returns the query for the hits of a run in the service's order, with their ranks.
-func listRanked(table, key, columns string, limit int) func(showing) (string, error) {
+func listRanked(out *printer, v view, limit int) shower {
 	return func(s showing) (string, error) {
-		from, err := rankHits(s, table, key)
-		return fmt.Sprintf("select place as rank, %s from %s order by place%s", columns, from, formatLimit(limit)), err
+		from, err := rankHits(s, v)
+		return fmt.Sprintf("select place as rank, %s from %s order by place%s", out.columns(v.few), from, formatLimit(limit)), err
 	}
 }
 
 // similarChannels returns the query for the channels of the hits of a run, with the rank of the first hit of each.
-func similarChannels(limit int) func(showing) (string, error) {
+func similarChannels(limit int) shower {
 	return func(s showing) (string, error) {
-		from, err := rankHits(s, "outliers", "video_id")
+		from, err := rankHits(s, ofOutliers)
 		return `select min(place) as rank, any_value(t.channel_title) as channel_title, t.channel_id,
 	count(*) as hits, max(t.z_score) as best_z_score, max(t.channel_subscribers) as subscribers
 from ` + from + " group by t.channel_id order by 1, t.channel_id" + formatLimit(limit), err
@@ -83,14 +76,14 @@ from ` + from + " group by t.channel_id order by 1, t.channel_id" + formatLimit(
 }
 
 // rankHits returns the rows of the hits of a run with their ranks; see [query.Placed].
-func rankHits(s showing, table, key string) (string, error) {
+func rankHits(s showing, v view) (string, error) {
 	var ids []string
 	var places []int
 	hits, err := s.program.Engine.Store.Hits.Best(s.row.ID, runs.Choice{All: true, Rank: true})
 	for _, hit := range hits {
 		ids, places = append(ids, hit.VideoID), append(places, int(*hit.Value))
 	}
-	return query.Placed(table, key, ids, places), err
+	return query.Placed(v.table, v.key, ids, places), err
 }
 
 // formatLimit returns the end of a query for at most so many rows, or all if it is 0.

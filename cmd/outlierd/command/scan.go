@@ -49,9 +49,9 @@ func scanListCommand(g *globals) *cobra.Command {
 }
 
 func scanStartCommand(g *globals) *cobra.Command {
-	var f pageFlags
-	var mode string
-	var channels bool
+	var channels, again bool
+	scan, read := wishes{"mode": "fast"}, wishes{"pages": 5}
+	scan["read"] = read
 	c := &cobra.Command{
 		Use: "start QUERY…", Short: "Start a scan, wait for it, and print its results",
 		Long: `Start one scan over all the queries, or with --channel over all the channels, wait until it
@@ -64,30 +64,22 @@ for that one and reads it. With --again it starts another.`,
 		Example: `  outlierd scan start "espresso machine repair" --pages 10 --where z_score=3..`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, what []string) error {
-			scan, read := wishes{"mode": mode}, wishes{}
-			scan.list("query", what)
+			key := "query"
 			if channels {
-				delete(scan, "query")
-				scan.list("channel_id", what)
+				key = "channel_id"
 			}
-			if err := f.ask(read); err != nil {
-				return err
-			}
-			scan["read"] = read
+			scan[key] = what
 			return runOnce(c.Context(), g, request{
-				verb: job.VerbScan, job: wishes{"scan": scan}, again: f.again,
-				onward: continueScan, show: showHits(g.out, "outliers", "video_id", fewOutliers),
+				verb: job.VerbScan, job: wishes{"scan": scan}, again: again,
+				onward: continueScan, show: showHits(g.out, ofOutliers),
 			})
 		},
 	}
 	g.spending.addFlags(c)
-	f.add(c, "results", filtersOfVideos, orderOfVideos)
-	flags := c.Flags()
-	flags.Lookup("pages").DefValue, f.pages = "5", 5
-	flags.StringVar(&mode, "mode", "fast", "fast (up to 1000 outliers, "+
-		"50 credits) or standard (up to 2500, 100 credits)")
-	flags.BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
-	flags.BoolVar(&f.again, "again", false, "start a scan even if the same one is live")
+	scan.addFlags(c, outlier.OpSearch, "mode")
+	read.addFlags(c, outlier.OpSearch, "pages", "where", "sort")
+	c.Flags().BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
+	c.Flags().BoolVar(&again, "again", false, "start a scan even if the same one is live")
 	return c
 }
 
@@ -115,7 +107,8 @@ func continueScan(s showing) (string, error) {
 }
 
 func scanReadCommand(g *globals) *cobra.Command {
-	var f pageFlags
+	var again bool
+	search := wishes{"pages": 1}
 	c := &cobra.Command{
 		Use: "read ID", Short: "Read the results of a scan that has ended; 2 credits a page",
 		Long: `Poll a scan, which is free, and if it has ended read and print its results. Filters and
@@ -127,10 +120,6 @@ order select the results of the pages.`,
 			if err != nil {
 				return err
 			}
-			search := wishes{}
-			if err := f.ask(search); err != nil {
-				return err
-			}
 			where, _ := search["where"].(wishes)
 			if where == nil {
 				where = wishes{}
@@ -140,15 +129,15 @@ order select the results of the pages.`,
 			}
 			where["reference_id"], search["where"] = id, where
 			return runOnce(c.Context(), g, request{
-				verb: job.VerbSearch, job: wishes{"search": search}, again: f.again,
+				verb: job.VerbSearch, job: wishes{"search": search}, again: again,
 				before: func(ctx context.Context, s showing) error { return refuseUnreadable(ctx, s.program, id) },
-				show:   showHits(g.out, "outliers", "video_id", fewOutliers),
+				show:   showHits(g.out, ofOutliers),
 			})
 		},
 	}
 	g.spending.addFlags(c)
-	f.add(c, "results", filtersOfVideos, orderOfVideos)
-	f.addAgain(c)
+	search.addFlags(c, outlier.OpSearch, "pages", "where", "sort")
+	addAgain(c, &again)
 	return c
 }
 

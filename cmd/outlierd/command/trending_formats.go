@@ -35,7 +35,7 @@ within the last six hours comes from the journal and costs nothing.`,
 		},
 	}
 	c.Flags().StringArrayVar(&params, "param", nil, "a parameter to send, as name=value; repeatable")
-	c.Flags().BoolVar(&again, "again", false, "buy the answer even if it was bought within the last six hours")
+	addAgain(c, &again)
 	g.spending.addFlags(c)
 	return c
 }
@@ -59,7 +59,7 @@ func parseParams(pairs []string) (wishes, error) {
 
 // showFormats returns the query for the answer of a run, bought or from the journal: the newest one to its
 // request.
-func showFormats(out *printer) func(showing) (string, error) {
+func showFormats(out *printer) shower {
 	return func(s showing) (string, error) {
 		steps, err := s.program.Engine.Store.Steps.OfRun(s.row.ID)
 		if err != nil {
