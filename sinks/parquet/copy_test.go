@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/schema"
+	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 	"outlierd/sinks/warehouse"
@@ -68,6 +69,28 @@ func TestCopyEqualsWarehouse(t *testing.T) {
 	w.publish()
 	if after := namesIn(t, w.dir); !slices.Equal(before, after) {
 		t.Errorf("files %v became %v", before, after)
+	}
+}
+
+// TestRowsLeftOutBeforeTheyCame: the last row of a key up to the boundary stays until a later answer up to it has another.
+func TestRowsLeftOutBeforeTheyCame(t *testing.T) {
+	w, j := newWorld(t, []*schema.Table{schema.ChannelsHistory}, nil), sinktest.Journal{}
+	for id, title := range []string{"one", "two", "three"} {
+		at := time.Date(2026, 3, 1+id, 0, 0, 0, 0, time.UTC)
+		j = append(j, sinktest.Answer{ID: int64(id + 1), At: at, Rows: map[*schema.Table][]sinktest.Row{schema.ChannelsHistory: {{
+			"_run_id": "run", "_job": "job", sinks.ResponseID: int64(id + 1), sinks.ObservedAt: at, "channel_id": "a", "title": title,
+		}}}})
+	}
+	w.write(j, 1)
+	w.publish()
+	w.omit(sinks.Omitted{UpTo: map[string]int64{schema.ChannelsHistory.Name: 2}})
+	for i, want := range []int64{1, 1, 2} {
+		w.write(j, int64(i+1))
+		w.publish()
+		w.check()
+		if n := w.count(schema.ChannelsHistory); n != want {
+			t.Errorf("the warehouse has %d rows after answer %d, want %d", n, i+1, want)
+		}
 	}
 }
 
