@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,11 +24,16 @@ const shownOfJSON = 1000
 // cutMark returns the suffix of a truncated value that had size bytes.
 func cutMark(size int) string { return fmt.Sprintf("… [cut from %d bytes]", size) }
 
-// boundJSON returns json, or its beginning as a JSON text if it is larger than size.
+// boundJSON returns json, or its beginning if it is larger than size.
 func boundJSON(json []byte, size int) []byte {
 	if len(json) <= size {
 		return json
 	}
+	return beginningOf(json)
+}
+
+// beginningOf returns the beginning of JSON as a JSON text.
+func beginningOf(json []byte) []byte {
 	w := jx.Writer{}
 	w.Str(string(excerpt.Prefix(json, shownOfJSON)) + cutMark(len(json)))
 	return w.Buf
@@ -44,13 +48,13 @@ type extras struct {
 // add keeps a value. A repeated name gets a number, "title#2", so that no value is lost and names
 // are unique. The values have about [MaxValue] bytes in total: one that does not fit is truncated,
 // and omitted if it still does not fit.
-func (e *extras) add(name string, raw jx.Raw) error {
+func (e *extras) add(name string, raw jx.Raw) {
 	room := MaxValue - len(e.json.Bytes()) - len(name)
 	raw = boundJSON(raw, max(room, shownOfJSON))
 	if len(raw) > room {
 		name, raw = "…", jx.Raw(`"[cut]"`)
 		if e.names[name] > 0 {
-			return nil
+			return
 		}
 	}
 	if e.names == nil {
@@ -63,47 +67,44 @@ func (e *extras) add(name string, raw jx.Raw) error {
 		e.names[name]++
 	}
 	e.json.FieldStart(name)
-	return copyJSON(&e.json, jx.DecodeBytes(raw), maxDepth)
+	copyJSON(&e.json, jx.DecodeBytes(raw), maxDepth)
 }
 
-// maxDepth is how many levels deep an unknown value may be nested. A row with a deeper value is
-// omitted.
+// maxDepth is how many levels deep an unknown value may be nested. Of what is deeper, the beginning is kept as a text.
 const maxDepth = 100
-
-var errTooDeep = errors.New("a value is nested too deeply")
 
 // cleanJSON returns raw, whose syntax has been checked, without white space and with U+FFFD for
 // unpaired surrogates, which databases reject.
-func cleanJSON(raw jx.Raw) ([]byte, error) {
+func cleanJSON(raw jx.Raw) []byte {
 	var to jx.Encoder
-	err := copyJSON(&to, jx.DecodeBytes(raw), maxDepth)
-	return to.Bytes(), err
+	copyJSON(&to, jx.DecodeBytes(raw), maxDepth)
+	return to.Bytes()
 }
 
-func copyJSON(to *jx.Encoder, from *jx.Decoder, depth int) error {
-	if depth == 0 {
-		return errTooDeep
-	}
-	switch from.Next() {
-	case jx.String:
-		s, err := from.StrBytes()
+func copyJSON(to *jx.Encoder, from *jx.Decoder, depth int) {
+	is := from.Next()
+	switch {
+	case is == jx.String:
+		s, _ := from.StrBytes()
 		to.ByteStr(s)
-		return err
-	case jx.Array:
+	case is == jx.Array && depth > 0:
 		to.ArrStart()
-		defer to.ArrEnd()
-		return from.Arr(func(from *jx.Decoder) error { return copyJSON(to, from, depth-1) })
-	case jx.Object:
+		_ = from.Arr(func(from *jx.Decoder) error { copyJSON(to, from, depth-1); return nil })
+		to.ArrEnd()
+	case is == jx.Object && depth > 0:
 		to.ObjStart()
-		defer to.ObjEnd()
-		return from.Obj(func(from *jx.Decoder, name string) error {
+		_ = from.Obj(func(from *jx.Decoder, name string) error {
 			to.FieldStart(name)
-			return copyJSON(to, from, depth-1)
+			copyJSON(to, from, depth-1)
+			return nil
 		})
+		to.ObjEnd()
 	default:
-		raw, err := from.Raw()
+		raw, _ := from.Raw()
+		if is == jx.Array || is == jx.Object {
+			raw = beginningOf(raw)
+		}
 		to.Raw(raw)
-		return err
 	}
 }
 
@@ -112,8 +113,8 @@ type Drift struct {
 	Op   outlier.Operation
 	Path string // of the field, from the top: "hits[].snippet.sentiment"
 
-	// Problem is "unknown", "missing", "twice", "of the wrong type", "not an object", "nested too
-	// deeply", "too large" or "not UTF-8".
+	// Problem is "unknown", "missing", "twice", "of the wrong type", "not an object", "about another
+	// entity", "too large" or "not UTF-8".
 	Problem string
 
 	Count   int    // since the last call of [Decoder.Drift]
@@ -129,7 +130,8 @@ const (
 	notUTF8   = "not UTF-8"
 	wrongType = "of the wrong type"
 	notObject = "not an object"
-	tooDeep   = "nested too deeply"
+
+	otherEntity = "about another entity"
 )
 
 // String names the field and what is wrong with it: "hits[].id missing".
@@ -143,23 +145,23 @@ const (
 )
 
 // noteDrift counts drift of a field of a row.
-func (d *Decoder) noteDrift(r *row, path, problem string, raw jx.Raw) {
+func (a *answer) noteDrift(r *row, path, problem string, raw jx.Raw) {
 	path = excerpt.Bytes(strings.Trim(r.path+"."+path, "."), maxExample, excerpt.Mark)
-	key := string(d.src.Op) + "\x00" + path + "\x00" + problem
-	known := d.drift[key]
-	if known == nil && len(d.drift) >= maxDrifts {
+	key := string(a.src.Op) + "\x00" + path + "\x00" + problem
+	known := a.into.drift[key]
+	if known == nil && len(a.into.drift) >= maxDrifts {
 		return
 	}
 	if known == nil {
 		example := excerpt.Bytes(string(raw), maxExample, excerpt.Mark)
-		known = &Drift{Op: d.src.Op, Path: path, Problem: problem, Example: example}
-		d.drift[key] = known
+		known = &Drift{Op: a.src.Op, Path: path, Problem: problem, Example: example}
+		a.into.drift[key] = known
 	}
 	known.Count++
 }
 
 // Drift returns how the answers since its last call differed from the interface, sorted by
-// operation and path, at most 1,000 paths. Unreadable answers count as far as they were read.
+// operation and path, at most 1,000 paths. Answers that are not JSON have none.
 func (d *Decoder) Drift() []Drift {
 	var list []Drift
 	for _, key := range slices.Sorted(maps.Keys(d.drift)) {

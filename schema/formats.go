@@ -33,32 +33,20 @@ const maxFill = 64 << 20
 
 // readElements reads an answer of any shape. Putting the elements back into the only array of the
 // frame restores the answer.
-func (d *Decoder) readElements(r *row, in *jx.Decoder) error {
-	in.Next() // skips white space
-	raw, err := in.Raw()
-	if err != nil {
-		return fmt.Errorf("the body is not JSON: %w", err)
-	}
-	whole, err := cleanJSON(raw)
-	if err != nil {
-		return err
-	}
-	elements, frame, err := splitFrame(whole)
-	if err != nil {
-		return err
-	}
+func (a *answer) readElements(r *row) error {
+	elements, frame := splitFrame(r.json)
 	if len(elements) == 0 {
 		elements = []jx.Raw{nil}
 	}
 	if len(frame)*len(elements) > maxFill {
 		return fmt.Errorf("%d bytes around each of %d elements", len(frame), len(elements))
 	}
-	if d.sanitized {
-		d.noteDrift(r, "", notUTF8, nil)
+	if a.sanitized {
+		a.noteDrift(r, "", notUTF8, nil)
 	}
 	r.frame = frame
 	for r.index, r.json = range elements {
-		d.addRow(r.rows, r)
+		a.addRow(r.rows, r)
 	}
 	return nil
 }
@@ -66,41 +54,39 @@ func (d *Decoder) readElements(r *row, in *jx.Decoder) error {
 // splitFrame splits a value into elements and frame. The elements are those of the array that the
 // value is, or of the only array among the members of the object that it is. Any other value is
 // its own single element, without a frame.
-func splitFrame(whole jx.Raw) (elements []jx.Raw, frame []byte, err error) {
+func splitFrame(whole jx.Raw) (elements []jx.Raw, frame []byte) {
 	arrays, to := 0, jx.Encoder{}
 	switch whole.Type() {
 	case jx.Array:
-		elements, err = splitArray(whole)
-		return elements, []byte("[]"), err
+		return splitArray(whole), []byte("[]")
 	case jx.Object:
 		to.ObjStart()
-		err = jx.DecodeBytes(whole).Obj(func(d *jx.Decoder, name string) error {
+		_ = jx.DecodeBytes(whole).Obj(func(in *jx.Decoder, name string) error {
 			to.FieldStart(name)
-			raw, err := d.Raw()
-			if err == nil && raw.Type() == jx.Array {
+			raw, _ := in.Raw()
+			if raw.Type() == jx.Array {
 				arrays++
-				elements, err = splitArray(raw)
-				raw = jx.Raw("[]")
+				elements, raw = splitArray(raw), jx.Raw("[]")
 			}
-			to.Raw(raw)
-			return err
+			to.Raw(cleanJSON(raw))
+			return nil
 		})
 		to.ObjEnd()
 	}
 	if arrays == 1 {
-		return elements, to.Bytes(), err
+		return elements, to.Bytes()
 	}
-	return []jx.Raw{whole}, nil, err
+	return []jx.Raw{cleanJSON(whole)}, nil
 }
 
 // splitArray returns the elements of an array.
-func splitArray(array jx.Raw) (elements []jx.Raw, err error) {
-	err = jx.DecodeBytes(array).Arr(func(d *jx.Decoder) error {
-		element, err := d.Raw()
-		elements = append(elements, element)
-		return err
+func splitArray(array jx.Raw) (elements []jx.Raw) {
+	_ = jx.DecodeBytes(array).Arr(func(in *jx.Decoder) error {
+		element, _ := in.Raw()
+		elements = append(elements, cleanJSON(element))
+		return nil
 	})
-	return elements, err
+	return elements
 }
 
 // computeElement returns the current element, or NULL if there are none. A JSON null is kept as

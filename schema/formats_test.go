@@ -51,7 +51,6 @@ func TestTrendingFormatsAreARowPerElement(t *testing.T) {
 func TestTrendingFormatsThatAreNotJSONAreRefused(t *testing.T) {
 	for _, body := range []string{
 		"", " ", "<html>", "[1", `{"a":[1]`, "[1]]", "[1] 2", `{"a":[1],}`, "tru", "'x'", "[\xff]",
-		strings.Repeat("[", 102) + strings.Repeat("]", 102),
 	} {
 		d := newDecoder(t)
 		if err := d.Decode(source(outlier.OpTrendingFormats), []byte(body)); err == nil || d.Rows() > 0 {

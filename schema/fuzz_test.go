@@ -40,7 +40,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
 		op := operations[int(which)%len(operations)]
 		s := source(op)
-		s.Entity = "" // so that not all is refused for another id
+		if which < 128 {
+			s.Entity = "" // so that not all is refused for another id
+		}
 		d, undisturbed := NewDecoder(memory.DefaultAllocator), NewDecoder(memory.DefaultAllocator)
 		good := []byte(example(t, op))
 		must := func(d *Decoder) {
@@ -104,7 +106,7 @@ func checkJSON(t *testing.T, values *array.String) {
 	t.Helper()
 	for i := range values.Len() {
 		text := values.Value(i)
-		if values.IsValid(i) && (!json.Valid([]byte(text)) || !utf8.ValidString(text) || strings.Contains(text, `\ud`)) {
+		if values.IsValid(i) && (!json.Valid([]byte(text)) || !utf8.ValidString(text) || strings.Contains(strings.ReplaceAll(text, `\\`, ""), `\ud`)) {
 			t.Errorf("%q is not JSON", text)
 		}
 	}
@@ -140,7 +142,7 @@ func FuzzPagesAreReadAlike(f *testing.F) {
 			return
 		}
 		for place, hit := range page.Hits {
-			if named := hit.VideoID != ""; named == slices.Contains(lost, place) && !(named && strings.Contains(string(body), "[[[[")) {
+			if named := hit.VideoID != ""; named == slices.Contains(lost, place) {
 				t.Errorf("hit %d of %s: id %q, lost %v", place, body, hit.VideoID, lost)
 			}
 		}

@@ -90,7 +90,7 @@ func (r *record) addPlace(path string, rows *rows) {
 		}
 		at = at.member(name)
 	}
-	at.place, at.read = newRecord(path, rows, r), (*Decoder).captureRows
+	at.place, at.read = newRecord(path, rows, r), (*answer).captureRows
 	if r.outer == nil {
 		r.main = at.place
 	}
@@ -132,9 +132,9 @@ func (r *record) addField(i int, c Column) {
 	n.bare = c.bare
 	switch {
 	case c.JSON:
-		n.read = (*Decoder).readJSON
+		n.read = (*answer).readJSON
 	case r.rows.table != nil && slices.Contains(r.rows.table.Key, c.Name):
-		n.read = (*Decoder).readID
+		n.read = (*answer).readID
 		n.isID = r.outer == nil || r.outer.outer == nil
 		r.required = append(r.required, n)
 	}
@@ -160,12 +160,12 @@ func (n *node) bind(t arrow.DataType, at int) {
 			n.member(f.Name).bind(f.Type, i)
 		}
 	case *arrow.ListType:
-		n.read, n.element = (*Decoder).readList, newNode(n.path+"[]")
+		n.read, n.element = (*answer).readList, newNode(n.path+"[]")
 		n.element.bind(t.Elem(), 0)
 		n.named = n.element.members["name"] != nil
 		delete(n.element.members, "name") // which is not in the JSON
 	case *arrow.StringType:
-		n.read = (*Decoder).readText
+		n.read = (*answer).readText
 	case *arrow.Int64Type:
 		n.read = readScalar(parseInt)
 	case *arrow.Float64Type:

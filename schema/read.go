@@ -3,7 +3,6 @@ package schema
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -18,175 +17,146 @@ import (
 	"outlierd/outlier"
 )
 
+// The syntax of what these functions read was checked, so that jx returns no errors.
+
 // readMembers reads the members of an object into values, which are those of the row or of a STRUCT.
-func (d *Decoder) readMembers(n *node, in *jx.Decoder, r *row, values []any) error {
-	members, err := in.ObjIter()
-	if err != nil {
-		return err
-	}
+func (a *answer) readMembers(n *node, in *jx.Decoder, r *row, values []any) {
 	seen := make([]*node, 0, 32)
-	for members.Next() {
+	for members, _ := in.ObjIter(); members.Next(); {
 		name := members.Key()
 		member := n.members[string(name)]
 		switch {
 		case member == nil:
-			err = d.keepMember(n, in, r, name, unknown)
+			a.keepMember(n, in, r, name, unknown)
 		case slices.Contains(seen, member):
-			err = d.keepMember(n, in, r, name, twice)
+			a.keepMember(n, in, r, name, twice)
 		default:
 			seen = append(seen, member)
-			err = d.readField(member, in, r, values)
-		}
-		if errors.Is(err, errTooDeep) {
-			r.tooDeep, err = true, nil
-		}
-		if err != nil {
-			return err
+			a.readField(member, in, r, values)
 		}
 	}
-	return members.Err()
 }
 
 // keepMember keeps a member that is unknown or repeated.
-func (d *Decoder) keepMember(n *node, in *jx.Decoder, r *row, name []byte, problem string) error {
+func (a *answer) keepMember(n *node, in *jx.Decoder, r *row, name []byte, problem string) {
 	path := strings.TrimPrefix(n.path+"."+string(name), ".")
-	raw, err := in.Raw()
-	if err == nil {
-		err = d.keepExtra(r, path, problem, raw)
-	}
-	return err
+	raw, _ := in.Raw()
+	a.keepExtra(r, path, problem, raw)
 }
 
 // readField reads the value of a field.
-func (d *Decoder) readField(n *node, in *jx.Decoder, r *row, values []any) error {
+func (a *answer) readField(n *node, in *jx.Decoder, r *row, values []any) {
 	if n.read == nil && in.Next() == jx.Object {
 		if n.fields > 0 {
 			fields := make([]any, n.fields)
 			values[n.at], values = fields, fields
 		}
-		return d.readMembers(n, in, r, values)
+		a.readMembers(n, in, r, values)
+		return
 	}
-	raw, err := in.Raw()
-	if err != nil {
-		return err
-	}
+	raw, _ := in.Raw()
 	if n.read == nil {
-		return d.readBare(n, raw, r, values)
+		a.readBare(n, raw, r, values)
+		return
 	}
-	value, err := n.read(d, n, r, raw)
-	if errors.Is(err, errMisfit) {
-		return d.keepMisfit(n, r, values, raw)
+	value, ok := n.read(a, n, r, raw)
+	if !ok {
+		a.keepMisfit(n, r, values, raw, wrongType)
+		return
 	}
 	if n.at >= 0 {
 		values[n.at] = value
 	}
-	if n.isID && !d.isRequested(text(value)) {
-		d.wrongID = text(value)
+	if n.isID && !a.isRequested(text(value)) {
+		r.otherID = text(value)
 	}
-	return err
 }
 
 // readBare reads a value in place of an object: a plain number, if one of the object's fields
 // accepts it. If it is not known which field is meant, the number goes to extra without being
 // reported as drift, because the service is known to answer like this.
-func (d *Decoder) readBare(n *node, raw jx.Raw, r *row, values []any) error {
-	isExpected := false
+func (a *answer) readBare(n *node, raw jx.Raw, r *row, values []any) {
+	problem := wrongType
 	for _, member := range n.members {
 		if member.bare != nil && raw.Type() == jx.Number {
-			if member.bare(d.src) {
-				return d.readField(member, jx.DecodeBytes(raw), r, values)
+			if member.bare(a.src) {
+				a.readField(member, jx.DecodeBytes(raw), r, values)
+				return
 			}
-			isExpected = true
+			problem = ""
 		}
 	}
-	if isExpected {
-		return d.keepExtra(r, n.path, "", raw)
-	}
-	return d.keepMisfit(n, r, values, raw)
+	a.keepMisfit(n, r, values, raw, problem)
 }
 
 // keepMisfit keeps a value of the wrong type: the column gets null, and the value goes to extra.
-func (d *Decoder) keepMisfit(n *node, r *row, values []any, raw jx.Raw) error {
+func (a *answer) keepMisfit(n *node, r *row, values []any, raw jx.Raw, problem string) {
 	if n.at >= 0 {
 		values[n.at] = nil
 	}
-	if raw.Type() == jx.Null {
-		return nil
+	if raw.Type() != jx.Null {
+		a.keepExtra(r, n.path, problem, raw)
 	}
-	return d.keepExtra(r, n.path, wrongType, raw)
 }
 
 // keepExtra puts a value into the extra of its row, if the table has that column. It records drift,
 // unless problem is "".
-func (d *Decoder) keepExtra(r *row, path, problem string, raw jx.Raw) error {
+func (a *answer) keepExtra(r *row, path, problem string, raw jx.Raw) {
 	if problem != "" {
-		d.noteDrift(r, path, problem, raw)
+		a.noteDrift(r, path, problem, raw)
 	}
-	if d.sanitized && strings.ContainsRune(string(raw), utf8.RuneError) {
-		d.noteDrift(r, path, notUTF8, nil)
+	if a.sanitized && strings.ContainsRune(string(raw), utf8.RuneError) {
+		a.noteDrift(r, path, notUTF8, nil)
 	}
-	if _, ok := r.rows.index[extra.Name]; !ok {
-		return nil
+	if _, ok := r.rows.index[extra.Name]; ok {
+		r.extras.add(strings.Replace(path, "[]", cmp.Or(r.element, "[]"), 1), raw)
 	}
-	return r.extras.add(strings.Replace(path, "[]", cmp.Or(r.element, "[]"), 1), raw)
 }
 
-// A reader returns the value of a field, or errMisfit if it is of another type. The syntax of raw was
-// checked.
-type reader func(d *Decoder, n *node, r *row, raw jx.Raw) (any, error)
-
-var errMisfit = errors.New(wrongType)
+// A reader returns the value of a field. ok is false if it is of another type.
+type reader func(a *answer, n *node, r *row, raw jx.Raw) (value any, ok bool)
 
 // readScalar returns a reader of what parse accepts.
 func readScalar[T any](parse func(raw []byte) (T, bool)) reader {
-	return func(_ *Decoder, _ *node, _ *row, raw jx.Raw) (any, error) {
-		value, ok := parse(raw)
-		if !ok {
-			return nil, errMisfit
-		}
-		return value, nil
-	}
+	return func(_ *answer, _ *node, _ *row, raw jx.Raw) (any, bool) { return parse(raw) }
 }
 
 // readText reads a text. Numbers and booleans are kept as written.
-func (d *Decoder) readText(n *node, r *row, raw jx.Raw) (any, error) {
+func (a *answer) readText(n *node, r *row, raw jx.Raw) (any, bool) {
 	s, ok := parseText(raw)
-	if !ok {
-		return nil, errMisfit
-	}
-	if d.sanitized && strings.ContainsRune(s, utf8.RuneError) {
-		d.noteDrift(r, n.path, notUTF8, nil)
+	if a.sanitized && strings.ContainsRune(s, utf8.RuneError) {
+		a.noteDrift(r, n.path, notUTF8, nil)
 	}
 	if len(s) > MaxValue {
-		d.noteDrift(r, n.path, tooLarge, nil)
+		a.noteDrift(r, n.path, tooLarge, nil)
 		s = excerpt.Bytes(s, MaxValue, cutMark(len(s)))
 	}
-	return s, nil
+	return s, ok
 }
 
 // readID reads the id of a row. A text that is not a valid id ([outlier.IsID]) goes to extra.
-func (d *Decoder) readID(n *node, r *row, raw jx.Raw) (any, error) {
+func (a *answer) readID(n *node, r *row, raw jx.Raw) (any, bool) {
 	if s, _ := parseText(raw); raw.Type() == jx.Bool || s != "" && !outlier.IsID(s) {
-		return nil, errMisfit
+		return nil, false
 	}
-	return d.readText(n, r, raw)
+	return a.readText(n, r, raw)
 }
 
 // readJSON reads a value of any type as JSON.
-func (d *Decoder) readJSON(n *node, r *row, raw jx.Raw) (any, error) {
+func (a *answer) readJSON(n *node, r *row, raw jx.Raw) (any, bool) {
 	if raw.Type() == jx.Null {
-		return nil, nil
+		return nil, true
 	}
-	json, err := cleanJSON(raw)
+	json := cleanJSON(raw)
 	if len(json) > MaxValue {
-		d.noteDrift(r, n.path, tooLarge, raw)
+		a.noteDrift(r, n.path, tooLarge, raw)
 	}
-	return string(boundJSON(json, MaxValue)), err
+	return string(boundJSON(json, MaxValue)), true
 }
 
 // readList reads a LIST. If its elements have names, it also accepts an object, as the list of its
 // members' values.
-func (d *Decoder) readList(n *node, r *row, raw jx.Raw) (any, error) {
+func (a *answer) readList(n *node, r *row, raw jx.Raw) (any, bool) {
 	list, count, size := []any{}, 0, 0
 	add := func(in *jx.Decoder, name any) error {
 		if n.element.fields > 0 {
@@ -194,7 +164,7 @@ func (d *Decoder) readList(n *node, r *row, raw jx.Raw) (any, error) {
 		}
 		one := []any{nil}
 		in.Next() // skips white space
-		err := d.readField(n.element, in, r, one)
+		a.readField(n.element, in, r, one)
 		if fields, ok := one[0].([]any); ok && n.named {
 			fields[0] = name
 		}
@@ -202,36 +172,34 @@ func (d *Decoder) readList(n *node, r *row, raw jx.Raw) (any, error) {
 		if size <= MaxValue {
 			list = append(list, one[0])
 		}
-		return err
+		return nil
 	}
-	var err error
 	switch is := raw.Type(); {
 	case is == jx.Array:
-		err = jx.DecodeBytes(raw).Arr(func(in *jx.Decoder) error { return add(in, nil) })
+		_ = jx.DecodeBytes(raw).Arr(func(in *jx.Decoder) error { return add(in, nil) })
 	case is == jx.Object && n.named:
-		err = jx.DecodeBytes(raw).Obj(func(in *jx.Decoder, name string) error { return add(in, name) })
+		_ = jx.DecodeBytes(raw).Obj(func(in *jx.Decoder, name string) error { return add(in, name) })
 	default:
-		err = errMisfit
+		return nil, false
 	}
 	if size > MaxValue {
-		d.noteDrift(r, n.path, tooLarge, nil)
+		a.noteDrift(r, n.path, tooLarge, nil)
 	}
 	r.element = ""
-	return list, err
+	return list, true
 }
 
-// captureRows keeps the place of the rows inside a row, which are read when it is complete. Any value
-// that cannot contain them is an error if these are the answer's main rows, except null.
-func (d *Decoder) captureRows(n *node, r *row, raw jx.Raw) (any, error) {
-	switch is := raw.Type(); {
-	case is == jx.Array && n.place.isList(), is == jx.Object && !n.place.isList():
+// captureRows keeps the place of the rows inside a row, which are read when it is complete. If these are the
+// answer's main rows, a value that cannot contain them makes it unreadable, except null.
+func (a *answer) captureRows(n *node, r *row, raw jx.Raw) (any, bool) {
+	is := raw.Type()
+	ok := is == jx.Array && n.place.isList() || is == jx.Object && !n.place.isList()
+	if ok {
 		r.inside = append(r.inside, &row{record: n.place, outer: r, json: raw})
-		return nil, nil
-	case r.outer == nil && is != jx.Null:
-		d.noteDrift(r, n.place.path, wrongType, raw)
-		return nil, fmt.Errorf("%s is %s", n.place.path, wrongType)
+	} else if r.outer == nil && is != jx.Null {
+		a.err = fmt.Errorf("%s is %s", n.place.path, wrongType)
 	}
-	return nil, errMisfit
+	return nil, ok
 }
 
 // The functions here convert a raw JSON value, whose syntax was checked. ok is false if it is of

@@ -23,7 +23,7 @@ type row struct {
 	values  []any
 	missing []string // columns whose field is absent
 	extras  extras
-	tooDeep bool   // a value is nested too deeply to be kept
+	otherID string // an id that is not the requested one
 	element string // index of the current element of a LIST: "[2]"
 	inside  []*row // the places inside
 	added   int    // rows inside
@@ -35,75 +35,72 @@ type row struct {
 func (r *record) isList() bool { return strings.HasSuffix(r.path, "[]") }
 
 // readRows reads the rows in a place.
-func (d *Decoder) readRows(r *row) error {
+func (a *answer) readRows(r *row) {
 	in := jx.DecodeBytes(r.json)
 	if !r.isList() {
-		return d.readRow(r, in)
+		a.readRow(r, in)
+		return
 	}
-	err := in.Arr(func(in *jx.Decoder) error {
-		err := d.readRow(r, in)
+	_ = in.Arr(func(in *jx.Decoder) error {
+		a.readRow(r, in)
 		r.index++
-		return err
+		return nil
 	})
-	if gone := r.rows.gone; gone != nil && r.index == 0 && err == nil {
+	if gone := r.rows.gone; gone != nil && r.index == 0 {
 		r.values = slices.Clone(r.blank)
 		r.fill()
-		d.addRow(gone, r) // its first column is the parent's id, too
+		a.addRow(gone, r) // its first column is the parent's id, too
 	}
-	return err
 }
 
 // readRow reads an object as the next row of r, and then the rows inside it. All are dropped if the
 // row is invalid or a repetition.
-func (d *Decoder) readRow(r *row, in *jx.Decoder) error {
+func (a *answer) readRow(r *row, in *jx.Decoder) {
 	if in.Next() != jx.Object {
-		raw, err := in.Raw()
-		if err == nil && string(raw) != outlier.Forgotten { // a text in place of a forgotten element is not drift
-			d.loseRow(r, "", notObject, raw)
+		if raw, _ := in.Raw(); string(raw) != outlier.Forgotten { // a text in place of a forgotten element is not drift
+			a.loseRow(r, "", notObject, raw)
 		}
-		return err
+		return
 	}
 	*r = row{record: r.record, outer: r.outer, index: r.index, values: slices.Clone(r.blank)}
-	if err := d.readMembers(r.top, in, r, r.values); err != nil {
-		return err
-	}
+	a.readMembers(r.top, in, r, r.values)
 	r.fill()
 	for _, n := range r.required {
 		if text(r.values[n.at]) == "" {
-			d.loseRow(r, n.path, missing, nil)
-			return nil
+			a.loseRow(r, n.path, missing, nil)
+			return
 		}
 	}
 	switch {
-	case r.tooDeep:
-		d.loseRow(r, "", tooDeep, nil)
-		return nil
-	case d.isRepeated(r):
-		d.noteDrift(r, "", twice, nil)
-		return nil
+	case a.err != nil:
+		return
+	case r.otherID != "":
+		a.otherID = r.otherID
+		a.loseRow(r, "", otherEntity, nil)
+		return
+	case a.isRepeated(r):
+		a.noteDrift(r, "", twice, nil)
+		return
 	}
 	if r.main != nil && len(r.inside) == 0 {
-		d.noteDrift(r, r.main.path, missing, nil)
+		a.noteDrift(r, r.main.path, missing, nil)
 	}
 	for _, inner := range r.inside {
-		if !d.appending && r.outer != nil && r.hasContent() {
-			break // rows inside those of the main array are never an error
+		if !a.appending && r.outer != nil && r.hasContent() {
+			break // nothing inside the rows of the main array makes the answer unreadable
 		}
 		before := inner.rows.added
-		if err := d.readRows(inner); err != nil {
-			return err
-		}
+		a.readRows(inner)
 		r.added += inner.rows.added - before
 	}
-	if r.rows.table != nil {
-		d.addRow(r.rows, r)
+	if r.rows.table != nil && (a.src.Entity == "" || r.added > 0 || r.hasContent()) {
+		a.addRow(r.rows, r)
 	}
-	return nil
 }
 
 // hasContent reports whether a row says something about its entity: a transcript may be empty.
 func (r *row) hasContent() bool {
-	return r == nil || r.rows.table != Transcripts || strings.TrimSpace(text(r.values[r.rows.index["transcript"]])) != ""
+	return r.rows.table != Transcripts || strings.TrimSpace(text(r.values[r.rows.index["transcript"]])) != ""
 }
 
 // fill sets the values that are not in the row's object: NULL if the field is absent, or that of a
@@ -124,10 +121,10 @@ func (r *row) fill() {
 }
 
 // loseRow records drift of an element that becomes no row, and its index if it is in the main array.
-func (d *Decoder) loseRow(r *row, path, problem string, raw jx.Raw) {
-	d.noteDrift(r, path, problem, raw)
+func (a *answer) loseRow(r *row, path, problem string, raw jx.Raw) {
+	a.noteDrift(r, path, problem, raw)
 	if r.outer != nil && r.outer.outer == nil {
-		d.lost = append(d.lost, r.index)
+		a.lost = append(a.lost, r.index)
 	}
 }
 
@@ -142,12 +139,6 @@ func (r *row) valuesOf(names []string) []any {
 
 // The service may list the same item twice in one answer. Only the first becomes a row, so that each
 // key has one row per answer; the journal keeps all.
-
-// identity is what tells the rows of an answer apart.
-type identity struct {
-	rows   *rows
-	values [4]string
-}
 
 // identity returns the columns whose values identify a row within an answer: those of its key, or
 // those from which the key is computed. It is nil if the key has the row's place or the source.
@@ -169,22 +160,22 @@ func (r *rows) identity() (columns []int) {
 // isRepeated reports whether an earlier row of this answer is the same item, and records the row.
 // Comments have no id: an author may write the same text twice, but then the times or the likes
 // differ, so they are compared in everything that the service says.
-func (d *Decoder) isRepeated(r *row) bool {
+func (a *answer) isRepeated(r *row) bool {
 	if r.identity == nil {
 		return false
 	}
-	id, content := identity{rows: r.rows}, []any(nil)
-	for n, i := range r.identity {
-		id.values[n] = text(r.values[i])
+	id, content := r.rows.table.Name, []any(nil)
+	for _, i := range r.identity {
+		id += "\x00" + text(r.values[i])
 	}
 	if r.required == nil {
 		content = append(r.values, r.extras.json.String())
 	}
-	same := d.listed[id]
+	same := a.listed[id]
 	if slices.ContainsFunc(same, func(earlier []any) bool { return reflect.DeepEqual(earlier, content) }) {
 		return true
 	}
-	r.earlier, d.listed[id] = len(same), append(same, content)
+	r.earlier, a.listed[id] = len(same), append(same, content)
 	return false
 }
 

@@ -152,9 +152,29 @@ func TestKeywordsThatAreNotTexts(t *testing.T) {
 	}
 }
 
+// A value that is nested too deeply for databases costs no row, and nothing around it.
+func TestDeepValuesBecomeTexts(t *testing.T) {
+	deep := strings.Repeat("[", 2*maxDepth) + strings.Repeat("]", 2*maxDepth)
+	want := strings.Repeat("[", maxDepth) + `"` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `… [cut from 200 bytes]"` +
+		strings.Repeat("]", maxDepth)
+	for _, c := range []struct {
+		op                        outlier.Operation
+		body, table, column, want string
+	}{
+		{outlier.OpSearch, `{"hits":[{"id":"a","new":` + deep + `,"more":1}]}`, "outliers", "extra", `{"new":` + want + `,"more":1}`},
+		{outlier.OpChannelVideos, `{"item":{"id":"` + someChannel + `","videos":[{"id":"x","isLiveBroadcast":` + deep + `}]}}`,
+			"channel_uploads", "is_live_broadcast", want},
+		{outlier.OpTrendingFormats, `[` + deep + `]`, "trending_formats", "value", want},
+	} {
+		parts, _ := decode(t, c.op, c.body)
+		if got := cells(t, parts[c.table], c.column)[0]; got != c.want {
+			t.Errorf("%s of %s: %s, want %s", c.column, c.table, got, c.want)
+		}
+	}
+}
+
 // Elements without a key have no rows. An answer without any row has nothing about its entity.
 func TestRowsWithoutKeyAreCountedNotKept(t *testing.T) {
-	deep := strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)
 	for _, c := range []struct {
 		op    outlier.Operation
 		body  string
@@ -167,9 +187,6 @@ func TestRowsWithoutKeyAreCountedNotKept(t *testing.T) {
 		{outlier.OpSearch, `{"hits":[{"id":true},{"id":"a\u0000b"},{"id":" "},{"id":"` + strings.Repeat("x", 257) + `"}]}`, 0, 4,
 			"[hits[].id missing hits[].id of the wrong type]"},
 		{outlier.OpSearch, `{"hits":[{"id":7},{"id":"../é"},{"id":"` + strings.Repeat("x", 256) + `"}]}`, 3, 0, "[]"},
-		{outlier.OpSearch, `{"hits":[{"id":"a","new":` + deep + `},{"id":"b"}]}`, 1, 1, "[hits[] nested too deeply hits[].new unknown]"},
-		{outlier.OpChannelVideos, `{"item":{"id":"` + someChannel + `","videos":[{"id":"x","isLiveBroadcast":` + deep + `},{"id":"y"}]}}`, 2, 0,
-			"[item.videos[] nested too deeply]"},
 		{outlier.OpTranscript, `{"items":[{"events":[{"text":"a"}],"transcript":"a"}]}`, 0, 1, "[items[].id missing]"},
 		{outlier.OpTranscript, `{"items":[{"id":"` + someVideo + `","events":null,"transcript":" "}]}`, 0, 0, "[]"},
 		{outlier.OpTranscript, `{"items":[{"id":"` + someVideo + `","transcript":"a"}]}`, 1, 0, "[]"},
@@ -265,9 +282,9 @@ func shuffled(t *testing.T, body string, r *rand.Rand) string {
 
 func TestUnreadableAnswersLeaveNothing(t *testing.T) {
 	for _, c := range []struct{ name, body, want string }{
-		{"nothing", "", "not a JSON object"},
-		{"white space", " \n", "not a JSON object"},
-		{"a page of HTML", "<html><body>Bad gateway</body></html>", "not a JSON object"},
+		{"nothing", "", "not JSON"},
+		{"white space", " \n", "not JSON"},
+		{"a page of HTML", "<html><body>Bad gateway</body></html>", "not JSON"},
 		{"a list", "[]", "not a JSON object"},
 		{"null", "null", "not a JSON object"},
 		{"cut short", hitWith(`"kind":"video"`)[:30], "unexpected"},
@@ -320,7 +337,7 @@ func TestByteOrderMarkAndWhiteSpaceAreTolerated(t *testing.T) {
 func TestAnswersAboutAnotherEntityAreRefused(t *testing.T) {
 	for op, body := range map[outlier.Operation]string{
 		outlier.OpDetails:       `{"items":[{"id":"otherother1"}]}`,
-		outlier.OpComments:      `{"items":[{"id":"dQw4w9WgXcQ"},{"id":"otherother1"}]}`,
+		outlier.OpComments:      `{"items":[{"id":"otherother1","comments":[{"text":"a"}]}]}`,
 		outlier.OpTranscript:    `{"ids":["otherother1"],"items":[]}`,
 		outlier.OpChannelVideos: `{"id":"UCother","item":{"id":"` + someChannel + `"}}`,
 		outlier.OpChannelShorts: `{"id":"` + someChannel + `","item":{"id":"UCother"}}`,
@@ -333,6 +350,20 @@ func TestAnswersAboutAnotherEntityAreRefused(t *testing.T) {
 		if d.Rows() != 0 {
 			t.Errorf("%s: %d rows were kept", op, d.Rows())
 		}
+	}
+}
+
+func TestRowsAboutAnotherEntityAreLeftOut(t *testing.T) {
+	parts, drift := decode(t, outlier.OpComments, `{"items":[{"id":"otherother1","comments":[{"text":"a"}]},`+
+		`{"id":"dQw4w9WgXcQ","comments":[{"text":"b"}]},{"id":"otherother2","comments":[]}]}`)
+	if n := parts["comment_counts"].NumRows(); n != 1 {
+		t.Errorf("%d items were kept", n)
+	}
+	if n := parts["comments"].NumRows(); n != 1 {
+		t.Errorf("%d comments were kept", n)
+	}
+	if len(drift) == 0 || drift[0].String() != "items[] about another entity" || drift[0].Count != 2 {
+		t.Errorf("drift %v", drift)
 	}
 }
 
