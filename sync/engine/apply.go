@@ -139,7 +139,7 @@ func (w *worker) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
 
 // serviceTimeAt returns the service's time at a local one.
 func (e *Engine) serviceTimeAt(local time.Time) time.Time {
-	return e.Store.Ledger.ServiceTime().Add(-time.Since(local))
+	return e.Store.Clock.Now().Add(-time.Since(local))
 }
 
 // applyStart records what the answer to the start of a scan says. If that names a scan of another intent, it

@@ -33,7 +33,7 @@ func (w *worker) blocked(r *outlier.Request) error {
 		return err
 	}
 	block, err = w.blockOf(ledger.BlockCredits)
-	if err != nil || block == nil || !block.Stands(w.engine.Store.Ledger.ServiceTime()) {
+	if err != nil || block == nil || !block.Stands(w.engine.Store.Clock.Now()) {
 		return err
 	}
 	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op(),
@@ -44,11 +44,11 @@ func (w *worker) blocked(r *outlier.Request) error {
 // blockOf returns a block of the key, or nil. If there is one, it reads the key again, and a new key has
 // its own blocks.
 func (w *worker) blockOf(which ledger.BlockKind) (*ledger.Block, error) {
-	block, err := w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
+	block, err := w.engine.Store.Blocks.Get(which, w.engine.Client.Key.Fingerprint())
 	if err != nil || block == nil || !w.engine.rekeyed() {
 		return block, err
 	}
-	return w.engine.Store.Ledger.Block(which, w.engine.Client.Key.Fingerprint())
+	return w.engine.Store.Blocks.Get(which, w.engine.Client.Key.Fingerprint())
 }
 
 // rekeyed reads the key again and reports whether it has changed. If the file cannot be read, or names
@@ -78,7 +78,7 @@ func (e *Engine) rekeyed() bool {
 
 // noteBlock records a block after a refusal, and removes blocks after a paid call has succeeded.
 func (w *worker) noteBlock(r *outlier.Request, err error) error {
-	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Ledger.ServiceTime()
+	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Clock.Now()
 	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
 		switch kind := judge(err).kind; {
 		case kind == outlier.NoCredits:

@@ -77,7 +77,7 @@ func (w *worker) ensureTime(ctx context.Context) error {
 type call func(context.Context, *outlier.Request, ledger.Purchase) (result, error)
 
 func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
-	for ; w.timesAsked < timeAttempts && !w.engine.Store.Ledger.ClockAgreed(); w.timesAsked++ {
+	for ; w.timesAsked < timeAttempts && !w.engine.Store.Clock.Agreed(); w.timesAsked++ {
 		err := askTime(ctx, ask)
 		if judge(err).waits() {
 			return err // keeps timesAsked: the answers so far count
@@ -110,10 +110,10 @@ func askTime(ctx context.Context, ask call) error {
 // checkClock accepts the service's clock if it is agreed on, unless it alone has reached a new period of a cap,
 // far ahead of the local one. Otherwise a person has to confirm that clock, or the local one.
 func (w *worker) checkClock() error {
-	books, now, zone := w.engine.Store.Ledger, time.Now(), w.engine.Config.Timezone
+	clock, now, zone := w.engine.Store.Clock, time.Now(), w.engine.Config.Timezone
 	unsure := &ClockError{Now: now.In(zone)}
-	if books.ClockAgreed() {
-		service := books.ServiceTime()
+	if clock.Agreed() {
+		service := clock.Now()
 		if service.Sub(now) <= maxAhead {
 			return nil
 		}
@@ -124,14 +124,14 @@ func (w *worker) checkClock() error {
 	}
 	err := w.checkConfirmed(unsure)
 	if err == nil && unsure.Service.IsZero() {
-		books.ConfirmClock()
+		clock.Confirm()
 	}
 	return err
 }
 
 // checkConfirmed returns the error unless a person has confirmed what it says, by 'outlierd budget resume'.
 func (w *worker) checkConfirmed(unsure *ClockError) error {
-	block, err := w.engine.Store.Ledger.Block(ledger.BlockClock, "")
+	block, err := w.engine.Store.Blocks.Get(ledger.BlockClock, "")
 	if err != nil || block != nil && !block.Until.IsZero() && block.Reason == unsure.Error() {
 		return err
 	}
@@ -162,16 +162,16 @@ func (w *worker) isNewPeriod(at, other time.Time) (bool, error) {
 // error at once.
 func (w *worker) startTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
 	if len(spec.Fetch) > 0 { // a watch buys nothing
-		return w.engine.Store.Ledger.ServiceTime(), false, nil
+		return w.engine.Store.Clock.Now(), false, nil
 	}
 	err = w.agreeOnTime(ctx, w.attempt)
 	if isA[*NotServiceError](err) || judge(err).waits() {
-		return w.engine.Store.Ledger.ServiceTime(), true, err
+		return w.engine.Store.Clock.Now(), true, err
 	}
 	if err != nil {
 		w.engine.log().Debug("service time unknown", "job", spec.Name, "err", err)
 	}
-	return w.engine.Store.Ledger.ServiceTime(), err != nil, nil
+	return w.engine.Store.Clock.Now(), err != nil, nil
 }
 
 // checkDates closes a search before page one if its dates were computed with a clock that has since turned
@@ -180,7 +180,7 @@ func (r *run) checkDates(step *runs.Step) error {
 	if r.plan.Unsure.IsZero() || !step.Began.IsZero() {
 		return nil
 	}
-	now := r.engine.Store.Ledger.ServiceTime()
+	now := r.engine.Store.Clock.Now()
 	if late := now.Sub(r.plan.Unsure); late >= -ledger.Skew && late <= facts.ResumeWithin {
 		return nil
 	}

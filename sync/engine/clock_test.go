@@ -304,7 +304,7 @@ func (w *workshop) resume() {
 		w.Fatal(err)
 	}
 	w.inspect(func(e *Engine) {
-		if lifted, err := e.Store.Ledger.Liftable(key.Fingerprint()); err != nil || len(lifted) != 1 {
+		if lifted, err := e.Store.Blocks.Liftable(key.Fingerprint()); err != nil || len(lifted) != 1 {
 			w.Errorf("%v can be lifted, error %v; want one block", lifted, err)
 		}
 		if err := e.Store.DB.Update(func(tx *store.Tx) error { return ledger.Lift(tx, key.Fingerprint()) }); err != nil {

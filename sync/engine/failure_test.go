@@ -98,7 +98,7 @@ func TestAnswersOfAFirewallAreNotTheServices(t *testing.T) {
 			}
 			w.wire = well
 			w.inspect(func(e *Engine) {
-				if block, err := e.Store.Ledger.Block(ledger.BlockKey, ""); block != nil || err != nil {
+				if block, err := e.Store.Blocks.Get(ledger.BlockKey, ""); block != nil || err != nil {
 					t.Errorf("HTTP %d: block %+v, %v", status, block, err)
 				}
 			})

@@ -73,7 +73,7 @@ func TestOneBadValueCostsNoPage(t *testing.T) {
 					t.Errorf("answer %d is not as it came (%d bytes), %v", entry.ID, len(entry.Body), err)
 				}
 			}
-			drift, err := e.Store.Journal.Drift()
+			drift, err := e.Store.Learned.Drift()
 			var told []string
 			for _, d := range drift {
 				told = append(told, d.Path+" "+d.Problem)
@@ -109,7 +109,7 @@ func TestEchoedKeyIsNotStored(t *testing.T) {
 					t.Errorf("answer %d has %d bytes, %v", entry.ID, entry.Size, err)
 				}
 			}
-			drift, err := e.Store.Journal.Drift()
+			drift, err := e.Store.Learned.Drift()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -274,7 +274,7 @@ func (e *Engine) recordLimit() error {
 	}
 	e.believed = belief
 	belief.Remaining, belief.Reset = int64(now.Remaining), now.Reset
-	return e.Store.Journal.LearnLimit(belief)
+	return e.Store.Learned.AddLimit(belief)
 }
 
 // maxSleep is the maximum duration of a single sleep: the wall clock may be set, and timers stand still

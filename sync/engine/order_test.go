@@ -971,7 +971,7 @@ func TestOrderFailsAsARunAlone(t *testing.T) {
 			}
 			_ = e.Between(w.ctx, func(context.Context) error { e.Client.Key = key; return nil })
 			w.ends(w.order(e, Order{Spec: w.config.Job("short")}), runs.OK)
-			if block, err := e.Store.Ledger.Block(ledger.BlockKey, key.Fingerprint()); block != nil || err != nil {
+			if block, err := e.Store.Blocks.Get(ledger.BlockKey, key.Fingerprint()); block != nil || err != nil {
 				t.Errorf("block %+v, %v", block, err)
 			}
 		})

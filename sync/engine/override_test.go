@@ -64,7 +64,7 @@ func (w *workshop) lessons() (m lessons) {
 		if m.Watermarks, err = e.Store.Watermarks.List(""); err != nil {
 			w.Fatal(err)
 		}
-		if m.Paging, err = e.Store.Journal.Paging(outlier.OpSearch); err != nil {
+		if m.Paging, err = e.Store.Learned.Paging(outlier.OpSearch); err != nil {
 			w.Fatal(err)
 		}
 		p, err := e.Facts().Plan(w.ctx, &w.config.Jobs[0], facts.Options{At: time.Now()})

@@ -238,7 +238,7 @@ func TestInconclusivePagingIsNotRecorded(t *testing.T) {
 		w.renew(simulator.Options{Limit: 600, Quirks: simulator.PagesRepeated})
 		w.mustRun(runs.OK)
 		w.inspect(func(e *Engine) {
-			if believed, err := e.Store.Journal.Paging(outlier.OpSearch); err != nil || believed.Reading != "" {
+			if believed, err := e.Store.Learned.Paging(outlier.OpSearch); err != nil || believed.Reading != "" {
 				t.Errorf("from counts %q by a page that was repeated, error %v", believed.Reading, err)
 			}
 		})

@@ -144,7 +144,7 @@ func (r *run) recordIntent(step *runs.Step, request *outlier.Request, last *runs
 		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
 		FindBy: params.Get("findBy"), Mode: params.Get("mode"), Queries: params["query"],
 		Price: request.Price(), Again: r.plan.Again, State: runs.ScanIntended,
-		Intended: r.engine.Store.Ledger.ServiceTime(),
+		Intended: r.engine.Store.Clock.Now(),
 	}
 	err := r.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
 		if last != nil && last.State == runs.ScanIntended { // refunded, or never sent
@@ -163,7 +163,7 @@ func (r *run) recordIntent(step *runs.Step, request *outlier.Request, last *runs
 // planPoll sets when to poll a scan next. The deadline counts from the first answer about it.
 func (r *run) planPoll(scan *runs.Scan) {
 	if scan.Deadline.IsZero() {
-		scan.Deadline = r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
+		scan.Deadline = r.engine.Store.Clock.Now().Add(r.plan.Scan.Deadline)
 	}
 	scan.NextPoll = scan.Polled.Add(plan.PollPause(r.plan.Scan, scan.Polls))
 }
@@ -232,7 +232,7 @@ func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error 
 // countPoll counts a poll of a scan, and gives it a deadline if it has none: it was adopted, or the clock was ahead.
 func (r *run) countPoll(scan *runs.Scan) {
 	scan.Polls++
-	latest := r.engine.Store.Ledger.ServiceTime().Add(r.plan.Scan.Deadline)
+	latest := r.engine.Store.Clock.Now().Add(r.plan.Scan.Deadline)
 	if scan.Deadline.IsZero() || scan.Deadline.After(latest) {
 		scan.Deadline = latest
 	}
@@ -241,13 +241,13 @@ func (r *run) countPoll(scan *runs.Scan) {
 // overdue reports whether the deadline of a scan has passed. Because the scan is paid for, the local
 // clock alone does not decide that if the service's answers have a time.
 func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
-	if r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline) {
+	if r.engine.Store.Clock.Now().Before(scan.Deadline) {
 		return false
 	}
 	if err := r.worker.ensureTime(ctx); err != nil {
 		r.engine.log().Debug("service time unknown", "job", r.row.Job, "run", r.row.ID, "err", err)
 	}
-	return !r.engine.Store.Ledger.ServiceTime().Before(scan.Deadline)
+	return !r.engine.Store.Clock.Now().Before(scan.Deadline)
 }
 
 // endScan closes the step of a scan that has ended or expired.

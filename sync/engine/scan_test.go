@@ -44,7 +44,7 @@ var anHour = course(simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, 
 // held returns what the ledger holds in a current period.
 func (w *workshop) held(e *Engine) outlier.Credits {
 	w.Helper()
-	now := e.Store.Ledger.ServiceTime()
+	now := e.Store.Clock.Now()
 	held, err := e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, w.config.Timezone, w.config.Budget.Renews)})
 	if err != nil {
 		w.Fatal(err)

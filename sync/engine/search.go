@@ -82,7 +82,7 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 	}
 	next := *step
 	if next.Began.IsZero() {
-		next.Began = earlier(known.SentAt, r.engine.Store.Ledger.ServiceTime())
+		next.Began = earlier(known.SentAt, r.engine.Store.Clock.Now())
 	}
 	page, err := r.read(step, known.Body)
 	if r.byHand && (err != nil || len(page.Hits) > 0 && unread(page) == len(page.Hits)) {

@@ -123,7 +123,7 @@ func (w *workshop) open() (*Engine, func()) {
 		w.Fatal(err)
 	}
 	if !w.asks {
-		store.Ledger.ConfirmClock()
+		store.Clock.Confirm()
 	}
 	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{
 		Path: filepath.Join(folder, "pace.json"), Share: w.config.Service.Share, MaxWait: w.config.Service.MaxWait,

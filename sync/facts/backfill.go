@@ -24,7 +24,7 @@ func (r *Reader) covered(spec *job.Spec, key string) (all []plan.Dates, err erro
 	if err != nil {
 		return nil, err
 	}
-	now := r.Store.Ledger.ServiceTime()
+	now := r.Store.Clock.Now()
 	for _, s := range searches {
 		if s.Began.After(now.Add(ledger.Skew)) { // by a clock that was wrong
 			continue

@@ -59,7 +59,7 @@ func (r *Reader) Affords(run *runs.Run, f plan.Stored, own job.JobBudget, c plan
 // Leaves returns what the caps leave for a run now: its own, its job's, the day's and the cycle's.
 func (r *Reader) Leaves(run *runs.Run, f plan.Stored, own job.JobBudget) (outlier.Credits, error) {
 	least := outlier.Credits(math.MaxInt64)
-	for _, c := range r.CapsOf(run, f, own)(r.Store.Ledger.ServiceTime()) {
+	for _, c := range r.CapsOf(run, f, own)(r.Store.Clock.Now()) {
 		held, err := r.Store.Ledger.Held(c)
 		if err != nil {
 			return 0, err
@@ -71,10 +71,10 @@ func (r *Reader) Leaves(run *runs.Run, f plan.Stored, own job.JobBudget) (outlie
 
 // Cycle returns the key of the current billing cycle.
 func (r *Reader) Cycle() string {
-	return ledger.Cycle(r.Store.Ledger.ServiceTime(), r.Config.Timezone, r.Config.Budget.Renews)
+	return ledger.Cycle(r.Store.Clock.Now(), r.Config.Timezone, r.Config.Budget.Renews)
 }
 
 // CycleBounds returns when the current billing cycle began and when the next one begins.
 func (r *Reader) CycleBounds() (from, turn time.Time) {
-	return ledger.CycleBounds(r.Store.Ledger.ServiceTime(), r.Config.Timezone, r.Config.Budget.Renews)
+	return ledger.CycleBounds(r.Store.Clock.Now(), r.Config.Timezone, r.Config.Budget.Renews)
 }

@@ -11,7 +11,7 @@ func (r *Reader) Paging(op outlier.Operation) (journal.Paging, error) {
 	if said := ConfiguredPaging(r.Config); said != "" {
 		return journal.Paging{Op: op, Reading: said}, nil
 	}
-	return r.Store.Journal.Paging(op)
+	return r.Store.Learned.Paging(op)
 }
 
 // ConfiguredPaging returns the configured value of what `from` counts; "" if it is learned.

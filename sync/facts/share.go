@@ -35,7 +35,7 @@ func (r *Reader) Limit(ctx context.Context, d *Demands, spec *job.Spec, p *plan.
 	if p.Wants(spec.Budget) == 0 {
 		return nil
 	}
-	left, err := r.leftOfCycle(r.Store.Ledger.ServiceTime())
+	left, err := r.leftOfCycle(r.Store.Clock.Now())
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (r *Reader) Budget(ctx context.Context) (*Budget, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, cycle := r.Facts.Store.Ledger.ServiceTime(), r.Facts.Cycle()
+	now, cycle := r.Facts.Store.Clock.Now(), r.Facts.Cycle()
 	b := &Budget{At: now, Cycle: f.Cycle, PerSession: r.Facts.Config.Assistants.PerSession}
 	if err := r.addCaps(b, cycle, ledger.Day(now, r.Facts.Config.Timezone)); err != nil {
 		return nil, err
@@ -107,5 +107,5 @@ func (r *Reader) capBalance(c CapBalance) (CapBalance, error) {
 
 // Refusals returns the blocks of the key, and that of the clock, that have not expired.
 func (r *Reader) Refusals() ([]ledger.Block, error) {
-	return r.Facts.Store.Ledger.Standing(r.Key, r.Facts.Store.Ledger.ServiceTime())
+	return r.Facts.Store.Blocks.Standing(r.Key, r.Facts.Store.Clock.Now())
 }

@@ -168,7 +168,7 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 			return nil, err
 		}
 		wanted, worst := next.costOfCycle()
-		left, err := r.Facts.JobLeaves(spec, r.Facts.Store.Ledger.ServiceTime())
+		left, err := r.Facts.JobLeaves(spec, r.Facts.Store.Clock.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -219,7 +219,7 @@ func (f *Job) costOfCycle() (expected, worst outlier.Credits) {
 
 // daysLeave returns what the cap of a day leaves until the end of the cycle.
 func (r *Reader) daysLeave(c *Cycle) (outlier.Credits, error) {
-	most, now := r.Facts.Config.Budget.PerDay, r.Facts.Store.Ledger.ServiceTime()
+	most, now := r.Facts.Config.Budget.PerDay, r.Facts.Store.Clock.Now()
 	if most == nil {
 		return math.MaxInt64, nil
 	}
@@ -230,7 +230,7 @@ func (r *Reader) daysLeave(c *Cycle) (outlier.Credits, error) {
 
 // projectCycle computes the end of the cycle if its runs cost as much as earlier ones.
 func (r *Reader) projectCycle(c *Cycle) error {
-	budget, now := r.Facts.Config.Budget, r.Facts.Store.Ledger.ServiceTime()
+	budget, now := r.Facts.Config.Budget, r.Facts.Store.Clock.Now()
 	balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: r.Facts.Cycle()})
 	if err != nil {
 		return err
@@ -453,7 +453,7 @@ func (r *Reader) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 	}
 	wanted = max(0, max(wanted, f.Worst.Credits)-f.held)
 	run := &runs.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
-	at := r.Facts.Store.Ledger.ServiceTime()
+	at := r.Facts.Store.Clock.Now()
 	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
 		at = f.Due[0]
 	}

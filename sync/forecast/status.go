@@ -138,7 +138,7 @@ func (r *Reader) Status() (s *Status, err error) {
 }
 
 func (r *Reader) addBudget(s *Status) (err error) {
-	day := ledger.Day(r.Facts.Store.Ledger.ServiceTime(), r.Facts.Config.Timezone)
+	day := ledger.Day(r.Facts.Store.Clock.Now(), r.Facts.Config.Timezone)
 	if err := r.addShared(&s.Budget, r.Facts.Cycle(), day); err != nil {
 		return err
 	}

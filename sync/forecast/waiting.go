@@ -201,7 +201,7 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 		return why, w.dueFrom(u, next, until), nil
 	}
 	config, books := w.reader.Facts.Config, w.reader.Facts.Store.Ledger
-	for _, c := range w.reader.Facts.CapsOf(&u.Run, u.plan, u.spec.Budget)(books.ServiceTime()) {
+	for _, c := range w.reader.Facts.CapsOf(&u.Run, u.plan, u.spec.Budget)(w.reader.Facts.Store.Clock.Now()) {
 		held, err := books.Held(c)
 		if err != nil {
 			return "", at, err

@@ -111,7 +111,7 @@ func (w *workshop) open() (*engine.Engine, func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	store.Ledger.ConfirmClock()
+	store.Clock.Confirm()
 	limiter, err := pace.Open(w.config.Service.Limit, pace.Options{
 		Path: filepath.Join(folder, "pace.json"), Share: w.config.Service.Share, MaxWait: w.config.Service.MaxWait,
 	})

@@ -8,6 +8,12 @@ import (
 	"outlierd/sync/store"
 )
 
+// Learned is the record of what was learned from answers.
+type Learned struct{ db *store.Store }
+
+// LearnedIn returns the record in a database whose schema is up to date.
+func LearnedIn(db *store.Store) *Learned { return &Learned{db} }
+
 // Drift is a difference between answers and the interface: an unknown field, or a field of another
 // type.
 type Drift struct {
@@ -23,7 +29,7 @@ type Drift struct {
 // driftMark has the journal id up to which drift has been counted.
 var driftMark = store.Cell[int64]{Key: "drift counted up to"}
 
-// NoteDrift counts the drift found in the answers after [Journal.DriftMark] up to journal id upto,
+// NoteDrift counts the drift found in the answers after [Learned.DriftMark] up to journal id upto,
 // and returns the drift that is new. Answers are counted once: if the mark is at upto already,
 // nothing happens.
 func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error) {
@@ -57,8 +63,8 @@ func noteDrift(tx *store.Tx, d Drift) (bool, error) {
 }
 
 // DriftMark returns the journal id up to which drift has been counted.
-func (j *Journal) DriftMark() (int64, error) {
-	return store.Read(j.db, "read up to where drift was counted", driftMark.Get)
+func (k *Learned) DriftMark() (int64, error) {
+	return store.Read(k.db, "read up to where drift was counted", driftMark.Get)
 }
 
 func (d *Drift) columns() store.Columns {
@@ -69,8 +75,8 @@ func (d *Drift) columns() store.Columns {
 }
 
 // Drift returns all recorded drift, by operation and path.
-func (j *Journal) Drift() ([]Drift, error) {
-	return store.Read(j.db, "list the drift", func(tx *store.Tx) ([]Drift, error) {
+func (k *Learned) Drift() ([]Drift, error) {
+	return store.Read(k.db, "list the drift", func(tx *store.Tx) ([]Drift, error) {
 		return store.Select(tx, (*Drift).columns, `FROM drift ORDER BY op, path, problem`)
 	})
 }

@@ -34,7 +34,7 @@ func TestWhatFromCountsIsRememberedPerEndpoint(t *testing.T) {
 	}
 	s = statetest.Open(t, dir)
 	for op, want := range map[outlier.Operation]string{outlier.OpSearch: "offset", outlier.OpRelated: "page", outlier.OpFindChannels: ""} {
-		if got, err := s.Journal.Paging(op); got.Reading != want || err != nil {
+		if got, err := s.Learned.Paging(op); got.Reading != want || err != nil {
 			t.Errorf("%s pages by %q (%v), want %q", op, got.Reading, err, want)
 		}
 	}
@@ -128,13 +128,13 @@ func TestDriftIsCountedOncePerAnswer(t *testing.T) {
 	later.First, later.Last, later.Count, later.Example = statetest.Noon.Add(time.Hour), statetest.Noon.Add(time.Hour), 2, "sad"
 	check("fresh later", note(12, later, size), size)
 
-	mark, err := s.Journal.DriftMark()
+	mark, err := s.Learned.DriftMark()
 	if mark != 12 || err != nil {
 		t.Errorf("counted up to %d (%v), want 12", mark, err)
 	}
 	mood.Count, mood.Last = 5, later.Last
 	size.Example = strings.Repeat("ü", statetest.MaxErrorText/2)
-	all, err := s.Journal.Drift()
+	all, err := s.Learned.Drift()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestBlockStandsForItsKeyUntilItIsLifted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = statetest.Open(t, dir)
-	got, err := s.Ledger.Block(ledger.BlockCredits, "key-1")
+	got, err := s.Blocks.Get(ledger.BlockCredits, "key-1")
 	if err != nil || got == nil {
 		t.Fatalf("no block (%v)", err)
 	}
@@ -171,12 +171,12 @@ func TestBlockStandsForItsKeyUntilItIsLifted(t *testing.T) {
 		key    string
 		fallen bool
 	}{{ledger.BlockCredits, "key-1", true}, {ledger.BlockCredits, "key-2", false}, {ledger.BlockKey, "key-1", false}} {
-		if got, err := s.Ledger.Block(c.block, c.key); err != nil || (got != nil) != c.fallen {
+		if got, err := s.Blocks.Get(c.block, c.key); err != nil || (got != nil) != c.fallen {
 			t.Errorf("block %s of %s: %+v (%v)", c.block, c.key, got, err)
 		}
 	}
 	statetest.Update(t, s, func(tx *store.Tx) error { return ledger.LiftBlock(tx, ledger.BlockCredits, "key-1") })
-	if got, err := s.Ledger.Block(ledger.BlockCredits, "key-1"); got != nil || err != nil {
+	if got, err := s.Blocks.Get(ledger.BlockCredits, "key-1"); got != nil || err != nil {
 		t.Errorf("a lifted block stands: %+v (%v)", got, err)
 	}
 }

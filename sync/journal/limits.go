@@ -17,10 +17,10 @@ type Limit struct {
 	Foreign   int64 // requests of other clients in the window
 }
 
-// LearnLimit stores l if the limit or its window has changed, or if others use more of it than was stored
+// AddLimit stores l if the limit or its window has changed, or if others use more of it than was stored
 // last: their use rises and falls with every call.
-func (j *Journal) LearnLimit(l Limit) error {
-	return store.Change(j.db, "keep the learned limit", func(tx *store.Tx) error {
+func (k *Learned) AddLimit(l Limit) error {
+	return store.Change(k.db, "keep the learned limit", func(tx *store.Tx) error {
 		columns := l.columns()
 		same, err := store.Value[bool](tx, `SELECT max_requests IS ? AND window IS ? AND
 			coalesce(foreign_requests, 0) >= coalesce(?, 0) FROM limits ORDER BY id DESC LIMIT 1`,

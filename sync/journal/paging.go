@@ -16,8 +16,8 @@ type Paging struct {
 }
 
 // Paging returns what was learned about an endpoint.
-func (j *Journal) Paging(op outlier.Operation) (Paging, error) {
-	return store.Read(j.db, fmt.Sprintf("read what `from` of %s counts", op), func(tx *store.Tx) (Paging, error) {
+func (k *Learned) Paging(op outlier.Operation) (Paging, error) {
+	return store.Read(k.db, fmt.Sprintf("read what `from` of %s counts", op), func(tx *store.Tx) (Paging, error) {
 		learned, err := store.First(tx, func(p *Paging) store.Columns {
 			return store.Columns{"op": &p.Op, "reading": &p.Reading, "learned_at": store.Time(&p.Learned)}
 		}, `FROM paging WHERE op = ?`, op)

@@ -23,6 +23,9 @@ const (
 	BlockClock BlockKind = "clock"
 )
 
+// Blocks is the record of the blocks of calls.
+type Blocks struct{ db *store.Store }
+
 // Block refuses all calls of its kind until it ends or is lifted.
 type Block struct {
 	Kind   BlockKind `json:"block"`
@@ -66,10 +69,10 @@ func LiftBlock(tx *store.Tx, kind BlockKind, key string) error {
 	return nil
 }
 
-// Block returns the block of a key, even if it has expired, which the caller must check; nil if
+// Get returns the block of a key, even if it has expired, which the caller must check; nil if
 // there is none. Without a key, as in a reader, it returns the last block of any key.
-func (l *Ledger) Block(kind BlockKind, key string) (*Block, error) {
-	return store.Read(l.db, fmt.Sprintf("look for block %s", kind), func(tx *store.Tx) (*Block, error) {
+func (bs *Blocks) Get(kind BlockKind, key string) (*Block, error) {
+	return store.Read(bs.db, fmt.Sprintf("look for block %s", kind), func(tx *store.Tx) (*Block, error) {
 		return store.First(tx, (*Block).columns, `FROM blocks WHERE kind = ?1 AND (key = ?2 OR ?2 = '') ORDER BY since DESC`,
 			kind, key)
 	})
@@ -77,28 +80,28 @@ func (l *Ledger) Block(kind BlockKind, key string) (*Block, error) {
 
 // Standing returns the blocks of a key, and that of the clock, which are in force at a time. Without a key it
 // returns the last ones of any key.
-func (l *Ledger) Standing(key string, at time.Time) ([]Block, error) {
-	all, err := l.blocksOf(key)
+func (bs *Blocks) Standing(key string, at time.Time) ([]Block, error) {
+	all, err := bs.blocksOf(key)
 	return slices.DeleteFunc(all, func(b Block) bool { return !b.Stands(at) }), err
 }
 
 // Liftable returns the blocks of a key, and that of the clock unless it has an end, in the order in
 // which they began.
-func (l *Ledger) Liftable(key string) ([]Block, error) {
-	all, err := l.blocksOf(key)
+func (bs *Blocks) Liftable(key string) ([]Block, error) {
+	all, err := bs.blocksOf(key)
 	all = slices.DeleteFunc(all, func(b Block) bool { return b.Kind == BlockClock && !b.Until.IsZero() })
 	slices.SortFunc(all, func(a, b Block) int { return a.Since.Compare(b.Since) })
 	return all, err
 }
 
 // blocksOf returns the blocks of a key, and that of the clock, even if they have expired.
-func (l *Ledger) blocksOf(key string) (all []Block, err error) {
+func (bs *Blocks) blocksOf(key string) (all []Block, err error) {
 	for _, kind := range []BlockKind{BlockKey, BlockCredits, BlockClock} {
 		of := key
 		if kind == BlockClock {
 			of = ""
 		}
-		block, failed := l.Block(kind, of)
+		block, failed := bs.Get(kind, of)
 		err = errors.Join(err, failed)
 		if block != nil {
 			all = append(all, *block)

@@ -8,6 +8,9 @@ import (
 	"outlierd/sync/store"
 )
 
+// Calls is the record of all attempts at calls, as people see them.
+type Calls struct{ db *store.Store }
+
 // Call is one attempt at a call.
 type Call struct {
 	ID         int64             `json:"-"`
@@ -65,8 +68,8 @@ func readCalls(tx *store.Tx, condition string, args ...any) (rows []callRow, not
 }
 
 // listCalls reads attempts, oldest first, without what the journal says about their answers.
-func (l *Ledger) listCalls(condition string, args ...any) ([]Call, error) {
-	return store.Read(l.db, "list calls", func(tx *store.Tx) (all []Call, err error) {
+func (cs *Calls) listCalls(condition string, args ...any) ([]Call, error) {
+	return store.Read(cs.db, "list calls", func(tx *store.Tx) (all []Call, err error) {
 		rows, err := store.Select(tx, (*callRow).columns, `FROM attempts WHERE `+condition, args...)
 		for _, r := range rows {
 			all = append(all, r.Call)
@@ -75,9 +78,9 @@ func (l *Ledger) listCalls(condition string, args ...any) ([]Call, error) {
 	})
 }
 
-// CallsAbout returns the data calls about an id, oldest first.
-func (l *Ledger) CallsAbout(id string) ([]Call, error) {
-	return store.Read(l.db, "look for calls about "+id, func(tx *store.Tx) (all []Call, err error) {
+// About returns the data calls about an id, oldest first.
+func (cs *Calls) About(id string) ([]Call, error) {
+	return store.Read(cs.db, "look for calls about "+id, func(tx *store.Tx) (all []Call, err error) {
 		rows, _, err := readCalls(tx, `entity = ?1 AND entity <> ''`, id)
 		for _, r := range rows {
 			all = append(all, r.Call)
@@ -86,26 +89,26 @@ func (l *Ledger) CallsAbout(id string) ([]Call, error) {
 	})
 }
 
-// CallsOf returns the calls of a run, oldest first, without what the journal says about their
+// OfRun returns the calls of a run, oldest first, without what the journal says about their
 // answers.
-func (l *Ledger) CallsOf(run string) ([]Call, error) { return l.listCalls(`run = ? ORDER BY id`, run) }
+func (cs *Calls) OfRun(run string) ([]Call, error) { return cs.listCalls(`run = ? ORDER BY id`, run) }
 
-// LastCall returns the id of the newest attempt, or 0.
-func (l *Ledger) LastCall() (id int64, err error) {
-	return store.Read(l.db, "look for the newest call", func(tx *store.Tx) (int64, error) {
+// Last returns the id of the newest attempt, or 0.
+func (cs *Calls) Last() (id int64, err error) {
+	return store.Read(cs.db, "look for the newest call", func(tx *store.Tx) (int64, error) {
 		return store.Value[int64](tx, `SELECT max(id) FROM attempts`)
 	})
 }
 
-// CallsAfter returns at most most attempts after an id, oldest first, without what the journal says
+// After returns at most most attempts after an id, oldest first, without what the journal says
 // about their answers.
-func (l *Ledger) CallsAfter(id int64, most int) ([]Call, error) {
-	return l.listCalls(`id > ? AND op <> '`+adjustment+`' ORDER BY id LIMIT ?`, id, most)
+func (cs *Calls) After(id int64, most int) ([]Call, error) {
+	return cs.listCalls(`id > ? AND op <> '`+adjustment+`' ORDER BY id LIMIT ?`, id, most)
 }
 
-// CallByID returns the attempt with this id, in the form of [Ledger.CallsAfter]; an empty list if
+// ByID returns the attempt with this id, in the form of [Calls.After]; an empty list if
 // there is none.
-func (l *Ledger) CallByID(id int64) ([]Call, error) { return l.listCalls(`id = ?`, id) }
+func (cs *Calls) ByID(id int64) ([]Call, error) { return cs.listCalls(`id = ?`, id) }
 
 // CallsOfPage returns the attempts at a page of a run's step, oldest first. Answers record their
 // page; an attempt whose answer was lost is matched by its parameters.
@@ -128,9 +131,35 @@ func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, er
 
 // AnswersOf returns the ids, in ascending order, of the answers that a run received, up to and including
 // upTo. Answers that it took from the journal were received by another run and are not included.
-func (l *Ledger) AnswersOf(run string, upTo int64) ([]int64, error) {
-	return store.Read(l.db, "list the answers of run "+run, func(tx *store.Tx) ([]int64, error) {
+func (cs *Calls) AnswersOf(run string, upTo int64) ([]int64, error) {
+	return store.Read(cs.db, "list the answers of run "+run, func(tx *store.Tx) ([]int64, error) {
 		return store.Values[int64](tx,
 			`SELECT DISTINCT response FROM attempts WHERE run = ? AND response <= ? ORDER BY response`, run, upTo)
+	})
+}
+
+// OpTotal is the total of the calls of one operation.
+type OpTotal struct {
+	Op       outlier.Operation `json:"operation"`
+	Requests int               `json:"requests"` // that were sent
+	Answered int               `json:"answered"` // including "not found"
+	Failed   int               `json:"failed"`   // with proof that they were not charged
+	Unknown  int               `json:"unknown"`  // whose answer was lost
+	Credits  outlier.Credits   `json:"credits"`  // including those of Unknown
+	Waited   store.Seconds     `json:"waited_s"` // for the rate limit
+}
+
+// ByOperation returns the totals of a run's calls, operations with the most requests first.
+func (cs *Calls) ByOperation(run string) ([]OpTotal, error) {
+	return store.Read(cs.db, "add up the calls of run "+run, func(tx *store.Tx) ([]OpTotal, error) {
+		return store.List(tx, func(t *OpTotal) []any {
+			return []any{&t.Op, &t.Requests, &t.Answered, &t.Failed, &t.Unknown, &t.Credits, store.Duration(&t.Waited.Duration)}
+		}, `SELECT op, count(*) FILTER (WHERE sent_at <> 0) AS requests,
+			count(*) FILTER (WHERE state = 'charged' OR http_status = 404),
+			count(*) FILTER (WHERE state = 'refunded' AND http_status <> 404 AND (price > 0 OR sent_at <> 0)),
+			count(*) FILTER (WHERE state = 'unknown'),
+			coalesce(sum(price) FILTER (WHERE state IN ('charged', 'unknown')), 0),
+			sum(waited)
+			FROM attempts WHERE run = ? GROUP BY op ORDER BY requests DESC, op`, run)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"outlierd/sync/store"
 )
 
-// clock estimates the service's time, which decides when days and billing cycles begin and windows
+// Clock estimates the service's time, which decides when days and billing cycles begin and windows
 // end.
 //
 // It starts with the local clock and then measures time itself, so that setting the local clock
@@ -21,7 +21,7 @@ import (
 // The clock is agreed on once the date of an answer was accepted, or a person has confirmed the
 // local clock. It no longer is if the local clock jumps or the machine has slept, because the time
 // measured by this process may then be wrong.
-type clock struct {
+type Clock struct {
 	mu     sync.Mutex // guards what follows
 	date   time.Time  // the time at the instant at
 	at     time.Time  // when date was set, with the monotonic reading
@@ -38,25 +38,24 @@ const Skew = 10 * time.Minute
 
 func isNear(a, b time.Time) bool { return a.Sub(b).Abs() <= Skew }
 
-func (c *clock) now() time.Time {
+func (c *Clock) now() time.Time {
 	if c.at.IsZero() {
 		return time.Now()
 	}
 	return c.date.Add(time.Since(c.at))
 }
 
-func (c *clock) set(date time.Time, agreed bool) {
+func (c *Clock) set(date time.Time, agreed bool) {
 	now := time.Now()
 	c.date, c.at, c.wall, c.agreed = date, now, now.Round(0), agreed
 	c.doubted, c.doubtedAt = time.Time{}, time.Time{}
 }
 
 // learnDate updates the time from the date of an answer.
-func (l *Ledger) learnDate(date time.Time) {
+func (c *Clock) learnDate(date time.Time) {
 	if date.IsZero() {
 		return
 	}
-	c := l.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	again := !c.doubted.IsZero() && isNear(date, c.doubted.Add(time.Since(c.doubtedAt)))
@@ -68,31 +67,31 @@ func (l *Ledger) learnDate(date time.Time) {
 }
 
 // isSteady reports whether the local clock agrees with the time that has passed in this process.
-func (c *clock) isSteady() bool {
+func (c *Clock) isSteady() bool {
 	now := time.Now()
 	return isNear(now.Round(0), c.wall.Add(now.Sub(c.at)))
 }
 
-// ServiceTime returns the service's time, as far as known.
-func (l *Ledger) ServiceTime() time.Time {
-	l.clock.mu.Lock()
-	defer l.clock.mu.Unlock()
-	return l.clock.now()
+// Now returns the service's time, as far as known.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now()
 }
 
-// ClockAgreed reports whether the service's time is confirmed, and not only assumed.
-func (l *Ledger) ClockAgreed() bool {
-	l.clock.mu.Lock()
-	defer l.clock.mu.Unlock()
-	return l.clock.agreed && l.clock.isSteady()
+// Agreed reports whether the service's time is confirmed, and not only assumed.
+func (c *Clock) Agreed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.agreed && c.isSteady()
 }
 
 // CertainTime returns the time by which the age of records is measured: a wrong local clock does not age them.
 // If no time was agreed on with the service, it is the time of the last purchase, for which one was. Known is
 // false if there was none.
 func (l *Ledger) CertainTime() (at time.Time, known bool, err error) {
-	at = earlierOf(time.Now(), l.ServiceTime())
-	if l.ClockAgreed() {
+	at = earlierOf(time.Now(), l.clock.Now())
+	if l.clock.Agreed() {
 		return at, true, nil
 	}
 	last, err := l.LastPurchase()
@@ -127,9 +126,9 @@ func newestCounted(tx *store.Tx) (at int64, err error) {
 		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL AND adjustment > 0))`)
 }
 
-// ConfirmClock sets the service's time to the local clock, as a person has confirmed it.
-func (l *Ledger) ConfirmClock() {
-	l.clock.mu.Lock()
-	defer l.clock.mu.Unlock()
-	l.clock.set(time.Now(), true)
+// Confirm sets the service's time to the local clock, as a person has confirmed it.
+func (c *Clock) Confirm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.set(time.Now(), true)
 }

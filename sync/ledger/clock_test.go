@@ -10,20 +10,20 @@ import (
 // does not count while a machine sleeps.
 func TestJumpOfTheMachinesClockEndsTheAgreement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(nil, nil, time.UTC, 1)
+		clock := New(nil, nil, time.UTC, 1).Clock
 		for _, jump := range []time.Duration{-time.Hour, time.Hour} {
-			l.ConfirmClock()
+			clock.Confirm()
 			time.Sleep(time.Hour)
-			if !l.ClockAgreed() {
+			if !clock.Agreed() {
 				t.Error("an hour in which nothing happened has ended the agreement")
 			}
-			before := l.ServiceTime()
-			l.clock.wall = l.clock.wall.Add(-jump)
-			if l.ClockAgreed() || !l.ServiceTime().Equal(before) {
-				t.Errorf("after a jump of %v it is %s and was %s, agreed on: %v", jump, l.ServiceTime(), before, l.ClockAgreed())
+			before := clock.Now()
+			clock.wall = clock.wall.Add(-jump)
+			if clock.Agreed() || !clock.Now().Equal(before) {
+				t.Errorf("after a jump of %v it is %s and was %s, agreed on: %v", jump, clock.Now(), before, clock.Agreed())
 			}
-			l.learnDate(before)
-			if !l.ClockAgreed() {
+			clock.learnDate(before)
+			if !clock.Agreed() {
 				t.Error("the next answer has not told the time")
 			}
 		}

@@ -8,26 +8,38 @@ import (
 	"outlierd/sync/store"
 )
 
+// Books are the ledger of one state folder, and the records that belong to it.
+type Books struct {
+	Ledger *Ledger
+	Calls  *Calls
+	Blocks *Blocks
+	Clock  *Clock
+}
+
 // Ledger keeps the accounts of one state folder. Its methods may be called by several goroutines.
 type Ledger struct {
 	db       *store.Store
 	journal  *journal.Journal
 	location *time.Location
 	renews   int
-	clock    *clock
+	clock    *Clock
 }
 
-// New returns the ledger in a database whose schema is up to date. Days and billing cycles begin
+// New returns the books in a database whose schema is up to date. Days and billing cycles begin
 // at midnight in location, and a cycle begins on day renews of the month.
-func New(db *store.Store, j *journal.Journal, location *time.Location, renews int) *Ledger {
-	l := &Ledger{db: db, journal: j, location: location, renews: renews, clock: &clock{}}
-	l.clock.set(time.Now(), false)
-	return l
+func New(db *store.Store, j *journal.Journal, location *time.Location, renews int) Books {
+	clock := &Clock{}
+	clock.set(time.Now(), false)
+	return booksOf(&Ledger{db: db, journal: j, location: location, renews: renews, clock: clock})
 }
 
-// Over returns the ledger in a snapshot of its database, with the same clock.
-func (l *Ledger) Over(db *store.Store, j *journal.Journal) *Ledger {
-	return &Ledger{db: db, journal: j, location: l.location, renews: l.renews, clock: l.clock}
+// Over returns the books in a snapshot of the database, with the same clock.
+func (b Books) Over(db *store.Store, j *journal.Journal) Books {
+	return booksOf(&Ledger{db: db, journal: j, location: b.Ledger.location, renews: b.Ledger.renews, clock: b.Clock})
+}
+
+func booksOf(l *Ledger) Books {
+	return Books{Ledger: l, Calls: &Calls{l.db}, Blocks: &Blocks{l.db}, Clock: l.clock}
 }
 
 // CheckSent returns an error if the ledger does not have the paid call that was sent last. What it says of spending

@@ -165,7 +165,7 @@ func TestTextThatIsCutStaysText(t *testing.T) {
 	if err := s.Ledger.Adjust(1, long); err != nil {
 		t.Fatal(err)
 	}
-	block, err := s.Ledger.Block(ledger.BlockKey, "key")
+	block, err := s.Blocks.Get(ledger.BlockKey, "key")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,7 +168,7 @@ func (a *attempt) settleOnce(answer *outlier.Answer, o outlier.Outcome, packed j
 // learnTime takes the time from an answer, once: a doubted date must be confirmed by another answer.
 func (a *attempt) learnTime(answer *outlier.Answer) {
 	if !a.dateRead {
-		a.l.learnDate(answer.ServiceTime())
+		a.l.clock.learnDate(answer.ServiceTime())
 	}
 	a.dateRead = true
 }

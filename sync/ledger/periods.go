@@ -29,7 +29,7 @@ func (l *Ledger) periodKey(tx *store.Tx, p Period) (period, error) {
 		return known, err
 	}
 	// Spending dated in the future counts as now: the present period reaches up to it.
-	if now := store.Micros(l.ServiceTime()); known.begins <= now && now < known.ends {
+	if now := store.Micros(l.clock.Now()); known.begins <= now && now < known.ends {
 		newest, err := newestCounted(tx)
 		known.ends = max(known.ends, newest+1)
 		return known, err

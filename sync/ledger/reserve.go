@@ -24,7 +24,7 @@ type terms struct {
 
 // terms determines what the attempt is booked under.
 func (a *attempt) terms(tx *store.Tx) (t terms, err error) {
-	t.at = a.l.ServiceTime()
+	t.at = a.l.clock.Now()
 	if t.account, err = accountOf(tx, a.p.Job); err == nil && a.p.FromHold != 0 {
 		t.hold, err = holdFor(tx, a.p, a.price)
 	}

@@ -51,13 +51,13 @@ func TestDaysTurnByTheServicesClock(t *testing.T) {
 		tell(t, s, service)
 		tell(t, s, service) // a date that is far off has to be told twice
 		time.Sleep(time.Hour)
-		if got, want := s.Ledger.ServiceTime(), service.Add(time.Hour); !got.Equal(want) {
+		if got, want := s.Clock.Now(), service.Add(time.Hour); !got.Equal(want) {
 			t.Errorf("the service's time is %s, want %s", got, want)
 		}
 		var asked time.Time
 		statetest.Reserve(t, s, ledger.Purchase{Caps: func(now time.Time) []ledger.Cap { asked = now; return nil }}, statetest.SearchRequest("0"))
-		if !asked.Equal(s.Ledger.ServiceTime()) {
-			t.Errorf("caps were asked for %s, want the service's time %s", asked, s.Ledger.ServiceTime())
+		if !asked.Equal(s.Clock.Now()) {
+			t.Errorf("caps were asked for %s, want the service's time %s", asked, s.Clock.Now())
 		}
 		statetest.CheckHeld(t, s, ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(service, time.UTC)}, 2)
 	})
@@ -88,14 +88,14 @@ func TestDateIsBelievedIfItIsNearOrGivenTwice(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := statetest.Open(t, t.TempDir())
-			if s.Ledger.ClockAgreed() {
+			if s.Clock.Agreed() {
 				t.Error("the clock is agreed on, and nobody has told the time")
 			}
 			machine := time.Now()
 			for _, off := range test.told {
 				tell(t, s, machine.Add(off))
 			}
-			if got := s.Ledger.ServiceTime().Sub(machine); got != test.want {
+			if got := s.Clock.Now().Sub(machine); got != test.want {
 				t.Errorf("told %v, it is taken to be %v off, want %v", test.told, got, test.want)
 			}
 		})
@@ -111,11 +111,11 @@ func TestClockIsAgreedOnByAnAnswer(t *testing.T) {
 		page.Own = false
 		statetest.Buy(t, s, ledger.Purchase{}, page, outlier.Unknown)
 		tell(t, s, time.Now().Add(-time.Hour))
-		if s.Ledger.ClockAgreed() {
+		if s.Clock.Agreed() {
 			t.Error("a gateway and one date that is far off have told the time")
 		}
 		tell(t, s, time.Now().Add(-time.Hour))
-		if !s.Ledger.ClockAgreed() {
+		if !s.Clock.Agreed() {
 			t.Error("two answers that agree have not told the time")
 		}
 	})
@@ -135,13 +135,13 @@ func TestClockThatWasSetBackMintsNoFreshBudget(t *testing.T) {
 		})
 		synctest.Test(t, func(t *testing.T) { // and set right: time begins anew
 			s := statetest.Open(t, dir)
-			if got := s.Ledger.ServiceTime(); !got.Equal(time.Now()) {
+			if got := s.Clock.Now(); !got.Equal(time.Now()) {
 				t.Errorf("it is %s, and taken for %s", time.Now(), got)
 			}
 			bought := func(want outlier.Credits) {
 				t.Helper()
 				if got := exhaust(t, s, scope, 4); got != want {
-					t.Errorf("on %s a cap of 4 by %s gave %d credits, want %d", s.Ledger.ServiceTime().Format(time.DateOnly), scope, got, want)
+					t.Errorf("on %s a cap of 4 by %s gave %d credits, want %d", s.Clock.Now().Format(time.DateOnly), scope, got, want)
 				}
 				statetest.CheckBooks(t, s)
 			}
@@ -242,7 +242,7 @@ func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 		if rows() != 1 {
 			t.Error("the queue was emptied although no week has passed at the service")
 		}
-		s.Ledger.ConfirmClock()
+		s.Clock.Confirm()
 		if rows() != 0 {
 			t.Error("what has expired stays queued")
 		}
@@ -327,11 +327,11 @@ func TestWordAboutTheClockIsNotRenewedByAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lifted, err := s.Ledger.Liftable("key"); err != nil || len(lifted) != 1 {
+	if lifted, err := s.Blocks.Liftable("key"); err != nil || len(lifted) != 1 {
 		t.Errorf("%v can be lifted, want the one of the credits (%v)", lifted, err)
 	}
 	statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Lift(tx, "key") })
-	if l, err := s.Ledger.Block(ledger.BlockClock, ""); err != nil || l.Until.After(given) {
+	if l, err := s.Blocks.Get(ledger.BlockClock, ""); err != nil || l.Until.After(given) {
 		t.Errorf("the word of %s is one of %s (%v)", given, l.Until, err)
 	}
 }
@@ -350,7 +350,7 @@ func TestAnswerDoesNotAgreeWithItself(t *testing.T) {
 	if err := errors.Join(a.Sending(), a.Settle(answer, outlier.Charged)); err == nil {
 		t.Fatal("the answer was kept as it was meant")
 	}
-	if ahead := time.Until(s.Ledger.ServiceTime()); ahead > time.Hour {
+	if ahead := time.Until(s.Clock.Now()); ahead > time.Hour {
 		t.Errorf("one answer has set the clock %s ahead", ahead)
 	}
 }

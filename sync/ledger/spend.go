@@ -31,7 +31,7 @@ func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
 // negative if they were bought in addition. It records a fact, so no cap applies, but it changes
 // what is left under the cap. The row is kept forever.
 func (l *Ledger) Adjust(credits outlier.Credits, why string) error {
-	now := l.ServiceTime()
+	now := l.clock.Now()
 	return store.Change(l.db, fmt.Sprintf("adjust the budget by %d credits", credits), func(tx *store.Tx) error {
 		if credits == 0 || why == "" {
 			return errors.New("an amount and a reason are needed")
@@ -81,32 +81,6 @@ func Requests(tx *store.Tx, run string) (int64, error) {
 // Requests returns how many requests count for a run; see the function of this name.
 func (l *Ledger) Requests(run string) (int64, error) {
 	return store.Read(l.db, "count the requests of run "+run, func(tx *store.Tx) (int64, error) { return Requests(tx, run) })
-}
-
-// OpTotal is the total of the calls of one operation.
-type OpTotal struct {
-	Op       outlier.Operation `json:"operation"`
-	Requests int               `json:"requests"` // that were sent
-	Answered int               `json:"answered"` // including "not found"
-	Failed   int               `json:"failed"`   // with proof that they were not charged
-	Unknown  int               `json:"unknown"`  // whose answer was lost
-	Credits  outlier.Credits   `json:"credits"`  // including those of Unknown
-	Waited   store.Seconds     `json:"waited_s"` // for the rate limit
-}
-
-// ByOperation returns the totals of a run's calls, operations with the most requests first.
-func (l *Ledger) ByOperation(run string) ([]OpTotal, error) {
-	return store.Read(l.db, "add up the calls of run "+run, func(tx *store.Tx) ([]OpTotal, error) {
-		return store.List(tx, func(t *OpTotal) []any {
-			return []any{&t.Op, &t.Requests, &t.Answered, &t.Failed, &t.Unknown, &t.Credits, store.Duration(&t.Waited.Duration)}
-		}, `SELECT op, count(*) FILTER (WHERE sent_at <> 0) AS requests,
-			count(*) FILTER (WHERE state = 'charged' OR http_status = 404),
-			count(*) FILTER (WHERE state = 'refunded' AND http_status <> 404 AND (price > 0 OR sent_at <> 0)),
-			count(*) FILTER (WHERE state = 'unknown'),
-			coalesce(sum(price) FILTER (WHERE state IN ('charged', 'unknown')), 0),
-			sum(waited)
-			FROM attempts WHERE run = ? GROUP BY op ORDER BY requests DESC, op`, run)
-	})
 }
 
 // DistinctEntities counts the entities for which the free calls of a run with one of these

@@ -121,7 +121,7 @@ func openLoader(
 	if l.downSince, err = store.Sinks.DownSince(); err != nil {
 		return nil, err
 	}
-	if l.drifted, err = store.Journal.DriftMark(); err != nil || line.Warehouse == nil {
+	if l.drifted, err = store.Learned.DriftMark(); err != nil || line.Warehouse == nil {
 		return l, err
 	}
 	for _, c := range line.Copies {

@@ -34,7 +34,7 @@ type Sources struct {
 
 // Handler returns the handler of scrapes. Calls are counted from now on.
 func (m *Metrics) Handler(from Sources) (http.Handler, error) {
-	last, err := from.Store.Ledger.LastCall()
+	last, err := from.Store.Calls.Last()
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *scrape) setQueue(gauge set) error {
 }
 
 func (s *scrape) setBudget(gauge set) error {
-	config, now := s.metrics.config.Load(), s.Store.Ledger.ServiceTime()
+	config, now := s.metrics.config.Load(), s.Store.Clock.Now()
 	day := ledger.Day(now, config.Timezone)
 	cycle := ledger.Cycle(now, config.Timezone, config.Budget.Renews)
 	var failed []error
@@ -214,7 +214,7 @@ func (s *scrape) setBudget(gauge set) error {
 }
 
 func (s *scrape) setBlocks(gauge set) error {
-	stands, err := s.Store.Ledger.Standing(s.metrics.config.Load().Service.Key.Fingerprint(), time.Now())
+	stands, err := s.Store.Blocks.Standing(s.metrics.config.Load().Service.Key.Fingerprint(), time.Now())
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (s *scrape) setSinks(gauge set) error {
 }
 
 func (s *scrape) countDrift(count func(outlier.Operation, int64)) error {
-	all, err := s.Store.Journal.Drift()
+	all, err := s.Store.Learned.Drift()
 	sums := map[outlier.Operation]int64{}
 	for _, d := range all {
 		sums[d.Op] += d.Count
@@ -257,11 +257,11 @@ const chunk = 500
 func (s *scrape) countNewCalls() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ledger := s.Store.Ledger
+	calls := s.Store.Calls
 	waiting := s.open
 	s.open = nil
 	for i, id := range waiting {
-		found, err := ledger.CallByID(id)
+		found, err := calls.ByID(id)
 		if err != nil {
 			s.open = append(s.open, waiting[i:]...)
 			return err
@@ -269,7 +269,7 @@ func (s *scrape) countNewCalls() error {
 		s.addCalls(found)
 	}
 	for {
-		found, err := ledger.CallsAfter(s.last, chunk)
+		found, err := calls.After(s.last, chunk)
 		if err != nil {
 			return fmt.Errorf("count calls: %w", err)
 		}

@@ -92,7 +92,7 @@ func (w *world) open() {
 		w.Fatal(err)
 	}
 	if !w.unsure {
-		w.state.Ledger.ConfirmClock()
+		w.state.Clock.Confirm()
 	}
 }
 

@@ -160,7 +160,7 @@ func (w *Watcher) Refused(why string) {
 // Check notifies the targets of conditions that have changed and are not about one job.
 func (w *Watcher) Check(s *state.Store) error {
 	all, err := w.currentConditions(s)
-	drift, driftErr := s.Journal.Drift()
+	drift, driftErr := s.Learned.Drift()
 	if err := errors.Join(err, driftErr); err != nil {
 		return fmt.Errorf("check conditions for notifications: %w", err)
 	}
@@ -242,7 +242,7 @@ const lowShare = 5
 // currentConditions returns the current conditions.
 func (w *Watcher) currentConditions(s *state.Store) ([]condition, error) {
 	low, err := w.budgetLow(s)
-	block, blockErr := s.Ledger.Block(ledger.BlockKey, w.config.Service.Key.Fingerprint())
+	block, blockErr := s.Blocks.Get(ledger.BlockKey, w.config.Service.Key.Fingerprint())
 	sinks, sinksErr := w.sinkConditions(s)
 	roomErr := s.DB.Room()
 	full, isFull := errors.AsType[*store.LowSpaceError](roomErr)
@@ -327,7 +327,7 @@ func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
 	if most == nil {
 		return c, nil
 	}
-	c.instance = ledger.Cycle(s.Ledger.ServiceTime(), w.config.Timezone, w.config.Budget.Renews)
+	c.instance = ledger.Cycle(s.Clock.Now(), w.config.Timezone, w.config.Budget.Renews)
 	held, err := s.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: c.instance})
 	left := max(0, *most-held)
 	c.holds = left*lowShare < *most

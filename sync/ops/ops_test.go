@@ -76,7 +76,7 @@ func history(t *testing.T, s *state.Store) {
 	statetest.BeginRun(t, s, "run-2")
 	statetest.Reserve(t, s, p, statetest.SearchRequest("0"))
 	statetest.Buy(t, s, ledger.Purchase{Run: "run-2", Attempt: 1}, statetest.AnswerTo(statetest.DetailsRequest("video-00002"), `{}`), outlier.Charged)
-	if err := s.Journal.LearnLimit(journal.Limit{Limit: 10, Window: time.Minute, Remaining: -1, Foreign: -1}); err != nil {
+	if err := s.Learned.AddLimit(journal.Limit{Limit: 10, Window: time.Minute, Remaining: -1, Foreign: -1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := star(s, "video-00001"); err != nil {
@@ -169,7 +169,7 @@ func TestNewsAreWhatHasChanged(t *testing.T) {
 		{"an adjustment", func() error { return s.Ledger.Adjust(3, "a test") }, map[string][]any{"ops.credits": {int64(8)}}},
 		{"a mark", func() error { return star(s, "video-00002") }, map[string][]any{"ops.marks": {int64(2)}}},
 		{"the same mark", func() error { return star(s, "video-00002") }, nil},
-		{"a limit", func() error { return s.Journal.LearnLimit(journal.Limit{Limit: 20, Window: time.Minute}) }, map[string][]any{"ops.limits": {int64(2)}}},
+		{"a limit", func() error { return s.Learned.AddLimit(journal.Limit{Limit: 20, Window: time.Minute}) }, map[string][]any{"ops.limits": {int64(2)}}},
 	} {
 		before := version()
 		if err := c.change(); err != nil {
@@ -219,7 +219,7 @@ func TestLimitIsKeptWhenItChanges(t *testing.T) {
 		{Limit: 20, Window: time.Minute, Remaining: 3, Foreign: 3},
 		{Limit: 20, Window: time.Hour, Remaining: 3, Foreign: 4},
 	} {
-		if err := s.Journal.LearnLimit(l); err != nil {
+		if err := s.Learned.AddLimit(l); err != nil {
 			t.Fatal(err)
 		}
 	}

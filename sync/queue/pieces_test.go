@@ -76,7 +76,7 @@ func TestExpiredTasksAreDropped(t *testing.T) {
 			if n, err := s.Queue.Queued(queue.Filter{Job: "a"}); n != left || err != nil {
 				t.Errorf("%d calls are queued (%v), want %d", n, err, left)
 			}
-			s.Ledger.ConfirmClock()
+			s.Clock.Confirm()
 		}
 		if task := statetest.Next(t, s, queue.Filter{}); task == nil || task.Entity != "fresh" {
 			t.Errorf("the next call is %v", task)
@@ -108,7 +108,7 @@ func TestQueueIsWhatJobsWant(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
-			s.Ledger.ConfirmClock()
+			s.Clock.Confirm()
 			jobs := []string{"a", "b", "c"}
 			model, asked := map[want][]string{}, map[want]time.Time{}
 			withdraw := func(job string, from func(want) bool) {
@@ -164,7 +164,7 @@ func TestQueueIsWhatJobsWant(t *testing.T) {
 					}
 				case "expire":
 					time.Sleep(rapid.SampledFrom([]time.Duration{time.Hour, keepQueued}).Draw(r, "while"))
-					s.Ledger.ConfirmClock()
+					s.Clock.Confirm()
 					statetest.Update(t, s, func(tx *store.Tx) error {
 						_, err := s.Queue.Expire(tx)
 						return err

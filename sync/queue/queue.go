@@ -26,15 +26,15 @@ import (
 
 // Queue is the queue of one state folder.
 type Queue struct {
-	db     *store.Store
-	ledger *ledger.Ledger
+	db    *store.Store
+	clock *ledger.Clock
 
 	// Forgotten holds erased ids, for which no calls are queued.
 	Forgotten *forgotten.Set
 }
 
 // New returns the queue of a database whose schema is up to date.
-func New(db *store.Store, l *ledger.Ledger) *Queue { return &Queue{db: db, ledger: l} }
+func New(db *store.Store, clock *ledger.Clock) *Queue { return &Queue{db: db, clock: clock} }
 
 // Task is a data call to be made: one per endpoint and entity, for all jobs that want it.
 type Task struct {
@@ -285,10 +285,10 @@ const keepQueued = 7 * 24 * time.Hour
 // dropped until the service has confirmed the time, so that a local clock that was set forward does not
 // empty the queue.
 func (q *Queue) Expire(tx *store.Tx) (dropped bool, err error) {
-	if !q.ledger.ClockAgreed() {
+	if !q.clock.Agreed() {
 		return false, nil
 	}
-	at := q.ledger.ServiceTime()
+	at := q.clock.Now()
 	if now := tx.Now(); now.Before(at) {
 		at = now
 	}

@@ -140,7 +140,7 @@ func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
 			t.Error("a task that was wanted 6 days ago is gone")
 		}
 		time.Sleep(24 * time.Hour)
-		s.Ledger.ConfirmClock()
+		s.Clock.Confirm()
 		statetest.Update(t, s, func(tx *store.Tx) error {
 			_, err := s.Queue.Expire(tx)
 			return err

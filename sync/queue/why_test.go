@@ -93,7 +93,7 @@ func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
 	gone := statetest.ErrorTo(statetest.DetailsRequest(tape), 404, outlier.NotFound)
 	gone.Waited = 6 * time.Second
 	statetest.Buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1}, gone, outlier.Refunded)
-	calls, err := s.Ledger.CallsAbout(tape)
+	calls, err := s.Calls.About(tape)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
 	statetest.Buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1, Commit: func(tx *store.Tx, k ledger.Kept) error {
 		return queue.Done(tx, asked, k.Response, true, time.Now().Add(time.Hour))
 	}}, statetest.AnswerTo(silent, `{"items":[]}`), outlier.Charged)
-	if calls, err = s.Ledger.CallsAbout(tape); err != nil || len(calls) != 2 || calls[0].Empty || !calls[1].Empty {
+	if calls, err = s.Calls.About(tape); err != nil || len(calls) != 2 || calls[0].Empty || !calls[1].Empty {
 		t.Errorf("calls %+v (%v); the second brought nothing, the first an error", calls, err)
 	}
 	task := queue.Task{Op: outlier.OpComments, Entity: tape, Run: "run-1", Job: "ideas", Value: 2, MaxAge: time.Hour}

@@ -37,13 +37,13 @@ type Records struct {
 
 // New returns the records of a database whose schema is up to date. began, if not nil, is called in
 // the transaction that records the beginning of a run.
-func New(db *store.Store, l *ledger.Ledger, began func(*store.Tx, Run) error) Records {
+func New(db *store.Store, books ledger.Books, began func(*store.Tx, Run) error) Records {
 	if began == nil {
 		began = func(*store.Tx, Run) error { return nil }
 	}
 	return Records{
-		Runs: &Runs{db, began}, Steps: &Steps{db}, Hits: &Hits{db}, Scans: &Scans{db, l},
-		Watermarks: &Watermarks{db, l}, Schedule: &Schedule{db}, Sinks: &Sinks{db},
+		Runs: &Runs{db, began}, Steps: &Steps{db}, Hits: &Hits{db}, Scans: &Scans{db, books.Ledger, books.Clock},
+		Watermarks: &Watermarks{db, books.Clock}, Schedule: &Schedule{db}, Sinks: &Sinks{db},
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type Scans struct {
 	db     *store.Store
 	ledger *ledger.Ledger
+	clock  *ledger.Clock
 }
 
 // ScanState is the state of a scan as far as it is known locally.
@@ -121,7 +122,7 @@ func (ss *Scans) Live(s Scan) (*Scan, error) {
 				OR state IN ('intended', 'unknown')
 				OR NOT ?4 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
 			ORDER BY run = ?3 DESC, state IN ('intended', 'unknown') DESC, id DESC`,
-			s.identity(), store.Micros(ss.ledger.ServiceTime()), s.Run, s.Again)
+			s.identity(), store.Micros(ss.clock.Now()), s.Run, s.Again)
 	})
 }
 
@@ -167,7 +168,7 @@ func joinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 // is not, as no run waits for it, and s.Again buys another beside one that runs. The new intent replaces an earlier
 // refused one of the step for which nothing was reserved, such as when the rate limit delayed it or a cap was reached.
 func (ss *Scans) Intend(tx *store.Tx, s Scan) (int64, error) {
-	s.State, s.Intended = ScanIntended, ss.ledger.ServiceTime()
+	s.State, s.Intended = ScanIntended, ss.clock.Now()
 	_, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE identity = ?1 AND state = 'running' AND NOT `+timely,
 		s.identity(), store.Micros(s.Intended))
 	if err == nil && s.Again {

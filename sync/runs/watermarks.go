@@ -13,8 +13,8 @@ import (
 
 // Watermarks is the record of what the searches of jobs have covered.
 type Watermarks struct {
-	db     *store.Store
-	ledger *ledger.Ledger
+	db    *store.Store
+	clock *ledger.Clock
 }
 
 // Watermark is the time up to which a job's searches with one key are covered. The key consists of
@@ -75,7 +75,7 @@ const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
 // and times in the future do not count.
 func (ws *Watermarks) LastSearched(job, key string) (time.Time, error) {
 	return readTime(ws.db, fmt.Sprintf("read when job %s last searched for %s", job, key),
-		lastSearched, job, key, store.Micros(ws.ledger.ServiceTime().Add(ledger.Skew)))
+		lastSearched, job, key, store.Micros(ws.clock.Now().Add(ledger.Skew)))
 }
 
 // Searched is a search that has received pages.

@@ -107,7 +107,7 @@ type Lifted struct {
 // Do implements [Change].
 func (Lift) Do(_ context.Context, e *engine.Engine) (lifted Lifted, err error) {
 	key := e.Client.Key.Fingerprint()
-	all, err := e.Store.Ledger.Liftable(key)
+	all, err := e.Store.Blocks.Liftable(key)
 	if err != nil || len(all) == 0 {
 		return lifted, err
 	}

@@ -100,7 +100,7 @@ func (c *calendars) close(r *rapid.T) {
 }
 
 func (c *calendars) note(account string, n outlier.Credits) *spending {
-	one := &spending{account: account, at: c.store.Ledger.ServiceTime(), credits: n}
+	one := &spending{account: account, at: c.store.Clock.Now(), credits: n}
 	if account != "" {
 		one.run = account + "-run"
 	}
@@ -211,7 +211,7 @@ func (c *calendars) look(r *rapid.T) {
 
 // check holds the present periods against what was spent within them.
 func (c *calendars) check(r *rapid.T, s *state.Store) {
-	now := s.Ledger.ServiceTime()
+	now := s.Clock.Now()
 	day, cycle := ledger.Day(now, c.options.Location), ledger.Cycle(now, c.options.Location, c.options.Renews)
 	for _, account := range []string{"ideas", "rivals"} {
 		for _, p := range ledger.Periods(account+"-run", account, day, cycle) {

@@ -23,7 +23,7 @@ func (s *Store) CappedPeriods(zone *time.Location, renews int) (all []ledger.Per
 		rows, err := store.Select(tx, func(r *row) store.Columns {
 			return store.Columns{"scope": &r.Scope, "period": &r.Key, "begins": &r.begins, "ends": &r.ends}
 		}, `FROM caps`)
-		now := store.Micros(s.Ledger.ServiceTime())
+		now := store.Micros(s.Clock.Now())
 		for _, r := range rows {
 			_, to, wrong := r.Bounds(zone, renews)
 			ends := store.Micros(to)

@@ -60,7 +60,7 @@ func TestPeekSettlesNothing(t *testing.T) {
 	if b, err := seen.Ledger.Balance(statetest.Month()); err != nil || b.Reserved != 2 {
 		t.Errorf("balance %+v, error %v; want 2 reserved", b, err)
 	}
-	if now := seen.Ledger.ServiceTime(); now.IsZero() || time.Until(now) > time.Hour {
+	if now := seen.Clock.Now(); now.IsZero() || time.Until(now) > time.Hour {
 		t.Errorf("the service's time is %s", now)
 	}
 }
@@ -114,17 +114,17 @@ func TestLiftEndsBlocksOfOneKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lifted, err := s.Ledger.Liftable("mine")
+	lifted, err := s.Blocks.Liftable("mine")
 	if err != nil || len(lifted) != 1 || lifted[0].Reason != "no credits" {
 		t.Fatalf("liftable %+v, error %v", lifted, err)
 	}
 	statetest.Update(t, s, func(tx *store.Tx) error { return ledger.Lift(tx, "mine") })
 	for key, stands := range map[string]bool{"mine": false, "another's": true} {
-		if block, err := s.Ledger.Block(ledger.BlockCredits, key); err != nil || (block != nil) != stands {
+		if block, err := s.Blocks.Get(ledger.BlockCredits, key); err != nil || (block != nil) != stands {
 			t.Errorf("the block of %s is %+v, error %v", key, block, err)
 		}
 	}
-	if again, err := s.Ledger.Liftable("mine"); err != nil || again != nil {
+	if again, err := s.Blocks.Liftable("mine"); err != nil || again != nil {
 		t.Errorf("liftable again: %+v, error %v", again, err)
 	}
 }

@@ -216,7 +216,7 @@ func (p *process) periods() (day, cycle string) {
 // rises by them, even if the cycle of a new calendar has not been summed yet.
 func (p *process) adjust() {
 	n := one[outlier.Credits](p.dice, -10, -2, 1, 7)
-	now := p.store.Ledger.ServiceTime()
+	now := p.store.Clock.Now()
 	p.spend(spending{at: now, credits: n})
 	cycle := p.periodsAt("", "", now)[1]
 	held, err := p.store.Ledger.Held(p.capOn(cycle))

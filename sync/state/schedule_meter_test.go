@@ -40,7 +40,7 @@ func (j *job) buy(run *runs.Run, r *outlier.Request, p ledger.Purchase) (*outlie
 // later day is trusted.
 func (j *job) proveTime(run *runs.Run) error {
 	for range 3 {
-		if j.store.Ledger.ClockAgreed() || j.dead || j.bug.guesses {
+		if j.store.Clock.Agreed() || j.dead || j.bug.guesses {
 			return nil
 		}
 		if err := j.askTime(run); err != nil {
@@ -55,7 +55,7 @@ func (j *job) proveTime(run *runs.Run) error {
 		j.saw("the service sent no time")
 		return errNoTime
 	}
-	j.store.Ledger.ConfirmClock()
+	j.store.Clock.Confirm()
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attem
 	if m.dead {
 		return nil, errKilled
 	}
-	now := m.store.Ledger.ServiceTime().Truncate(time.Microsecond)
+	now := m.store.Clock.Now().Truncate(time.Microsecond)
 	m.c.at = now
 	attempt, err := m.books.Reserve(ctx, r)
 	if e, ok := errors.AsType[*ledger.Exceeded](err); ok {

@@ -217,7 +217,7 @@ func (p *process) checkPeriods(held map[ledger.Period]outlier.Credits) error {
 	}
 	for _, period := range inOrder(held) {
 		now := held[period]
-		if most, capped := p.caps[period.Scope]; capped && !p.store.Ledger.ServiceTime().Before(p.newest) && now > max(most, p.held[period]) {
+		if most, capped := p.caps[period.Scope]; capped && !p.store.Clock.Now().Before(p.newest) && now > max(most, p.held[period]) {
 			return &broken{ruleCapped, fmt.Sprintf("%s %s holds %d of %d credits, and held %d before", period.Scope, period.Key, now, most, p.held[period])}
 		}
 	}
@@ -276,7 +276,7 @@ func (p *process) heed(answer *outlier.Answer) {
 // checkClock: once two answers have told the time, it is not taken to be later than it is;
 // one that is far from what was believed may be wrong.
 func (p *process) checkClock() error {
-	if told := p.store.Ledger.ServiceTime(); p.told > 1 && told.After(p.now()) {
+	if told := p.store.Clock.Now(); p.told > 1 && told.After(p.now()) {
 		return &broken{ruleClock, fmt.Sprintf("it is taken for %v, and the service has %v", told, p.now())}
 	}
 	return nil

@@ -55,8 +55,9 @@ func (o Options) store() store.Options {
 type Store struct {
 	DB      *store.Store
 	Journal *journal.Journal
-	Ledger  *ledger.Ledger
-	Queue   *queue.Queue
+	Learned *journal.Learned
+	ledger.Books
+	Queue *queue.Queue
 	runs.Records
 
 	Forgotten *forgotten.Set // ids that are neither asked about nor kept; nil in a store that only reads
@@ -75,12 +76,13 @@ func storesOver(db *store.Store, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := ledger.New(db, j, cmp.Or(o.Location, time.UTC), cmp.Or(o.Renews, 1))
+	books := ledger.New(db, j, cmp.Or(o.Location, time.UTC), cmp.Or(o.Renews, 1))
 	if o.Ended == nil {
 		o.Ended = func(*store.Tx, runs.Run, bool) error { return nil }
 	}
 	return &Store{
-		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, l), Records: runs.New(db, l, o.Began),
+		DB: db, Journal: j, Learned: journal.LearnedIn(db), Books: books, Queue: queue.New(db, books.Clock),
+		Records: runs.New(db, books, o.Began),
 		service: o.Service, version: o.Version, ended: o.Ended,
 	}, nil
 }
@@ -93,9 +95,10 @@ func (s *Store) Snapshot() (*Store, error) {
 		return nil, err
 	}
 	j := s.Journal.Over(db)
-	l := s.Ledger.Over(db, j)
+	books := s.Books.Over(db, j)
 	return &Store{
-		DB: db, Journal: j, Ledger: l, Queue: queue.New(db, l), Records: runs.New(db, l, nil), Forgotten: s.Forgotten,
+		DB: db, Journal: j, Learned: journal.LearnedIn(db), Books: books, Queue: queue.New(db, books.Clock),
+		Records: runs.New(db, books, nil), Forgotten: s.Forgotten,
 		service: s.service, version: s.version, ended: s.ended,
 	}, nil
 }
@@ -226,7 +229,7 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 // once the time is agreed on: it resets watermarks to when they were written, and releases calls
 // that wait for such a date.
 func (s *Store) CorrectDates() error {
-	now := s.Ledger.ServiceTime()
+	now := s.Clock.Now()
 	ahead := time.Until(now)
 	if s.corrected && (ahead-s.ahead).Abs() <= ledger.Skew {
 		return nil
@@ -380,7 +383,7 @@ func (s *Store) AcceptSink(name string) error {
 // answers of other runs.
 func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, error] {
 	return func(yield func(*journal.Entry, error) bool) {
-		ids, err := s.Ledger.AnswersOf(run, upTo)
+		ids, err := s.Calls.AnswersOf(run, upTo)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -214,7 +214,7 @@ func (t *Tracer) sendRun(ctx context.Context, s *sender, e ending) error {
 	if err != nil {
 		return err
 	}
-	calls, err := t.store.Ledger.CallsOf(run.ID)
+	calls, err := t.store.Calls.OfRun(run.ID)
 	if err != nil {
 		return err
 	}

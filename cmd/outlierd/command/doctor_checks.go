@@ -216,7 +216,7 @@ func (c *checkup) reportBudget(seen *state.Store) {
 	if most == nil {
 		return
 	}
-	cycle := ledger.Cycle(seen.Ledger.ServiceTime(), c.config.Timezone, c.config.Budget.Renews)
+	cycle := ledger.Cycle(seen.Clock.Now(), c.config.Timezone, c.config.Budget.Renews)
 	held, err := seen.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle})
 	switch left := max(0, *most-held); {
 	case err != nil:
@@ -231,7 +231,7 @@ func (c *checkup) reportBudget(seen *state.Store) {
 
 // reportBlocks reports what blocks calls, even if the service works.
 func (c *checkup) reportBlocks(seen *state.Store) {
-	all, err := seen.Ledger.Liftable(c.config.Service.Key.Fingerprint())
+	all, err := seen.Blocks.Liftable(c.config.Service.Key.Fingerprint())
 	if err != nil {
 		c.fail("blocked calls", "", "%v", err)
 	}

@@ -477,13 +477,13 @@ func cycleOf(known *facts.Reader, month *forecast.CapBalance) (*page.Cycle, erro
 	if month.Max == nil {
 		return nil, nil
 	}
-	l, zone := known.Store.Ledger, known.Config.Timezone
-	now := l.ServiceTime().In(zone)
+	clock, zone := known.Store.Clock, known.Config.Timezone
+	now := clock.Now().In(zone)
 	from, to := known.CycleBounds()
 	c := &page.Cycle{From: from.In(zone), To: to.In(zone), Max: int64(*month.Max + month.Bought())}
 	left := c.Max
 	for day := from.In(zone); day.Before(now); {
-		held, err := l.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(day, zone)})
+		held, err := known.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(day, zone)})
 		if err != nil {
 			return nil, err
 		}

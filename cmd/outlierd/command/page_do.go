@@ -216,7 +216,7 @@ func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offe
 }
 
 func (a actions) offerLift(context.Context, page.Action) (*page.Offer, doing, error) {
-	blocks, err := a.p.Engine.Store.Ledger.Liftable(a.p.Engine.Client.Key.Fingerprint())
+	blocks, err := a.p.Engine.Store.Blocks.Liftable(a.p.Engine.Client.Key.Fingerprint())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -87,7 +87,7 @@ func (c runsOnRecord) readRun(_ context.Context, id string) (*page.RunDetails, e
 	for i := range d.Searches {
 		all.Searches = append(all.Searches, d.Searches[i].Step)
 	}
-	all.Calls, err = c.store.Ledger.CallsOf(id)
+	all.Calls, err = c.store.Calls.OfRun(id)
 	for i := range all.Calls {
 		all.Calls[i].SentAt = all.Calls[i].SentAt.In(c.zone)
 	}

@@ -168,7 +168,7 @@ func runOf(store *state.Store, row *runs.Run) (*report.Run, error) {
 	for i := range steps {
 		d.Searches = append(d.Searches, report.NewSearch(steps[i]))
 	}
-	if d.Calls, err = store.Ledger.ByOperation(row.ID); err != nil {
+	if d.Calls, err = store.Calls.ByOperation(row.ID); err != nil {
 		return nil, err
 	}
 	d.Queued, err = store.Queue.Queued(queue.Filter{Job: row.Job})

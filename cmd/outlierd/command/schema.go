@@ -39,7 +39,7 @@ there: path, problem, count, dates and an example. Their values are stored in th
 extra of their rows.`,
 		Args: cobra.NoArgs,
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, _ []string) error {
-			all, err := p.Engine.Store.Journal.Drift()
+			all, err := p.Engine.Store.Learned.Drift()
 			if err != nil {
 				return err
 			}

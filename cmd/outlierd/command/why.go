@@ -88,7 +88,7 @@ func originOf(ctx context.Context, store *state.Store, path, id string) (*report
 		}
 	}
 	for _, id := range ids {
-		calls, err := store.Ledger.CallsAbout(id)
+		calls, err := store.Calls.About(id)
 		if err != nil {
 			return nil, err
 		}
