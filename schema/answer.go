@@ -78,11 +78,12 @@ func (a *answer) readBody(body []byte) error {
 	top := &row{record: plan, json: raw}
 	switch {
 	case plan.path == anyElements:
-		return a.readElements(top)
-	case raw.Type() != jx.Object:
+		a.readElements(top)
+	case raw.Type() == jx.Object:
+		a.readRows(top)
+	default:
 		return errors.New("the body is not a JSON object")
 	}
-	a.readRows(top)
 	return a.err
 }
 

@@ -1,8 +1,6 @@
 package schema
 
 import (
-	"fmt"
-
 	"github.com/go-faster/jx"
 
 	"outlierd/outlier"
@@ -22,33 +20,25 @@ var TrendingFormats = define(Table{
 		{Name: "position", Type: bigint, Comment: "place in the answer, from 0", computed: computePosition},
 		{Name: "value", Type: varchar, JSON: true, Comment: "the element", computed: computeElement},
 		{Name: "extra", Type: varchar, JSON: true, computed: computeFrame,
-			Comment: "the answer with its array emptied, `[]` if the array is the whole answer; " +
+			Comment: "in the first row, the answer with its array emptied, `[]` if the array is the whole answer; " +
 				"NULL if value is the whole answer"},
 	},
 }, lineage)
 
-// maxFill is the maximum size in bytes of a repeated text in all rows of an answer. Without it a
-// small answer could grow large: a megabyte around each of a thousand elements.
-const maxFill = 64 << 20
-
 // readElements reads an answer of any shape. Putting the elements back into the only array of the
 // frame restores the answer.
-func (a *answer) readElements(r *row) error {
-	elements, frame := splitFrame(r.json)
-	if len(elements) == 0 {
+func (a *answer) readElements(r *row) {
+	var elements []jx.Raw
+	if elements, r.frame = splitFrame(r.json); len(elements) == 0 {
 		elements = []jx.Raw{nil}
-	}
-	if len(frame)*len(elements) > maxFill {
-		return fmt.Errorf("%d bytes around each of %d elements", len(frame), len(elements))
 	}
 	if a.sanitized {
 		a.noteDrift(r, "", notUTF8, nil)
 	}
-	r.frame = frame
 	for r.index, r.json = range elements {
 		a.addRow(r.rows, r)
+		r.frame = nil
 	}
-	return nil
 }
 
 // splitFrame splits a value into elements and frame. The elements are those of the array that the
@@ -95,7 +85,7 @@ func computeElement(_ *Source, r *row, _ []any) any {
 	return orNull(string(boundJSON(r.json, MaxValue)))
 }
 
-// computeFrame returns the JSON around the elements, the same for each of them.
+// computeFrame returns the JSON around the elements, for the first of them.
 func computeFrame(_ *Source, r *row, _ []any) any {
 	return orNull(string(boundJSON(r.frame, MaxValue)))
 }

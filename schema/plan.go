@@ -31,16 +31,16 @@ type copied struct{ up, column int }
 
 // node is one field of the JSON below a row.
 type node struct {
-	path    string             // dotted, below the row: "snippet.title"; "[]" stands for the elements of a list
-	at      int                // index of its value; -1 if it has none of its own
-	read    reader             // nil for an object
-	members map[string]*node   // of an object, by name
-	fields  int                // number of values inside a STRUCT
-	element *node              // of a list
-	named   bool               // the list may be an object instead, whose names are the elements' first value
-	bare    func(*Source) bool // see [Column]
-	place   *record            // the rows in its value
-	isID    bool               // it must be the requested id
+	path    string           // dotted, below the row: "snippet.title"; "[]" stands for the elements of a list
+	at      int              // index of its value; -1 if it has none of its own
+	read    reader           // nil for an object
+	members map[string]*node // of an object, by name
+	fields  int              // number of values inside a STRUCT
+	element *node            // of a list
+	named   bool             // the list may be an object instead, whose names are the elements' first value
+	bare    string           // see [Column]
+	place   *record          // the rows in its value
+	isID    bool             // it must be the requested id
 }
 
 // envelope lists the fields around the rows of an answer (interface, Resources).

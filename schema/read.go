@@ -23,25 +23,19 @@ import (
 func (a *answer) readMembers(n *node, in *jx.Decoder, r *row, values []any) {
 	seen := make([]*node, 0, 32)
 	for members, _ := in.ObjIter(); members.Next(); {
-		name := members.Key()
-		member := n.members[string(name)]
+		member, problem := n.members[string(members.Key())], unknown
 		switch {
-		case member == nil:
-			a.keepMember(n, in, r, name, unknown)
-		case slices.Contains(seen, member):
-			a.keepMember(n, in, r, name, twice)
-		default:
+		case member != nil && !slices.Contains(seen, member):
 			seen = append(seen, member)
 			a.readField(member, in, r, values)
+			continue
+		case member != nil:
+			problem = twice
 		}
+		path := strings.TrimPrefix(n.path+"."+string(members.Key()), ".")
+		raw, _ := in.Raw()
+		a.keepExtra(r, path, problem, raw)
 	}
-}
-
-// keepMember keeps a member that is unknown or repeated.
-func (a *answer) keepMember(n *node, in *jx.Decoder, r *row, name []byte, problem string) {
-	path := strings.TrimPrefix(n.path+"."+string(name), ".")
-	raw, _ := in.Raw()
-	a.keepExtra(r, path, problem, raw)
 }
 
 // readField reads the value of a field.
@@ -78,11 +72,12 @@ func (a *answer) readField(n *node, in *jx.Decoder, r *row, values []any) {
 func (a *answer) readBare(n *node, raw jx.Raw, r *row, values []any) {
 	problem := wrongType
 	for _, member := range n.members {
-		if member.bare != nil && raw.Type() == jx.Number {
-			if member.bare(a.src) {
-				a.readField(member, jx.DecodeBytes(raw), r, values)
-				return
-			}
+		switch {
+		case member.bare == "" || raw.Type() != jx.Number:
+		case member.bare == a.src.FindBy:
+			a.readField(member, jx.DecodeBytes(raw), r, values)
+			return
+		default:
 			problem = ""
 		}
 	}
@@ -225,8 +220,8 @@ func parseBool(raw []byte) (value, ok bool) {
 
 // parseInstant parses a time that is a text; see [parseTime].
 func parseInstant(raw []byte) (time.Time, bool) {
-	micros, ok := parseTime(unquote(raw))
-	return time.UnixMicro(micros), ok && raw[0] == '"'
+	at, ok := parseTime(unquote(raw))
+	return at, ok && raw[0] == '"'
 }
 
 // unquote returns a raw value without its quotes. Escapes are kept and make it unreadable as a number
@@ -265,13 +260,11 @@ func parseFloat(raw []byte) (float64, bool) {
 	return x, err == nil && isNumber(raw)
 }
 
-// parseTime parses RFC 3339, with or without fractions of a second, and dates. The result is in
-// microseconds since 1970; finer digits are dropped.
-func parseTime(s []byte) (micros int64, ok bool) {
-	var t time.Time
-	err := t.UnmarshalText(s)
+// parseTime parses RFC 3339, with or without fractions of a second, and dates.
+func parseTime(s []byte) (at time.Time, ok bool) {
+	err := at.UnmarshalText(s)
 	if err != nil {
-		t, err = time.Parse(time.DateOnly, string(s))
+		at, err = time.Parse(time.DateOnly, string(s))
 	}
-	return t.UnixMicro(), err == nil
+	return at, err == nil
 }

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-faster/jx"
 
@@ -189,8 +188,8 @@ func computePosition(_ *Source, r *row, _ []any) any { return int64(r.index) }
 
 // computeTime returns a text parsed as a time, or NULL if it is not one.
 func computeTime(_ *Source, _ *row, of []any) any {
-	if micros, ok := parseTime([]byte(text(of[0]))); ok {
-		return time.UnixMicro(micros)
+	if at, ok := parseTime([]byte(text(of[0]))); ok {
+		return at
 	}
 	return nil
 }

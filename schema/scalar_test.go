@@ -105,10 +105,10 @@ func TestParseTimeTakesRFC3339AndDates(t *testing.T) {
 		"2025-11-20T08:00:60Z":               "",
 		"2025-11-20T08:00:00Z or thereabout": "",
 	} {
-		micros, ok := parseTime([]byte(s))
+		at, ok := parseTime([]byte(s))
 		got := ""
 		if ok {
-			got = time.UnixMicro(micros).UTC().Format(time.RFC3339Nano)
+			got = time.UnixMicro(at.UnixMicro()).UTC().Format(time.RFC3339Nano)
 		}
 		if got != want {
 			t.Errorf("%q is read as %q, want %q", s, got, want)

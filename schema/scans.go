@@ -20,11 +20,11 @@ var Scans = define(Table{
 		{Name: "queries", Type: texts, Path: "input.query",
 			Comment: "search queries, or channel ids if find_by is channels"},
 		{Name: "threshold_channels", Type: bigint, Path: "input.threshold.channels",
-			bare: findsBy(outlier.FindByChannels),
+			bare: outlier.FindByChannels,
 			Comment: "most channels that the scan collects, 9007199254740991 for no limit; " +
 				"also the threshold of a scan by channels if it is a plain number"},
 		{Name: "threshold_outlier_videos", Type: bigint, Path: "input.threshold.outlierVideos",
-			bare: findsBy(outlier.FindByQuery),
+			bare: outlier.FindByQuery,
 			Comment: "most outliers that the scan collects; " +
 				"also the threshold of a scan by query if it is a plain number; " +
 				"a plain number is in extra if find_by is NULL"},
@@ -39,9 +39,3 @@ var Scans = define(Table{
 		fieldsMissing,
 	},
 }, lineage)
-
-// findsBy returns a function that reports whether a scan was requested with that find_by. A
-// threshold that is a plain number limits what such a scan collects; the other threshold is unlimited.
-func findsBy(what string) func(*Source) bool {
-	return func(s *Source) bool { return s.FindBy == what }
-}

@@ -57,9 +57,7 @@ type Column struct {
 	Comment string
 	JSON    bool // text that holds JSON: type JSON in DuckDB
 
-	// bare reports for which answers the column also accepts a plain number instead of the object
-	// around the value; nil for none.
-	bare func(*Source) bool
+	bare string // the find_by of scans in which a plain number may stand for the object around the value; "" for none
 
 	// How to produce a value without a path; if it is nil, it is the source's of that name, see [Source.values].
 	computed func(s *Source, r *row, of []any) any // from the other values of its row
