@@ -39,15 +39,21 @@ type Older struct {
 // Published is a copy of a warehouse that was published as a DuckDB file.
 func Published(path string) Older {
 	return Older{"duckdb", path, func(ctx context.Context) (has sinks.Marks, attach string, err error) {
-		if err := verifyFile(path); err != nil {
-			return has, "", err
+		err = verifyFile(path)
+		if err == nil {
+			has, err = readPublished(ctx, path)
 		}
-		marks, err := database.ReadMarks(ctx, path)
-		if err == nil && marks.Changed {
-			err = database.ErrChanged
-		}
-		return MarksOf(marks), attachFile(path), err
+		return has, attachFile(path), err
 	}}
+}
+
+// readPublished reads the marks of a published file, and returns an error if another program has changed it.
+func readPublished(ctx context.Context, path string) (sinks.Marks, error) {
+	marks, err := database.ReadMarks(ctx, path)
+	if err == nil && marks.Changed {
+		err = database.ErrChanged
+	}
+	return MarksOf(marks), err
 }
 
 // IsDamaged reports whether a block of a warehouse is damaged that no program has open.

@@ -4,8 +4,8 @@ import "time"
 
 // RoomFor exports roomFor for the tests.
 func RoomFor(memory, file int64) (first, most int64) {
-	r := roomFor(memory, file)
-	return r.first, r.most
+	r := roomFor(memory, file, 0)
+	return r.now, r.most
 }
 
 // Options returns what the warehouse was made with.
@@ -18,10 +18,10 @@ func (w *Warehouse) SetClock(now func() time.Time) { w.now = now }
 func (w *Warehouse) SetMachine(bytes int64) { w.machine = func() int64 { return bytes } }
 
 // SetMemory sets the memory of DuckDB's next start, and its maximum.
-func (w *Warehouse) SetMemory(limit, most int64) { w.limit, w.most = limit, most }
+func (w *Warehouse) SetMemory(now, most int64) { w.room = room{now, most} }
 
 // Memory returns the memory that DuckDB has.
-func (w *Warehouse) Memory() int64 { return w.limit }
+func (w *Warehouse) Memory() int64 { return w.room.now }
 
 // VacuumEvery exports vacuumEvery.
 const VacuumEvery = vacuumEvery

@@ -3,7 +3,6 @@ package warehouse
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"runtime/debug"
 
 	"outlierd/sinks/duckdb/database"
@@ -21,49 +20,30 @@ const (
 	otherMemory = 100 << 20
 )
 
-// room is how much memory DuckDB may use, in bytes: at first, and at most.
-type room struct{ first, most int64 }
+// room is how much memory DuckDB may use, in bytes: now, and at most.
+type room struct{ now, most int64 }
 
 // roomFor divides the memory of the machine or container. DuckDB's buffers get half of what Go's heap and
 // the program leave: DuckDB needs about as much again outside its buffers, and other programs run too.
-func roomFor(memory, file int64) room {
+// setting is another maximum; 0 for none.
+func roomFor(memory, file, setting int64) room {
 	heap := min(debug.SetMemoryLimit(-1), memory/4)
-	most := max(database.DefaultMemory, (memory-heap-otherMemory)/2)
-	return room{first: min(database.DefaultMemory+file/perMB, most), most: most}
+	most := cmp.Or(setting, max(database.DefaultMemory, (memory-heap-otherMemory)/2))
+	return room{now: min(database.DefaultMemory+file/perMB, most), most: most}
 }
 
-// measureMemory determines how much memory DuckDB may use, unless that is known.
-func (w *Warehouse) measureMemory() {
-	if w.limit > 0 {
-		return
-	}
-	var size int64
-	if info, err := os.Stat(w.options.Path); err == nil {
-		size = info.Size()
-	}
-	r := roomFor(w.machine(), size)
-	w.most = cmp.Or(w.options.Memory, r.most)
-	w.limit = min(r.first, w.most)
-}
-
-// raiseLimit doubles the memory for the next start of DuckDB, and reports whether it could.
-func (w *Warehouse) raiseLimit() bool {
-	if w.limit >= w.most {
+// double doubles the memory for the next start of DuckDB, and reports whether it could.
+func (r *room) double() bool {
+	if r.now >= r.most {
 		return false
 	}
-	w.limit = min(2*w.limit, w.most)
+	r.now = min(2*r.now, r.most)
 	return true
 }
 
-// tooLarge adds to an out-of-memory error what the operator can do.
-func (w *Warehouse) tooLarge(err error) error {
-	if w.options.Memory > 0 {
-		return fmt.Errorf("%w (DuckDB needs more than the %s that %s allows it: set it to %s)",
-			err, database.Megabytes(w.most), MemoryVariable, database.Megabytes(2*w.most))
-	}
-	memory := w.machine()
+// explain adds to an out-of-memory error what the operator can do.
+func (r *room) explain(err error, memory int64) error {
 	return fmt.Errorf("%w (DuckDB needs more than %s, which is what it may use of the %s of this machine or "+
-		"container: give it %s, or set %s=%s if nothing else needs the memory)",
-		err, database.Megabytes(w.most), database.Megabytes(memory), database.Megabytes(2*memory),
-		MemoryVariable, database.Megabytes(2*w.most))
+		"container: give it more, or set %s=%s if nothing else needs the memory)",
+		err, database.Megabytes(r.most), database.Megabytes(memory), MemoryVariable, database.Megabytes(2*r.most))
 }

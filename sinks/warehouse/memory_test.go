@@ -91,8 +91,8 @@ func TestLackOfMemorySaysWhatToDo(t *testing.T) {
 		memory int64
 		want   []string
 	}{
-		"of the machine": {0, []string{"2MB", "512MB of this machine", "give it 1024MB", warehouse.MemoryVariable + "=4MB"}},
-		"of the setting": {2 << 20, []string{"2MB that " + warehouse.MemoryVariable, "set it to 4MB"}},
+		"of the machine": {0, []string{"2MB", "512MB of this machine", warehouse.MemoryVariable + "=4MB"}},
+		"of the setting": {2 << 20, []string{"more than 2MB", warehouse.MemoryVariable + "=4MB"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := sinktest.Options(t.TempDir())

@@ -26,8 +26,7 @@ var _ sinks.Warehouse = (*Warehouse)(nil)
 type Warehouse struct {
 	options Options
 	db      *database.DB // with the file attached as "warehouse"; nil while it is closed
-	limit   int64        // memory of DuckDB in bytes; 0 before it is first started
-	most    int64        // maximum of limit
+	room    room         // memory of DuckDB; zero before it is first started
 
 	machine func() int64     // memory of the machine or container in bytes
 	now     func() time.Time // for the vacuum
@@ -68,8 +67,8 @@ func (w *Warehouse) run(ctx context.Context, step func(db *database.DB) error) e
 			return errors.Join(err, w.removeDamaged(err))
 		case !database.OutOfMemory(err):
 			return err
-		case !w.raiseLimit():
-			return w.tooLarge(err)
+		case !w.room.double():
+			return w.room.explain(err, w.machine())
 		}
 	}
 }
@@ -133,10 +132,10 @@ func (w *Warehouse) open(ctx context.Context) error {
 	if err := os.Mkdir(w.options.Temp, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("folder for temporary files: %w", err)
 	}
-	w.measureMemory()
-	db, err := database.Open(ctx, database.Options{
-		Memory: w.limit, Temp: w.options.Temp,
-	})
+	if w.room.now == 0 {
+		w.room = roomFor(w.machine(), w.Bytes(), w.options.Memory)
+	}
+	db, err := database.Open(ctx, database.Options{Memory: w.room.now, Temp: w.options.Temp})
 	if err != nil {
 		return err
 	}
@@ -148,10 +147,7 @@ func (w *Warehouse) open(ctx context.Context) error {
 	if err := db.Attach(ctx, w.options.Path); err != nil {
 		return errors.Join(explainAttach(w.options.Path, err), db.Close())
 	}
-	if err := db.Declare(ctx, slices.Concat(w.options.Tables, w.options.Ops)); err != nil {
-		if _, other := errors.AsType[*database.TypeError](err); other {
-			err = fmt.Errorf("%w: %s", err, rebuild)
-		}
+	if err := db.Declare(ctx, slices.Concat(w.options.Tables, w.options.Ops), rebuild); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", w.options.Path, err), db.Close())
 	}
 	w.db = db
@@ -185,16 +181,12 @@ func (w *Warehouse) copyPublished(ctx context.Context, to string) (copied bool, 
 	if _, err := os.Stat(from); os.IsNotExist(err) {
 		return false, nil
 	}
-	var marks database.Marks
 	err = database.CheckFile(from, "it is another program's")
 	if err == nil {
 		err = database.Copy(from, to, 0o600)
 	}
 	if err == nil {
-		marks, err = database.ReadMarks(ctx, to)
-	}
-	if err == nil && marks.Changed {
-		err = database.ErrChanged
+		_, err = readPublished(ctx, to)
 	}
 	if err == nil {
 		w.options.Log.Warn("no warehouse: it is made again from the published file and the journal", "file", w.options.Path)

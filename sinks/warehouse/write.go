@@ -105,7 +105,7 @@ func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 	if err != nil {
 		return err
 	}
-	all := w.replacesAll(ops)
+	all := replacesAll(w.options.Ops, ops)
 	if !all && ops.Since != marks.Ops {
 		return fmt.Errorf("changes since version %d of the operations tables do not follow version %d of %s",
 			ops.Since, marks.Ops, w.options.Path)
@@ -126,9 +126,9 @@ func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 	return w.vacuumIfDue(ctx)
 }
 
-// replacesAll reports whether all rows of all operations tables are replaced.
-func (w *Warehouse) replacesAll(ops *sinks.Ops) bool {
-	for _, t := range w.options.Ops {
+// replacesAll reports whether all rows of all tables are replaced.
+func replacesAll(tables []*schema.Table, ops *sinks.Ops) bool {
+	for _, t := range tables {
 		if from, changed := ops.From[t.Name]; !changed || from > 0 {
 			return false
 		}
@@ -145,7 +145,7 @@ func (w *Warehouse) writeOpsBatch(ctx context.Context, db *database.DB, ops *sin
 		}
 	}
 	sql := []string{"BEGIN"}
-	if first && w.replacesAll(ops) {
+	if first && replacesAll(w.options.Ops, ops) {
 		sql = append(sql, setMark(database.Operations, 0)) // if this ends halfway, all rows are needed again
 	}
 	for _, t := range w.options.Ops {
@@ -198,14 +198,14 @@ func (w *Warehouse) tidy(ctx context.Context) error {
 		if err := db.Release(ctx); err != nil {
 			return err
 		}
-		if log, err := os.Stat(w.options.Path + ".wal"); err != nil || log.Size() < w.longLog() {
+		if log, err := os.Stat(w.options.Path + ".wal"); err != nil || log.Size() < longLog(w.room) {
 			return nil
 		}
 		return errors.Join(db.Checkpoint(ctx), w.Close())
 	})
 }
 
-// maxLog limits [Warehouse.longLog], because a log is replayed after a kill.
+// maxLog limits [longLog], because a log is replayed after a kill.
 const maxLog = 64 << 20
 
 // longLog returns the size in bytes at which the write-ahead log of the file is checkpointed.
@@ -214,4 +214,4 @@ const maxLog = 64 << 20
 // stay in memory until the checkpoint. Data that does not fit then goes to disk, and DuckDB writes each
 // of our small blocks to a file of its own: with twice as much log for the same memory, these files cost
 // as much as everything else.
-func (w *Warehouse) longLog() int64 { return min(w.limit/4, maxLog) }
+func longLog(r room) int64 { return min(r.now/4, maxLog) }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"outlierd/schema"
@@ -75,7 +76,7 @@ const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF N
 // Create creates tables and views in a new database, without rows and comments, so that SQL can be
 // bound to them.
 func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
-	ddl := append([]string{createOwn}, missingDeclarations(tables, nil)...)
+	ddl := append([]string{createOwn}, createTables(tables)...)
 	for _, v := range viewsOf(tables) {
 		ddl = append(ddl, createView(v))
 	}
@@ -86,23 +87,23 @@ func (db *DB) Create(ctx context.Context, tables []*schema.Table) error {
 }
 
 // Declare changes the file to match the declarations. It adds missing tables and columns, and replaces comments and
-// views. It never drops a table or a column. A file that this version has declared is not looked through again. The
-// error is a [TypeError] if a column has another type than declared.
-func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
-	views := viewsOf(tables)
-	all := sha256.New()
-	fmt.Fprintln(all, Version(), createOwn, missingDeclarations(tables, nil), viewsAndComments(tables, views))
-	hash := int64(binary.LittleEndian.Uint64(all.Sum(nil)))
-	if marks, err := db.Marks(ctx); err == nil && marks.Declared == hash {
+// views. It never drops a table or a column. A file that this version has declared is not looked through again. A column
+// that has another type than declared is an error with the remedy.
+func (db *DB) Declare(ctx context.Context, tables []*schema.Table, remedy string) error {
+	ddl := append([]string{"BEGIN", createOwn}, createTables(tables)...)
+	ddl = append(ddl, viewsAndComments(tables, viewsOf(tables))...)
+	all := sha256.Sum256([]byte(Version() + strings.Join(ddl, "; ")))
+	hash := int64(binary.LittleEndian.Uint64(all[:]))
+	marks, err := db.Marks(ctx)
+	if err == nil && marks.Declared == hash {
 		return nil
 	}
-	have, err := db.columnsOf(ctx, tables)
-	if err != nil {
+	if err == nil { // a file of another version
+		ddl = slices.Insert(ddl, 2, addColumns(tables)...)
+	}
+	if err := db.checkTypes(ctx, tables, remedy); err != nil {
 		return err
 	}
-	ddl := []string{"BEGIN", createOwn}
-	ddl = append(ddl, missingDeclarations(tables, have)...)
-	ddl = append(ddl, viewsAndComments(tables, views)...)
 	ddl = append(ddl, fmt.Sprintf(`INSERT INTO warehouse.outlierd.marks
 		SELECT *, NULL FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
 		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`,
@@ -117,53 +118,46 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table) error {
 	return nil
 }
 
-// TypeError reports a column whose type in the file differs from the declared one.
-type TypeError struct{ Table, Column, Have, Want string }
-
-func (e *TypeError) Error() string {
-	return fmt.Sprintf("table %s: column %s is %s in the file and %s in this version",
-		e.Table, e.Column, e.Have, e.Want)
-}
-
-// columnsOf returns the tables in the file and their columns, those as "table.column". The error is a [TypeError] if a
-// column does not have the declared type. It runs one query for all tables, because DuckDB scans its whole catalog for each query.
-func (db *DB) columnsOf(ctx context.Context, tables []*schema.Table) (map[string]bool, error) {
+// checkTypes returns an error with the remedy if a column of the file does not have the declared type. It runs one query
+// for all tables, because DuckDB scans its whole catalog for each query.
+func (db *DB) checkTypes(ctx context.Context, tables []*schema.Table, remedy string) error {
 	var declared []string
 	for _, t := range tables {
 		space, name := splitName(t)
 		for _, c := range t.All() {
-			declared = append(declared, fmt.Sprintf("(%s, %s, %s, typeof(NULL::%s))", Text(space+"."+name), Text(t.Name), Text(c.Name), c.SQLType()))
+			declared = append(declared, fmt.Sprintf("(%s, %s, %s, typeof(NULL::%s))", Text(space), Text(name), Text(c.Name), c.SQLType()))
 		}
 	}
-	rows, err := db.Query(ctx, `SELECT d.name, d.column_name, c.data_type, d.type
-		FROM (VALUES `+strings.Join(declared, ", ")+`) AS d(place, name, column_name, type)
-		JOIN duckdb_columns() AS c ON c.database_name = 'warehouse' AND c.schema_name || '.' || c.table_name = d.place
-			AND c.column_name = d.column_name`)
+	rows, err := db.Query(ctx, `SELECT c.schema_name || '.' || c.table_name, c.column_name, c.data_type, d.type
+		FROM (VALUES `+strings.Join(declared, ", ")+`) AS d(schema_name, table_name, column_name, type)
+		JOIN duckdb_columns() AS c USING (schema_name, table_name, column_name)
+		WHERE c.database_name = 'warehouse' AND c.data_type <> d.type LIMIT 1`)
 	if err != nil {
-		return nil, fmt.Errorf("read the columns of the file: %w", err)
+		return fmt.Errorf("read the columns of the file: %w", err)
 	}
-	have := map[string]bool{}
 	for _, r := range rows {
-		table, column, is, want := r[0].(string), r[1].(string), r[2].(string), r[3].(string)
-		if is != want {
-			return nil, &TypeError{Table: table, Column: column, Have: is, Want: want}
-		}
-		have[table], have[table+"."+column] = true, true
+		return fmt.Errorf("table %s: column %s is %s in the file and %s in this version: %s", r[0], r[1], r[2], r[3], remedy)
 	}
-	return have, nil
+	return nil
 }
 
-// missingDeclarations returns the statements that add tables and columns which the file does not have.
-func missingDeclarations(tables []*schema.Table, have map[string]bool) (ddl []string) {
+// createTables returns the statements that create the tables which a file lacks.
+func createTables(tables []*schema.Table) (ddl []string) {
 	for _, t := range tables {
-		if !have[t.Name] {
-			ddl = append(ddl, createTable(t))
-			continue
-		}
+		var lines []string
 		for _, c := range t.All() {
-			if !have[t.Name+"."+c.Name] {
-				ddl = append(ddl, "ALTER TABLE "+TableName(t)+" ADD COLUMN "+columnDefinition(t, c))
-			}
+			lines = append(lines, columnDefinition(t, c))
+		}
+		ddl = append(ddl, "CREATE TABLE IF NOT EXISTS "+TableName(t)+" ("+strings.Join(lines, ", ")+")")
+	}
+	return ddl
+}
+
+// addColumns returns the statements that add the columns which tables of a file lack.
+func addColumns(tables []*schema.Table) (ddl []string) {
+	for _, t := range tables {
+		for _, c := range t.All() {
+			ddl = append(ddl, "ALTER TABLE IF EXISTS "+TableName(t)+" ADD COLUMN IF NOT EXISTS "+columnDefinition(t, c))
 		}
 	}
 	return ddl
@@ -198,14 +192,6 @@ func EmptyColumn(t *schema.Table, c schema.Column) []string {
 
 func commentOn(t *schema.Table, c schema.Column) string {
 	return "COMMENT ON COLUMN " + TableName(t) + "." + Name(c.Name) + " IS " + Text(c.Comment)
-}
-
-func createTable(t *schema.Table) string {
-	var lines []string
-	for _, c := range t.All() {
-		lines = append(lines, columnDefinition(t, c))
-	}
-	return "CREATE TABLE " + TableName(t) + " (" + strings.Join(lines, ", ") + ")"
 }
 
 func createView(v View) string {
