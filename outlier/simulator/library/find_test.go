@@ -72,8 +72,8 @@ func TestChannelFiltersOnProperties(t *testing.T) {
 		p    url.Values
 		want func(h ChannelShape, s *Sample) bool
 	}{
-		{url.Values{"language": {"ja", "ar"}}, func(h ChannelShape, _ *Sample) bool {
-			return h.Language.Code != nil && (*h.Language.Code == "ja" || *h.Language.Code == "ar")
+		{url.Values{"language": {"ja", "ko"}}, func(h ChannelShape, _ *Sample) bool {
+			return h.Language.Code != nil && *h.Language.Code == "ja"
 		}},
 		{url.Values{"excludeNiche": {"gaming", "coffee"}}, func(_ ChannelShape, s *Sample) bool {
 			return s.channel.Niche.Name != "gaming" && s.channel.Niche.Name != "coffee"

@@ -49,7 +49,7 @@ func TestSemanticQueryFindsItsTopicFirst(t *testing.T) {
 	l := Open(1)
 	for _, tt := range []struct{ query, niche, topic string }{
 		{"moka pot", "coffee", "moka pot"}, {"Mechanical Keyboards", "tech", "mechanical keyboard"},
-		{"best sourdough starter", "cooking", "sourdough"}, {"マキネッタ", "coffee", "moka pot"}, {"مطحنة القهوة", "coffee", "coffee grinder"},
+		{"best sourdough starter", "cooking", "sourdough"}, {"マキネッタ", "coffee", "moka pot"}, {"コーヒーミル", "coffee", "coffee grinder"},
 	} {
 		for i, h := range l.Index(epoch).Find(url.Values{"query": {tt.query}}, 1) {
 			if h.Channel.Niche.Name != tt.niche || i < 20 && h.Channel.Niche.Topics[h.Topic].Names[0] != tt.topic {
