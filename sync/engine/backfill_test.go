@@ -51,7 +51,9 @@ func (w *workshop) backfill(ctx context.Context, most outlier.Credits) (row *run
 func (w *workshop) backfillSpec(most outlier.Credits) *job.Spec {
 	w.Helper()
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // when the bubble's clock starts
-	spec, err := w.config.Jobs[0].Backfill(began.AddDate(0, -4, 9).Format(time.DateOnly), began.AddDate(0, 1, 0).Format(time.DateOnly), "month", most)
+	spec, err := w.config.Jobs[0].With(job.Overrides{Backfill: &job.Backfill{
+		From: began.AddDate(0, -4, 9).Format(time.DateOnly), To: began.AddDate(0, 1, 0).Format(time.DateOnly), Each: "month", Most: most,
+	}})
 	if err != nil {
 		w.Fatal(err)
 	}

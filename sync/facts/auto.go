@@ -71,7 +71,7 @@ func topicsOf(spec *job.Spec, work job.Resolved, known map[string][]plan.Visit) 
 		if name == "" {
 			name = step.Name()
 		}
-		topics = append(topics, plan.Topic{Job: spec.Name, Search: ask.Watermark, Name: name, AtLeast: spec.AtLeastDays(),
+		topics = append(topics, plan.Topic{Job: spec.Name, Search: ask.Watermark, Name: name, AtLeast: int(spec.AtLeast / (24 * time.Hour)),
 			Visits: known[ask.Watermark]})
 	}
 	return topics

@@ -3,17 +3,14 @@ package job
 import (
 	"encoding/json"
 	"strings"
-
-	"outlierd/outlier"
 )
 
 // Asked identifies a job and its changes for one run, in a form that another process with the same file
 // can resolve. Either Job or Once is set.
 type Asked struct {
-	Job      string     `json:"job,omitempty"`       // a job of the file
-	Once     *OneOff    `json:"once,omitempty"`      // or a one-off request
-	Changes  *Overrides `json:"overrides,omitempty"` // to either
-	Backfill *Backfill  `json:"backfill,omitempty"`  // of the job
+	Job     string     `json:"job,omitempty"`       // a job of the file
+	Once    *OneOff    `json:"once,omitempty"`      // or a one-off request
+	Changes *Overrides `json:"overrides,omitempty"` // to either
 }
 
 // OneOff is a one-off request: a mapping like that of a job in the file.
@@ -23,20 +20,12 @@ type OneOff struct {
 	Assistant bool            `json:"assistant,omitempty"` // an assistant asks, whose budget is `mcp`
 }
 
-// Backfill is a search of past dates; see [Spec.Backfill].
-type Backfill struct {
-	From string          `json:"from"`
-	To   string          `json:"to"`
-	Each string          `json:"each"`
-	Most outlier.Credits `json:"max_credits"`
-}
-
 // Asked returns how the spec was requested. [Config.Asked] returns the same spec for it.
 func (s *Spec) Asked() Asked {
 	if s.once != nil {
 		return Asked{Once: s.once, Changes: s.changes}
 	}
-	return Asked{Job: s.Name, Changes: s.changes, Backfill: s.backfill}
+	return Asked{Job: s.Name, Changes: s.changes}
 }
 
 // Asked returns the requested spec; nil if the file has no such job.
@@ -59,13 +48,6 @@ func (c *Config) Asked(a Asked) (*Spec, error) {
 			return nil, err
 		}
 		spec = changed
-	}
-	if b := a.Backfill; b != nil {
-		back, err := spec.Backfill(b.From, b.To, b.Each, b.Most)
-		if err != nil {
-			return nil, err
-		}
-		spec = back
 	}
 	if a.Once != nil {
 		spec.once, spec.Name = a.Once, OnceMark+string(a.Once.Verb)

@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"outlierd/internal/lazyregexp"
 	"outlierd/outlier"
@@ -127,6 +126,3 @@ func (s *Spec) decideByHand() {
 		s.Auto, s.Pages = false, 1
 	}
 }
-
-// AtLeastDays returns at_least in days.
-func (s *Spec) AtLeastDays() int { return int(s.AtLeast / (24 * time.Hour)) }

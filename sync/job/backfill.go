@@ -4,46 +4,44 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
 )
 
-// Backfill returns the job as a one-time search of past dates, for at most the given credits. The dates
-// have the form of published_at, and error messages call them --from and --to.
-func (s Spec) Backfill(from, to, each string, most outlier.Credits) (Spec, error) {
+// Backfill makes a run a one-time search of past dates, for at most the given credits. The dates have the form of
+// published_at.
+type Backfill struct {
+	From string          `json:"from"`
+	To   string          `json:"to"`
+	Each string          `json:"each"`
+	Most outlier.Credits `json:"max_credits"`
+}
+
+// applyBackfill replaces published_at by the dates of a backfill. Its errors name flags.
+func (s *Spec) applyBackfill(b *Backfill) error {
 	begin, end := instantParsers(s.zone)
-	first, err := begin(from)
+	first, err := begin(b.From)
 	if err != nil {
-		return Spec{}, fmt.Errorf("--from: %w", err)
+		return fmt.Errorf("--from: %w", err)
 	}
-	last, err := end(to)
+	last, err := end(b.To)
 	switch {
 	case err != nil:
-		return Spec{}, fmt.Errorf("--to: %w", err)
+		return fmt.Errorf("--to: %w", err)
 	case last.Before(first):
-		return Spec{}, fmt.Errorf("--to %s is before --from %s", to, from)
-	case !slices.Contains(Windows, each):
-		return Spec{}, fmt.Errorf("--each must be month, week or day, got %s", each)
-	case CheckCredits(int64(most)) != nil:
-		return Spec{}, fmt.Errorf("--max-credits %w", CheckCredits(int64(most)))
+		return fmt.Errorf("--to %s is before --from %s", b.To, b.From)
+	case !slices.Contains(Windows, b.Each):
+		return fmt.Errorf("--each must be month, week or day, got %s", b.Each)
+	case CheckCredits(int64(b.Most)) != nil:
+		return fmt.Errorf("--max-credits %w", CheckCredits(int64(b.Most)))
 	case s.Verb != VerbSearch && s.Verb != VerbRelated:
-		return Spec{}, fmt.Errorf("job %s: a backfill is for jobs of search and related, this is one of %s",
-			s.Name, s.Verb)
+		return fmt.Errorf("a backfill is for jobs of search and related, this is one of %s", s.Verb)
 	}
-	since := s.ask.Window.Since
-	if err := s.setWindow(window{}); err != nil {
-		return Spec{}, fmt.Errorf("job %s: %w", s.Name, err)
-	}
-	s.decideByHand()
-	s.Dates, s.backfill = &Dates{From: first, To: last, Each: each, Since: since}, &Backfill{from, to, each, most}
+	s.Dates = &Dates{From: first, To: last, Each: b.Each, Since: s.ask.Window.Since}
 	s.SeedsFresh, s.ReuseFor = 0, max(s.ReuseFor, backfillReuse)
-	s.Request = s.hashRequest()
-	s.Budget.PerRun = &most
-	s.Overridden, s.Flags = true, strings.TrimSpace(fmt.Sprintf("--from %s --to %s --each %s %s",
-		from, to, each, s.Flags))
-	return s, nil
+	s.Budget.PerRun = &b.Most
+	return s.setWindow(window{})
 }
 
 // backfillReuse is the reuse_for of a backfill: results for past dates hardly change, and an interrupted

@@ -23,7 +23,7 @@ jobs:
 		{"2026-10-24", "2026-10-25", "day", "2026-10-25T00:00:00 2026-10-25T23:59:59, 2026-10-24T00:00:00 2026-10-24T23:59:59"},  // an hour longer
 		{"2026-01-01T12:00Z", "2026-01-01T14:30Z", "month", "2026-01-01T13:00:00 2026-01-01T15:30:00"},
 	} {
-		spec, err := config.Job("coffee").Backfill(c.from, c.to, c.each, 20)
+		spec, err := config.Job("coffee").With(Overrides{Backfill: &Backfill{c.from, c.to, c.each, 20}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,13 +65,13 @@ jobs:
 		{"rivals", "2026-02-01", "2026-02-01", "day", 2, "this is one of channels"},
 		{"niche", "2026-02-01", "2026-02-01", "day", 2, "this is one of scan"},
 	} {
-		if _, err := config.Job(c.job).Backfill(c.from, c.to, c.each, c.most); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := config.Job(c.job).With(Overrides{Backfill: &Backfill{c.from, c.to, c.each, c.most}}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v gives %v", c, err)
 		}
 	}
-	a, err1 := config.Job("coffee").Backfill("2026-01-01", "2026-02-01", "month", 2)
-	b, err2 := config.Job("coffee").Backfill("2026-01-01", "2026-02-01", "month", 9)
-	c, err3 := config.Job("coffee").Backfill("2026-01-01", "2026-02-02", "month", 2)
+	a, err1 := config.Job("coffee").With(Overrides{Backfill: &Backfill{"2026-01-01", "2026-02-01", "month", 2}})
+	b, err2 := config.Job("coffee").With(Overrides{Backfill: &Backfill{"2026-01-01", "2026-02-01", "month", 9}})
+	c, err3 := config.Job("coffee").With(Overrides{Backfill: &Backfill{"2026-01-01", "2026-02-02", "month", 2}})
 	if err1 != nil || err2 != nil || err3 != nil || a.Request != b.Request || a.Request == c.Request || a.Request == config.Job("coffee").Request {
 		t.Errorf("a backfill is told by its dates and not by its cap: %s %s %s (%v %v %v)", a.Request, b.Request, c.Request, err1, err2, err3)
 	}

@@ -21,6 +21,8 @@ type Overrides struct {
 	Set      map[string]string `json:"set,omitempty"`   // one value for each name of for_each
 
 	MoveCursor bool `json:"move_cursor,omitempty"` // the run moves the job's cursors as without overrides
+
+	Backfill *Backfill `json:"backfill,omitempty"`
 }
 
 // With returns the job with overrides for one run. An override that does not fit the job is an error that
@@ -47,6 +49,9 @@ func (o Overrides) formatFlags() string {
 			all = append(all, flag)
 		}
 	}
+	if b := o.Backfill; b != nil {
+		add(true, fmt.Sprintf("--from %s --to %s --each %s", b.From, b.To, b.Each))
+	}
 	add(o.Pages > 0, fmt.Sprintf("--pages %d", o.Pages))
 	add(o.Since != 0, "--since "+o.Since.String())
 	add(o.NoEnrich, "--no-enrich")
@@ -70,7 +75,7 @@ func Quoted(word string) string {
 var harmless = lazyregexp.New(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 func (s *Spec) overrideWith(o Overrides) error {
-	if o.Pages > 0 || o.Since != 0 || len(o.Set) > 0 { // a person decides
+	if o.Pages > 0 || o.Since != 0 || len(o.Set) > 0 || o.Backfill != nil { // a person decides
 		s.decideByHand()
 	}
 	switch {
@@ -89,6 +94,11 @@ func (s *Spec) overrideWith(o Overrides) error {
 	}
 	if o.Since != 0 {
 		if err := s.setSince(time.Duration(o.Since)); err != nil {
+			return err
+		}
+	}
+	if o.Backfill != nil {
+		if err := s.applyBackfill(o.Backfill); err != nil {
 			return err
 		}
 	}

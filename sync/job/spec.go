@@ -61,9 +61,8 @@ type Spec struct {
 	zone   *time.Location    // of windows
 	worded map[string]string // the job in the words of the file; see [Known]
 
-	once     *OneOff // the one-off request; see [Spec.Asked]
-	changes  *Overrides
-	backfill *Backfill
+	once    *OneOff // the one-off request; see [Spec.Asked]
+	changes *Overrides
 }
 
 // A Verb is what a job does. Its text is the key in jobs.yaml.

@@ -12,7 +12,7 @@ import (
 )
 
 func backfillCommand(g *globals) *cobra.Command {
-	var from, to, each string
+	var dates job.Backfill
 	var noEnrich bool
 	c := &cobra.Command{
 		Use:   "backfill JOB",
@@ -35,13 +35,9 @@ the same command spends up to as much again on what is left.`,
 			if named == nil {
 				return noJob(config, names[0], "")
 			}
-			spec := *named
-			if noEnrich {
-				if spec, err = spec.With(job.Overrides{NoEnrich: true}); err != nil {
-					return usageError{err}
-				}
-			}
-			if spec, err = spec.Backfill(from, to, each, outlier.Credits(g.spending.most)); err != nil {
+			dates.Most = outlier.Credits(g.spending.most)
+			spec, err := named.With(job.Overrides{NoEnrich: noEnrich, Backfill: &dates})
+			if err != nil {
 				return usageError{err}
 			}
 			err = reportJobs(c.Context(), g, config, func(r *runner) ([]jobRun, error) {
@@ -54,7 +50,7 @@ the same command spends up to as much again on what is left.`,
 					return nil, err
 				}
 				if len(searches) == 0 && old == nil {
-					return nil, idle(fmt.Sprintf("%s: all of %s..%s is covered already", spec.Name, from, to))
+					return nil, idle(fmt.Sprintf("%s: all of %s..%s is covered already", spec.Name, dates.From, dates.To))
 				}
 				if old == nil {
 					fmt.Fprintf(g.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
@@ -69,10 +65,10 @@ the same command spends up to as much again on what is left.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&from, "from", "", "the first publication date, such as 2026-01-01; required")
-	flags.StringVar(&to, "to", "", "the last publication date; required")
+	flags.StringVar(&dates.From, "from", "", "the first publication date, such as 2026-01-01; required")
+	flags.StringVar(&dates.To, "to", "", "the last publication date; required")
 	flags.Int64Var(&g.spending.most, "max-credits", 0, "spend at most `N` credits; required")
-	flags.StringVar(&each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
+	flags.StringVar(&dates.Each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
 	completeFlag(c, "each", job.Windows...)
 	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")
 	g.spending.addFlags(c)
