@@ -64,7 +64,7 @@ type call struct {
 	key        string // the header Authorization
 	params     url.Values
 	unreadable error       // why the query string cannot be read
-	order      *order      // the body, if the endpoint takes one
+	order      url.Values  // the body, if the endpoint takes one
 	wrong      []complaint // about the body
 	zip        bool
 	real       time.Time // by the real clock
@@ -73,14 +73,14 @@ type call struct {
 // readCall reads a request.
 func (s *Service) readCall(r *http.Request) *call {
 	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: time.Now()}
-	c.At = s.now()
+	c.At = s.options.now()
 	c.params, c.unreadable = readQuery(r.URL.RawQuery, s.options.Arrays)
 	c.endpoint, c.Entity = routeOf(r.URL.Path)
 	c.Op = c.endpoint.operation()
 	asked := c.params
 	if c.Op == outlier.OpStartScan && c.method == http.MethodPost {
 		if c.order, c.wrong = readOrder(r); len(c.wrong) == 0 {
-			asked = c.order.params()
+			asked = c.order
 		}
 	}
 	c.Identity = strings.Join([]string{string(c.Op), c.Entity, asked.Encode()}, " ")
@@ -91,8 +91,8 @@ func (c *call) instant() instant { return instant{c.At, c.real} }
 
 // price is what a good answer costs.
 func (c *call) price() outlier.Credits {
-	if c.order != nil {
-		return c.order.mode.price
+	if c.order.Get("mode") == standard.name {
+		return standard.price
 	}
 	return c.endpoint.price
 }
@@ -129,7 +129,7 @@ func (s *Service) answerCall(r *http.Request) *reply {
 	if r.URL.Path == booksPath {
 		return s.booksReply(c)
 	}
-	for _, check := range []func(*call) *refusal{s.checkKey, s.checkLimit, s.checkEndpoint, s.checkRules} {
+	for _, check := range []func(*call) *refusal{s.checkKey, s.checkLimit, checkEndpoint, s.checkRules} {
 		if no := check(c); no != nil {
 			return s.refuseCall(c, no)
 		}
@@ -180,7 +180,7 @@ func (s *Service) limitRefusal(c *call, current int, reset time.Duration, f Faul
 	return &refusal{statusLimited, rateLimitError{"Rate limit exceeded", limit}, f}
 }
 
-func (s *Service) checkEndpoint(c *call) *refusal {
+func checkEndpoint(c *call) *refusal {
 	switch {
 	case c.endpoint == nil:
 		return refusalOf(statusMissing, "Not found")
@@ -267,14 +267,14 @@ func (s *Service) contentFor(c *call, at instant) any {
 	switch c.Op {
 	case outlier.OpSearch:
 		x := s.indexFor(c, at)
-		return hitPage(x, x.Find(c.params, l.Seed), c.params, s.paging())
+		return hitPage(x, x.Find(c.params, l.Seed), c.params, s.options.paging())
 	case outlier.OpRelated:
 		x := s.indexFor(c, at)
-		return hitPage(x, x.Related(c.params, l), c.params, s.paging())
+		return hitPage(x, x.Related(c.params, l), c.params, s.options.paging())
 	case outlier.OpFindChannels:
-		return channelPage(l.Index(at.service).FindChannels(c.params, l.Seed), c.params, s.paging())
+		return channelPage(l.Index(at.service).FindChannels(c.params, l.Seed), c.params, s.options.paging())
 	case outlier.OpFindRelatedChannels:
-		return channelPage(l.Index(at.service).RelatedChannels(c.params, l), c.params, s.paging())
+		return channelPage(l.Index(at.service).RelatedChannels(c.params, l), c.params, s.options.paging())
 	case outlier.OpTrendingFormats:
 		return l.TrendingFormats(at.service)
 	case outlier.OpStartScan:

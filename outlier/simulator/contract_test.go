@@ -238,7 +238,7 @@ func TestSearchAnswersObeyTheContract(t *testing.T) {
 func sweep(t *testing.T, s *Service, n int) map[outlier.Operation][]exchange {
 	t.Helper()
 	all := map[outlier.Operation][]exchange{}
-	hits := library.Open(s.options.Seed).Index(s.now()).Hits()
+	hits := library.Open(s.options.Seed).Index(s.options.now()).Hits()
 	for i := range n {
 		for op, target := range targets(hits[i*len(hits)/n]) {
 			all[op] = append(all[op], get(t, s, target))

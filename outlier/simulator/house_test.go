@@ -68,7 +68,7 @@ func aHit(t *testing.T, seed uint64, at time.Time) *library.Hit {
 // paths returns a valid request target for each operation, about a hit that exists now.
 func paths(t *testing.T, s *Service) map[outlier.Operation]string {
 	t.Helper()
-	return targets(aHit(t, s.options.Seed, s.now()))
+	return targets(aHit(t, s.options.Seed, s.options.now()))
 }
 
 // targets returns a request target for each operation, about a hit.

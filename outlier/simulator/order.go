@@ -3,49 +3,64 @@ package simulator
 import (
 	"encoding/json"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
+	"strings"
 )
 
-// order is the body of POST /scan.
-type order struct {
-	query    []string
-	channels bool // query holds the ids of channels
-	mode     *scanMode
+// orderRules are the fields of the body of POST /scan, which is checked like the parameters of a query.
+var orderRules = map[string]rule{
+	"query":  listOf(anyText),
+	"findBy": oneValue(oneOf("query", "channels")),
+	"mode":   oneValue(oneOf(fast.name, standard.name)),
 }
 
-// params are the order as query parameters, which identify a request.
-func (o *order) params() url.Values {
-	p := url.Values{"query": o.query, "findBy": {"query"}, "mode": {o.mode.name}}
-	if o.channels {
-		p.Set("findBy", "channels")
-	}
-	return p
-}
+// channelOrderRules are those of a scan from channels.
+var channelOrderRules = mergeRules(orderRules, map[string]rule{"query": listOf(channelIDForm)})
 
-// readOrder reads an order and returns everything that is wrong with it.
-func readOrder(r *http.Request) (*order, []complaint) {
+// readOrder reads the body as parameters, with the defaults of those that it lacks, and returns everything that is
+// wrong with it.
+func readOrder(r *http.Request) (url.Values, []complaint) {
 	fields, c := readObject(r)
 	if c != nil {
 		c.Path = []string{}
 		return nil, []complaint{*c}
 	}
-	f := form{fields: fields}
-	o := &order{mode: fast, channels: f.readChoice("findBy", "query", "channels") == "channels"}
-	if f.readChoice("mode", fast.name, standard.name) == standard.name {
-		o.mode = standard
+	order := url.Values{"findBy": {"query"}, "mode": {fast.name}}
+	var wrong []complaint
+	for name, value := range fields {
+		values, isList := value.([]any)
+		if !isList {
+			values = []any{value}
+		}
+		order.Del(name)
+		for _, v := range values {
+			text, isText := v.(string)
+			if !isText || isList != (name == "query") {
+				c := newComplaint("invalid_type", "string", "Expected a value of another type")
+				c.Path = []string{name}
+				wrong = append(wrong, *c)
+				break
+			}
+			order.Add(name, text)
+		}
 	}
-	element := anyText
-	if o.channels {
-		element = channelIDForm
+	rules := orderRules
+	if order.Get("findBy") == "channels" {
+		rules = channelOrderRules
 	}
-	o.query = f.readTexts("query", element)
-	f.refuseOthers("findBy", "query", "mode")
-	return o, f.wrong
+	violations, unknown := findViolations(order, rules, "query")
+	for _, name := range unknown {
+		c := newComplaint("unrecognized_keys", "strict", "Unrecognized key")
+		c.Path = []string{name}
+		wrong = append(wrong, *c)
+	}
+	wrong = append(wrong, violations...)
+	byField := func(a, b complaint) int { return strings.Compare(a.Path[0], b.Path[0]) }
+	slices.SortStableFunc(wrong, byField)
+	return order, slices.CompactFunc(wrong, func(a, b complaint) bool { return byField(a, b) == 0 })
 }
 
 // maxBody is the longest body that the service reads.
@@ -68,61 +83,4 @@ func readObject(r *http.Request) (map[string]any, *complaint) {
 		return nil, newComplaint("invalid_type", "json", "Expected a JSON object")
 	}
 	return fields, nil
-}
-
-// form is a JSON object that is checked field by field.
-type form struct {
-	fields map[string]any
-	wrong  []complaint
-}
-
-func (f *form) addComplaint(c *complaint, path ...string) {
-	c.Path = path
-	f.wrong = append(f.wrong, *c)
-}
-
-// readChoice reads an optional text; the default is the first one allowed.
-func (f *form) readChoice(name string, allowed ...string) string {
-	value, given := f.fields[name]
-	if !given {
-		return allowed[0]
-	}
-	text, ok := value.(string)
-	if !ok {
-		f.addComplaint(newComplaint("invalid_type", "string", "Expected a string"), name)
-	} else if wrong := oneOf(allowed...)(text); wrong != nil {
-		f.addComplaint(wrong, name)
-	}
-	return text
-}
-
-// readTexts reads a list of at least one text.
-func (f *form) readTexts(name string, element check) []string {
-	values, ok := f.fields[name].([]any)
-	switch {
-	case !ok:
-		f.addComplaint(newComplaint("invalid_type", "array", "Expected an array of strings"), name)
-	case len(values) == 0:
-		f.addComplaint(newComplaint("too_small", "min", "Expected at least one element"), name)
-	}
-	texts := make([]string, len(values))
-	for i, value := range values {
-		text, ok := value.(string)
-		if !ok {
-			f.addComplaint(newComplaint("invalid_type", "string", "Expected a string"), name, strconv.Itoa(i))
-		} else if wrong := element(text); wrong != nil {
-			f.addComplaint(wrong, name, strconv.Itoa(i))
-		}
-		texts[i] = text
-	}
-	return texts
-}
-
-// refuseOthers refuses all other fields.
-func (f *form) refuseOthers(names ...string) {
-	for _, name := range slices.Sorted(maps.Keys(f.fields)) {
-		if !slices.Contains(names, name) {
-			f.addComplaint(newComplaint("unrecognized_keys", "strict", "Unrecognized key"), name)
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -13,15 +14,16 @@ import (
 // `referenceId` once they have completed.
 
 // startScan starts the scan that was ordered, and returns its id.
-func (s *Service) startScan(o *order, at instant) string {
+func (s *Service) startScan(order url.Values, at instant) string {
+	query, channels := order["query"], order.Get("findBy") == "channels"
 	n := scan{
 		started:  uint64(at.real.Sub(library.Beginning).Milliseconds()),
-		standard: o.mode == standard, channels: o.channels,
-		topics: uint64(library.Open(s.options.Seed).TopicsOf(o.query, o.channels)),
-		salt:   lowestBits(library.HashText(strings.Join(o.query, "\n"))+s.queries.nextScan(), saltBits),
+		standard: order.Get("mode") == standard.name, channels: channels,
+		topics: uint64(library.Open(s.options.Seed).TopicsOf(query, channels)),
+		salt:   lowestBits(library.HashText(strings.Join(query, "\n"))+s.queries.nextScan(), saltBits),
 	}
 	id := n.id(s.options.Seed)
-	s.queries.keepQuery(id, o.query)
+	s.queries.keepQuery(id, query)
 	return id
 }
 

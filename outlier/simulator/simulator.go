@@ -77,15 +77,15 @@ func New(o Options) *Service {
 type instant struct{ service, real time.Time }
 
 // now is the service's time.
-func (s *Service) now() time.Time {
-	if s.options.Freeze {
+func (o Options) now() time.Time {
+	if o.Freeze {
 		return Epoch
 	}
 	return time.Now().UTC()
 }
 
 // paging is how the service cuts pages.
-func (s *Service) paging() paging { return paging{s.options.PagingItems, s.options.Quirks} }
+func (o Options) paging() paging { return paging{o.PagingItems, o.Quirks} }
 
 // booksPath is not part of the interface: it lets another process read the [Books].
 const booksPath = "/_simulator/books"
