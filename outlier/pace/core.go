@@ -67,8 +67,8 @@ func (c *core) keyQuota() Quota {
 // ourQuota returns the part of the key's quota that this limiter may use.
 func (c *core) ourQuota() Quota { return c.keyQuota().shareOf(c.share) }
 
-// ownsKey reports whether the whole quota is ours. If not, other clients have a part whose use does not reduce ours.
-func (c *core) ownsKey() bool { return c.share <= 0 || c.share >= 1 }
+// isWhole reports whether a share is the whole quota. If not, other clients have a part whose use does not reduce ours.
+func isWhole(share float64) bool { return share <= 0 || share >= 1 }
 
 // rules returns what the window must satisfy. The configured quota is a rule of its own unless the service has proved
 // that it allows more: a smaller burst at the same pace does not imply it, as three requests every 18 s can be twelve
@@ -113,10 +113,9 @@ func (c *core) nextSlot(now time.Time, nth int) time.Time {
 	return t
 }
 
-// nextPoll returns when the next scan poll may be sent, considering only the polls' share.
-func (c *core) nextPoll() time.Time {
-	q := c.ourQuota()
-	return c.LastPoll.Add(scaleDuration(q.Window, pollEvery/float64(q.Requests)))
+// nextPoll returns when the next scan poll may be sent after the last one, considering only the polls' share.
+func (q Quota) nextPoll(last time.Time) time.Time {
+	return last.Add(scaleDuration(q.Window, pollEvery/float64(q.Requests)))
 }
 
 // dropExpired drops what has expired, and limits saved times in the future, in case the clock was set back. That costs at

@@ -20,7 +20,7 @@ type file struct {
 }
 
 // grantsPerWrite returns how many requests one write of the file covers. A kill wastes at most those, for one window.
-func (c *core) grantsPerWrite() int { return max(1, c.quota.Requests/100) }
+func (q Quota) grantsPerWrite() int { return max(1, q.Requests/100) }
 
 // encodeFile returns the present content of the file.
 func (c *core) encodeFile(owner string) ([]byte, error) {
@@ -90,7 +90,7 @@ func (c *core) resumeFrom(f file, now time.Time) {
 		c.even.ReserveN(c.Last, 1)
 	}
 	at := now
-	if c.grantsPerWrite() == 1 { // otherwise Last is only the first of those that the file covers
+	if c.quota.grantsPerWrite() == 1 { // otherwise Last is only the first of those that the file covers
 		at = earliest(now, c.Last.Add(maxTransit))
 	}
 	c.Log.add(at, f.Out)

@@ -120,7 +120,7 @@ func (l *Limiter) claimSlot(op outlier.Operation) (pause time.Duration, changed 
 	}
 	c.recordGrant(now)
 	if c.prepaid--; c.prepaid < 0 {
-		c.prepaid = c.grantsPerWrite() - 1
+		c.prepaid = c.quota.grantsPerWrite() - 1
 		if err := l.saveFile(); err != nil {
 			c.inFlight, c.prepaid = c.inFlight-1, 0
 			return 0, nil, err
@@ -133,7 +133,7 @@ func (l *Limiter) claimSlot(op outlier.Operation) (pause time.Duration, changed 
 func (l *Limiter) slotFor(now time.Time, op outlier.Operation) (at time.Time, err error) {
 	at = l.core.nextSlot(now, 1)
 	if op == outlier.OpScan {
-		at = latest(at, l.core.nextPoll())
+		at = latest(at, l.core.ourQuota().nextPoll(l.core.LastPoll))
 	}
 	longest := l.options.MaxWait
 	if longest == 0 {
@@ -158,7 +158,7 @@ func (l *Limiter) Slot(op outlier.Operation) (time.Time, error) {
 func (l *Limiter) Poll() time.Time {
 	l.lockUpdated()
 	defer l.mu.Unlock()
-	return l.core.nextPoll()
+	return l.core.ourQuota().nextPoll(l.core.LastPoll)
 }
 
 // Unsent implements [outlier.Pacer].
@@ -221,8 +221,8 @@ func (l *Limiter) Status() Status {
 		q.Window = max(q.Window, c.Pacing.Every*time.Duration(q.Requests))
 	}
 	s := Status{
-		Limit: q.Requests, Window: q.Window, Remaining: max(0, free), Reset: c.nextSlot(now, 1), Foreign: c.othersSeen(now),
-		Learned: q != configured && q.withoutBurst() != configured.withoutBurst(),
+		Limit: q.Requests, Window: q.Window, Remaining: max(0, free), Reset: c.nextSlot(now, 1),
+		Foreign: c.Pacing.othersSeen(now, r.span), Learned: q != configured && q.withoutBurst() != configured.withoutBurst(),
 	}
 	if c.Blocked.After(now) {
 		s.BlockedUntil = c.Blocked

@@ -57,24 +57,24 @@ func (c *core) noticeOthers(now time.Time, n int) {
 		p.OthersFirst = now
 	}
 	p.OthersLast, p.Others = now, n
-	if p.Every == 0 && c.ownsKey() && now.Sub(p.OthersFirst) > r.span {
+	if p.Every == 0 && isWhole(c.share) && now.Sub(p.OthersFirst) > r.span {
 		c.setEvery(now, r.evenSpacing(r.n/2))
 		c.planTrial(now, trialAfter)
 	}
 }
 
 // othersSeen returns how many requests of other clients were noticed within a window.
-func (c *core) othersSeen(now time.Time) int {
-	if p := &c.Pacing; now.Sub(p.OthersLast) < c.ourQuota().asRule().span {
+func (p *pacing) othersSeen(now time.Time, window time.Duration) int {
+	if now.Sub(p.OthersLast) < window {
 		return p.Others
 	}
 	return 0
 }
 
 // isShared reports whether other clients use the key. An even pace may hide them for hours.
-func (c *core) isShared(now time.Time) bool {
-	ago := now.Sub(c.Pacing.OthersLast)
-	return ago < othersLast || c.Pacing.Every > 0 && ago < 6*othersLast
+func (p *pacing) isShared(now time.Time) bool {
+	ago := now.Sub(p.OthersLast)
+	return ago < othersLast || p.Every > 0 && ago < 6*othersLast
 }
 
 // slowDown chooses a slower pace after a refusal. The trial of a faster one ends. Otherwise a client that shares the key
@@ -84,7 +84,7 @@ func (c *core) slowDown(now time.Time) {
 	p, r := &c.Pacing, c.ourQuota().asRule()
 	was, many := p.Every, p.Answers >= trialWork
 	every := max(r.evenSpacing(r.requestsAt(was)-1), scaleDuration(was, 1.09)) // one slot less
-	switch shared := c.isShared(now); {
+	switch shared := p.isShared(now); {
 	case p.Previous > 0:
 		every = p.Previous
 	case shared && was == 0:
@@ -105,7 +105,7 @@ func (c *core) slowDown(now time.Time) {
 // tryFaster begins the trial of a faster pace when its time has come: no pace at all instead of an even one, the slots
 // that other clients leave unused, or a pace between this one and the last that was refused.
 func (c *core) tryFaster(now time.Time) {
-	p, r, shared := &c.Pacing, c.ourQuota().asRule(), c.isShared(now)
+	p, r, shared := &c.Pacing, c.ourQuota().asRule(), c.Pacing.isShared(now)
 	if p.Every == 0 || now.Before(p.NextTrial) || !shared && p.Answers < trialWork && now.Sub(p.Changed) < learnedFor {
 		return
 	}
@@ -150,7 +150,7 @@ func (c *core) planTrial(now time.Time, wait time.Duration) {
 	p, r := &c.Pacing, c.ourQuota().asRule()
 	near := max(p.Refused, r.evenSpacing(r.n))
 	switch {
-	case c.isShared(now): // ten to thirty minutes, pseudo-random in now
+	case p.isShared(now): // ten to thirty minutes, pseudo-random in now
 		wait = 10*time.Minute + time.Duration(uint64(now.UnixNano())*0x9e3779b97f4a7c15%uint64(20*time.Minute))
 		if p.Refused > 0 {
 			wait *= 16

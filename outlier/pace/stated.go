@@ -77,7 +77,7 @@ func (s *stated) isEstimate(window time.Duration) bool { return s.Fresh < -1 && 
 // adoptLimit believes a limit: a lower one at once, one above the configured quota once the answers have proved that they
 // count our requests.
 func (c *core) adoptLimit(now, sent time.Time, r reading) {
-	q := Quota{r.limit, c.windowOf(sent, r)}
+	q := Quota{r.limit, c.Stated.windowOf(sent, r, c.quota)}
 	if allowsMore(q, c.quota) && c.Stated.Proofs < minProofs {
 		return
 	}
@@ -100,10 +100,10 @@ func allowsMore(a, b Quota) bool {
 // windowOf returns the window of a stated limit. If the answer states none, a limit below the configured one is assumed
 // to have the same pace and a smaller burst. The window is too short if resets are further away, which counts once it
 // was seen twice. The reset of a bucket shows in which time it fills.
-func (c *core) windowOf(sent time.Time, r reading) time.Duration {
-	s, w := &c.Stated, r.window
+func (s *stated) windowOf(sent time.Time, r reading, configured Quota) time.Duration {
+	w := r.window
 	if w == 0 {
-		w = scaleDuration(c.quota.Window, min(1, float64(r.limit)/float64(c.quota.Requests)))
+		w = scaleDuration(configured.Window, min(1, float64(r.limit)/float64(configured.Requests)))
 	}
 	switch far := s.FarResets[1]; {
 	case s.Proofs < minProofs || far <= w+3*rounding/2:
@@ -140,14 +140,14 @@ func (c *core) compareCounts(now, sent time.Time, r reading) {
 
 // weighRemaining decides what the remaining requests mean for the pace.
 func (c *core) weighRemaining(now, sent time.Time, r reading) {
-	s, p := &c.Stated, &c.Pacing
+	s, p, span := &c.Stated, &c.Pacing, c.ourQuota().asRule().span
 	switch stable := s.isStable(sent); {
-	case stable && r.remaining == 0 && (p.Every > 0 || c.ownsKey() && c.othersSeen(now) > 0):
+	case stable && r.remaining == 0 && (p.Every > 0 || isWhole(c.share) && p.othersSeen(now, span) > 0):
 		c.blockFor(now, r.reset-rounding/2) // other clients have used the rest of the window
-	case !stable && r.remaining <= 1 && p.Previous > 0 && c.isShared(now):
+	case !stable && r.remaining <= 1 && p.Previous > 0 && p.isShared(now):
 		c.slowDown(now) // the trial of a faster pace would end in a refusal
 	}
-	if now.Sub(p.Changed) < c.ourQuota().asRule().span {
+	if now.Sub(p.Changed) < span {
 		return // the service still counts requests from before the last change
 	}
 	left := r.remaining
@@ -155,7 +155,7 @@ func (c *core) weighRemaining(now, sent time.Time, r reading) {
 		if r.reset >= p.Every {
 			return // only our last request of a window shows what stays unused
 		}
-		left -= int(float64(c.othersSeen(now))*float64(r.reset)/float64(c.keyQuota().Window) + 0.6)
+		left -= int(float64(p.othersSeen(now, span))*float64(r.reset)/float64(c.keyQuota().Window) + 0.6)
 	}
 	p.Unused = min(p.Unused, left)
 }

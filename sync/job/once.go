@@ -92,8 +92,11 @@ func (s *Spec) overrideWith(o Overrides) error {
 	if o.Again {
 		s.ReuseFor, s.SeedsFresh, s.Again = 0, 0, true
 	}
+	if o.Since < 0 {
+		return fmt.Errorf("--since must be positive, got %s", o.Since)
+	}
 	if o.Since != 0 {
-		if err := s.setSince(time.Duration(o.Since)); err != nil {
+		if err := s.setWindow(window{Last: time.Duration(o.Since), Zone: s.zone}); err != nil {
 			return err
 		}
 	}
@@ -103,14 +106,6 @@ func (s *Spec) overrideWith(o Overrides) error {
 		}
 	}
 	return s.setValues(o.Set)
-}
-
-// setSince replaces the job's published_at by a window.
-func (s *Spec) setSince(last time.Duration) error {
-	if last < 0 {
-		return fmt.Errorf("--since must be positive, got %s", Duration(last))
-	}
-	return s.setWindow(window{Last: last, Zone: s.zone})
 }
 
 // setWindow replaces published_at by a window.
@@ -145,7 +140,11 @@ func (s *Spec) setValues(values map[string]string) error {
 		case i < 0 && len(s.Loops) == 0:
 			return fmt.Errorf("--set %s: the job has no for_each", name)
 		case i < 0:
-			return fmt.Errorf("--set %s: for_each has %s", name, s.loopNames())
+			var known []string
+			for _, l := range s.Loops {
+				known = append(known, l.Name)
+			}
+			return fmt.Errorf("--set %s: for_each has %s", name, strings.Join(known, ", "))
 		case strings.TrimSpace(values[name]) == "":
 			return fmt.Errorf("--set %s: the value is empty", name)
 		}
@@ -153,14 +152,6 @@ func (s *Spec) setValues(values map[string]string) error {
 		s.Loops[i].Source = Source{Values: []string{values[name]}, At: at}
 	}
 	return nil
-}
-
-func (s *Spec) loopNames() string {
-	var names []string
-	for _, l := range s.Loops {
-		names = append(names, l.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 // Once returns a one-off job that is not in the file. yaml is the mapping of one job with the given verb,
