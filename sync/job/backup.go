@@ -1,7 +1,6 @@
 package job
 
 import (
-	"strings"
 	"time"
 
 	"outlierd/internal/sealed"
@@ -31,9 +30,7 @@ func readBackup(c *Config, n *yamltree.Node) {
 	}
 	if bucket := BucketAddress(to.To); bucket != "" {
 		to.To = bucket
-		if strings.HasPrefix(bucket, "az://") && !hasAzure && c.needs.service {
-			at.RefuseWithHint("build it with -tags azure, or use an official binary", "this program was built without Azure")
-		}
+		refuseAzure(c, at, bucket)
 		for _, sink := range c.Sinks {
 			if sink.Bucket != "" && (within(bucket, sink.Bucket) || within(sink.Bucket, bucket)) {
 				at.Refuse("must not overlap with the bucket of the %s sink", sink.Kind)
@@ -41,9 +38,7 @@ func readBackup(c *Config, n *yamltree.Node) {
 		}
 		return
 	}
-	if strings.Contains(to.To, "://") || strings.Contains(to.To, "AccountKey=") { // it may contain a key
-		at.RefuseWithHint("keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
-			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, with only letters, digits and . _ -")
+	if refuseAddress(at, to.To) {
 		return
 	}
 	to.To = absolutePath(c, at, to.To)

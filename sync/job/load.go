@@ -16,11 +16,7 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := readLimited(path)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, src, env)
+	return loadFile(path, env, needs{service: true, jobs: true})
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
@@ -32,6 +28,35 @@ func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
 // LoadForOnce is [Load] for one-off requests, which need no jobs in the file.
 func LoadForOnce(path string, env func(string) (string, bool)) (*Config, error) {
 	return loadFile(path, env, needs{service: true})
+}
+
+// Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
+func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
+	return parseFile(path, string(src), env, needs{service: true, jobs: true})
+}
+
+// needs says which parts of the file a command needs.
+type needs struct {
+	service bool // its address and key: calls will be made
+	jobs    bool // at least one
+}
+
+func loadFile(path string, env func(string) (string, bool), needs needs) (*Config, error) {
+	src, err := yamltree.ReadFile(path, path, yamltree.MaxBytes)
+	if err != nil {
+		hint := ""
+		if errors.Is(err, os.ErrNotExist) {
+			hint = "`outlierd init` writes one to start from"
+		}
+		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
+	}
+	return parseFile(path, src, env, needs)
+}
+
+func parseFile(path, src string, env func(string) (string, bool), needs needs) (*Config, error) {
+	b := newBuilder([]source{{path, src}}, env, needs)
+	b.fresh = true
+	return b.finish()
 }
 
 // Unchanged reports whether the file and those that it includes certainly have the content that was loaded. It
@@ -46,43 +71,6 @@ func (c *Config) Unchanged() bool {
 		text, err := yamltree.ReadFile(name, name, yamltree.MaxBytes)
 		return err == nil && was == source{name, text} && !strings.Contains(text, "${file:")
 	})
-}
-
-func loadFile(path string, env func(string) (string, bool), needs needs) (*Config, error) {
-	src, err := readLimited(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseFile(path, src, env, needs)
-}
-
-func readLimited(path string) ([]byte, error) {
-	src, err := yamltree.ReadFile(path, path, yamltree.MaxBytes)
-	if err != nil {
-		hint := ""
-		if errors.Is(err, os.ErrNotExist) {
-			hint = "`outlierd init` writes one to start from"
-		}
-		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
-	}
-	return []byte(src), nil
-}
-
-// Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
-func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
-	return parseFile(path, src, env, needs{service: true, jobs: true})
-}
-
-// needs says which parts of the file a command needs.
-type needs struct {
-	service bool // its address and key: calls will be made
-	jobs    bool // at least one
-}
-
-func parseFile(path string, src []byte, env func(string) (string, bool), needs needs) (*Config, error) {
-	b := newBuilder([]source{{path, string(src)}}, env, needs)
-	b.fresh = true
-	return b.finish()
 }
 
 // newBuilder returns a builder for the texts of a file and those that it includes.

@@ -182,6 +182,25 @@ func BucketAddress(text string) string {
 	return strings.TrimSuffix(text, "/")
 }
 
+// refuseAddress refuses a text that is an address, or has a key, but is no address of a bucket.
+func refuseAddress(n *yamltree.Node, text string) bool {
+	if !strings.Contains(text, "://") && !strings.Contains(text, "AccountKey=") {
+		return false
+	}
+	n.RefuseWithHint("keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
+		"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, with only letters, digits and . _ -")
+	return true
+}
+
+// refuseAzure refuses a container of Azure if the program cannot use one.
+func refuseAzure(c *Config, n *yamltree.Node, bucket string) bool {
+	refuse := strings.HasPrefix(bucket, "az://") && !hasAzure && c.needs.service
+	if refuse {
+		n.RefuseWithHint("build it with -tags azure, or use an official binary", "this program was built without Azure")
+	}
+	return refuse
+}
+
 // readSink adds a sink whose path is inside the data folder and separate from the others.
 func readSink(c *Config, n *yamltree.Node, kind string) {
 	if !n.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
@@ -196,13 +215,8 @@ func readSink(c *Config, n *yamltree.Node, kind string) {
 	}
 	path := filepath.Clean(text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
-	mayHaveKey := strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")
 	switch {
-	case kind == SinkParquet && mayHaveKey:
-		n.RefuseWithHint("keys and the account come from the environment, "+
-			"such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
-			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, with only letters, "+
-				"digits and . _ -")
+	case kind == SinkParquet && refuseAddress(n, text):
 		return
 	case strings.Contains(text, "://"): // cleaned, it would be a path; it may contain a key
 		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: "+
@@ -223,9 +237,7 @@ func readSink(c *Config, n *yamltree.Node, kind string) {
 	case kind == SinkDuckDB && strings.Contains(path, "?"):
 		n.Refuse("must not contain a ?, got %s", n.Shown())
 		return
-	case strings.HasPrefix(bucket, "az://") && !hasAzure && c.needs.service:
-		n.RefuseWithHint("build it with -tags azure, or use an official binary",
-			"this program was built without Azure")
+	case refuseAzure(c, n, bucket):
 		return
 	}
 	for _, other := range c.Sinks {
