@@ -21,60 +21,25 @@ func (a *Answer) hideAuthors(pseudonym func(id string) string) {
 	if err != nil || !jx.Valid(body) {
 		return
 	}
-	var w jx.Writer
-	if err := withoutAuthors(&w, jx.DecodeBytes(body), pseudonym); err == nil {
+	w := rewriter{replace: func(name []byte, value jx.Raw) []byte {
+		if !bytes.HasPrefix(name, []byte("author")) || string(name) == authorOwner {
+			return nil
+		}
+		var id string
+		if string(name) == "authorChannelId" && value.Type() == jx.String {
+			id, _ = jx.DecodeBytes(value).Str() // valid, as the body is
+		}
+		if id != "" {
+			id = pseudonym(id)
+		}
+		if id == "" {
+			return []byte("null")
+		}
+		var text jx.Writer
+		text.Str(id)
+		return text.Buf
+	}}
+	if w.writeValue(body) == nil {
 		a.Body, a.Encoding, a.opened = w.Buf, "", nil
 	}
-}
-
-func withoutAuthors(w *jx.Writer, d *jx.Decoder, pseudonym func(string) string) error {
-	first := true
-	comma := func() {
-		if !first {
-			w.Comma()
-		}
-		first = false
-	}
-	switch d.Next() {
-	case jx.Array:
-		w.ArrStart()
-		err := d.Arr(func(d *jx.Decoder) error {
-			comma()
-			return withoutAuthors(w, d, pseudonym)
-		})
-		w.ArrEnd()
-		return err
-	case jx.Object:
-		w.ObjStart()
-		err := d.ObjBytes(func(d *jx.Decoder, name []byte) error {
-			comma()
-			w.FieldStart(string(name))
-			if !bytes.HasPrefix(name, []byte("author")) || string(name) == authorOwner {
-				return withoutAuthors(w, d, pseudonym)
-			}
-			id := ""
-			if string(name) == "authorChannelId" && d.Next() == jx.String {
-				var err error
-				if id, err = d.Str(); err != nil {
-					return err
-				}
-			} else if err := d.Skip(); err != nil {
-				return err
-			}
-			if id != "" {
-				id = pseudonym(id)
-			}
-			if id == "" {
-				w.Null()
-			} else {
-				w.Str(id)
-			}
-			return nil
-		})
-		w.ObjEnd()
-		return err
-	}
-	raw, err := d.Raw()
-	w.Raw(raw)
-	return err
 }

@@ -89,7 +89,7 @@ const channelHit = `{"id":"` + aChannel + `","kind":"channel","foundAt":"2026-11
 "monetization":{"adsense":true,"revenueMonthlyEstimationFrom":10,"revenueMonthlyEstimationTo":30,"rpmEstimationTo":2}}`
 
 func TestReadChannelPage(t *testing.T) {
-	got, err := readChannelPage([]byte(`{"hits":[` + channelHit + `,null,{"id":"@a","statistics":{"subscribers":null}}],"pagination":{"total":3,"from":0,"size":40}}`))
+	got, err := readPage([]byte(`{"hits":[`+channelHit+`,null,{"id":"@a","statistics":{"subscribers":null}}],"pagination":{"total":3,"from":0,"size":40}}`), channelMembers)
 	if err != nil {
 		t.Fatal(err)
 	}

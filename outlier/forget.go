@@ -3,7 +3,6 @@ package outlier
 import (
 	"bytes"
 	"errors"
-	"fmt"
 
 	"github.com/go-faster/jx"
 )
@@ -29,103 +28,46 @@ func Redact(body []byte, about Mention, taken func(value []byte)) (clean []byte,
 	if !jx.Valid(body) {
 		return nil, false, errors.New("not JSON")
 	}
-	r := redaction{about: about, taken: taken}
-	clean, whole, err := r.redactValue(nil, body)
-	if err != nil {
-		return nil, false, err
+	take := func(value []byte) {
+		if changed = true; taken != nil {
+			taken(value)
+		}
 	}
-	if whole {
-		r.takeValue(body)
+	if isAbout(jx.DecodeBytes(body), nil, about) {
+		take(body)
 		return nil, true, nil
 	}
-	if !r.changed {
-		return body, false, nil
+	w := rewriter{replace: func(name []byte, value jx.Raw) []byte {
+		if name != nil || !isAbout(jx.DecodeBytes(value), nil, about) {
+			return nil
+		}
+		take(value)
+		return []byte(Forgotten)
+	}}
+	switch err := w.writeValue(body); {
+	case err != nil:
+		return nil, false, err
+	case changed:
+		return w.Buf, true, nil
 	}
-	return clean, true, nil
+	return body, false, nil
 }
 
-func (r *redaction) takeValue(value []byte) {
-	if r.taken != nil {
-		r.taken(value)
-	}
-}
-
-// maxNesting limits the depth of Redact, since each level is copied. No answer needs as much.
-const maxNesting = 100
-
-type redaction struct {
-	about   Mention
-	taken   func([]byte)
-	depth   int
-	changed bool
-}
-
-// redactValue returns what is left of a value, and whether the value as a whole is about an id.
-func (r *redaction) redactValue(member []byte, raw jx.Raw) (left []byte, whole bool, err error) {
-	if r.depth++; r.depth > maxNesting {
-		return nil, false, fmt.Errorf("nested more than %d levels deep", maxNesting)
-	}
-	defer func() { r.depth-- }()
-	d := jx.DecodeBytes(raw)
-	switch raw.Type() {
+// isAbout reports whether the next value in d, which is valid, is an id to be removed, or an object with one in its texts
+// or in those of nested objects. member is the name of the member that has the value.
+func isAbout(d *jx.Decoder, member []byte, about Mention) (found bool) {
+	switch d.Next() {
 	case jx.String:
 		text, err := d.StrBytes()
-		return raw, err == nil && r.about(member, text), err
+		return err != nil || about(member, text)
 	case jx.Object:
-		return r.redactObject(d)
-	case jx.Array:
-		left, err := r.redactArray(d)
-		return left, false, err
+		err := d.ObjBytes(func(d *jx.Decoder, name []byte) error {
+			found = isAbout(d, name, about) || found
+			return nil
+		})
+		return err != nil || found
 	}
-	return raw, false, nil
-}
-
-func (r *redaction) redactObject(d *jx.Decoder) (left []byte, whole bool, err error) {
-	var w jx.Writer
-	w.ObjStart()
-	first := true
-	err = d.ObjBytes(func(d *jx.Decoder, name []byte) error {
-		raw, err := d.Raw()
-		if err != nil {
-			return err
-		}
-		if !first {
-			w.Comma()
-		}
-		first = false
-		w.FieldStart(string(name))
-		value, about, err := r.redactValue(name, raw)
-		whole = whole || about
-		w.Raw(value)
-		return err
-	})
-	w.ObjEnd()
-	return w.Buf, whole, err
-}
-
-func (r *redaction) redactArray(d *jx.Decoder) (left []byte, err error) {
-	var w jx.Writer
-	w.ArrStart()
-	first := true
-	err = d.Arr(func(d *jx.Decoder) error {
-		raw, err := d.Raw()
-		if err != nil {
-			return err
-		}
-		value, about, err := r.redactValue(nil, raw)
-		if about {
-			r.takeValue(raw)
-			value, r.changed = []byte(Forgotten), true
-		}
-		if !first {
-			w.Comma()
-		}
-		first = false
-		w.Raw(value)
-		return err
-	})
-	w.ArrEnd()
-	return w.Buf, err
+	return d.Skip() != nil
 }
 
 // eraseForgotten removes data about forgotten ids from an answer that has just arrived. A changed body is stored

@@ -51,9 +51,9 @@ func (h Hit) SortValue(sortBy string) (float64, bool) {
 func PageOf(op Operation, body []byte) (Page, error) {
 	switch op {
 	case OpSearch, OpRelated:
-		return readOutlierPage(body)
+		return readPage(body, outlierMembers)
 	case OpFindChannels, OpFindRelatedChannels:
-		return readChannelPage(body)
+		return readPage(body, channelMembers)
 	case OpTrendingFormats:
 		if !jx.Valid(body) {
 			return Page{}, errors.New("read trending formats: not JSON")
@@ -66,22 +66,13 @@ func PageOf(op Operation, body []byte) (Page, error) {
 // noPage is a page without known values.
 var noPage = Page{Total: -1, From: -1, Size: -1}
 
-// readOutlierPage reads the answer of a search for outliers. Any field may be null, absent or of another
-// type. It returns an error only if body is not JSON, or not an object with hits.
-func readOutlierPage(body []byte) (Page, error) {
-	p, err := readPage(body, (*Hit).readMember)
-	if err != nil {
-		return Page{}, fmt.Errorf("read a page of hits: %w", err)
-	}
-	return p, nil
-}
-
-// readPage reads an object with hits, and each hit with read.
-func readPage(body []byte, read func(*Hit, *jx.Decoder) error) (Page, error) {
+// readPage reads an object with hits that have certain members, any of which may be null, absent or of another type.
+// It returns an error only if body is not JSON, or not an object with hits.
+func readPage(body []byte, of members) (Page, error) {
 	p := noPage
 	d := jx.DecodeBytes(body)
 	if d.Next() != jx.Object {
-		return p, errors.New("not a JSON object")
+		return Page{}, errors.New("read a page of hits: not a JSON object")
 	}
 	found, seen := false, false
 	err := d.Obj(func(d *jx.Decoder, key string) error {
@@ -91,14 +82,17 @@ func readPage(body []byte, read func(*Hit, *jx.Decoder) error) (Page, error) {
 		case key == "hits" && !seen:
 			p.Null, seen = d.Next() == jx.Null, true
 			found = d.Next() == jx.Array || p.Null
-			return p.readHits(d, read)
+			return p.readHits(d, of)
 		}
 		return d.Skip()
 	})
 	if err == nil && !found {
 		err = errors.New("the answer has no hits array")
 	}
-	return p, err
+	if err != nil {
+		return Page{}, fmt.Errorf("read a page of hits: %w", err)
+	}
+	return p, nil
 }
 
 func (p *Page) readPagination(d *jx.Decoder) error {
@@ -115,7 +109,7 @@ func (p *Page) readPagination(d *jx.Decoder) error {
 	})
 }
 
-func (p *Page) readHits(d *jx.Decoder, read func(*Hit, *jx.Decoder) error) error {
+func (p *Page) readHits(d *jx.Decoder, of members) error {
 	return readArray(d, func(d *jx.Decoder) error {
 		h := Hit{Facts: map[string]float64{}}
 		if d.Next() == jx.String {
@@ -124,53 +118,100 @@ func (p *Page) readHits(d *jx.Decoder, read func(*Hit, *jx.Decoder) error) error
 			p.Hits = append(p.Hits, h)
 			return err
 		}
-		err := read(&h, d)
+		named := false // of several ids the first one counts, as in the tables
+		err := readObject(d, func(d *jx.Decoder, key string) error {
+			if key == "id" && named {
+				return d.Skip()
+			}
+			named = named || key == "id"
+			return of[key].read(&h, d)
+		})
 		p.Hits = append(p.Hits, h)
 		return err
 	})
 }
 
-func (h *Hit) readMember(d *jx.Decoder) error {
-	named := false // of several ids the first one counts, as in the tables
-	return readObject(d, func(d *jx.Decoder, key string) error {
-		switch {
-		case key == "id" && !named:
-			named = true
-			return readID(d, &h.VideoID)
-		case key == "kind":
-			return readText(d, &h.Kind)
-		case key == "snippet":
-			return h.readSnippet(d)
-		case key == "statistics":
-			return h.readStatistics(d)
-		case key == "classification":
-			return h.readClassification(d)
-		}
-		return d.Skip()
-	})
+// members are the members of an object that are read, by name.
+type members map[string]member
+
+// A member is read into a fact or word of the hit, or is an object with members of its own.
+type member struct {
+	into func(h *Hit, d *jx.Decoder, name string) error
+	name string // of the fact or word
+	of   members
 }
 
-func (h *Hit) readSnippet(d *jx.Decoder) error {
-	return readObject(d, func(d *jx.Decoder, key string) error {
-		switch key {
-		case "channelId":
-			return readID(d, &h.ChannelID)
-		case "publishedAt":
-			return h.readInstant(d, key)
-		case "monetization":
-			return h.readEstimates(d, hitEstimates)
-		case "channelMonetization":
-			return h.readEstimates(d, nil)
-		case "channelSubscribers":
-			return h.readFact(d, "subscribers")
-		case "duration":
-			return h.readFact(d, key)
-		case "language":
-			return h.readWord(d, key)
-		}
+// read reads the next value in d, or skips it if the member is unknown.
+func (m member) read(h *Hit, d *jx.Decoder) error {
+	if m.into != nil {
+		return m.into(h, d, m.name)
+	}
+	if m.of == nil {
 		return d.Skip()
-	})
+	}
+	return readObject(d, func(d *jx.Decoder, key string) error { return m.of[key].read(h, d) })
 }
+
+// outlierMembers are the members of a hit of a search for outliers.
+var outlierMembers = members{
+	"id":   {into: (*Hit).readVideoID},
+	"kind": {into: (*Hit).readKind},
+	"snippet": {of: members{
+		"channelId":          {into: (*Hit).readChannelID},
+		"channelSubscribers": {into: (*Hit).readFact, name: "subscribers"},
+		"publishedAt":        {into: (*Hit).readInstant, name: "publishedAt"},
+		"duration":           {into: (*Hit).readFact, name: "duration"},
+		"language":           {into: (*Hit).readWord, name: "language"},
+		"monetization": {of: members{
+			"adsense":               {into: (*Hit).readFlag, name: "adsense"},
+			"revenueEstimationFrom": {into: (*Hit).readEstimate, name: "revenue"},
+			"revenueEstimationTo":   {into: (*Hit).readEstimate, name: "revenue"},
+			"rpmEstimationFrom":     {into: (*Hit).readEstimate, name: "rpm"},
+			"rpmEstimationTo":       {into: (*Hit).readEstimate, name: "rpm"},
+		}},
+		"channelMonetization": {of: members{"adsense": {into: (*Hit).readFlag, name: "adsense"}}},
+	}},
+	"statistics": {of: members{
+		"commentCount":      {into: (*Hit).readComments},
+		"viewCount":         {into: (*Hit).readFact, name: "views"},
+		"likeCount":         {into: (*Hit).readFact, name: "likes"},
+		"zScore":            {into: (*Hit).readFact, name: "zScore"},
+		"averageViewsRatio": {into: (*Hit).readFact, name: "averageViewsRatio"},
+	}},
+	"classification": classificationMembers,
+}
+
+// channelMembers are those of a hit of a search for channels. There is no fact for recency, because the interface does
+// not say which field it sorts by.
+var channelMembers = members{
+	"id":   {into: (*Hit).readChannelID},
+	"kind": {into: (*Hit).readKind},
+	"statistics": {of: members{
+		"subscribers":                {into: (*Hit).readFact, name: "subscribers"},
+		"averageViews":               {into: (*Hit).readFact, name: "averageViews"},
+		"avgViewsToSubscribersRatio": {into: (*Hit).readFact, name: "avgViewsToSubscribersRatio"},
+		"viewVariationCoefficient":   {into: (*Hit).readFact, name: "viewVariationCoefficient"},
+	}},
+	"monetization": {of: members{
+		"adsense":                      {into: (*Hit).readFlag, name: "adsense"},
+		"revenueMonthlyEstimationFrom": {into: (*Hit).readEstimate, name: "revenueMonthly"},
+		"revenueMonthlyEstimationTo":   {into: (*Hit).readEstimate, name: "revenueMonthly"},
+		"rpmEstimationFrom":            {into: (*Hit).readEstimate, name: "rpm"},
+		"rpmEstimationTo":              {into: (*Hit).readEstimate, name: "rpm"},
+	}},
+	"classification": classificationMembers,
+	"language":       {of: members{"code": {into: (*Hit).readWord, name: "language"}}},
+	"foundAt":        {into: (*Hit).readInstant, name: "foundAt"},
+}
+
+var classificationMembers = member{of: members{
+	"quality":    {into: (*Hit).readWord, name: "quality"},
+	"isFaceless": {into: (*Hit).readFlag, name: "faceless"},
+}}
+
+func (h *Hit) readVideoID(d *jx.Decoder, _ string) error   { return readID(d, &h.VideoID) }
+func (h *Hit) readChannelID(d *jx.Decoder, _ string) error { return readID(d, &h.ChannelID) }
+func (h *Hit) readKind(d *jx.Decoder, _ string) error      { return readText(d, &h.Kind) }
 
 // readFact reads a number.
 func (h *Hit) readFact(d *jx.Decoder, name string) error {
@@ -203,18 +244,6 @@ func (h *Hit) readWord(d *jx.Decoder, name string) error {
 	return err
 }
 
-func (h *Hit) readClassification(d *jx.Decoder) error {
-	return readObject(d, func(d *jx.Decoder, key string) error {
-		switch key {
-		case "quality":
-			return h.readWord(d, key)
-		case "isFaceless":
-			return h.readFlag(d, "faceless")
-		}
-		return d.Skip()
-	})
-}
-
 // readInstant reads a date-time as Unix seconds.
 func (h *Hit) readInstant(d *jx.Decoder, fact string) error {
 	var s string
@@ -227,49 +256,17 @@ func (h *Hit) readInstant(d *jx.Decoder, fact string) error {
 	return nil
 }
 
-// hitEstimates maps the names of estimates on the wire, without From and To, to facts.
-var hitEstimates = map[string]string{"revenueEstimation": "revenue", "rpmEstimation": "rpm"}
-
-// readEstimates reads each pair of From and To into one fact, and the flag adsense.
-func (h *Hit) readEstimates(d *jx.Decoder, facts map[string]string) error {
-	ends := map[string][]float64{}
-	err := readObject(d, func(d *jx.Decoder, key string) error {
-		if key == "adsense" {
-			return h.readFlag(d, key)
+// readEstimate reads one end of an estimate. The fact is the middle of both, or the only one.
+func (h *Hit) readEstimate(d *jx.Decoder, name string) error {
+	return readNumber(d, func(x float64) {
+		if other, both := h.Facts[name]; both {
+			x = other/2 + x/2
 		}
-		stem := strings.TrimSuffix(strings.TrimSuffix(key, "From"), "To")
-		if name, ok := facts[stem]; ok && key != stem {
-			return readNumber(d, func(x float64) { ends[name] = append(ends[name], x) })
-		}
-		return d.Skip()
-	})
-	for name, values := range ends {
-		sum := 0.0
-		for _, x := range values {
-			sum += x / float64(len(values))
-		}
-		h.Facts[name] = sum
-	}
-	return err
-}
-
-func (h *Hit) readStatistics(d *jx.Decoder) error {
-	return readObject(d, func(d *jx.Decoder, key string) error {
-		switch key {
-		case "commentCount":
-			return h.readComments(d)
-		case "viewCount":
-			return h.readFact(d, "views")
-		case "likeCount":
-			return h.readFact(d, "likes")
-		case "zScore", "averageViewsRatio":
-			return h.readFact(d, key)
-		}
-		return d.Skip()
+		h.Facts[name] = x
 	})
 }
 
-func (h *Hit) readComments(d *jx.Decoder) error {
+func (h *Hit) readComments(d *jx.Decoder, _ string) error {
 	n := int64(-1)
 	err := readWhole(d, &n)
 	if n >= 0 {
@@ -288,86 +285,59 @@ func Empty(op Operation, entity string, body []byte) bool {
 	if op != OpDetails && op != OpComments && op != OpTranscript {
 		return false
 	}
-	// Iterators, because most answers have data in their first item: a callback could end the reading there only
-	// with an error, to which jx adds a stack trace.
+	items, silent, about := false, false, true // about: every id is that of the entity
+	checkID := func(d *jx.Decoder) error {
+		var id string
+		err := readText(d, &id)
+		about = about && (id == "" || id == entity)
+		return err
+	}
 	d := jx.DecodeBytes(body)
-	members, err := d.ObjIter()
-	if err != nil {
+	if d.Next() != jx.Object {
 		return false
 	}
-	empty, seen := false, false
-	for members.Next() {
-		none := true
-		switch key := string(members.Key()); {
+	err := d.Obj(func(d *jx.Decoder, key string) error {
+		switch {
 		case key == "id":
-			none = isOrAbsent(d, entity)
+			return checkID(d)
 		case key == "ids":
-			none = trueForAll(d, func() bool { return isOrAbsent(d, entity) })
-		case key == "items" && !seen:
-			empty, seen = d.Next() == jx.Array, true
-			none = trueForAll(d, func() bool { return isSilent(d, op, entity) })
-		default:
-			none = d.Skip() == nil
+			return readArray(d, checkID)
+		case key == "items" && !items:
+			items, silent = true, d.Next() == jx.Array
+			return readArray(d, func(d *jx.Decoder) error {
+				none, err := isSilent(d, op, checkID)
+				silent = silent && none
+				return err
+			})
 		}
-		if !none {
-			return false
-		}
-	}
-	return members.Err() == nil && empty
-}
-
-// trueForAll reports whether f is true for every element of the next array in d, up to the first one for which it
-// is not. Another value is skipped.
-func trueForAll(d *jx.Decoder, f func() bool) bool {
-	if d.Next() != jx.Array {
-		return d.Skip() == nil
-	}
-	elements, err := d.ArrIter()
-	if err != nil {
-		return false
-	}
-	for elements.Next() {
-		if !f() {
-			return false
-		}
-	}
-	return elements.Err() == nil
-}
-
-// isOrAbsent reads an id, and reports whether it is that of the entity or absent.
-func isOrAbsent(d *jx.Decoder, entity string) bool {
-	var id string
-	return readText(d, &id) == nil && (id == "" || id == entity)
+		return d.Skip()
+	})
+	return err == nil && silent && about
 }
 
 // isSilent reads an item, and reports whether it is that of a transcript without a word.
-func isSilent(d *jx.Decoder, op Operation, entity string) bool {
-	if op != OpTranscript || d.Next() != jx.Object {
-		return false
+func isSilent(d *jx.Decoder, op Operation, checkID func(*jx.Decoder) error) (bool, error) {
+	if op != OpTranscript {
+		return false, d.Skip()
 	}
-	members, err := d.ObjIter()
-	if err != nil {
-		return false
-	}
-	said := false // whether the transcript is present and empty
-	for members.Next() {
-		none := true
-		switch key := string(members.Key()); {
+	present, words := false, false
+	err := readObject(d, func(d *jx.Decoder, key string) error {
+		switch {
 		case key == "id":
-			none = isOrAbsent(d, entity)
+			return checkID(d)
 		case key == "events" && d.Next() == jx.Array:
-			said = true
-			none = trueForAll(d, func() bool { return false })
+			present = true
+			return d.Arr(func(d *jx.Decoder) error {
+				words = true
+				return d.Skip()
+			})
 		case key == "transcript" && d.Next() == jx.String:
-			said = true
-			words, err := d.Str()
-			none = err == nil && strings.TrimSpace(words) == ""
-		default:
-			none = d.Skip() == nil
+			present = true
+			text, err := d.Str()
+			words = words || strings.TrimSpace(text) != ""
+			return err
 		}
-		if !none {
-			return false
-		}
-	}
-	return members.Err() == nil && said
+		return d.Skip()
+	})
+	return present && !words, err
 }

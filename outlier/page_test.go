@@ -14,7 +14,7 @@ const hit = `{"id":"dQw4w9WgXcQ","kind":"video","time":"2026-11-21T00:00:00Z",
 "statistics":{"viewCount":123456,"zScore":2.5,"averageViewsRatio":7.25}}`
 
 func TestReadPageReadsRelevantFields(t *testing.T) {
-	got, err := readOutlierPage([]byte(`{"pagination":{"total":10000,"from":40,"size":1},"hits":[` + hit + `]}`))
+	got, err := readPage([]byte(`{"pagination":{"total":10000,"from":40,"size":1},"hits":[`+hit+`]}`), outlierMembers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestReadPageToleratesUnexpectedFields(t *testing.T) {
 		"unknown fields":         {`{"hits":[{"new":{"a":[1]},"statistics":{"zScore":"1.5","x":1}}],"y":[{}]}`, page(Hit{Facts: map[string]float64{"zScore": 1.5}})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := readOutlierPage([]byte(tt.body))
+			got, err := readPage([]byte(tt.body), outlierMembers)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestReadPageToleratesUnexpectedFields(t *testing.T) {
 
 func TestReadPageRefusesOtherAnswers(t *testing.T) {
 	for _, body := range []string{``, `null`, `[]`, `"hits"`, `{}`, `{"hits":{}}`, `{"hits":[`, `{"items":[]}`, `{"hits":[{"id":}]}`, `<html>`} {
-		if p, err := readOutlierPage([]byte(body)); err == nil {
+		if p, err := readPage([]byte(body), outlierMembers); err == nil {
 			t.Errorf("%s passes as %+v", body, p)
 		}
 	}
@@ -124,7 +124,7 @@ func FuzzReadPage(f *testing.F) {
 	f.Add([]byte(`{"pagination":{"total":"7","from":1e1,"size":null},"hits":[` + hit + `,null,[]]}`))
 	f.Add([]byte(`{"hits":[{"id":7,"snippet":{"monetization":{"rpmEstimationFrom":"x"}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p, err := readOutlierPage(body)
+		p, err := readPage(body, outlierMembers)
 		if err != nil {
 			return
 		}
