@@ -112,7 +112,7 @@ func (c *Config) CheckLists(in Inputs) error {
 		}
 		topics[spec.Name] = len(r.done.Asks)
 		for _, m := range r.wrong {
-			wrong = append(wrong, c.Mistake(m.Source.At, path+m.Text, m.Hint))
+			wrong = append(wrong, c.Mistake(m.Place, path+m.Message, m.Hint))
 		}
 		for _, s := range r.empty {
 			c.Warnings = append(c.Warnings,
@@ -133,20 +133,13 @@ func (c *Config) CheckLists(in Inputs) error {
 }
 
 // A ListError has everything that is wrong in the lists of a job, once each.
-type ListError []ListMistake
-
-// A ListMistake is one wrong value, or a list that cannot be read.
-type ListMistake struct {
-	Source Source
-	Text   string // "id: line 3 of \"rivals.txt\": …"
-	Hint   string
-}
+type ListError []yamltree.Mistake
 
 func (e ListError) Error() string {
 	const most = 20
 	var lines []string
 	for _, m := range e[:min(most, len(e))] {
-		lines = append(lines, strings.TrimSuffix(m.Text+"; "+m.Hint, "; "))
+		lines = append(lines, strings.TrimSuffix(m.Message+"; "+m.Hint, "; "))
 	}
 	if more := len(e) - most; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more; `outlierd lint` lists all of them", more))
@@ -160,11 +153,8 @@ func (r *resolver) refuseValue(s Source, text string) {
 	if s.Field == "" && tabular(s.File) {
 		hint = "name the column that has the values: {file: rivals.csv, column: channel}"
 	}
-	same := func(m ListMistake) bool {
-		return m.Text == text && m.Source.At == s.At
-	}
-	if !slices.ContainsFunc(r.wrong, same) {
-		r.wrong = append(r.wrong, ListMistake{s, text, hint})
+	if m := (yamltree.Mistake{Place: s.At, Message: text, Hint: hint}); !slices.Contains(r.wrong, m) {
+		r.wrong = append(r.wrong, m)
 	}
 }
 
