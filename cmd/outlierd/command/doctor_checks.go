@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +16,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
@@ -26,11 +24,10 @@ import (
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/notify"
-	"outlierd/sync/runs"
-	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
@@ -125,157 +122,87 @@ func warehouseDisk(config *job.Config) (bytes uint64, takes string) {
 	return uint64(info.Size()), fmt.Sprintf("%s takes %d MiB, whatever the sinks are", report.Path(path), info.Size()>>20)
 }
 
-// checkRecords checks whether the state can be read, and whether it blocks calls.
+// checkRecords reports what the state says of budget, blocks, sinks, backups and pruning, in the words of `status`.
 func checkRecords(ctx context.Context, c *checkup) {
-	folder := filepath.Join(c.config.Data, "state")
-	seen, err := state.Peek(ctx, folder, stateOptions(c.config))
-	if older, is := errors.AsType[*store.OlderError](err); is {
-		c.ok("state", "it was written by an earlier version (schema %d); the next run brings it up to date", older.Have)
-		return
-	}
-	switch tables := published(c.config); {
-	case errors.Is(err, fs.ErrNotExist) && tables != "" && !isMissing(tables):
-		c.fail("state", "restore the newest copy of the folder",
-			"%s is missing, though %s has what earlier runs published", report.Path(folder), report.Path(tables))
-		return
-	case errors.Is(err, fs.ErrNotExist):
+	tables := published(c.config)
+	if isMissing(filepath.Join(stateFolder(c.config), "state.db")) && (tables == "" || isMissing(tables)) {
 		c.ok("state", "not created yet; the first run creates it")
 		return
-	case err != nil:
+	}
+	err := c.g.with(ctx, c.config, toRead, func(p *program) error {
+		s, err := statusOf(ctx, p)
+		if err == nil {
+			c.ok("state", "readable")
+			c.judgeStatus(s)
+		}
+		erased, failed := p.Engine.Store.Forgetting()
+		if erased > 0 {
+			c.fail("erasure", "run 'outlierd forget' again with the same ids", "it was stopped, so the tables may still have %s",
+				term.Count(erased, "erased id"))
+		}
+		return errors.Join(err, failed)
+	})
+	if err != nil {
 		c.fail("state", "'outlierd check' says more about damage", "%v", err)
-		return
-	}
-	defer seen.Close() // read-only, so the error does not matter
-	c.ok("state", "readable")
-	c.reportBudget(seen)
-	c.reportBlocks(seen)
-	c.reportJournal(seen)
-	c.reportBackup(seen)
-	if n, err := seen.Forgetting(); err != nil {
-		c.fail("erasure", "", "%v", err)
-	} else if n > 0 {
-		c.fail("erasure", "run 'outlierd forget' again with the same ids", "it was stopped, so the tables may still have %s", term.Count(int64(n), "erased id"))
-	}
-	if since, err := seen.Sinks.DownSince(); err != nil {
-		c.fail("sinks", "", "%v", err)
-	} else if !since.IsZero() {
-		c.fail("sinks", "the log of the last run says why each sink fails", "no sink works since %s", c.at(since))
 	}
 }
 
 // overdue is how long answers may wait to be pruned before doctor warns.
 const overdue = 2 * 24 * time.Hour
 
-// reportJournal reports what is pruned, and whether pruning keeps up with the retention.
-func (c *checkup) reportJournal(seen *state.Store) {
-	kept, err := seen.Journal.Kept()
-	keep := c.config.Retention
-	late := keep.Age > 0 && !kept.Since.IsZero() && time.Since(kept.Since) > max(keep.Age, c.config.Least())+overdue
-	switch {
-	case err != nil:
-		c.fail("journal", "", "%v", err)
-	case !keep.Any() && kept.Pruned == 0:
-		return
-	case late:
-		c.warn("journal", "'outlierd status' shows which sink is behind; without 'outlierd up', run 'outlierd prune'",
-			"retention is %s, and answers since %s are not pruned: a sink has not published them, "+
-				"an unfinished run needs them, or pruning is not running", keep, c.at(kept.Since))
-	default:
-		c.ok("journal", "pruned up to answer %d (retention: %s)", kept.Pruned, keep)
+// judgeStatus evaluates the parts of the status.
+func (c *checkup) judgeStatus(s *forecast.Status) {
+	in := report.Style{Zone: c.config.Timezone}
+	for _, problem := range report.Problems(&forecast.Status{Process: s.Process}) {
+		c.warn("up", "see its log", "%s", problem)
 	}
-}
-
-// reportBackup reports when the daemon made its last good backup.
-func (c *checkup) reportBackup(seen *state.Store) {
-	to := c.config.Backup
-	if to == nil {
-		return
+	if left := s.Budget[0].Left; left != nil && *left == 0 {
+		c.warn("budget", "raise budget.per_month, or wait for the next cycle", "%s", report.Left(s))
+	} else {
+		c.ok("budget", "%s", report.Left(s))
 	}
-	switch last, err := seen.Sinks.State(runs.BackupSink); {
-	case err != nil:
-		c.fail("backup", "", "%v", err)
-	case last.Error != "":
-		c.fail("backup", "'outlierd backup' makes one now, and 'outlierd up' then tries again", "it fails since %s: %s", c.at(last.Since), last.Error)
-	case last.Published.IsZero():
-		c.warn("backup", "'outlierd up' makes the first one at once", "none was made yet to %s", to.To)
-	case time.Since(last.Published) > 2*to.Every:
-		c.warn("backup", "'outlierd up' makes them while it runs, and 'outlierd backup' makes one now",
-			"the last one to %s is of %s", to.To, c.at(last.Published))
-	default:
-		c.ok("backup", "the last one to %s is of %s", to.To, c.at(last.Published))
+	for _, r := range s.Refused {
+		c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "%s", report.Refusal(r, in))
+	}
+	failing := slices.DeleteFunc(slices.Clone(s.Sinks), func(sink forecast.SinkStatus) bool { return sink.Error == "" })
+	for i := range failing {
+		status := "warn"
+		if len(failing) == len(s.Sinks) {
+			status = "fail" // nothing is bought then
+		}
+		c.add("sinks", status, "the log of the last run says more, and the next run tries again", "%s", report.Sink(&failing[i], s.At, in))
+	}
+	if b := s.Backup; b != nil {
+		status, remedy := "ok", ""
+		switch {
+		case b.Error != "":
+			status, remedy = "fail", "'outlierd backup' makes one now, and 'outlierd up' then tries again"
+		case s.At.Sub(b.Last) > 2*c.config.Backup.Every:
+			status, remedy = "warn", "'outlierd up' makes them while it runs, and 'outlierd backup' makes one now"
+		}
+		c.add("backup", status, remedy, "%s", report.Backup(b, s.At, in))
+	}
+	if j, keep := &s.Journal, c.config.Retention; keep.Any() || j.Pruned > 0 {
+		status, remedy := "ok", ""
+		if keep.Age > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(keep.Age, c.config.Least())+overdue {
+			status, remedy = "warn", "'outlierd status' shows whether a sink is behind or a run is unfinished; without 'outlierd up', run 'outlierd prune'"
+		}
+		c.add("journal", status, remedy, "%s", report.Journal(j, s.At, in))
 	}
 }
 
 // at formats a time for people.
-func (c *checkup) at(t time.Time) string {
-	return t.In(c.config.Timezone).Format("2006-01-02 15:04 MST")
-}
+func (c *checkup) at(t time.Time) string { return report.Style{Zone: c.config.Timezone}.At(t) }
 
-func (c *checkup) reportBudget(seen *state.Store) {
-	most := c.config.Budget.PerMonth
-	if most == nil {
-		return
-	}
-	cycle := ledger.Cycle(seen.Clock.Now(), c.config.Timezone, c.config.Budget.Renews)
-	held, err := seen.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle})
-	switch left := max(0, *most-held); {
-	case err != nil:
-		c.fail("budget", "", "%v", err)
-	case left == 0:
-		c.warn("budget", "raise budget.per_month, or wait for the next cycle",
-			"no credits are left of %d in the cycle from %s", *most, cycle)
-	default:
-		c.ok("budget", "%d of %d credits are left in the cycle from %s", left, *most, cycle)
-	}
-}
-
-// reportBlocks reports what blocks calls, even if the service works.
-func (c *checkup) reportBlocks(seen *state.Store) {
-	all, err := seen.Blocks.Liftable(c.config.Service.Key.Fingerprint())
-	if err != nil {
-		c.fail("blocked calls", "", "%v", err)
-	}
-	for _, b := range all {
-		if b.Stands(time.Now()) {
-			c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "since %s: %s",
-				c.at(b.Since), b.Reason)
-		}
-	}
-}
-
-// checkDaemon reports whether `up` runs, and its own status.
+// checkDaemon reports whether `up` runs. What does not work in it is in the status.
 func checkDaemon(ctx context.Context, c *checkup) {
-	where, err := checkAlive(ctx, c.g)
-	d := c.config.Daemon
-	switch {
+	switch where, err := checkAlive(ctx, c.g); {
 	case err != nil && where == "":
 		c.ok("up", "not running")
-		return
 	case err != nil:
 		c.fail("up", "check its log, and restart it", "%v", err)
-		return
-	case where != d.Listen:
+	default:
 		c.ok("up", "it is alive (answered at %s)", where)
-		return
-	}
-	text, err := requestLocal(ctx, reachable(d.Listen), "/readyz", cmp.Or(d.Token, d.ReadToken))
-	var found daemon.Readiness
-	if json.Unmarshal(text, &found) != nil {
-		c.warn("up", "", "it is alive, but does not report whether it is ready: %v", cmp.Or(err, errors.New("no JSON")))
-		return
-	}
-	if found.Ready {
-		c.ok("up", "it is alive and ready (answered at %s)", d.Listen)
-		return
-	}
-	wrong := map[string]string{"job file": found.File, "state": found.State}
-	for name, word := range found.Sinks {
-		wrong["sink "+name] = word
-	}
-	for name, word := range wrong {
-		if word != "ok" {
-			c.fail("up", "'outlierd up' tries again by itself once the cause is gone", "%s: %s", name, word)
-		}
 	}
 }
 
@@ -289,7 +216,7 @@ const probed = "dQw4w9WgXcQ"
 func checkService(ctx context.Context, c *checkup) {
 	config := c.config.Service
 	p := &program{Engine: &engine.Engine{Config: c.config}}
-	if err := p.openPace(filepath.Join(c.config.Data, "state")); err != nil {
+	if err := p.openPace(stateFolder(c.config)); err != nil {
 		c.fail("rate limit", "", "%v", err)
 		return
 	}

@@ -48,7 +48,7 @@ once and within a minute. --print always prints one.`,
 				return errors.New("the page is switched off by daemon.ui: off; remove it, and restart 'outlierd up'")
 			}
 			if d.Listen != "" {
-				if _, err := requestLocal(c.Context(), reachable(d.Listen), "/healthz", d.Token); err == nil {
+				if requestHealth(c.Context(), reachable(d.Listen)) == nil {
 					return openDaemon(c.Context(), g, filepath.Join(data, "state"), "http://"+reachable(d.Listen), show)
 				}
 			}

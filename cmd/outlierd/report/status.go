@@ -57,10 +57,10 @@ func (l *lines) addFacts(s *forecast.Status) {
 		add("sink", "%s", Sink(&s.Sinks[i], s.At, l.Style))
 	}
 	if s.Backup != nil {
-		add("backup", "%s", backup(s.Backup, s.At, l.Style))
+		add("backup", "%s", Backup(s.Backup, s.At, l.Style))
 	}
 	if j := &s.Journal; j.Retention != "" || j.Pruned > 0 {
-		add("journal", "%s", describeJournal(j, s.At, l.Style))
+		add("journal", "%s", Journal(j, s.At, l.Style))
 	}
 	if !s.Newest.IsZero() {
 		add("newest", "row of %s, %s ago", l.At(s.Newest), term.Duration(max(0, s.At.Sub(s.Newest))))
@@ -238,8 +238,8 @@ func Sink(s *forecast.SinkStatus, at time.Time, in Style) string {
 	return text
 }
 
-// backup describes when the last good backup was made, and why there is no newer one.
-func backup(b *forecast.BackupStatus, at time.Time, in Style) string {
+// Backup describes when the last good backup was made, and why there is no newer one.
+func Backup(b *forecast.BackupStatus, at time.Time, in Style) string {
 	text := "none yet to " + b.To
 	if !b.Last.IsZero() {
 		text = in.Short(b.Last, at) + " to " + b.To
@@ -250,8 +250,8 @@ func backup(b *forecast.BackupStatus, at time.Time, in Style) string {
 	return text
 }
 
-// describeJournal describes which answers are complete.
-func describeJournal(j *forecast.JournalStatus, at time.Time, in Style) string {
+// Journal describes which answers are complete.
+func Journal(j *forecast.JournalStatus, at time.Time, in Style) string {
 	text := "nothing is pruned"
 	if j.Pruned > 0 {
 		text = fmt.Sprintf("pruned up to answer %d", j.Pruned)
