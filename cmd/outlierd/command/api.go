@@ -21,10 +21,14 @@ import (
 // documents returns what the interface of a daemon answers with: what commands print with -o json.
 func (p *program) documents(tables *pagedata.Tables) serve.Documents {
 	return serve.Documents{
-		Status: func(ctx context.Context) (any, error) { return readDocument(ctx, p, statusOf) },
-		Budget: func(ctx context.Context) (any, error) { return readDocument(ctx, p, budgetOf) },
-		Run: func(ctx context.Context, id string) (any, error) {
-			return readDocument(ctx, p, func(_ context.Context, seen *program) (*report.Run, error) {
+		Status: func(ctx context.Context) (any, error) {
+			return readBy(p.read, func(seen *program) (any, error) { return statusOf(ctx, seen) })
+		},
+		Budget: func(ctx context.Context) (any, error) {
+			return readBy(p.read, func(seen *program) (any, error) { return budgetOf(ctx, seen) })
+		},
+		Run: func(_ context.Context, id string) (any, error) {
+			return readBy(p.read, func(seen *program) (any, error) {
 				row, err := seen.Engine.Store.Runs.Get(id)
 				if err == nil && row == nil {
 					err = serve.Refuse(http.StatusNotFound, "there is no run %.40s", id)
@@ -40,14 +44,6 @@ func (p *program) documents(tables *pagedata.Tables) serve.Documents {
 			return p.read(func(seen *program) error { return approveClient(ctx, seen, name, most) })
 		},
 	}
-}
-
-func readDocument[T any](ctx context.Context, p *program, read func(context.Context, *program) (T, error)) (document T, err error) {
-	err = p.read(func(seen *program) (err error) {
-		document, err = read(ctx, seen)
-		return err
-	})
-	return document, err
 }
 
 // outliersPage is a page of outliers.

@@ -46,7 +46,7 @@ func BenchmarkNow(b *testing.B) {
 			b.Fatal(err)
 		}
 		_, failed := cycleOf(known, &s.Budget[0])
-		_, unread := (runsOnRecord{store, time.UTC}).listLast(lastRuns)
+		_, unread := listLast(store, lastRuns, time.UTC)
 		if err := errors.Join(failed, unread); err != nil {
 			b.Fatal(err)
 		}

@@ -51,11 +51,8 @@ func newSite(ctx context.Context, p *program, tables *pagedata.Tables, zone *tim
 		return nil
 	}
 	temporary := func() (*temporary, error) { return newTemporary(p.inUse.Load()) }
-	look := &looking{p: p, recorded: runsOnRecord{store: p.Engine.Store, zone: zone}}
 	sources := tablesSources(tables, func() *job.Config { return p.inUse.Load() }, temporary)
-	sources.Now, sources.Runs, sources.Run = look.readNow, look.recorded.listRuns, look.recorded.readRun
-	sources.Niche = look.nicheOf(tables)
-	sources.Money = func(ctx context.Context) (*page.Money, error) { return look.readMoney(ctx, tables) }
+	(&looking{read: p.read, zone: zone, tables: tables}).addTo(&sources)
 	addThumbnails(&sources, newThumbnails(p.Engine.Config, tables, p.Engine.Log))
 	if p.Engine.Config.Daemon.UI == job.UIFull {
 		do, mark := actions{p}, marking{p.Engine}
@@ -84,15 +81,42 @@ func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary
 	}
 }
 
-// looking reads what a page shows of the state of the daemon.
+// reading calls a function with the program as it is now; see [program.read].
+type reading func(func(seen *program) error) error
+
+// readBy returns what f reads of the program as it is now.
+func readBy[T any](read reading, f func(seen *program) (T, error)) (found T, err error) {
+	err = read(func(seen *program) (err error) {
+		found, err = f(seen)
+		return err
+	})
+	return found, err
+}
+
+// looking reads what a page shows of the state.
 type looking struct {
-	p        *program
-	recorded runsOnRecord
+	read   reading
+	zone   *time.Location
+	tables *pagedata.Tables
 
 	// What takes time to work out is kept for a minute.
 	mu   sync.Mutex
 	slow slow
 	at   time.Time
+}
+
+// addTo adds what a page shows of the state.
+func (l *looking) addTo(sources *page.Sources) {
+	sources.Now = func(ctx context.Context) (*page.Now, error) {
+		return readBy(l.read, func(seen *program) (*page.Now, error) { return l.readNow(ctx, seen) })
+	}
+	sources.Runs = func(_ context.Context, f page.RunFilter) (*page.Runs, error) {
+		return readBy(l.read, func(seen *program) (*page.Runs, error) { return listRuns(seen.Engine.Store, f, l.zone) })
+	}
+	sources.Run = func(_ context.Context, id string) (*page.RunDetails, error) {
+		return readBy(l.read, func(seen *program) (*page.RunDetails, error) { return readRun(seen.Engine.Store, id, l.zone) })
+	}
+	sources.Niche, sources.Money = l.readNiche, l.readMoney
 }
 
 // slow is the most that the next runs may cost, by job, and how large the data folder is.
@@ -142,57 +166,53 @@ func dataText(p *program) (string, error) {
 }
 
 // readNow returns the overall status.
-func (l *looking) readNow(ctx context.Context) (*page.Now, error) {
-	var s *forecast.Status
-	var cycle *page.Cycle
-	var unconfirmed []runs.Scan
-	var due map[string][]time.Time
-	var known slow
-	p, zone := l.p, l.recorded.zone
-	free, err := p.Engine.Store.DB.Free()
+func (l *looking) readNow(ctx context.Context, seen *program) (*page.Now, error) {
+	store, config := seen.Engine.Store, seen.Engine.Config
+	free, err := store.DB.Free()
 	if err != nil {
 		return nil, err
 	}
-	err = p.read(func(seen *program) (err error) {
-		if s, err = statusOf(ctx, seen); err == nil {
-			cycle, err = cycleOf(seen.Engine.Facts(), &s.Budget[0])
-		}
-		if err == nil {
-			unconfirmed, err = unconfirmedScans(seen.Engine.Store)
-		}
-		due = dueTimes(seen.Engine.Config, time.Now())
-		if err == nil {
-			known, err = l.lookSlowly(ctx, seen)
-		}
-		return err
-	})
+	s, err := statusOf(ctx, seen)
 	if err != nil {
 		return nil, err
 	}
-	style := report.Style{Zone: zone, Near: true}
-	now := nowOf(s, style, p.Engine.Config)
-	now.Stats = append(makeStats(s, style, p.Engine.Pace.Status(), cycle),
+	cycle, err := cycleOf(seen.Engine.Facts(), &s.Budget[0])
+	if err != nil {
+		return nil, err
+	}
+	known, err := l.lookSlowly(ctx, seen)
+	if err != nil {
+		return nil, err
+	}
+	style := report.Style{Zone: l.zone, Near: true}
+	now := nowOf(s, style, config)
+	now.Stats = append(makeStats(s, style, seen.Engine.Pace.Status(), cycle),
 		page.Stat{Name: "Disk", Value: fmt.Sprintf("%d GB", free>>30), Unit: "free", More: known.data})
+	due := dueTimes(config, time.Now())
 	for i := range now.Jobs {
 		j := &now.Jobs[i]
 		j.Price, j.DueAt = known.prices[s.Jobs[i].Job], due[s.Jobs[i].Job]
 		if s.Jobs[i].Disabled || s.Jobs[i].Paused != nil {
 			j.DueAt = nil
 		}
-		if j.New, j.Failed, err = l.recorded.readSpark(s.Jobs[i].Job); err != nil {
+		if j.New, j.Failed, err = readSpark(store, s.Jobs[i].Job); err != nil {
 			return nil, err
 		}
 	}
 	if cycle != nil {
 		now.Left = new(cycle.Rest())
 	}
-	for i := range unconfirmed {
-		now.Scans = append(now.Scans, unconfirmedText(&unconfirmed[i], zone))
-	}
-	if now.Runs, err = l.recorded.listLast(lastRuns); err != nil {
+	unconfirmed, err := unconfirmedScans(store)
+	if err != nil {
 		return nil, err
 	}
-	recent, err := notify.Recent(p.Engine.Store.DB, s.At.Add(-lookBack), mostNotifications)
+	for i := range unconfirmed {
+		now.Scans = append(now.Scans, unconfirmedText(&unconfirmed[i], l.zone))
+	}
+	if now.Runs, err = listLast(store, lastRuns, l.zone); err != nil {
+		return nil, err
+	}
+	recent, err := notify.Recent(store.DB, s.At.Add(-lookBack), mostNotifications)
 	for _, t := range recent {
 		now.Notifications = append(now.Notifications, page.Notification{
 			At: style.Short(t.Time, s.At), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
@@ -371,18 +391,18 @@ func makeStats(s *forecast.Status, in report.Style, window pace.Status, cycle *p
 }
 
 // readMoney returns what credits were spent on in the billing cycle.
-func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page.Money, error) {
+func (l *looking) readMoney(ctx context.Context) (*page.Money, error) {
 	m := &page.Money{}
 	var from time.Time
-	err := l.p.read(func(seen *program) error {
+	err := l.read(func(seen *program) error {
 		known := seen.Engine.Facts()
 		budget, err := seen.forecasts().Budget(ctx)
 		if err != nil {
 			return err
 		}
-		m.Now = budget.At.In(l.recorded.zone)
+		m.Now = budget.At.In(l.zone)
 		from, _ = known.CycleBounds()
-		from = from.In(l.recorded.zone)
+		from = from.In(l.zone)
 		for i := range budget.Caps {
 			switch c := &budget.Caps[i]; c.Scope {
 			case ledger.ScopeMonth:
@@ -402,12 +422,12 @@ func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page
 		if err == nil {
 			m.Schedule = int64(f.Cycle.Wanted)
 			m.Auto = autoTopics(f)
-			m.Next = nextRuns(f, report.Style{Zone: l.recorded.zone, Near: true})
+			m.Next = nextRuns(f, report.Style{Zone: l.zone, Near: true})
 		}
 		return err
 	})
 	if err == nil {
-		err = tables.AddMoney(ctx, m, from)
+		err = l.tables.AddMoney(ctx, m, from)
 	}
 	if errors.Is(err, page.ErrNothingPublished) {
 		err = nil // the state knows what was spent
@@ -415,25 +435,23 @@ func (l *looking) readMoney(ctx context.Context, tables *pagedata.Tables) (*page
 	return m, err
 }
 
-// nicheOf returns the function that returns a niche, with what `schedule: auto` decides next about it.
-func (l *looking) nicheOf(tables *pagedata.Tables) func(context.Context, string) (*page.Niche, error) {
-	return func(ctx context.Context, topic string) (*page.Niche, error) {
-		n, err := tables.Niche(ctx, topic)
-		if err != nil {
-			return nil, err
-		}
-		return n, l.p.read(func(seen *program) error {
-			spec := seen.Engine.Config.Job(n.Job)
-			if spec == nil || !spec.Auto {
-				return nil
-			}
-			f, err := seen.forecasts().Forecast(ctx, n.Job)
-			if err == nil {
-				n.Auto = slices.DeleteFunc(autoTopics(f), func(t page.AutoTopic) bool { return t.Topic != n.Topic })
-			}
-			return err
-		})
+// readNiche returns a niche, with what `schedule: auto` decides next about it.
+func (l *looking) readNiche(ctx context.Context, topic string) (*page.Niche, error) {
+	n, err := l.tables.Niche(ctx, topic)
+	if err != nil {
+		return nil, err
 	}
+	return n, l.read(func(seen *program) error {
+		spec := seen.Engine.Config.Job(n.Job)
+		if spec == nil || !spec.Auto {
+			return nil
+		}
+		f, err := seen.forecasts().Forecast(ctx, n.Job)
+		if err == nil {
+			n.Auto = slices.DeleteFunc(autoTopics(f), func(t page.AutoTopic) bool { return t.Topic != n.Topic })
+		}
+		return err
+	})
 }
 
 // autoTopics returns what `schedule: auto` decides next, topic by topic.

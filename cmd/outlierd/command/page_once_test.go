@@ -158,9 +158,9 @@ func TestNowAndMoneyLookAhead(t *testing.T) {
 			var now *page.Now
 			var money *page.Money
 			p.opened(func(prog *program) (err error) {
-				l := &looking{p: prog, recorded: runsOnRecord{store: prog.Engine.Store, zone: time.UTC}}
-				if now, err = l.readNow(p.Context()); err == nil {
-					money, err = l.readMoney(p.Context(), pagedata.New("", time.UTC))
+				l := &looking{read: prog.read, zone: time.UTC, tables: pagedata.New("", time.UTC)}
+				if now, err = l.readNow(p.Context(), prog); err == nil {
+					money, err = l.readMoney(p.Context())
 				}
 				return err
 			})

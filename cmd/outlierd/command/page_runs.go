@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -12,17 +11,10 @@ import (
 	"outlierd/sync/state"
 )
 
-// runsOnRecord provides the pages of runs. It reads only the store, which is available even while the
-// schedule makes a call.
-type runsOnRecord struct {
-	store *state.Store
-	zone  *time.Location
-}
-
 // listRuns returns the runs that match a filter.
-func (c runsOnRecord) listRuns(_ context.Context, f page.RunFilter) (*page.Runs, error) {
+func listRuns(store *state.Store, f page.RunFilter, zone *time.Location) (*page.Runs, error) {
 	list := &page.Runs{Statuses: statuses}
-	for r, err := range c.store.Runs.Newest(runs.Filter{Job: f.Job, Status: runs.Status(f.Status), Before: f.Before}) {
+	for r, err := range store.Runs.Newest(runs.Filter{Job: f.Job, Status: runs.Status(f.Status), Before: f.Before}) {
 		if err != nil {
 			return nil, err
 		}
@@ -30,18 +22,18 @@ func (c runsOnRecord) listRuns(_ context.Context, f page.RunFilter) (*page.Runs,
 			list.More = true
 			break
 		}
-		list.Runs = append(list.Runs, c.localize(r))
+		list.Runs = append(list.Runs, localize(r, zone))
 	}
 	return list, nil
 }
 
 // listLast returns the last runs of all jobs.
-func (c runsOnRecord) listLast(most int) (all []runs.Run, err error) {
-	for r, err := range c.store.Runs.Newest(runs.Filter{}) {
+func listLast(store *state.Store, most int, zone *time.Location) (all []runs.Run, err error) {
+	for r, err := range store.Runs.Newest(runs.Filter{}) {
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, c.localize(r)); len(all) == most {
+		if all = append(all, localize(r, zone)); len(all) == most {
 			break
 		}
 	}
@@ -49,8 +41,8 @@ func (c runsOnRecord) listLast(most int) (all []runs.Run, err error) {
 }
 
 // readSpark returns how many hits were new in the last runs of a job, the oldest first, and which of them failed.
-func (c runsOnRecord) readSpark(job string) (found []float64, failed []bool, err error) {
-	for r, err := range c.store.Runs.Newest(runs.Filter{Job: job}) {
+func readSpark(store *state.Store, job string) (found []float64, failed []bool, err error) {
+	for r, err := range store.Runs.Newest(runs.Filter{Job: job}) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -65,31 +57,31 @@ func (c runsOnRecord) readSpark(job string) (found []float64, failed []bool, err
 }
 
 // localize returns a run with its times in the zone of the page.
-func (c runsOnRecord) localize(r *runs.Run) runs.Run {
-	r.Started = r.Started.In(c.zone)
+func localize(r *runs.Run, zone *time.Location) runs.Run {
+	r.Started = r.Started.In(zone)
 	return *r
 }
 
 // readRun returns one run with its searches and calls.
-func (c runsOnRecord) readRun(_ context.Context, id string) (*page.RunDetails, error) {
-	row, err := c.store.Runs.Get(id)
+func readRun(store *state.Store, id string, zone *time.Location) (*page.RunDetails, error) {
+	row, err := store.Runs.Get(id)
 	if err == nil && row == nil {
 		err = fmt.Errorf("run %.40q: %w", id, page.ErrUnknown)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d, err := runOf(c.store, row)
+	d, err := runOf(store, row)
 	if err != nil {
 		return nil, err
 	}
-	all := &page.RunDetails{Run: c.localize(&d.Run), Summary: d.Sentences(report.Style{Zone: c.zone})}
+	all := &page.RunDetails{Run: localize(&d.Run, zone), Summary: d.Sentences(report.Style{Zone: zone})}
 	for i := range d.Searches {
 		all.Searches = append(all.Searches, d.Searches[i].Step)
 	}
-	all.Calls, err = c.store.Calls.OfRun(id)
+	all.Calls, err = store.Calls.OfRun(id)
 	for i := range all.Calls {
-		all.Calls[i].SentAt = all.Calls[i].SentAt.In(c.zone)
+		all.Calls[i].SentAt = all.Calls[i].SentAt.In(zone)
 	}
 	return all, err
 }

@@ -110,22 +110,25 @@ func viewSite(ctx context.Context, g *globals, config *job.Config, log *slog.Log
 		path, err := systemTemporary("outlierd-download-")
 		return &temporary{path: path}, err
 	})
-	sources.Now = tablesAlone
-	addThumbnails(&sources, newThumbnails(config, tables, log))
+	now := func(context.Context) (*page.Now, error) { return &page.Now{Time: time.Now()}, nil }
 	if hasState(config) {
-		addState(&sources, g, config, tables)
+		(&looking{read: peeking(g, config), zone: g.out.zone, tables: tables}).addTo(&sources)
+		now = sources.Now
 	}
+	sources.Now = func(ctx context.Context) (*page.Now, error) {
+		shown, err := now(ctx)
+		if err == nil {
+			shown.Problems = append([]page.Problem{notRunning}, shown.Problems...)
+		}
+		return shown, err
+	}
+	addThumbnails(&sources, newThumbnails(config, tables, log))
 	return page.New(ctx, sources, "", log)
 }
 
 // notRunning is the first problem of the page Now.
 var notRunning = page.Problem{Title: "Nothing runs.",
 	Text: "'outlierd up' is not running here, so no job starts by itself, and nothing can be changed."}
-
-// tablesAlone is the status of a folder without a state.
-func tablesAlone(context.Context) (*page.Now, error) {
-	return &page.Now{Time: time.Now(), Problems: []page.Problem{notRunning}}, nil
-}
 
 // hasState reports whether this user can read a state, which belongs to the user of the daemon. Without a
 // job file nothing is known about it.
@@ -142,37 +145,13 @@ func openTables(g *globals, config *job.Config) *pagedata.Tables {
 	tables := pagedata.New(published(config), config.Timezone)
 	if hasState(config) {
 		tables.Marks = func() (*pagedata.Marked, error) {
-			return readState(g, config, func(l *looking) (*pagedata.Marked, error) { return pagedata.MarksIn(l.p.Engine.Store.DB)() })
+			return readBy(peeking(g, config), func(seen *program) (*pagedata.Marked, error) { return pagedata.MarksIn(seen.Engine.Store.DB)() })
 		}
 	}
 	return tables
 }
 
-// addState adds what the page shows of the state. It is opened for each reading, as by `status`.
-func addState(into *page.Sources, g *globals, config *job.Config, tables *pagedata.Tables) {
-	into.Now = func(ctx context.Context) (*page.Now, error) {
-		now, err := readState(g, config, func(l *looking) (*page.Now, error) { return l.readNow(ctx) })
-		if err == nil {
-			now.Problems = append([]page.Problem{notRunning}, now.Problems...)
-		}
-		return now, err
-	}
-	into.Money = func(ctx context.Context) (*page.Money, error) {
-		return readState(g, config, func(l *looking) (*page.Money, error) { return l.readMoney(ctx, tables) })
-	}
-	into.Runs = func(ctx context.Context, f page.RunFilter) (*page.Runs, error) {
-		return readState(g, config, func(l *looking) (*page.Runs, error) { return l.recorded.listRuns(ctx, f) })
-	}
-	into.Run = func(ctx context.Context, id string) (*page.RunDetails, error) {
-		return readState(g, config, func(l *looking) (*page.RunDetails, error) { return l.recorded.readRun(ctx, id) })
-	}
-}
-
-// readState reads something from the state.
-func readState[T any](g *globals, config *job.Config, read func(*looking) (T, error)) (found T, err error) {
-	err = g.with(context.Background(), config, toRead, func(p *program) error { // opening it takes milliseconds
-		found, err = read(&looking{p: p, recorded: runsOnRecord{store: p.Engine.Store, zone: g.out.zone}})
-		return err
-	})
-	return found, err
+// peeking opens the state for each reading, as `status` does; it takes milliseconds.
+func peeking(g *globals, config *job.Config) reading {
+	return func(f func(*program) error) error { return g.with(context.Background(), config, toRead, f) }
 }
