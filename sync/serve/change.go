@@ -39,34 +39,12 @@ type SetCursors struct {
 
 // Do implements [Change].
 func (c SetCursors) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
-	if err := checkCursors(e, c.Job); err != nil {
-		return Nothing{}, err
-	}
-	if spec := e.Config.Job(c.Job); spec != nil && !spec.SinceLastSuccess() {
-		return Nothing{}, requestMistake("job %s has no cursor to set: only a job with `published_at: since last success` has one",
-			c.Job)
-	}
 	for _, key := range c.Keys {
 		if err := e.Store.Watermarks.Set(c.Job, key, c.At); err != nil {
 			return Nothing{}, err
 		}
 	}
 	return Nothing{}, nil
-}
-
-// afterEdit ends the error of a job that a daemon may not know yet.
-const afterEdit = "; an edit of the file counts once 'outlierd up' has read it"
-
-// checkCursors returns an error for a job that is not in the file and has no cursors of earlier runs.
-func checkCursors(e *engine.Engine, name string) error {
-	if e.Config.Job(name) != nil {
-		return nil
-	}
-	marks, err := e.Store.Watermarks.List(name)
-	if err == nil && (name == "" || len(marks) == 0) {
-		err = requestMistake("%s has no job %q, and no job of that name has ever searched%s", e.Config.Path, name, afterEdit)
-	}
-	return err
 }
 
 // ResetCursors deletes the cursors of a job.
@@ -76,9 +54,6 @@ type ResetCursors struct {
 
 // Do implements [Change]. It returns the number of cursors that the job had.
 func (c ResetCursors) Do(_ context.Context, e *engine.Engine) (int, error) {
-	if err := checkCursors(e, c.Job); err != nil {
-		return 0, err
-	}
 	return e.Store.Watermarks.Reset(c.Job)
 }
 
@@ -144,7 +119,8 @@ type PauseJobs struct {
 func (c PauseJobs) Do(_ context.Context, e *engine.Engine) (Nothing, error) {
 	for _, p := range c.Pauses {
 		if e.Config.Job(p.Job) == nil {
-			return Nothing{}, requestMistake("pause jobs: %s has no job %q%s", e.Config.Path, p.Job, afterEdit)
+			return Nothing{}, requestMistake("pause jobs: %s has no job %q; an edit of the file counts once 'outlierd up' has read it",
+				e.Config.Path, p.Job)
 		}
 	}
 	return Nothing{}, e.Store.Schedule.Pause(c.Pauses)

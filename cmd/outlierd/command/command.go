@@ -11,6 +11,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
+	"outlierd/sync/serve"
 )
 
 // globals are the flags that every command has, and what its command line works with.
@@ -27,6 +28,9 @@ type globals struct {
 }
 
 func newGlobals(w world) *globals {
+	if w.dial == nil {
+		w.dial = serve.Dial
+	}
 	return &globals{world: w, out: newPrinter(w.out, w.env), spending: &spending{}}
 }
 

@@ -58,14 +58,14 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 		goes   bool
 	}{
 		{"a cheap one", by(engine.Manual, false, "cheap"), 0, "", "", true},
-		{"a dear one", by(engine.Manual, false, "dear"), 0, "y\n", "this run may cost more than 10 credits (budget.confirm_over): dear up to 12. Run it? [y/N] ", true},
+		{"a dear one", by(engine.Manual, false, "dear"), 0, "y\n", "this may cost more than 10 credits (budget.confirm_over): dear up to 12. Run it? [y/N] ", true},
 		{"in capitals", by(engine.Manual, false, "dear"), 0, " YES \n", "dear up to 12", true},
 		{"a no", by(engine.Manual, false, "dear"), 0, "n\n", "dear up to 12", false},
 		{"a return", by(engine.Manual, false, "dear"), 0, "\n", "dear up to 12", false},
 		{"no answer at all", by(engine.Manual, false, "dear"), 0, "", "dear up to 12", false},
 		{"within less", by(engine.Manual, false, "dear"), 11, "y\n", "dear up to 11. ", true},
 		{"within the limit", by(engine.Manual, false, "dear"), 10, "", "", true},
-		{"several", by(engine.Manual, false, "cheap", "dear", "next"), 0, "y\n", "these runs may cost more than 10 credits (budget.confirm_over): dear up to 12, next up to 14.", true},
+		{"several", by(engine.Manual, false, "cheap", "dear", "next"), 0, "y\n", "this may cost more than 10 credits (budget.confirm_over): dear up to 12, next up to 14.", true},
 		{"with what comes after", by(engine.Manual, true, "cheap"), 0, "y\n", ": next up to 14, last up to 16.", true},
 		{"on a schedule", by(engine.Scheduled, true, "dear", "cheap"), 0, "", "", true},
 		{"late on a schedule", by(engine.CatchUp, true, "dear", "cheap"), 0, "", "", true},

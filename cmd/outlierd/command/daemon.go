@@ -26,17 +26,9 @@ import (
 // stateFolder returns the state folder of a configuration.
 func stateFolder(config *job.Config) string { return filepath.Join(config.Data, "state") }
 
-// served returns the daemon that holds the state folder, or nil.
-func served(ctx context.Context, config *job.Config) (*serve.Client, error) {
-	return servedBy(ctx, config, nil)
-}
-
-// servedBy returns the daemon to which dial connects, or nil.
-func servedBy(ctx context.Context, config *job.Config, dial func(ctx context.Context, dir string) (*serve.Client, error)) (*serve.Client, error) {
-	if dial == nil {
-		dial = serve.Dial
-	}
-	c, err := dial(ctx, stateFolder(config))
+// findDaemon returns the daemon that holds the state folder, or nil.
+func (w *world) findDaemon(ctx context.Context, config *job.Config) (*serve.Client, error) {
+	c, err := w.dial(ctx, stateFolder(config))
 	if errors.Is(err, serve.ErrNoDaemon) {
 		return nil, nil
 	}
@@ -56,11 +48,10 @@ const (
 )
 
 // awaitDaemon waits until the daemon that has just locked the state folder listens, and returns it, or nil.
-func awaitDaemon(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
+func (w *world) awaitDaemon(ctx context.Context, config *job.Config, held *store.HeldError) (*serve.Client, error) {
 	for {
-		c, err := served(ctx, config)
-		if c != nil || err != nil || !held.IsDaemon() ||
-			time.Since(held.Since) > startTime {
+		c, err := w.findDaemon(ctx, config)
+		if c != nil || err != nil || !held.IsDaemon() || time.Since(held.Since) > startTime {
 			return c, err
 		}
 		select {
@@ -177,7 +168,7 @@ func cancelRun(ctx context.Context, g *globals, what string) error {
 	if err != nil {
 		return err
 	}
-	daemon, err := served(ctx, config)
+	daemon, err := g.world.findDaemon(ctx, config)
 	if err == nil && daemon == nil {
 		err = fmt.Errorf("no 'outlierd up' is using %s; stop a run of 'outlierd run' with ^C in its terminal",
 			report.Path(stateFolder(config)))

@@ -283,11 +283,15 @@ func exportRows(ctx context.Context, path string, e export, zone *time.Location,
 		var names []string
 		var dates []int
 		for i, f := range fields {
-			if names = append(names, e.cell(f.Name)); f.Kind == "DATE" {
+			if names = append(names, f.Name); f.Kind == "DATE" {
 				dates = append(dates, i)
 			}
 		}
-		if e.format != "xlsx" {
+		switch {
+		case e.escape:
+			p, err = term.NewList("csv", out, zone, names)
+			return err
+		case e.format != "xlsx":
 			p, err = term.NewPrinter(e.format, out, term.Options{}, names)
 			return err
 		}
@@ -297,16 +301,7 @@ func exportRows(ctx context.Context, path string, e export, zone *time.Location,
 		sheet, err = term.NewSheet(out, zone, names, dates)
 		p = sheet
 		return err
-	}, func(values []any) error {
-		if e.escape {
-			for i, v := range values {
-				if text, ok := v.(string); ok {
-					values[i] = e.cell(text)
-				}
-			}
-		}
-		return p.Row(values)
-	})
+	}, func(values []any) error { return p.Row(values) })
 	if err == nil {
 		err = errors.Join(p.Close(), buffered.Flush())
 	}
@@ -322,12 +317,4 @@ func describeSheet(w io.Writer, sheet *term.Sheet, zone *time.Location) {
 	if zone != nil && zone != time.UTC {
 		fmt.Fprintf(w, "times in the sheet are in %s\n", zone)
 	}
-}
-
-// cell returns a text for CSV. With --escape-formulas, spreadsheets do not run it as a formula.
-func (e *export) cell(text string) string {
-	if e.escape {
-		return term.Defuse(text)
-	}
-	return text
 }

@@ -111,7 +111,7 @@ type world struct {
 	// listen opens the daemon's socket in a state folder; nil for none.
 	listen func(dir string) (net.Listener, error)
 
-	// dial connects to the daemon of a state folder; nil for its socket.
+	// dial connects to the daemon of a state folder; with nil by its socket.
 	dial func(ctx context.Context, dir string) (*serve.Client, error)
 
 	// hangups delivers each SIGHUP of this process from now on; with nil SIGHUP ends the process.

@@ -80,37 +80,36 @@ func openDaemon(ctx context.Context, g *globals, folder, address string, show bo
 	if err != nil {
 		return err
 	}
-	program := findBrowser()
-	if show || program == "" {
+	if show || findBrowser() == "" {
 		return pageAddress.print(g.out, pageAt{address + ticket.Path}, "%s\n", address+ticket.Path)
 	}
-	if err := pageAddress.print(g.out, pageAt{address + "/"}, "%s/\n", address); err != nil {
-		return err
-	}
-	if err := openInBrowser(ctx, program, folder, address+ticket.Path); err != nil {
-		_, err = fmt.Fprintf(g.world.err, "no browser was opened: %v; "+
-			"'outlierd open --print' prints an address that logs in any browser\n", err)
-		return err
-	}
-	return nil
+	return openBrowser(g, address, func(program string) error { return openLogin(ctx, program, folder, address+ticket.Path) },
+		"'outlierd open --print' prints an address that logs in any browser")
 }
 
 // openView serves the published file, and opens the page in a browser.
 func openView(ctx context.Context, g *globals, config *job.Config, show bool) error {
 	return serveView(ctx, g, config, func(address string) error {
-		if err := pageAddress.print(g.out, pageAt{address + "/"}, "%s/\n", address); err != nil {
-			return err
-		}
-		program := findBrowser()
-		if show || program == "" {
-			return nil
-		}
-		if err := exec.CommandContext(ctx, program, address+"/").Run(); err != nil { // the address is no secret
-			_, err = fmt.Fprintf(g.world.err, "no browser was opened: %s: %v\n", program, err)
-			return err
-		}
-		return nil
+		return openBrowser(g, address, func(program string) error {
+			if show || program == "" {
+				return nil
+			}
+			return exec.CommandContext(ctx, program, address+"/").Run() // the address is no secret
+		}, "open the address in one")
 	})
+}
+
+// openBrowser prints the address of the page, and opens it with the system's program for that, or says how else to see it.
+func openBrowser(g *globals, address string, open func(program string) error, remedy string) error {
+	if err := pageAddress.print(g.out, pageAt{address + "/"}, "%s/\n", address); err != nil {
+		return err
+	}
+	program := findBrowser()
+	if err := open(program); err != nil {
+		_, err = fmt.Fprintf(g.world.err, "no browser was opened: %s: %v; %s\n", program, err, remedy)
+		return err
+	}
+	return nil
 }
 
 // findBrowser returns the path of the system's program for opening files, or "".
@@ -130,8 +129,8 @@ func findBrowser() string {
 // could read it.
 const loginFile = "login.html"
 
-// openInBrowser opens an address with a program, through a file that only the user can read.
-func openInBrowser(ctx context.Context, program, folder, address string) error {
+// openLogin opens an address with a program, through a file that only the user can read.
+func openLogin(ctx context.Context, program, folder, address string) error {
 	path, err := filepath.Abs(filepath.Join(folder, loginFile))
 	if err != nil {
 		return err
@@ -145,8 +144,5 @@ func openInBrowser(ctx context.Context, program, folder, address string) error {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err
 	}
-	if err := exec.CommandContext(ctx, program, path).Run(); err != nil {
-		return fmt.Errorf("%s: %w", program, err)
-	}
-	return nil
+	return exec.CommandContext(ctx, program, path).Run()
 }

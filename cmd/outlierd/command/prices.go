@@ -43,7 +43,9 @@ func (p *program) read(f func(seen *program) error) error {
 // priceList returns a line per job: its name and the maximum cost of a run.
 func priceList(ctx context.Context, r *forecast.Reader) (lines []string) {
 	for i := range r.Facts.Config.Jobs {
-		lines = append(lines, laterLine(ctx, r, &r.Facts.Config.Jobs[i]))
+		spec := &r.Facts.Config.Jobs[i]
+		line, credits := priceLine(ctx, r, spec, true)
+		lines = append(lines, line+capsText(r.Facts.Config, spec, credits))
 	}
 	return lines
 }
@@ -69,16 +71,9 @@ func describeStart(ctx context.Context, r *forecast.Reader, spec *job.Spec, old 
 	return line + "\n  left to do: " + costText(r, f.Jobs[0].Worst.Cost)
 }
 
-// planLine returns the worst case of a run that starts now, in credits, requests and time.
+// planLine returns the worst case of a run that starts now, in credits, requests and time, and the scans that it waits for.
 func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
-	cost, _, err := r.WorstCase(ctx, spec, false)
-	if err != nil {
-		return cannotRun(spec, err)
-	}
-	line := job.Shown(spec.Name) + ": " + costText(r, cost)
-	if len(spec.SQL()) > 0 {
-		line += ", for what its SQL finds now"
-	}
+	line, _ := priceLine(ctx, r, spec, false)
 	if spec.Scan == nil {
 		return line
 	}
@@ -92,11 +87,11 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	return line
 }
 
-// laterLine returns the worst case of a later run, whose SQL may find more by then.
-func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
-	cost, assumed, err := r.WorstCase(ctx, spec, true)
+// priceLine returns the worst case of a run. By the time of a later run, its SQL may find more.
+func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bool) (string, outlier.Credits) {
+	cost, assumed, err := r.WorstCase(ctx, spec, later)
 	if err != nil {
-		return cannotRun(spec, err)
+		return cannotRun(spec, err), 0
 	}
 	line := job.Shown(spec.Name) + ": " + costText(r, cost)
 	switch {
@@ -105,7 +100,7 @@ func laterLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	case len(spec.SQL()) > 0:
 		line += ", for what its SQL finds now"
 	}
-	return line + capsText(r.Facts.Config, spec, cost.Credits)
+	return line, cost.Credits
 }
 
 func cannotRun(spec *job.Spec, err error) string {

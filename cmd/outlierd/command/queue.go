@@ -89,36 +89,21 @@ If the job finds the same hits again, the calls are queued again.
 
 It works while another instance is running.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			config, err := g.loadToRead()
+		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
+			if err := refuseUnknown(p, args[0]); err != nil {
+				return err
+			}
+			done, err := change(ctx, p, serve.ClearQueue{Job: args[0]})
 			if err != nil {
 				return err
 			}
-			return clearQueue(c.Context(), g, config, args[0])
-		},
+			others := ""
+			if done.Kept > 0 {
+				others = fmt.Sprintf("; %s stay queued for other jobs", term.Count(done.Kept, "call"))
+			}
+			return clearedQueue.print(g.out, done, "%s of %s cancelled%s\n", term.Count(done.Dropped, "call"), args[0], others)
+		}),
 	}
-}
-
-func clearQueue(ctx context.Context, g *globals, config *job.Config, name string) error {
-	return g.with(ctx, config, toChange, func(p *program) error {
-		if err := refuseUnknown(p, name); err != nil {
-			return err
-		}
-		done, err := change(ctx, p, serve.ClearQueue{Job: name})
-		if err != nil {
-			return err
-		}
-		return clearedQueue.print(g.out, done, "%s\n", clearedText(name, done))
-	})
-}
-
-// clearedText reports the result of clearing a queue.
-func clearedText(name string, done serve.Cleared) string {
-	said := fmt.Sprintf("%s of %s cancelled", term.Count(done.Dropped, "call"), name)
-	if done.Kept > 0 {
-		said += fmt.Sprintf("; %s stay queued for other jobs", term.Count(done.Kept, "call"))
-	}
-	return said
 }
 
 // refuseUnknown refuses the name of a job that is neither in the file nor recorded.

@@ -222,16 +222,7 @@ func approveRuns(ctx context.Context, r *forecast.Reader, todo []jobRun, most in
 	if err != nil || len(dear) == 0 {
 		return err
 	}
-	warning := fmt.Sprintf("%s may cost more than %s (%s): %s", nameSubjects(dear), term.Count(*limit, "credit"),
-		why, strings.Join(dear, ", "))
-	return askConsent(who, warning, "Run it?")
-}
-
-func nameSubjects(dear []string) string {
-	if len(dear) == 1 {
-		return "this run"
-	}
-	return "these runs"
+	return askConsent(who, fmt.Sprintf("this may cost more than %s (%s): %s", term.Count(*limit, "credit"), why, strings.Join(dear, ", ")), "Run it?")
 }
 
 // overLimit returns the runs by hand that may cost more than limit, with their prices, which are at most cap.
@@ -243,7 +234,10 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 		}
 		read := *r.Facts
 		read.Afresh, read.UseReserve = next.Afresh, next.UseReserve
-		most, err := next.mayCost(ctx, &forecast.Reader{Facts: &read, Pace: r.Pace, Key: r.Key})
+		most, err := (&forecast.Reader{Facts: &read, Pace: r.Pace, Key: r.Key}).MayCost(ctx, next.Spec, next.Trigger == engine.After)
+		if next.Rest != nil {
+			most, err = next.Rest.MayCost, nil
+		}
 		if cap > 0 {
 			most = min(most, cap)
 		}
@@ -255,14 +249,6 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 		}
 	}
 	return dear, nil
-}
-
-// mayCost returns the maximum cost of a run by hand.
-func (j *jobRun) mayCost(ctx context.Context, r *forecast.Reader) (outlier.Credits, error) {
-	if j.Rest != nil {
-		return j.Rest.MayCost, nil
-	}
-	return r.MayCost(ctx, j.Spec, j.Trigger == engine.After)
 }
 
 // withFollowers adds the jobs that come after those run by hand, so that there is only one question. It

@@ -116,7 +116,7 @@ func (g *globals) openProgram(ctx context.Context, config *job.Config, m mode, l
 	}()
 	var daemon *serve.Client
 	if m == toChange || m == toBuy {
-		if daemon, err = servedBy(ctx, config, g.world.dial); err != nil {
+		if daemon, err = g.world.findDaemon(ctx, config); err != nil {
 			return &program{}, err
 		}
 	}
@@ -128,7 +128,7 @@ func (g *globals) openProgram(ctx context.Context, config *job.Config, m mode, l
 			return p, err
 		}
 		var failed error
-		if daemon, failed = awaitDaemon(ctx, config, held); daemon == nil {
+		if daemon, failed = g.world.awaitDaemon(ctx, config, held); daemon == nil {
 			return p, errors.Join(err, failed)
 		}
 	}
@@ -595,20 +595,9 @@ func formatAttrs(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 	}
 }
 
-// openReading opens the state for reading. A state of an earlier version is upgraded first, unless another
-// process holds it.
+// openReading opens the state for reading.
 func (p *program) openReading(ctx context.Context, folder string) error {
 	seen, err := state.Peek(ctx, folder, stateOptions(p.Engine.Config))
-	if older, is := errors.AsType[*store.OlderError](err); is {
-		store, failed := state.Open(ctx, folder, stateOptions(p.Engine.Config))
-		if failed != nil {
-			return errors.Join(older, failed)
-		}
-		if err := store.Close(); err != nil {
-			return err
-		}
-		seen, err = state.Peek(ctx, folder, stateOptions(p.Engine.Config))
-	}
 	if _, unpublished := os.Stat(published(p.Engine.Config)); errors.Is(err, fs.ErrNotExist) && unpublished == nil {
 		return fmt.Errorf("%s is missing: restore it from a backup; %s", folder, readTables)
 	}

@@ -77,14 +77,6 @@ var storeCommands = map[string]func(s *buckettest.Server, args []string) error{
 		}
 		return nil
 	},
-	"lacks 1": func(s *buckettest.Server, args []string) error {
-		for key, content := range s.Objects() {
-			if strings.Contains(key+string(content), args[0]) {
-				return fmt.Errorf("object %s contains %q", key, args[0])
-			}
-		}
-		return nil
-	},
 }
 
 // bucketStore is a command of scripts for a store on loopback with the bucket outliers:
@@ -98,12 +90,11 @@ var storeCommands = map[string]func(s *buckettest.Server, args []string) error{
 //	store lose TABLE              removes the objects of a table
 //	store drop|flip KEY           removes or damages the objects whose key begins with KEY
 //	store put KEY                 adds an object of somebody else
-//	store lacks TEXT              fails if an object contains a text
 //	store has KEY                 fails if no object has a key that begins with KEY
 //	store count N                 fails unless there are N objects, and no unfinished uploads
 func bucketStore(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: store start|refuse|cut|lose-part|serve|lose|drop|flip|put|lacks|has|count")
+		ts.Fatalf("usage: store start|refuse|cut|lose-part|serve|lose|drop|flip|put|has|count")
 	}
 	if args[0] == "start" {
 		made := buckettest.New("outliers")
