@@ -31,9 +31,9 @@ func backupCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup [FOLDER|ADDRESS]",
 		Short: "Copy the state to another folder or to a bucket",
-		Long: `Copy a consistent snapshot of the state to another folder or to a bucket, with a checksum. It
-works while another instance is running. The state contains the ledger, the journal and the queue.
-The tables are not copied, because they can be rebuilt from the journal. Each backup is a full
+		Long: `Copy a consistent snapshot of the state to another folder or to a bucket, with a checksum. The
+state contains the ledger, the journal and the queue. The tables are not copied, because they
+can be rebuilt from the journal. Each backup is a full
 copy. It replaces the oldest one in its place when it is complete and was read back: a place
 keeps one, or as many as "backup.keep" of the job file says. A place with backups of another
 state, or of a newer one, is refused.

@@ -33,8 +33,8 @@ or has spent credits. One-off requests such as 'outlierd search' share the row "
   scans     reserved for reading the results of scans
   adjusted  recorded with 'outlierd budget adjust'
 
-It works while another instance is running. The table ops.credits has every row. There the
-job of a one-off request is called once:search and the like; -o json calls all of them once:.`,
+The table ops.credits has every row. There the job of a one-off request is called once:search
+and the like; -o json calls all of them once:.`,
 		Args: cobra.NoArgs,
 		RunE: showBudget(g),
 	}
@@ -89,9 +89,7 @@ func budgetAdjustCommand(g *globals) *cobra.Command {
 		Long: `Record credits that outlierd cannot see: --spent elsewhere in the current billing cycle, such
 as on the service's site, or --bought in addition. No cap limits the amount, and the credits
 left in the cycle change by it. The row is kept with its reason. To undo it, record the
-opposite.
-
-It works while 'outlierd up' is running.`,
+opposite.`,
 		Example: `  outlierd budget adjust --spent 12 --why "searched by hand on the site"
   outlierd budget adjust --bought 100 --why "top-up of 21 November"`,
 		Args: cobra.NoArgs,
@@ -136,7 +134,7 @@ day or cycle, or when the service's answers contradict each other about the time
 command then confirms the local clock for that day. If only the service's clock has reached
 a new day or cycle, more than 36 hours ahead of the local clock, it confirms the service's date.
 
-The caps of the job file still apply. It works while 'outlierd up' is running.`,
+The caps of the job file still apply.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := g.loadForOnce()

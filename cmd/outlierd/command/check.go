@@ -48,7 +48,7 @@ With --read-data every answer is decoded again, and every row is compared with t
 answers, or for the tables ops.* with the state. That takes as long as 'outlierd rebuild', and
 as much space below data/state/tmp as two copies of the warehouse.
 
-It works while another instance is running. It then checks the copies, and prints up to which
+While another process works with the tables, it checks the copies, and prints up to which
 answer. Exit code 1 if there is damage or a difference.
 
 outlierd checks the whole state when it starts after the machine went down, or after SQLite

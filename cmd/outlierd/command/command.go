@@ -53,6 +53,8 @@ fetches details of the hits, and stores everything in tables.
   outlierd sql "select …"  query the tables
   outlierd search "…"      search once, without a job
 
+All commands work beside 'outlierd up', and those that only read beside any other.
+
 Results go to standard output, everything else to standard error. Exit codes: 0 done,
 1 failed, 2 usage, 3 partial, 4 stopped by budget or quota, 5 configuration invalid,
 6 another instance holds the state, 7 key refused, 130 interrupted.

@@ -225,7 +225,7 @@ func (e *export) create(write func(io.Writer) error) (bytes int64, err error) {
 
 // exportTo writes a result to a stream and counts its rows.
 func exportTo(ctx context.Context, g *globals, e export, w io.Writer) (rows int64, err error) {
-	path, err := publishedWhole(ctx, g, e.config)
+	path, _, err := publishedFile(ctx, g, e.config)
 	if err != nil {
 		return 0, err
 	}

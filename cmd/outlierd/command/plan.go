@@ -24,7 +24,7 @@ func planCommand(g *globals) *cobra.Command {
 		Short: "Show what the next runs will do and cost, offline",
 		Long: `Show what the next run of each job will do, what it will cost in credits, requests and
 minutes, and the forecast for the billing cycle. It uses the same rules as the run itself,
-sends nothing and changes nothing. It works while another instance is running.
+sends nothing and changes nothing.
 
   expected  the average of the job's last ten runs
   at worst  if every page is full; answers that are lost and requested again can cost

@@ -37,7 +37,7 @@ func runsCommand(g *globals) *cobra.Command {
 operation, the time they waited for the rate limit, credits, rows by table, and why the run
 stopped. RUN is a run's id or the beginning of one.
 
-It works while another instance is running. The table ops.runs has every run, too.`,
+The table ops.runs has every run, too.`,
 		Example: `  outlierd runs --job coffee --status failed
   outlierd runs 01a204a9-80a2-7f39
   outlierd runs --limit 0 -o ndjson`,

@@ -75,11 +75,8 @@ proxy. With daemon.thumbnails: off the file has no pictures.`,
 }
 
 func writeShare(ctx context.Context, g *globals, s sharing, view string) error {
-	path, at, err := findPublished(s.config)
+	path, at, err := publishedFile(ctx, g, s.config)
 	if err != nil {
-		return err
-	}
-	if err := warnErased(ctx, g, s.config); err != nil {
 		return err
 	}
 	tables := openTables(g, s.config)

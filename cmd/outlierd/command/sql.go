@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +81,7 @@ func printQuery(ctx context.Context, g *globals, config *job.Config, text string
 type querying func(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error
 
 func printQueryBy(ctx context.Context, g *globals, config *job.Config, text string, run querying) error {
-	path, err := publishedWhole(ctx, g, config)
+	path, _, err := publishedFile(ctx, g, config)
 	if err != nil {
 		return err
 	}
@@ -97,13 +100,19 @@ func printQueryBy(ctx context.Context, g *globals, config *job.Config, text stri
 	return p.Close()
 }
 
-// publishedWhole returns the path of the file to query. It warns if an erasure is unfinished.
-func publishedWhole(ctx context.Context, g *globals, config *job.Config) (string, error) {
-	path := published(config)
-	if path == "" {
-		return "", noFile(config)
+// publishedFile returns the path of the file to query, and when it was published. It warns if an erasure is unfinished.
+func publishedFile(ctx context.Context, g *globals, config *job.Config) (path string, at time.Time, err error) {
+	if path = published(config); path == "" {
+		return "", at, noFile(config)
 	}
-	return path, warnErased(ctx, g, config)
+	file, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = query.ErrNotPublished
+	}
+	if err != nil {
+		return path, at, explainQuery(path, err)
+	}
+	return path, file.ModTime(), warnErased(ctx, g, config)
 }
 
 // noFile returns an error if no tables are published.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
-	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 )
 
@@ -47,7 +45,7 @@ func folderConfig(folder string, env lookup) (*job.Config, error) {
 
 // view serves the published file until ctx ends. It calls show with the address.
 func serveView(ctx context.Context, g *globals, config *job.Config, show func(address string) error) (err error) {
-	_, at, err := findPublished(config)
+	_, at, err := publishedFile(ctx, g, config)
 	if err != nil {
 		return err
 	}
@@ -72,21 +70,6 @@ func serveView(ctx context.Context, g *globals, config *job.Config, show func(ad
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// findPublished returns the path of the published file, and when it was published.
-func findPublished(config *job.Config) (path string, at time.Time, err error) {
-	if path = published(config); path == "" {
-		return "", at, noFile(config)
-	}
-	file, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = query.ErrNotPublished
-	}
-	if err != nil {
-		return path, at, explainQuery(path, err)
-	}
-	return path, file.ModTime(), nil
 }
 
 // listenNear listens on this machine only, at the port of an address if it is free.

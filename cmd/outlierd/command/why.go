@@ -29,8 +29,7 @@ func whyCommand(g *globals) *cobra.Command {
 address, earliest first; which calls about it and its channel followed; and what each cost
 in credits, and how long they waited for the rate limit.
 
-A page has one price for all its hits, so the price is shown with their number. It works
-while another instance is running.`,
+A page has one price for all its hits, so the price is shown with their number.`,
 		Example: `  outlierd why dQw4w9WgXcQ
   outlierd why https://youtu.be/dQw4w9WgXcQ -o json`,
 		Args: cobra.ExactArgs(1),
