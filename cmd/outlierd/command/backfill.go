@@ -67,7 +67,6 @@ the same command spends up to as much again on what is left.`,
 	flags := c.Flags()
 	flags.StringVar(&dates.From, "from", "", "the first publication date, such as 2026-01-01; required")
 	flags.StringVar(&dates.To, "to", "", "the last publication date; required")
-	flags.Int64Var(&g.spending.most, "max-credits", 0, "spend at most `N` credits; required")
 	flags.StringVar(&dates.Each, "each", "month", "the length of a window: "+strings.Join(job.Windows, ", "))
 	completeFlag(c, "each", job.Windows...)
 	flags.BoolVar(&noEnrich, "no-enrich", false, "do not fetch anything about the hits")

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,18 +93,11 @@ opposite.`,
   outlierd budget adjust --bought 100 --why "top-up of 21 November"`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			name, credits := "spent", spent
-			if c.Flags().Changed("bought") {
-				name, credits = "bought", -bought
-			}
-			if err := job.CheckCredits(max(spent, bought)); err != nil {
-				return usageError{fmt.Errorf("--%s %w", name, err)}
-			}
 			if why = strings.TrimSpace(why); why == "" {
 				return usageError{errors.New(`give the reason, as in --why "top-up of 21 November"`)}
 			}
 			err := g.withState(c.Context(), toChange, func(ctx context.Context, p *program) error {
-				_, err := change(ctx, p, serve.Adjust{Credits: outlier.Credits(credits), Why: why})
+				_, err := change(ctx, p, serve.Adjust{Credits: outlier.Credits(spent - bought), Why: why})
 				return err
 			})
 			if err != nil {
@@ -114,8 +106,8 @@ opposite.`,
 			return showBudget(g)(c, nil)
 		},
 	}
-	c.Flags().Int64Var(&spent, "spent", 0, "`N` credits were spent elsewhere")
-	c.Flags().Int64Var(&bought, "bought", 0, "`N` credits were bought in addition")
+	addCredits(c, &spent, "spent", "`N` credits were spent elsewhere")
+	addCredits(c, &bought, "bought", "`N` credits were bought in addition")
 	c.Flags().StringVar(&why, "why", "", "the reason; required")
 	c.MarkFlagsOneRequired("spent", "bought")
 	c.MarkFlagsMutuallyExclusive("spent", "bought")

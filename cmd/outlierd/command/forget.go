@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
@@ -30,10 +31,10 @@ import (
 	"outlierd/sync/store"
 )
 
-// forgetFlags are the ids passed to 'outlierd forget'.
+// forgetFlags are the flags of 'outlierd forget'.
 type forgetFlags struct {
-	videos, channels, authors []string
-	dryRun, yes               bool
+	ids         []forgotten.ID
+	dryRun, yes bool
 }
 
 func forgetCommand(g *globals) *cobra.Command {
@@ -59,53 +60,38 @@ stopped, run it again with the same ids: it starts over.`,
   outlierd forget --channel UC1234567890abcdefghijkl --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ids, err := f.ids()
-			if err != nil {
-				return err
+			if len(f.ids) == 0 {
+				return usageError{errors.New("name what to forget: --video, --channel or --author")}
 			}
 			defer g.out.block.Erase()
 			return g.withState(c.Context(), toRepair, func(ctx context.Context, p *program) error {
-				return forgetIDs(ctx, g, p, f, ids)
+				return forgetIDs(ctx, g, p, f)
 			})
 		},
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.videos, "video", nil, "a video's id or address; may be repeated")
-	flags.StringSliceVar(&f.channels, "channel", nil,
-		"a channel's id or address, with its videos and comments; may be repeated")
-	flags.StringSliceVar(&f.authors, "author", nil, "id of an author of comments; may be repeated")
+	f.addIDs(flags, forgotten.Video, outlier.ParseVideoID, "a video's id or address; may be repeated")
+	f.addIDs(flags, forgotten.Channel, outlier.ParseChannelID, "a channel's id or address, with its videos and comments; may be repeated")
+	f.addIDs(flags, forgotten.Author, outlier.ParseChannelID, "id of an author of comments; may be repeated")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only count what would be erased")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	return c
 }
 
-// ids returns the parsed ids, and removes duplicates from the flags.
-func (f *forgetFlags) ids() (ids []forgotten.ID, err error) {
-	for _, of := range []struct {
-		kind  forgotten.Kind
-		given *[]string
-		parse func(string) (string, error)
-	}{
-		{forgotten.Video, &f.videos, outlier.ParseVideoID},
-		{forgotten.Channel, &f.channels, outlier.ParseChannelID},
-		{forgotten.Author, &f.authors, outlier.ParseChannelID},
-	} {
-		var unique []string
-		for _, given := range *of.given {
-			id, err := of.parse(given)
+// addIDs adds a flag for ids of a kind. An id that is repeated counts once.
+func (f *forgetFlags) addIDs(flags *pflag.FlagSet, kind forgotten.Kind, parse func(string) (string, error), usage string) {
+	flags.Func(string(kind), usage, func(text string) error {
+		for given := range strings.SplitSeq(text, ",") {
+			parsed, err := parse(given)
 			if err != nil {
-				return nil, usageError{fmt.Errorf("--%s: %w", of.kind, err)}
+				return err
 			}
-			if !slices.Contains(unique, id) {
-				unique, ids = append(unique, id), append(ids, forgotten.ID{Kind: of.kind, ID: id})
+			if id := (forgotten.ID{Kind: kind, ID: parsed}); !slices.Contains(f.ids, id) {
+				f.ids = append(f.ids, id)
 			}
 		}
-		*of.given = unique
-	}
-	if len(ids) == 0 {
-		return nil, usageError{fmt.Errorf("name what to forget: --video, --channel or --author")}
-	}
-	return ids, nil
+		return nil
+	})
 }
 
 // forgottenThings is the output of forget for programs.
@@ -121,15 +107,17 @@ type forgottenThings struct {
 
 var forgottenIDs = documentOf[forgottenThings]("forget")
 
-// things counts an erasure. There may be more videos than requested, because of channels.
-func (f *forgetFlags) things(e *state.Erasure, left []string, erased bool) forgottenThings {
-	t := forgottenThings{
-		Channels: len(f.channels), Authors: len(f.authors), Answers: e.Answers, Unreadable: e.Unreadable,
-		Erased: erased, Left: left,
-	}
+// countThings counts an erasure. There may be more videos than requested, because of channels.
+func countThings(e *state.Erasure, left []string, erased bool) forgottenThings {
+	t := forgottenThings{Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased, Left: left}
 	for _, id := range e.IDs {
-		if id.Kind == forgotten.Video {
+		switch id.Kind {
+		case forgotten.Video:
 			t.Videos++
+		case forgotten.Channel:
+			t.Channels++
+		case forgotten.Author:
+			t.Authors++
 		}
 	}
 	return t
@@ -151,11 +139,11 @@ func (t forgottenThings) remark() string {
 }
 
 // forgetIDs erases ids if the user confirms it, or only counts what would be erased.
-func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags, ids []forgotten.ID) error {
+func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags) error {
 	if err := refuseUnlisted(p.Engine.Config); err != nil {
 		return err
 	}
-	ids, err := withOlderVideos(ctx, p, ids)
+	ids, err := withOlderVideos(ctx, p, f.ids)
 	if err != nil {
 		return err
 	}
@@ -168,7 +156,7 @@ func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags, ids [
 	if err != nil {
 		return err
 	}
-	if found := f.things(erasure, left, false); f.dryRun {
+	if found := countThings(erasure, left, false); f.dryRun {
 		return forgottenIDs.print(g.out, found, "would erase %s; nothing was changed\n%s", found, found.remark())
 	} else if !f.yes {
 		if err := askConsent(g.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
@@ -184,7 +172,7 @@ func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags, ids [
 	if _, err := olderRows(ctx, p); err != nil {
 		return err
 	}
-	return eraseEverywhere(ctx, g.out, p, f, erasure, left)
+	return eraseEverywhere(ctx, g.out, p, erasure, left)
 }
 
 // refuseUnlisted returns an error if the data folder has tables that no sink of the job file writes: they
@@ -270,7 +258,7 @@ func leftElsewhere(p *program) ([]string, error) {
 }
 
 // eraseEverywhere erases ids, and reports it when nothing is left.
-func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlags, e *state.Erasure, left []string) error {
+func eraseEverywhere(ctx context.Context, out *printer, p *program, e *state.Erasure, left []string) error {
 	began, store := time.Now(), p.Engine.Store
 	var videos []string
 	for _, id := range e.IDs {
@@ -296,7 +284,7 @@ func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlag
 	if err := store.Forgot(); err != nil {
 		return err
 	}
-	gone := f.things(e, left, true)
+	gone := countThings(e, left, true)
 	return forgottenIDs.print(out, gone, "erased %s in %s\n"+
 		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)),
 		gone.remark())

@@ -29,33 +29,27 @@ var (
 // A flag of a one-off command is a key of its job: what is typed becomes the value of the key, is checked like that of
 // the job file, and a mistake is named by the flag.
 
-// A keyFlag is the flag for a key. For completion, values returns what can be written for an operation.
+// A keyFlag is the flag for a key: set puts what was typed into a mapping. For completion, values returns what can be
+// written for an operation.
 type keyFlag struct {
-	name, key, kind, usage string
-	values                 func(outlier.Operation) []string
+	name, key, usage string
+	set              func(into wishes, key, text string) error
+	values           func(outlier.Operation) []string
 }
 
-// Kinds of flags, as the help names them.
-const (
-	kindText    = "string"
-	kindList    = "stringArray"
-	kindNumber  = "int"
-	kindFilters = "key=value"
-)
-
 var keyFlags = []keyFlag{
-	{"by", "by", kindText, "semantic (meaning of words) or lexical (exact words)", fixed("semantic", "lexical")},
-	{"channel", "related_channel_id", kindList, "a channel to relate to, by id or address; repeatable", nil},
-	{"max-age", "refresh_after", kindText, "request again if the stored answer is older, such as 1h", nil},
-	{"mode", "mode", kindText, "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)",
+	{"by", "by", "semantic (meaning of words) or lexical (exact words)", setText, fixed("semantic", "lexical")},
+	{"channel", "related_channel_id", "a channel to relate to, by id or address; repeatable", addText, nil},
+	{"max-age", "refresh_after", "request again if the stored answer is older, such as 1h", setText, nil},
+	{"mode", "mode", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)", setText,
 		fixed("fast", "standard")},
-	{"pages", "pages", kindNumber, "pages to buy at most, of 40 rows each", nil},
-	{"related-to", "related_to", kindList, "a channel to relate to, by id or address; repeatable", nil},
-	{"seed", "seed", kindText, "seed of a random order", nil},
-	{"sort", "sort", kindText, "the order as in the job file, such as \"recency desc\"", sortOrders},
-	{"thumbnail", "thumbnail_video_id", kindText, "a video with a similar thumbnail, by id or address", nil},
-	{"title", "title", kindList, "a title to relate to; repeatable", nil},
-	{"where", "where", kindFilters, "a filter as in the job file, such as language=[en, de]; repeatable", filterKeys},
+	{"pages", "pages", "buy at most `N` pages of 40 rows", setNumber, nil},
+	{"related-to", "related_to", "a channel to relate to, by id or address; repeatable", addText, nil},
+	{"seed", "seed", "seed of a random order", setText, nil},
+	{"sort", "sort", "the order as in the job file, such as \"recency desc\"", setText, sortOrders},
+	{"thumbnail", "thumbnail_video_id", "a video with a similar thumbnail, by id or address", setText, nil},
+	{"title", "title", "a title to relate to; repeatable", addText, nil},
+	{"where", "where", "a filter `KEY=VALUE` as in the job file, such as language=[en, de]; repeatable", addFilter, filterKeys},
 }
 
 func fixed(words ...string) func(outlier.Operation) []string {
@@ -82,68 +76,58 @@ func (w wishes) addFlags(c *cobra.Command, op outlier.Operation, names ...string
 		if !slices.Contains(names, f.name) {
 			continue
 		}
-		c.Flags().Var(keyValue{f, w}, f.name, f.usage)
+		usage := f.usage
+		if preset := w[f.key]; preset != nil {
+			usage += fmt.Sprintf(" (default %v)", preset)
+		}
+		c.Flags().Func(f.name, usage, func(text string) error { return f.set(w, f.key, text) })
 		if f.values != nil {
 			completeFlag(c, f.name, f.values(op)...)
 		}
 	}
 }
 
-// keyValue is the value of a key as pflag sets it.
-type keyValue struct {
-	keyFlag
-	into wishes
+func setText(into wishes, key, text string) error {
+	into[key] = text
+	return nil
 }
 
-func (v keyValue) Type() string { return v.kind }
-
-func (v keyValue) String() string {
-	if set := v.into[v.key]; set != nil {
-		return fmt.Sprint(set)
+func setNumber(into wishes, key, text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return errors.New("it must be a number")
 	}
-	return ""
+	into[key] = n
+	return nil
 }
 
-func (v keyValue) Set(text string) error {
-	switch v.kind {
-	case kindNumber:
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return errors.New("it must be a number")
-		}
-		v.into[v.key] = n
-	case kindList:
-		before, _ := v.into[v.key].([]string)
-		v.into[v.key] = append(before, text)
-	case kindFilters:
-		where, _ := v.into[v.key].(wishes)
-		if where == nil {
-			where = wishes{}
-			v.into[v.key] = where
-		}
-		return where.addFilter(text)
-	default:
-		v.into[v.key] = text
-	}
+// addText adds one of several texts.
+func addText(into wishes, key, text string) error {
+	before, _ := into[key].([]string)
+	into[key] = append(before, text)
 	return nil
 }
 
 // addFilter adds a key=value pair in the syntax of a job's where: a list is [en, de] or a repeated key, and ~ removes a
 // filter that `use` added.
-func (w wishes) addFilter(pair string) error {
-	key, text, ok := strings.Cut(pair, "=")
-	key, text = strings.TrimSpace(key), strings.TrimSpace(text)
-	if !ok || key == "" || text == "" {
+func addFilter(into wishes, key, pair string) error {
+	where, _ := into[key].(wishes)
+	if where == nil {
+		where = wishes{}
+	}
+	name, text, ok := strings.Cut(pair, "=")
+	name, text = strings.TrimSpace(name), strings.TrimSpace(text)
+	if !ok || name == "" || text == "" {
 		return errors.New("want key=value, as in z_score=2.. or language=[en, de]")
 	}
 	value, err := parseValue(text)
 	if err != nil {
 		return err
 	}
-	if before, again := w[key]; again {
+	if before, again := where[name]; again {
 		value = slices.Concat(members(before), members(value))
 	}
-	w[key] = value
+	where[name], into[key] = value, where
 	return nil
 }
 

@@ -20,18 +20,12 @@ import (
 // runFlags are the flags of `run`.
 type runFlags struct {
 	all, due, reserve, withAfter bool
-
-	pages           int
-	since           string
-	noEnrich, again bool
-	moveCursor      bool
-	set             []string
-	rest, resume    string
-	cancel          string
+	rest, resume, cancel         string
+	change                       job.Overrides
 }
 
 func runCommand(g *globals) *cobra.Command {
-	var f runFlags
+	f := runFlags{change: job.Overrides{Set: map[string]string{}}}
 	c := &cobra.Command{
 		Use:   "run [JOB…]",
 		Short: "Run jobs now, one after another",
@@ -74,14 +68,23 @@ error.`,
 	g.spending.addFlags(c)
 	flags.BoolVar(&f.withAfter, "with-after", false,
 		"also run the jobs that come after it, if it ends ok or partial")
-	flags.IntVar(&f.pages, "pages", 0, "buy at most this many pages of each search")
-	flags.StringVar(&f.since, "since", "", "search from this long ago, such as 90d, in place of published_at")
-	flags.BoolVar(&f.noEnrich, "no-enrich", false, "do not fetch anything about the hits")
-	flags.BoolVar(&f.again, "again", false,
+	flags.IntVar(&f.change.Pages, "pages", 0, "buy at most this many pages of each search")
+	flags.Func("since", "search from this long ago, such as 90d, in place of published_at", func(text string) (err error) {
+		f.change.Since, err = job.ParseDuration(text)
+		return err
+	})
+	flags.BoolVar(&f.change.NoEnrich, "no-enrich", false, "do not fetch anything about the hits")
+	flags.BoolVar(&f.change.Again, "again", false,
 		"buy again what is still fresh (reuse_for, refresh_after of seeds), and a scan even if it is live")
-	flags.BoolVar(&f.moveCursor, "move-cursor", false, "move the job's cursor although flags change the run")
-	flags.StringArrayVar(&f.set, "set", nil,
-		"one value for a for_each name, as in topic=\"moka pot\"; repeatable")
+	flags.BoolVar(&f.change.MoveCursor, "move-cursor", false, "move the job's cursor although flags change the run")
+	flags.Func("set", "one value for a for_each name, as in topic=\"moka pot\"; repeatable", func(pair string) error {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || f.change.Set[name] != "" {
+			return errors.New("must be name=value, each name once, as in topic=\"moka pot\"")
+		}
+		f.change.Set[name] = value
+		return nil
+	})
 	flags.StringVar(&f.rest, "rest", "", "buy the pages that the searches of an earlier `RUN` left")
 	flags.StringVar(&f.resume, "continue", "", "continue the unfinished `RUN`, under its flags")
 	flags.StringVar(&f.cancel, "cancel", "", "stop the run of a job, or a run by its id, "+
@@ -168,38 +171,16 @@ func (f *runFlags) listRuns(ctx context.Context, p *program, names []string, cha
 
 // readOverrides returns the overrides on the command line, or nil.
 func (f *runFlags) readOverrides(c *cobra.Command) (*job.Overrides, error) {
-	any := false
-	for _, name := range overridingFlags {
-		any = any || c.Flags().Changed(name)
-	}
-	switch {
-	case !any && f.moveCursor:
+	switch any := slices.ContainsFunc(overridingFlags, c.Flags().Changed); {
+	case !any && f.change.MoveCursor:
 		return nil, usageError{errors.New("--move-cursor needs --pages, --since, --set, --no-enrich or --again; " +
 			"any other run moves the cursor anyway")}
 	case !any:
 		return nil, nil
-	}
-	change := &job.Overrides{
-		Pages: f.pages, NoEnrich: f.noEnrich, Again: f.again, Set: map[string]string{}, MoveCursor: f.moveCursor,
-	}
-	if c.Flags().Changed("pages") && f.pages == 0 {
+	case c.Flags().Changed("pages") && f.change.Pages == 0:
 		return nil, usageError{errors.New("--pages must be at least 1, got 0")}
 	}
-	if c.Flags().Changed("since") {
-		var err error
-		if change.Since, err = job.ParseDuration(f.since); err != nil {
-			return nil, usageError{fmt.Errorf("--since: %w", err)}
-		}
-	}
-	for _, pair := range f.set {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok || change.Set[name] != "" {
-			return nil, usageError{fmt.Errorf("--set %q: must be name=value, each name once, "+
-				"as in topic=\"moka pot\"", pair)}
-		}
-		change.Set[name] = value
-	}
-	return change, nil
+	return &f.change, nil
 }
 
 // applyOverrides applies overrides to the runs.

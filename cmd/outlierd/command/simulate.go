@@ -16,7 +16,8 @@ import (
 )
 
 func simulateCommand(g *globals) *cobra.Command {
-	var listen, limit, key string
+	var listen, key string
+	quota := pace.Quota{Requests: 10, Window: time.Minute}
 	var seed uint64
 	var freeze, items bool
 	var cached time.Duration
@@ -34,10 +35,6 @@ It reports what it charged and refunded:
   OUTLIERD_URL=http://127.0.0.1:9090 OUTLIERD_KEY=demo OUTLIERD_DATA=trial outlierd run`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			quota, err := pace.ParseQuota(limit)
-			if err != nil {
-				return usageError{fmt.Errorf("--limit: %w", err)}
-			}
 			service := simulator.New(simulator.Options{
 				Seed: seed, Key: key, Limit: quota.Requests, Window: quota.Window, Freeze: freeze, PagingItems: items,
 				CachePeriod: max(cached, 1), // 0 would mean the default
@@ -47,7 +44,10 @@ It reports what it charged and refunded:
 	}
 	flags := c.Flags()
 	flags.StringVar(&listen, "listen", "127.0.0.1:9090", "address to listen on")
-	flags.StringVar(&limit, "limit", "10/min", "requests per time: 10/min, 30/10s, 100/h")
+	flags.Func("limit", "requests per time, such as 30/10s or 100/h (default 10/min)", func(text string) (err error) {
+		quota, err = pace.ParseQuota(text)
+		return err
+	})
 	flags.StringVar(&key, "key", "demo", "the key that clients must send; not a secret")
 	flags.Uint64Var(&seed, "seed", 1, "the seed of the data: the same seed, the same data")
 	flags.BoolVar(&freeze, "freeze", false, "stop the clock, so that views do not grow and every process "+

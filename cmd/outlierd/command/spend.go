@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,19 +43,24 @@ func (s *spending) addFlags(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&s.yes, "yes", false, "do not ask for confirmation, whatever the cost (budget.confirm_over)")
 	flags.BoolVar(&s.dryRun, "dry-run", false, "print price, requests and what is stored already; send nothing")
-	if flags.Lookup("max-credits") == nil {
-		flags.Int64Var(&s.most, "max-credits", 0, "spend at most `N` credits")
-	}
+	addCredits(c, &s.most, "max-credits", "spend at most `N` credits")
+}
+
+// addCredits adds a flag with a number of credits.
+func addCredits(c *cobra.Command, credits *int64, name, usage string) {
+	c.Flags().Func(name, usage, func(text string) error {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("it must be a number")
+		}
+		*credits = n
+		return job.CheckCredits(n)
+	})
 }
 
 // spend opens the program, decides by which what to run, and performs that.
 func spend(ctx context.Context, g *globals, config *job.Config, which func(*runner) ([]jobRun, error),
 	perform func(*runner, context.Context, []jobRun) error) error {
-	if most := g.command.Flags().Lookup("max-credits"); most != nil && most.Changed {
-		if err := job.CheckCredits(g.spending.most); err != nil {
-			return usageError{fmt.Errorf("--max-credits %w", err)}
-		}
-	}
 	as := toBuy
 	if g.spending.dryRun {
 		as = toRead

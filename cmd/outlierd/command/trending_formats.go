@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 func trendingFormatsCommand(g *globals) *cobra.Command {
-	var params []string
+	params := wishes{}
 	var again bool
 	c := &cobra.Command{
 		Use:   "trending-formats",
@@ -24,37 +25,25 @@ within the last six hours comes from the journal and costs nothing.`,
   outlierd trending-formats --param language=en -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ask, err := parseParams(params)
-			if err != nil {
-				return err
-			}
 			verb := job.VerbTrendingFormats
 			return runOnce(c.Context(), g, request{
-				verb: verb, job: wishes{string(verb): ask}, again: again, show: showFormats(g.out),
+				verb: verb, job: wishes{string(verb): params}, again: again, show: showFormats(g.out),
 			})
 		},
 	}
-	c.Flags().StringArrayVar(&params, "param", nil, "a parameter to send, as name=value; repeatable")
-	addAgain(c, &again)
-	g.spending.addFlags(c)
-	return c
-}
-
-// parseParams parses name=value pairs. A name that is given twice has both values.
-func parseParams(pairs []string) (wishes, error) {
-	params := wishes{}
-	for _, pair := range pairs {
+	c.Flags().Func("param", "a parameter to send, as name=value; repeatable", func(pair string) error {
 		name, text, ok := strings.Cut(pair, "=")
 		switch {
 		case !ok || strings.TrimSpace(name) == "":
-			return nil, usageError{fmt.Errorf("--param %q: must be name=value, as in language=en", pair)}
+			return errors.New("must be name=value, as in language=en")
 		case strings.HasPrefix(name, "x-"): // the job file ignores such keys
-			return nil, usageError{fmt.Errorf("--param %s: a name cannot begin with x-", pair)}
+			return errors.New("a name cannot begin with x-")
 		}
-		before, _ := params[name].([]string)
-		params[name] = append(before, text)
-	}
-	return params, nil
+		return addText(params, name, text)
+	})
+	addAgain(c, &again)
+	g.spending.addFlags(c)
+	return c
 }
 
 // showFormats returns the query for the answer of a run, bought or from the journal: the newest one to its
