@@ -90,6 +90,16 @@ func Sync(path string) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
+// Match returns the paths of what a folder has whose names match a pattern of [path.Match], sorted. Unlike in the pattern
+// of [filepath.Glob], the folder itself may have any name.
+func Match(folder, pattern string) ([]string, error) {
+	found, err := fs.Glob(os.DirFS(folder), pattern)
+	for i, name := range found {
+		found[i] = filepath.Join(folder, name)
+	}
+	return found, err
+}
+
 // RemoveUnfinished removes what processes that were killed while they wrote have left in a folder. No other
 // process may be writing there.
 func RemoveUnfinished(folder string) error {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -130,6 +131,27 @@ func TestUnsyncedFolderIsAnError(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing", "file")
 	if err := WriteFile(missing, nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("write into a missing folder: %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+// TestNamesMatchInAnyFolder, also in one whose name would be a pattern.
+func TestNamesMatchInAnyFolder(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), `a[1]*\b`)
+	if found, err := Match(folder, "*"); len(found) > 0 || err != nil {
+		t.Errorf("a folder that does not exist: got %v, %v, want nothing", found, err)
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b-2", "b-1", "c"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{filepath.Join(folder, "b-1"), filepath.Join(folder, "b-2")}
+	if found, err := Match(folder, "b-*"); !slices.Equal(found, want) || err != nil {
+		t.Errorf("got %v, %v, want %v", found, err, want)
 	}
 }
 

@@ -118,7 +118,7 @@ func removeSpooled(path string) error {
 // its answer is durable. If the process is killed in between, the next one does not settle the
 // answer again. started links the answer to a scan start with that scan, by its intent.
 func (l *Ledger) SettleSpooled(started func(tx *store.Tx, intent int64, answer *outlier.Answer) error) error {
-	files, err := filepath.Glob(filepath.Join(l.db.Dir(), spoolPrefix+"*"))
+	files, err := durable.Match(l.db.Dir(), spoolPrefix+"*")
 	if err != nil {
 		return err
 	}

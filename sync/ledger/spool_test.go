@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/internal/durable"
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
@@ -292,7 +293,10 @@ func TestADamagedAnswerFileIsSetAside(t *testing.T) {
 	if err := statetest.Reserve(t, s, statetest.Capped(100), statetest.SearchRequest("0")).Sending(); err != nil {
 		t.Fatal(err)
 	}
-	dir = statetest.CopyFolder(t, dir)
+	dir = filepath.Join(t.TempDir(), "a[1]") // is found in a folder with any name
+	if err := os.Rename(statetest.CopyFolder(t, s.DB.Dir()), dir); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{
 		"answer-1-1.json": `{"attempt":1,"Price":2,"Outcome":"refunded","Answer":{"Status":500,"Body":"e30="}}`, ".answer-2-1.json.1.tmp": `{"att`,
 	} {
@@ -304,7 +308,7 @@ func TestADamagedAnswerFileIsSetAside(t *testing.T) {
 	if got := stateOf(t, next, 1); got != "unknown" {
 		t.Errorf("the attempt is %s, want unknown", got)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*"+statetest.SpoolPrefix+"*"))
+	left, err := durable.Match(dir, "*"+statetest.SpoolPrefix+"*")
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "answer-1-1.json.damaged" {
 		t.Errorf("left are %v (%v), want the damaged file under that name", left, err)
 	}

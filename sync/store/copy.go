@@ -75,7 +75,7 @@ func restorePoint(dir string, version int, now time.Time) string {
 
 // RestorePoints lists the copies in a state folder, oldest first.
 func RestorePoints(dir string) ([]string, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "before-upgrade-*.db"))
+	names, err := durable.Match(dir, "before-upgrade-*.db")
 	slices.Sort(names)
 	return names, err
 }

@@ -16,6 +16,7 @@ import (
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/cmd/outlierd/thumbnails"
+	"outlierd/internal/durable"
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sinks/bucket"
@@ -220,7 +221,7 @@ func refuseUnlisted(config *job.Config) error {
 		}
 		err = errors.Join(err, wrong)
 	}
-	damaged, failed := filepath.Glob(filepath.Join(stateFolder(config), "answer-*.damaged"))
+	damaged, failed := durable.Match(stateFolder(config), "answer-*.damaged")
 	if err = errors.Join(err, failed); err == nil && len(damaged) > 0 {
 		return fmt.Errorf("%s cannot be read and may hold the same data: "+
 			"remove it or move it out of the data folder; nothing was erased", report.Path(damaged[0]))

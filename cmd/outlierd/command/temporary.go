@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/internal/durable"
 	"outlierd/sync/job"
 )
 
@@ -79,7 +80,7 @@ func temporaryFolder(config *job.Config) string { return filepath.Join(stateFold
 
 // removeLeft removes leftovers of killed processes from a folder.
 func removeLeft(folder, pattern string) error {
-	names, err := filepath.Glob(filepath.Join(folder, pattern))
+	names, err := durable.Match(folder, pattern)
 	for _, name := range names {
 		err = errors.Join(err, removeUnlocked(name))
 	}

@@ -13,6 +13,7 @@ import (
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
+	"outlierd/internal/durable"
 	"outlierd/sync/job"
 )
 
@@ -26,12 +27,12 @@ const defaultListen = "127.0.0.1:7411"
 
 // folderConfig returns the configuration for a folder with published tables and without a job file.
 func folderConfig(folder string, env lookup) (*job.Config, error) {
-	found, err := filepath.Glob(filepath.Join(folder, "*.duckdb"))
+	found, err := durable.Match(folder, "*.duckdb")
+	if len(found) == 0 && err == nil {
+		found, err = durable.Match(filepath.Join(folder, "data"), "*.duckdb")
+	}
 	if err != nil {
 		return nil, err
-	}
-	if below, _ := filepath.Glob(filepath.Join(folder, "data", "*.duckdb")); len(found) == 0 {
-		found = below
 	}
 	if len(found) != 1 {
 		return nil, usageError{fmt.Errorf("%s has neither a jobs.yaml nor one published DuckDB file", folder)}
