@@ -81,21 +81,20 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 	if len(r.Problems) > 0 {
 		return r, nil
 	}
-	restores, err := c.State.Restores()
-	if err != nil {
-		return r, err
-	}
-	lost := restores.LostWith(s.Name, s.Has.Ops, s.Has.Answers)
-	if s.Has.Answers > c.End {
+	err := load.CheckMarks(c.State, s.Name, s.Has)
+	ahead, isAhead := errors.AsType[*load.AheadError](err)
+	lost, isLost := errors.AsType[*load.LostStateError](err)
+	switch {
+	case isAhead:
 		r.Ahead = true
-		ahead := load.AheadError{Sink: s.Name, Mark: s.Has.Answers, End: c.End, Restored: lost != nil}
-		r.addProblem("it holds answers up to %d, but the journal ends at %d: %s", s.Has.Answers, c.End, ahead.Remedy())
+		r.addProblem("it holds answers up to %d, but the journal ends at %d: %s", ahead.Mark, ahead.End, ahead.Remedy())
 		return r, nil
-	}
-	if lost != nil {
+	case isLost:
 		r.addProblem("it holds answers %d to %d of the state that was lost, "+
-			"and the journal of the restored one has others with these numbers", lost.Answers+1, s.Has.Answers)
+			"and the journal of the restored one has others with these numbers", lost.Backup+1, lost.Mark)
 		return r, nil
+	case err != nil:
+		return r, err
 	}
 	for _, t := range schema.Tables() {
 		rows, err := c.Reader.Rows(ctx, s.Source, t)

@@ -70,9 +70,11 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	if err != nil || !known {
 		return k, false, err
 	}
-	if k.UpTo, known, err = w.loader.ShownByAll(); err != nil || !known {
-		return k, false, err
+	shown, known := w.loader.ShownByAll()
+	if !known {
+		return k, false, nil
 	}
+	k.UpTo = shown.Answers
 	config := w.engine.Config
 	k.Since, k.Bytes = now.Add(-max(config.Least(), config.Retention.Age)), config.Retention.Bytes
 	kept, err := w.engine.Store.Journal.Kept()
@@ -119,12 +121,10 @@ func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
 	if err != nil {
 		return err
 	}
-	shown, known, err := w.loader.ShownByAll()
-	if err == nil && (!known || shown < end) {
-		err = w.publish(ctx)
-	}
-	if err != nil {
-		return err
+	if shown, known := w.loader.ShownByAll(); !known || shown.Answers < end {
+		if err := w.publish(ctx); err != nil {
+			return err
+		}
 	}
 	if err := w.loader.Problems(); err != nil {
 		return err

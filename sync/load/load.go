@@ -14,24 +14,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow/memory"
-
 	"outlierd/internal/excerpt"
-	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ops"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
-)
-
-// A batch has at most this size. The cost of a batch in DuckDB is mostly fixed, so fewer and larger ones are
-// cheaper; the limits keep memory small. Batches are written before publishing only: the journal makes an
-// answer durable, and readers see it when it is published.
-const (
-	batchBytes = 8 << 20
-	batchRows  = 60_000
 )
 
 // publishEvery is the interval at which a run publishes. At ten requests per minute there is little
@@ -54,34 +43,23 @@ type Loader struct {
 	PagesIn bool // all pages of a run are received and not yet published
 	Marked  bool // people have marked videos, which is not yet published
 
-	strict    bool // a failure is an error; see [Fill]
-	store     *state.Store
-	log       *slog.Logger
-	decoder   *schema.Decoder
-	warehouse sinks.Warehouse // nil if nothing is loaded
-	source    *sinkState      // of the warehouse
-	copies    []*copyState
+	health
+	tally
 
-	lo, hi  int64                       // the answers (lo, hi] are in the decoder; -1 while the warehouse does not work
-	counted int64                       // answers up to this one are in rows, or counted by another process
-	rows    map[string]map[string]int64 // number of rows by run and table
-	drift   []journal.Drift             // found in the answers of the batch
-	drifted int64                       // the drift of answers up to this one is recorded
+	store   *state.Store
+	batch   *batch          // what the warehouse gets next; nil while it does not work
+	drift   []journal.Drift // found in the answers of the batch
+	drifted int64           // the drift of answers up to this one is recorded
 
 	shown     int64         // the last answer at the time of the last publication
 	published time.Time     // when that was
 	copying   time.Duration // how long it took
 
-	tables  func() []job.Table
-	omitted string        // what was left out of the warehouse, as [Loader.wanted]
-	left    sinks.Omitted // that is left out
-
-	forgotten int64 // changes of the operations tables up to this one were removed from the state
+	tables    func() []job.Table
+	omitted   string // what was left out of the warehouse, as [identify]
+	forgotten int64  // changes of the operations tables up to this one were removed from the state
 
 	beat func() // called for each batch
-
-	downSince time.Time // since when no copy can be published; zero while one can
-	answered  bool      // the warehouse and a copy have told their marks, so the journal is known to be complete
 }
 
 // New returns a loader. It reads the marks of the warehouse and of every copy, and disables what does not
@@ -110,9 +88,10 @@ func openLoader(
 	ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func(), strict bool,
 ) (*Loader, error) {
 	l := &Loader{
-		strict: strict, store: store, log: log, decoder: schema.NewDecoder(memory.DefaultAllocator),
-		warehouse: line.Warehouse, source: &sinkState{name: "warehouse"}, lo: -1, hi: -1, shown: -1, tables: line.Tables,
-		rows: map[string]map[string]int64{}, published: time.Now(), answered: line.Warehouse == nil, beat: beat,
+		store: store,
+		health: health{record: store.Sinks, log: log, strict: strict, answered: line.Warehouse == nil,
+			source: &warehouseState{line.Warehouse, sinkState{name: "warehouse"}}},
+		tally: tally{rows: map[string]map[string]int64{}}, shown: -1, tables: line.Tables, published: time.Now(), beat: beat,
 	}
 	if l.tables == nil {
 		l.tables = func() []job.Table { return nil }
@@ -131,40 +110,12 @@ func openLoader(
 		return nil, err
 	}
 	l.counted = l.source.marks.Answers
-	return l, l.publishNew(ctx)
-}
-
-// AheadError reports that a sink has answers that the journal does not have: the state was lost or is an
-// old copy, and the credits spent are unknown.
-type AheadError struct {
-	Sink      string
-	Mark, End int64
-	Restored  bool // from a backup, after which the lost state wrote the sink
-}
-
-func (e *AheadError) Error() string {
-	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: "+
-		"the state folder is lost or older than the sink, and with it the record of what was spent; %s", e.Sink,
-		e.Mark, e.End, e.Remedy())
-}
-
-// Remedy returns what to do. A rebuild is an option only if a backup was restored and what was spent since was
-// recorded: it takes the rows of pruned answers from these tables, and the rows of the later answers are lost.
-func (e *AheadError) Remedy() string {
-	remedy := "restore its newest copy; if this is the newest, move the files of the sink away: " +
-		"they are written again from the journal, and only the old ones have the rows of the later answers"
-	switch {
-	case e.End == 0:
-		remedy = "restore its newest copy; without a copy, move the whole data folder away, start with a new one, " +
-			"and lower budget.per_month by what was spent in this cycle"
-	case e.Sink == "iceberg":
-		remedy = "restore its newest copy; if this is the newest, give the sink another `namespace`: " +
-			"it is filled from the journal, and the rows of the later answers stay in the old one"
+	for _, c := range l.copies {
+		if l.source.err == nil && c.err == nil && c.marks.Warehouse == "" { // readers find all tables before the first row
+			return l, l.Publish(ctx)
+		}
 	}
-	if e.Restored {
-		remedy += "; or let 'outlierd rebuild' replace them"
-	}
-	return remedy
+	return l, nil
 }
 
 // batchesAfterStop is how many batches are still written after a stop was requested. There are more
@@ -174,11 +125,11 @@ const batchesAfterStop = 2
 // Load brings the new answers of the journal into the warehouse. A warehouse that fails is disabled until
 // [Loader.Retry], because the journal has the answers that it lacks. [Loader.Problems] returns why.
 func (l *Loader) Load(ctx context.Context) error {
-	for batches := 0; l.lo >= 0 && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
-		if err := l.fillBatch(); err != nil {
+	for batches := 0; l.batch != nil && (ctx.Err() == nil || batches < batchesAfterStop); batches++ {
+		if err := l.batch.fill(l.store.Journal.After(l.batch.hi), l.noteAnswer); err != nil {
 			return err
 		}
-		if l.hi == l.lo {
+		if l.batch.hi == l.batch.lo {
 			return nil
 		}
 		if err := l.flushBatch(ctx); err != nil {
@@ -188,82 +139,27 @@ func (l *Loader) Load(ctx context.Context) error {
 	return nil
 }
 
-func isFull(batch *schema.Decoder) bool {
-	return batch.Bytes() >= batchBytes || batch.Rows() >= batchRows
-}
-
-// fitsBatch reports whether an answer may join a batch. Its rows take at least about as much memory as its body, and those of
-// a large one ten times as much, so a large answer is loaded alone.
-func fitsBatch(batch *schema.Decoder, entry *journal.Entry) bool {
-	return !isFull(batch) && batch.Bytes()+len(entry.Body) <= batchBytes
-}
-
-// fillBatch decodes journal entries until the batch is full or the journal ends.
-func (l *Loader) fillBatch() error {
-	for entry, err := range l.store.Journal.After(l.hi) {
-		if err != nil {
-			return fmt.Errorf("read the journal after %d: %w", l.hi, err)
-		}
-		if l.hi > l.lo && !fitsBatch(l.decoder, entry) {
-			return nil
-		}
-		if err := l.decodeAnswer(entry); err != nil {
-			return err
-		}
-		l.hi = entry.ID
-	}
-	return nil
-}
-
 // maxErrorLength is how many characters of an error are logged. A message about deeply nested JSON can
 // be very long.
 const maxErrorLength = 300
 
-// decodeAnswer adds an answer's rows to the batch. An unreadable answer stays in the journal, quarantined: it
-// adds no rows, and loading continues.
-func (l *Loader) decodeAnswer(entry *journal.Entry) error {
-	source, ok, err := sourceOf(l.store, entry)
-	if !ok {
-		return err
-	}
-	if err := l.decoder.Decode(source, entry.Body); err != nil {
+// noteAnswer counts the rows of an answer in the batch, and collects its drift. An unreadable answer stays in the journal,
+// quarantined: it adds no rows, and loading continues.
+func (l *Loader) noteAnswer(entry *journal.Entry, unreadable error) {
+	if unreadable != nil {
 		l.log.Warn("answer quarantined", "job", entry.Job, "run", entry.Run, "response", entry.ID,
 			"op", entry.Op, "entity", entry.Entity,
-			"err", excerpt.Runes(cmp.Or(entry.Unreadable, err).Error(), maxErrorLength))
+			"err", excerpt.Runes(cmp.Or(entry.Unreadable, unreadable).Error(), maxErrorLength))
 	}
-	l.countRows(entry)
-	for _, d := range l.decoder.Drift() {
-		if entry.ID <= l.drifted {
-			continue
-		}
+	l.countRows(entry, l.batch.decoder)
+	if entry.ID <= l.drifted {
+		return
+	}
+	for _, d := range l.batch.decoder.Drift() {
 		l.drift = append(l.drift, journal.Drift{
 			Op: d.Op, Path: d.Path, Problem: d.Problem, Count: int64(d.Count), Example: d.Example,
 			First: entry.ReceivedAt, Last: entry.ReceivedAt,
 		})
-	}
-	return nil
-}
-
-// countRows adds the number of an answer's rows to that of its run. Answers that are decoded again, for a
-// warehouse that is filled again, are not counted again.
-func (l *Loader) countRows(entry *journal.Entry) {
-	if entry.ID <= l.counted {
-		return
-	}
-	l.counted = entry.ID
-	rows := l.rows[entry.Run]
-	if rows == nil {
-		return // the run has ended, and its record is final
-	}
-	l.addCounted(rows, l.decoder)
-}
-
-// addCounted adds the rows of the last answer, but for tables without rows.
-func (l *Loader) addCounted(rows map[string]int64, decoder *schema.Decoder) {
-	for table, n := range decoder.Counted() {
-		if l.left.UpTo[table] != sinks.Whole {
-			rows[table] += n
-		}
 	}
 }
 
@@ -274,7 +170,7 @@ func (l *Loader) noteDrift() error {
 	}
 	var fresh []journal.Drift
 	err := l.store.DB.Update(func(tx *store.Tx) (err error) {
-		fresh, err = journal.NoteDrift(tx, l.drift, l.hi)
+		fresh, err = journal.NoteDrift(tx, l.drift, l.batch.hi)
 		return err
 	})
 	if err != nil {
@@ -284,7 +180,7 @@ func (l *Loader) noteDrift() error {
 		l.log.Warn("the service's answers have changed", "op", d.Op, "field", d.Path, "problem", d.Problem,
 			"example", d.Example)
 	}
-	l.drift, l.drifted = nil, l.hi
+	l.drift, l.drifted = nil, l.batch.hi
 	return nil
 }
 
@@ -295,54 +191,44 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 	if err := l.noteDrift(); err != nil {
 		return err
 	}
-	batch := sinks.Batch{Lo: l.lo, Hi: l.hi, Parts: l.decoder.Take()}
-	defer releaseParts(batch.Parts)
-	if err := l.warehouse.Write(context.WithoutCancel(ctx), batch); err != nil {
-		l.lo, l.hi = -1, -1
-		return l.disableSink(l.source, fmt.Errorf("write answers %d to %d into the warehouse: %w", batch.Lo+1, batch.Hi, err))
+	if err := l.batch.writeTo(context.WithoutCancel(ctx), l.source); err != nil {
+		l.batch = nil
+		return l.disableSink(&l.source.sinkState, err)
 	}
-	l.source.marks.Answers, l.lo = batch.Hi, batch.Hi
+	l.source.marks.Answers = l.batch.lo
 	return nil
 }
 
-func releaseParts(parts []schema.Part) {
-	for _, part := range parts {
-		part.Release()
+// Retry retries what is disabled and whose back-off is over. If all is set, it retries everything that is
+// disabled, even during a stop, because what is behind when the process ends stays behind until the next
+// one. A warehouse that answers catches up, and the copies are published. An error is one of the state,
+// or an [AheadError].
+func (l *Loader) Retry(ctx context.Context, all bool) error {
+	if !all && ctx.Err() != nil {
+		return nil
 	}
-}
-
-// Recount returns the number of rows of a run so far, by table. It is for a run whose process was
-// killed and whose counts were lost. Its cost is proportional to the run's answers.
-func (l *Loader) Recount(run string) (map[string]int64, error) {
-	rows := map[string]int64{}
-	decoder := schema.NewDecoder(memory.DefaultAllocator)
-	for entry, err := range l.store.JournalOf(run, l.counted) {
-		if err != nil {
-			return nil, fmt.Errorf("count the rows of run %s: %w", run, err)
-		}
-		source, ok, err := sourceOf(l.store, entry)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
-		}
-		if err := decoder.Decode(source, entry.Body); err == nil {
-			l.addCounted(rows, decoder)
-		}
-		releaseParts(decoder.Take())
+	isDue := func(s *sinkState) bool { return s.err != nil && (all || !time.Now().Before(s.retryAt)) }
+	due := isDue(&l.source.sinkState)
+	if due {
+		l.source.err = nil
 	}
-	return rows, nil
-}
-
-// Expect starts counting the rows of a run, until [Loader.Taken].
-func (l *Loader) Expect(run string) { l.rows[run] = map[string]int64{} }
-
-// Taken returns the number of rows of a run since [Loader.Expect], by table, and stops counting.
-func (l *Loader) Taken(run string) map[string]int64 {
-	rows := l.rows[run]
-	delete(l.rows, run)
-	return rows
+	for _, c := range l.copies {
+		if isDue(&c.sinkState) {
+			c.err, due = nil, true
+		}
+	}
+	if !due {
+		return nil
+	}
+	if l.source.err == nil {
+		if err := l.readMarks(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
+	if err := l.Load(ctx); err != nil { // only the first batches during a stop
+		return err
+	}
+	return l.Publish(ctx)
 }
 
 // PublishDue reports whether a run should publish now.
@@ -356,8 +242,8 @@ func (l *Loader) PublishAt() time.Time {
 		every = publishSoon
 	}
 	var bytes int64
-	if l.warehouse != nil {
-		bytes = l.warehouse.Bytes()
+	if l.source.Warehouse != nil {
+		bytes = l.source.Bytes()
 	}
 	return l.published.Add(max(every, 20*l.copying, time.Duration(bytes>>20)*time.Second))
 }
@@ -365,7 +251,7 @@ func (l *Loader) PublishAt() time.Time {
 // Unseen reports whether the journal has answers that are not published.
 func (l *Loader) Unseen() (bool, error) {
 	end, err := l.store.Journal.End()
-	return l.hi >= 0 && end > l.shown, err
+	return l.batch != nil && end > l.shown, err
 }
 
 // Publish makes the loaded rows and the current operations tables visible to readers. A stop does not
@@ -383,29 +269,23 @@ func (l *Loader) Publish(ctx context.Context) error {
 			}
 		}
 	}
-	l.shown, l.published, l.copying, l.PagesIn, l.Marked = l.hi, time.Now(), time.Since(began), false, false
+	l.shown, l.published, l.copying, l.PagesIn, l.Marked = l.source.marks.Answers, time.Now(), time.Since(began), false, false
 	return l.forgetOps()
 }
 
 // forgetOps removes from the state the record of changes that every copy shows.
 func (l *Loader) forgetOps() error {
-	if l.warehouse == nil || l.Disabled() > 0 {
+	shown, known := l.ShownByAll()
+	if !known || shown.Ops <= l.forgotten {
 		return nil
 	}
-	shown := l.source.marks.Ops
-	for _, c := range l.copies {
-		shown = min(shown, c.marks.Ops)
-	}
-	if shown <= l.forgotten {
-		return nil
-	}
-	l.forgotten = shown
-	return ops.Forget(l.store.DB, shown)
+	l.forgotten = shown.Ops
+	return ops.Forget(l.store.DB, shown.Ops)
 }
 
 // writeOps writes the changes of the operations tables into the warehouse.
 func (l *Loader) writeOps(ctx context.Context) error {
-	if l.warehouse == nil || l.source.err != nil {
+	if l.source.Warehouse == nil || l.source.err != nil {
 		return nil
 	}
 	marks := &l.source.marks
@@ -413,8 +293,8 @@ func (l *Loader) writeOps(ctx context.Context) error {
 	if err != nil || changes.None() {
 		return err
 	}
-	if err := l.warehouse.WriteOps(ctx, opsOf(l.store, changes, marks.Ops)); err != nil {
-		return l.disableSink(l.source, fmt.Errorf("write the operations tables into the warehouse: %w", err))
+	if err := l.source.WriteOps(ctx, opsOf(l.store, changes, marks.Ops)); err != nil {
+		return l.disableSink(&l.source.sinkState, fmt.Errorf("write the operations tables into the warehouse: %w", err))
 	}
 	marks.Ops = changes.Version
 	return nil
@@ -431,14 +311,4 @@ func (l *Loader) publishTo(ctx context.Context, c *copyState) error {
 	}
 	c.marks = l.source.marks
 	return l.recordRecovery(&c.sinkState)
-}
-
-// publishNew publishes if readers do not find a copy yet, so that they find all tables before the first row.
-func (l *Loader) publishNew(ctx context.Context) error {
-	for _, c := range l.copies {
-		if l.source.err == nil && c.err == nil && c.marks.Warehouse == "" {
-			return l.Publish(ctx)
-		}
-	}
-	return nil
 }

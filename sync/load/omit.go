@@ -9,6 +9,7 @@ import (
 
 	"outlierd/sinks"
 	"outlierd/sync/job"
+	"outlierd/sync/state"
 )
 
 // # What is left out
@@ -20,15 +21,14 @@ import (
 // unread is what [Loader.omitted] is before the marks of the warehouse were compared with the job file.
 const unread = "unread"
 
-// wanted identifies what the job file leaves out today, which is the UTC day by the service's clock, or zero if that is not
+// identify identifies what the job file leaves out today, which is the UTC day by the service's clock, or zero if that is not
 // known or does not matter. It is "" if the file leaves out nothing.
-func (l *Loader) wanted() (what string, today time.Time, err error) {
-	tables := l.tables()
+func identify(tables []job.Table, of *state.Store) (what string, today time.Time, err error) {
 	if len(tables) == 0 {
 		return "", today, nil
 	}
 	if slices.ContainsFunc(tables, func(t job.Table) bool { return t.Keep > 0 }) {
-		now, known, err := l.store.Ledger.CertainTime()
+		now, known, err := of.Ledger.CertainTime()
 		if err != nil {
 			return "", today, err
 		}
@@ -41,28 +41,29 @@ func (l *Loader) wanted() (what string, today time.Time, err error) {
 
 // OmitDue reports whether the job file leaves out something else than at the time of the last publication.
 func (l *Loader) OmitDue() (bool, error) {
-	wanted, _, err := l.wanted()
+	wanted, _, err := identify(l.tables(), l.store)
 	return l.source.err == nil && l.omitted != wanted, err
 }
 
 // omitUnwanted has the warehouse leave out what the job file does.
 func (l *Loader) omitUnwanted(ctx context.Context) error {
-	wanted, today, err := l.wanted()
-	if err != nil || l.warehouse == nil || l.source.err != nil || l.omitted == wanted {
+	tables := l.tables()
+	wanted, today, err := identify(tables, l.store)
+	if err != nil || l.source.Warehouse == nil || l.source.err != nil || l.omitted == wanted {
 		return err
 	}
 	has, err := sinks.ParseOmitted(l.source.marks.Omitted)
 	if err != nil {
-		return l.disableSink(l.source, err)
+		return l.disableSink(&l.source.sinkState, err)
 	}
-	more, err := l.unwanted(has, today)
+	more, err := omittedBy(tables, l.store, has, today)
 	if err != nil {
 		return err
 	}
 	all := has.With(more)
 	if all.String() != l.source.marks.Omitted {
-		if err := l.warehouse.Omit(context.WithoutCancel(ctx), more); err != nil {
-			return l.disableSink(l.source, err)
+		if err := l.source.Omit(context.WithoutCancel(ctx), more); err != nil {
+			return l.disableSink(&l.source.sinkState, err)
 		}
 		l.source.marks.Omitted = all.String()
 	}
@@ -78,18 +79,18 @@ func (l *Loader) omitUnwanted(ctx context.Context) error {
 	return nil
 }
 
-// unwanted returns what the job file leaves out now. has is what the warehouse leaves out, from which old days follow at a
+// omittedBy returns what the job file leaves out now. has is what the warehouse leaves out, from which old days follow at a
 // cost that does not depend on how many there are.
-func (l *Loader) unwanted(has sinks.Omitted, today time.Time) (o sinks.Omitted, err error) {
+func omittedBy(tables []job.Table, of *state.Store, has sinks.Omitted, today time.Time) (o sinks.Omitted, err error) {
 	o = sinks.Omitted{UpTo: map[string]int64{}, Columns: map[string][]string{}}
-	for _, t := range l.tables() {
+	for _, t := range tables {
 		switch {
 		case t.Off:
 			o.UpTo[t.Name] = sinks.Whole
 		case t.Keep > 0 && today.IsZero():
 			o.UpTo[t.Name] = has.UpTo[t.Name]
 		case t.Keep > 0:
-			if o.UpTo[t.Name], err = l.store.Journal.Before(today.Add(-t.Keep), has.UpTo[t.Name]-1); err != nil {
+			if o.UpTo[t.Name], err = of.Journal.Before(today.Add(-t.Keep), has.UpTo[t.Name]-1); err != nil {
 				return o, err
 			}
 		}

@@ -1,13 +1,11 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 
-	"github.com/apache/arrow-go/v18/arrow/memory"
-
-	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sync/journal"
 	"outlierd/sync/state"
@@ -29,26 +27,19 @@ func Project(ctx context.Context, from *state.Store, to int64, into sinks.Wareho
 	if err != nil || marks.Answers >= to {
 		return err
 	}
-	p := projection{into: into, decoder: schema.NewDecoder(memory.DefaultAllocator), lo: marks.Answers, hi: marks.Answers, at: at}
-	for entry, err := range withoutGaps(from.Journal.After(p.lo), p.lo, to) {
+	b := batchAfter(from, marks.Answers)
+	for b.hi < to {
+		decoded := func(*journal.Entry, error) {} // the run that received the answer has logged the error
+		err := b.fill(withoutGaps(from.Journal.After(b.hi), b.hi, to), decoded)
+		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
+			err = b.writeTo(ctx, into)
+		}
 		if err != nil {
 			return err
 		}
-		if !fitsBatch(p.decoder, entry) {
-			if err := p.flushRows(ctx); err != nil {
-				return err
-			}
-		}
-		source, ok, err := sourceOf(from, entry)
-		if err != nil {
-			return err
-		}
-		if ok {
-			_ = p.decoder.Decode(source, entry.Body) // the run that received the answer has logged the error
-		}
-		p.hi = entry.ID
+		at(b.hi)
 	}
-	return p.flushRows(ctx)
+	return nil
 }
 
 // withoutGaps yields the answers (lo, to], and ends with a [*GapError] if some are missing.
@@ -56,41 +47,14 @@ func withoutGaps(entries iter.Seq2[*journal.Entry, error], lo, to int64) iter.Se
 	return func(yield func(*journal.Entry, error) bool) {
 		last := lo
 		for entry, err := range entries {
-			switch {
-			case err != nil:
-				err = fmt.Errorf("read the journal after %d: %w", last, err)
-			case last == lo && entry.ID != lo+1:
-				err = &GapError{After: lo, First: entry.ID}
-			case entry.ID > to:
-				err = &GapError{After: last, First: to + 1}
-			default:
-				last = entry.ID
+			if err == nil && (entry.ID > to || last == lo && entry.ID > lo+1) {
+				err = &GapError{After: last, First: min(entry.ID, to+1)}
 			}
-			if !yield(entry, err) || err != nil || last == to {
+			if !yield(entry, err) || err != nil || entry.ID == to {
 				return
 			}
+			last = entry.ID
 		}
 		yield(nil, &GapError{After: last, First: to + 1})
 	}
-}
-
-type projection struct {
-	into    sinks.Warehouse
-	decoder *schema.Decoder
-	lo, hi  int64 // the answers (lo, hi] are in the decoder
-	at      func(id int64)
-}
-
-func (p *projection) flushRows(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil || p.hi == p.lo {
-		return err
-	}
-	batch := sinks.Batch{Lo: p.lo, Hi: p.hi, Parts: p.decoder.Take()}
-	defer releaseParts(batch.Parts)
-	if err := p.into.Write(ctx, batch); err != nil {
-		return fmt.Errorf("write answers %d to %d into the warehouse: %w", batch.Lo+1, batch.Hi, err)
-	}
-	p.lo = p.hi
-	p.at(p.hi)
-	return nil
 }

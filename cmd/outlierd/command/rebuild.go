@@ -88,39 +88,30 @@ func (r *rebuilt) String() string {
 // would be lost, unless they are of the state that was lost before a backup was restored: runs are refused beside such
 // tables, and name the rebuild as one of the remedies. What cannot be read has nothing to lose.
 func refuseAhead(ctx context.Context, p *program) error {
-	end, err := p.Engine.Store.Journal.End()
-	if err != nil {
-		return err
-	}
-	restores, err := p.Engine.Store.Restores()
-	if err != nil {
-		return err
-	}
 	return eachMarks(ctx, p, func(name string, has sinks.Marks, err error) error {
-		switch {
-		case errors.Is(err, database.ErrForeign):
+		if errors.Is(err, database.ErrForeign) {
 			return err
-		case err != nil:
-			p.Engine.Log.Warn("old tables unreadable", "sink", name, "err", err)
-		case has.Answers > end && restores.LostWith(name, has.Ops, has.Answers) == nil:
-			return &load.AheadError{Sink: name, Mark: has.Answers, End: end}
 		}
-		return nil
+		if err != nil {
+			p.Engine.Log.Warn("old tables unreadable", "sink", name, "err", err)
+			return nil
+		}
+		err = load.CheckMarks(p.Engine.Store, name, has)
+		if ahead, is := errors.AsType[*load.AheadError](err); isA[*load.LostStateError](err) || is && ahead.Restored {
+			return nil
+		}
+		return err
 	})
 }
 
 // refuseLost returns an error if the warehouse or a copy, from which something is to be erased, has answers
 // of a state that was lost: the rebuild would lose them. 'outlierd rebuild' does that after a warning.
 func refuseLost(ctx context.Context, p *program) error {
-	restores, err := p.Engine.Store.Restores()
-	if err != nil || len(restores) == 0 {
-		return err
-	}
 	return eachMarks(ctx, p, func(name string, has sinks.Marks, err error) error {
-		if lost := restores.LostWith(name, has.Ops, has.Answers); err == nil && lost != nil {
-			return &load.LostStateError{Sink: name, Mark: has.Answers, Backup: lost.Answers}
+		if err != nil {
+			return nil
 		}
-		return nil
+		return load.CheckMarks(p.Engine.Store, name, has)
 	})
 }
 
