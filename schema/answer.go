@@ -101,7 +101,6 @@ func (a *answer) addRow(to *rows, r *row) {
 	if !a.appending {
 		return
 	}
-	to.n++
 	for i, c := range to.columns {
 		var value any
 		switch {

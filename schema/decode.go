@@ -37,7 +37,6 @@ type rows struct {
 	columns []Column
 	index   map[string]int // of the columns, by name
 	builder *array.RecordBuilder
-	n       int   // collected
 	added   int   // by the last answer
 	gone    *rows // the identities whose rows are deleted, see [Part]; nil if answers delete none
 }
@@ -102,7 +101,7 @@ func (d *Decoder) Counted() map[string]int64 {
 func (d *Decoder) Rows() int {
 	n := 0
 	for _, r := range d.rows {
-		n += r.n
+		n += r.count()
 	}
 	return n
 }
@@ -116,16 +115,16 @@ func (d *Decoder) Bytes() int { return d.bytes }
 func (d *Decoder) Take() []Part {
 	batches := map[*Table]arrow.RecordBatch{}
 	for _, r := range d.rows {
-		if r.n > 0 || r.gone != nil && r.gone.n > 0 {
-			batches[r.table] = r.takeBatch()
+		if r.count()+r.gone.count() > 0 {
+			batches[r.table] = r.builder.NewRecordBatch()
 		}
 	}
 	var parts []Part
 	for _, t := range Tables() {
 		if batch := batches[t]; batch != nil {
 			part := Part{Table: t, Rows: batch}
-			if gone := d.of[t].gone; gone != nil && gone.n > 0 {
-				part.Gone = gone.takeBatch()
+			if gone := d.of[t].gone; gone.count() > 0 {
+				part.Gone = gone.builder.NewRecordBatch()
 			}
 			parts = append(parts, part)
 		} else if batch := batches[cmp.Or(t.History, t.Of)]; batch != nil && batch.NumRows() > 0 {
@@ -136,10 +135,12 @@ func (d *Decoder) Take() []Part {
 	return parts
 }
 
-// takeBatch returns the collected rows.
-func (r *rows) takeBatch() arrow.RecordBatch {
-	r.n = 0
-	return r.builder.NewRecordBatch()
+// count returns how many rows are collected.
+func (r *rows) count() int {
+	if r == nil {
+		return 0
+	}
+	return r.builder.Field(0).Len()
 }
 
 // project selects the columns of t from rows of another table.

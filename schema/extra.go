@@ -24,16 +24,11 @@ const shownOfJSON = 1000
 // cutMark returns the suffix of a truncated value that had size bytes.
 func cutMark(size int) string { return fmt.Sprintf("… [cut from %d bytes]", size) }
 
-// boundJSON returns json, or its beginning if it is larger than size.
+// boundJSON returns json, or its beginning as a JSON text if it is larger than size.
 func boundJSON(json []byte, size int) []byte {
 	if len(json) <= size {
 		return json
 	}
-	return beginningOf(json)
-}
-
-// beginningOf returns the beginning of JSON as a JSON text.
-func beginningOf(json []byte) []byte {
 	w := jx.Writer{}
 	w.Str(string(excerpt.Prefix(json, shownOfJSON)) + cutMark(len(json)))
 	return w.Buf
@@ -102,7 +97,7 @@ func copyJSON(to *jx.Encoder, from *jx.Decoder, depth int) {
 	default:
 		raw, _ := from.Raw()
 		if is == jx.Array || is == jx.Object {
-			raw = beginningOf(raw)
+			raw = boundJSON(raw, 0) // it is too deep
 		}
 		to.Raw(raw)
 	}

@@ -83,8 +83,8 @@ func checkLengths(t *testing.T, d *Decoder) {
 	t.Helper()
 	for _, r := range d.rows {
 		for i, c := range r.columns {
-			if n := r.builder.Field(i).Len(); n != r.n {
-				t.Errorf("%s.%s has %d values for %d rows", r.table.Name, c.Name, n, r.n)
+			if n := r.builder.Field(i).Len(); n != r.count() {
+				t.Errorf("%s.%s has %d values for %d rows", r.table.Name, c.Name, n, r.count())
 			}
 		}
 	}
