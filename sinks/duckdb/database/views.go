@@ -18,6 +18,15 @@ type View struct {
 // ViewColumn is a column of a view. Comment gives its meaning and unit.
 type ViewColumn struct{ Name, Comment string }
 
+// columnsOf returns columns that a view has as they are in a table.
+func columnsOf(t *schema.Table, names ...string) (all []ViewColumn) {
+	for _, name := range names {
+		at := slices.IndexFunc(t.Columns, func(c schema.Column) bool { return c.Name == name })
+		all = append(all, ViewColumn{name, t.Columns[at].Comment})
+	}
+	return all
+}
+
 // Views returns all views: those of the data, and those of the operations tables, which show what
 // credits were spent on, what searches found and what people marked.
 func Views() []View {

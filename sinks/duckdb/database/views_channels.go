@@ -1,13 +1,17 @@
 package database
 
+import (
+	"slices"
+
+	"outlierd/schema"
+)
+
 // oneHitChannels has the channels whose average is misleading, because a few videos raise it.
 var oneHitChannels = View{
 	Name: "main.one_hit_channels",
 	Comment: "Channels with outliers where a few videos have most of the views: " +
 		"their variation coefficient is above 1.5. Compare best_median_ratio with best_ratio.",
-	Columns: []ViewColumn{
-		{"channel_id", "the channel's id, 24 characters"},
-		{"channel_title", "name of the channel"},
+	Columns: slices.Concat(columnsOf(schema.Outliers, "channel_id", "channel_title"), []ViewColumn{
 		{"kind", "what was sampled: video or short"},
 		{"view_variation_coefficient", "standard deviation of the views per video divided by their average"},
 		{"average_views", "average views per video of the sample"},
@@ -17,7 +21,7 @@ var oneHitChannels = View{
 		{"best_median_ratio", "the highest view_count of these divided by median_views"},
 		{"best_video_id", "the outlier with the most views"},
 		{"best_title", "its title"},
-	},
+	}),
 	SQL: `SELECT s.channel_id, any_value(o.channel_title) AS channel_title, s.kind,
 			any_value(s.view_variation_coefficient) AS view_variation_coefficient,
 			any_value(s.average_views_estimate) AS average_views,
@@ -33,9 +37,7 @@ var oneHitChannels = View{
 var leaderboard = View{
 	Name:    "main.channel_leaderboard",
 	Comment: "Channels with the number, tiers, age and views of the outliers that searches found.",
-	Columns: []ViewColumn{
-		{"channel_id", "the channel's id, 24 characters"},
-		{"channel_title", "name of the channel"},
+	Columns: slices.Concat(columnsOf(schema.Outliers, "channel_id", "channel_title"), []ViewColumn{
 		{"subscribers", "subscribers, as last seen"},
 		{"outliers", "outliers that searches found"},
 		{"tier_10x", "those with at least 10 times the channel's average views"},
@@ -48,7 +50,7 @@ var leaderboard = View{
 		{"views", "total views of its outliers"},
 		{"views_per_subscriber", "median of view_count divided by subscribers"},
 		{"last_published_at", "when its newest outlier was published, UTC"},
-	},
+	}),
 	SQL: `SELECT channel_id, arg_max(channel_title, last_seen_at) AS channel_title,
 			arg_max(channel_subscribers, last_seen_at) AS subscribers,
 			count(*) AS outliers, count(*) FILTER (average_views_ratio >= 10) AS tier_10x,

@@ -12,14 +12,7 @@ var coverage = View{
 	Name: "ops.coverage",
 	Comment: "How much of its result each search has read: one row per search of a run, together with the runs that " +
 		"continue it (`run --rest`). Scans and searches for which nothing was sent are left out.",
-	Columns: []ViewColumn{
-		{"job", "name in jobs.yaml"},
-		{"item", "the `for_each` value; NULL if there is none"},
-		{"operation", "the endpoint that was called"},
-		{"queries", "queries of the search; NULL if it had none"},
-		{"seeds", "seeds of a related search; NULL if it had none"},
-		{"filters", "the filters as sent"},
-		{"began_at", "service time at which page one was requested, UTC"},
+	Columns: slices.Concat(columnsOf(schema.OpsSearches, "job", "item", "operation", "queries", "seeds", "filters", "began_at"), []ViewColumn{
 		{"run_id", "the first run of the search"},
 		{"last_run_id", "the last run of the search"},
 		{"total", "total hits as the service counts them; saturates at 10000"},
@@ -30,7 +23,7 @@ var coverage = View{
 		{"pages", "pages taken"},
 		{"credits", "credits that they cost"},
 		{"stop_reason", "why no further page was taken; NULL while open"},
-	},
+	}),
 	SQL: `SELECT first(job ORDER BY id) AS job, first(item ORDER BY id) AS item,
 			first(operation ORDER BY id) AS operation,
 			first(queries ORDER BY id) AS queries, first(seeds ORDER BY id) AS seeds,
@@ -49,12 +42,7 @@ var coverage = View{
 var queryYield = View{
 	Name:    "ops.query_yield",
 	Comment: "What each query found and what it cost, over all runs.",
-	Columns: []ViewColumn{
-		{"job", "name in jobs.yaml"},
-		{"operation", "the endpoint that was called"},
-		{"queries", "queries of the searches; NULL if they had none"},
-		{"seeds", "seeds of related searches; NULL if they had none"},
-		{"item", "the `for_each` value; NULL if there is none"},
+	Columns: slices.Concat(columnsOf(schema.OpsSearches, "job", "operation", "queries", "seeds", "item"), []ViewColumn{
 		{"searches", "how often it was searched"},
 		{"pages", "pages taken"},
 		{"credits", "credits that they cost"},
@@ -64,7 +52,7 @@ var queryYield = View{
 			"for example because all its pages were reused from another job"},
 		{"shared_ids", "those of ids that other queries found too; NULL if ids is NULL"},
 		{"credits_per_new_id", "credits divided by new_ids; NULL if there are none"},
-	},
+	}),
 	SQL: `WITH searches AS (
 			SELECT job, operation, queries, seeds, item, count(*) AS searches, sum(pages)::BIGINT AS pages,
 				sum(credits)::BIGINT AS credits, sum(hits)::BIGINT AS hits, sum(new_hits)::BIGINT AS new_ids
@@ -130,13 +118,7 @@ var saturation = View{
 	Comment: "How much of the result of each search was new, run by run: " +
 		"if new_share stays low, the search finds little that is new. " +
 		"Scans and searches for which nothing was sent are left out.",
-	Columns: []ViewColumn{
-		{"job", "name in jobs.yaml"},
-		{"item", "the `for_each` value; NULL if there is none"},
-		{"queries", "queries of the search; NULL if it had none"},
-		{"seeds", "seeds of a related search; NULL if it had none"},
-		{"run_id", "the run"},
-		{"began_at", "service time at which page one was requested, UTC"},
+	Columns: slices.Concat(columnsOf(schema.OpsSearches, "job", "item", "queries", "seeds", "run_id", "began_at"), []ViewColumn{
 		{"nth", "how often the job has searched for it so far, from 1"},
 		{"pages", "pages taken"},
 		{"hits", "hits on those pages"},
@@ -147,7 +129,7 @@ var saturation = View{
 		{"seen_share", "distinct hits that were read divided by total; NULL if the service gives no total"},
 		{"credits", "credits that the pages cost"},
 		{"credits_per_new_hit", "credits divided by new_hits; NULL if there are none"},
-	},
+	}),
 	SQL: `SELECT job, item, queries, seeds, run_id, began_at, row_number() OVER searched AS nth, pages, hits, new_hits,
 			round(new_hits / nullif(hits, 0), 3) AS new_share, sum(new_hits) OVER searched::BIGINT AS new_so_far,
 			total, round(seen / nullif(total, 0), 3) AS seen_share, credits,
@@ -197,14 +179,7 @@ var markedVideos = View{
 	Name: "main.marks",
 	Comment: "The videos that people have starred, hidden, tagged or written a note about, " +
 		"on the page or by `outlierd mark`.",
-	Columns: []ViewColumn{
-		{"video_id", "the video's id, 11 characters"},
-		{"starred", "whether the video is starred"},
-		{"hidden", "whether lists of the page leave it out"},
-		{"tags", "its tags, sorted; empty if it has none"},
-		{"note", "the note about it; NULL if there is none"},
-		{"marked_at", "when the mark last changed, UTC"},
-	},
+	Columns: columnsOf(schema.OpsMarks, "video_id", "starred", "hidden", "tags", "note", "marked_at"),
 	SQL: `SELECT video_id, starred, hidden, tags, note, marked_at FROM ops.marks
 		WHERE starred OR hidden OR len(tags) > 0 OR note IS NOT NULL`,
 }

@@ -1,21 +1,23 @@
 package database
 
+import (
+	"slices"
+
+	"outlierd/schema"
+)
+
 var commentSearch = View{
 	Name:    "main.comment_search",
 	Comment: "Comments with their video. Search with `where text ilike '%word%'`.",
-	Columns: []ViewColumn{
+	Columns: slices.Concat([]ViewColumn{
 		{"video_id", "the video's id, 11 characters"},
 		{"video_title", "title of the video; NULL if neither a search nor details returned it"},
 		{"channel_title", "name of the video's channel"},
-		{"author_text", "name of the author"},
-		{"author_is_channel_owner", "whether the author owns the channel of the video"},
-		{"text", "what the comment says"},
-		{"likes_count", "likes so far"},
-		{"reply_count", "replies so far"},
+	}, columnsOf(schema.Comments, "author_text", "author_is_channel_owner", "text", "likes_count", "reply_count"), []ViewColumn{
 		{"published_at", "when it was written, UTC"},
 		{"observed_at", "when it was last fetched, UTC"},
 		{"link", "URL of the video"},
-	},
+	}),
 	SQL: `SELECT c.video_id, coalesce(v.title, o.title) AS video_title,
 			coalesce(v.channel_title, o.channel_title) AS channel_title,
 			c.author_text, c.author_is_channel_owner, c.text, c.likes_count, c.reply_count, c.published_at,
@@ -32,11 +34,7 @@ var commentsSeen = View{
 	Comment: "Each comment ever fetched, including those that are gone: when it was seen, how its likes grew, " +
 		"and since when answers lack it. An answer has at most 100 comments, " +
 		"so a missing comment may be deleted, or displaced by newer ones.",
-	Columns: []ViewColumn{
-		{"video_id", "the video's id, 11 characters"},
-		{"comment_key", "hash of author, text and occurrence in the answer"},
-		{"author_text", "name of the author"},
-		{"text", "what the comment says"},
+	Columns: slices.Concat(columnsOf(schema.Comments, "video_id", "comment_key", "author_text", "text"), []ViewColumn{
 		{"published_at", "when it was written, UTC"},
 		{"first_seen_at", "when it was first fetched, UTC"},
 		{"last_seen_at", "when it was last fetched, UTC"},
@@ -47,7 +45,7 @@ var commentsSeen = View{
 		{"gone_since", "the first answer after last_seen_at, which lacks it, UTC; NULL if the last answer has it"},
 		{"deleted", "whether that answer had all comments of the video, so that the comment is deleted or hidden; " +
 			"false if newer ones may have displaced it"},
-	},
+	}),
 	SQL: `WITH answers AS (
 			SELECT video_id, _response_id, observed_at, lead(observed_at) OVER later AS next_at,
 				lead(sampled < 100 OR sampled >= "count") OVER later AS next_has_all

@@ -2,6 +2,9 @@ package database
 
 import (
 	"fmt"
+	"slices"
+
+	"outlierd/schema"
 )
 
 // The views of the data do not read the clock: "recent" is relative to the newest answer in the file.
@@ -16,10 +19,7 @@ var growth = View{
 	Name: "main.growth",
 	Comment: "How fast each video grows: from the last time it was seen on an earlier day to the last time " +
 		"it was seen. Videos seen on only one day are left out.",
-	Columns: []ViewColumn{
-		{"video_id", "the video's id, 11 characters"},
-		{"title", "title of the video"},
-		{"channel_id", "the channel's id, 24 characters"},
+	Columns: slices.Concat(columnsOf(schema.Outliers, "video_id", "title", "channel_id"), []ViewColumn{
 		{"seen_in", "the table with the last sighting: outliers, videos or channel_uploads"},
 		{"from_at", "the earlier sighting, UTC"},
 		{"to_at", "the later sighting, UTC"},
@@ -30,7 +30,7 @@ var growth = View{
 		{"views_per_hour", "views_gained per hour"},
 		{"views_per_day", "views_gained per 24 hours"},
 		{"growth_per_day", "views_gained per 24 hours divided by views_before: 0.1 is 10 % a day"},
-	},
+	}),
 	SQL: `WITH seen AS (
 			SELECT video_id, title, channel_id, 'outliers' AS seen_in, previous_seen_at AS from_at,
 				last_seen_at AS to_at, previous_view_count AS views_before, view_count FROM main.outliers WHERE previous_seen_at IS NOT NULL
@@ -94,10 +94,7 @@ var newThisWeek = View{
 	Name: "main.new_this_week",
 	Comment: "Videos that a search found for the first time in the seven days up to the newest answer, " +
 		"with the queries that found them.",
-	Columns: []ViewColumn{
-		{"video_id", "the video's id, 11 characters"},
-		{"title", "title of the video"},
-		{"channel_title", "name of the channel"},
+	Columns: slices.Concat(columnsOf(schema.Outliers, "video_id", "title", "channel_title"), []ViewColumn{
 		{"first_seen_at", "when a search first found it, UTC"},
 		{"published_at", "when the video was published, UTC"},
 		{"days_until_seen", "days from its publication to first_seen_at"},
@@ -107,7 +104,7 @@ var newThisWeek = View{
 		{"jobs", "jobs whose searches found it"},
 		{"searched", "queries that found it, and seeds of related searches"},
 		{"link", "URL of the video"},
-	},
+	}),
 	SQL: `WITH fresh AS (
 			SELECT * FROM main.outliers WHERE ` + days("first_seen_at", newest) + ` < 7
 				AND first_seen_at IS DISTINCT FROM imported_seen_at
@@ -167,11 +164,7 @@ var scores = View{
 	Name: "main.scores",
 	Comment: "Each outlier video with values to rank it by: a tier, a score that decays with age, " +
 		"and views per subscriber and per day.",
-	Columns: []ViewColumn{
-		{"video_id", "the video's id, 11 characters"},
-		{"title", "title of the video"},
-		{"channel_id", "the channel's id, 24 characters"},
-		{"channel_title", "name of the channel"},
+	Columns: slices.Concat(columnsOf(schema.Outliers, "video_id", "title", "channel_id", "channel_title"), []ViewColumn{
 		{"tier", "10x, 5x, 3x or below 3x, by average_views_ratio; NULL if that is NULL"},
 		{"score", "z_score, halved for every 30 days between publication and the newest answer"},
 		{"z_score", "standard deviations above the channel's average, as last seen"},
@@ -185,7 +178,7 @@ var scores = View{
 		{"views_per_day", "view_count divided by the days between publication and the last sighting"},
 		{"age_days", "days between publication and the newest answer"},
 		{"link", "URL of the video"},
-	},
+	}),
 	SQL: `SELECT o.video_id, o.title, o.channel_id, o.channel_title,
 			CASE WHEN o.average_views_ratio >= 10 THEN '10x' WHEN o.average_views_ratio >= 5 THEN '5x'
 				WHEN o.average_views_ratio >= 3 THEN '3x'
@@ -207,10 +200,7 @@ var scores = View{
 var recurrence = View{
 	Name:    "main.recurrence",
 	Comment: "Each outlier video with the queries that found it, and the number of jobs and runs.",
-	Columns: []ViewColumn{
-		{"video_id", "the video's id, 11 characters"},
-		{"title", "title of the video"},
-		{"channel_title", "name of the channel"},
+	Columns: slices.Concat(columnsOf(schema.Outliers, "video_id", "title", "channel_title"), []ViewColumn{
 		{"queries", "distinct queries and seeds that found it"},
 		{"query_count", "number of queries"},
 		{"jobs", "number of distinct jobs"},
@@ -219,7 +209,7 @@ var recurrence = View{
 		{"average_views_ratio", "view_count divided by the average views of the channel, as last seen"},
 		{"first_seen_at", "when a search first found it, UTC"},
 		{"last_seen_at", "when a search last found it, UTC"},
-	},
+	}),
 	SQL: `WITH brought AS (
 			SELECT video_id,
 				list_sort(list_distinct(flatten(list(
@@ -238,9 +228,7 @@ var recurrence = View{
 var titleChanges = View{
 	Name:    "main.title_changes",
 	Comment: "Titles and thumbnails that changed from one sighting of a video to the next, in searches or in details.",
-	Columns: []ViewColumn{
-		{"video_id", "the video's id, 11 characters"},
-		{"channel_title", "name of the channel"},
+	Columns: slices.Concat(columnsOf(schema.Outliers, "video_id", "channel_title"), []ViewColumn{
 		{"what", "title or thumbnail"},
 		{"before", "the title, or the URL of the largest thumbnail"},
 		{"after", "the same after the change"},
@@ -249,7 +237,7 @@ var titleChanges = View{
 		{"views_before", "views at seen_before_at"},
 		{"view_count", "views at changed_by"},
 		{"seen_in", "the table whose history shows it: outliers or videos"},
-	},
+	}),
 	SQL: `WITH seen AS (
 			SELECT video_id, channel_title, title, thumbnail_url AS thumbnail, observed_at, view_count,
 				_response_id, 'outliers' AS seen_in
