@@ -36,19 +36,6 @@ func TestRoomFollowsMachineAndFile(t *testing.T) {
 	}
 }
 
-func TestParseMemory(t *testing.T) {
-	for text, want := range map[string]int64{"512MB": 512 << 20, "2GB": 2 << 30, "64m": 64 << 20, "1 G": 1 << 30, "1TB": 1 << 40} {
-		if got, err := warehouse.ParseMemory(text); err != nil || got != want {
-			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"512", "GB", "-1GB", "1PB", "80%", "4MB", "1GBGB", "99999999999999GB"} {
-		if _, err := warehouse.ParseMemory(text); err == nil || !strings.Contains(err.Error(), warehouse.MemoryVariable) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
 // cramped returns a warehouse with all tables whose DuckDB has too little memory for a batch.
 func cramped(t *testing.T, o warehouse.Options, most int64) *warehouse.Warehouse {
 	t.Helper()

@@ -9,10 +9,7 @@
 package warehouse
 
 import (
-	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 
 	"outlierd/schema"
 )
@@ -34,25 +31,6 @@ type Options struct {
 
 // MemoryVariable is the environment variable that sets [Options.Memory].
 const MemoryVariable = "OUTLIERD_DUCKDB_MEMORY"
-
-// ParseMemory parses a value of [MemoryVariable], such as 512MB, 2GB or 1TB, and returns it in bytes.
-func ParseMemory(text string) (int64, error) {
-	number, unit := strings.TrimRight(text, "MGTBmgtb"), int64(1<<20)
-	switch strings.ToUpper(text[len(number):]) {
-	case "G", "GB":
-		unit = 1 << 30
-	case "T", "TB":
-		unit = 1 << 40
-	case "M", "MB":
-	default:
-		unit = 0
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-	if err != nil || unit == 0 || n < 1 || n > 1<<20 || n*unit < 32<<20 {
-		return 0, fmt.Errorf("%s must be a size of at least 32MB, such as 512MB or 2GB, got %q", MemoryVariable, text)
-	}
-	return n * unit, nil
-}
 
 // rebuild is what the operator can do about an unusable file.
 const rebuild = "'outlierd rebuild' makes it again from the journal"

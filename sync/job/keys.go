@@ -32,7 +32,7 @@ var forms = map[string]func(text string) (any, error){
 	"share":       anyOf(parseShare),
 	"day":         anyOf(parseRenewal),
 	"age or size": anyOf(parseRetention),
-	"size":        anyOf(parseSize),
+	"size":        anyOf(ParseSize),
 	"listener":    anyOf(parseListener),
 	"proxy":       anyOf(parseProxy),
 	"key":         anyOf(outlier.NewKey),

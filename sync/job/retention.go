@@ -50,7 +50,7 @@ var sizes = map[string]int64{"MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 func parseRetention(text string) (r Retention, err error) {
 	if _, isSize := sizes[text[max(0, len(text)-2):]]; isSize {
-		r.Bytes, err = parseSize(text)
+		r.Bytes, err = ParseSize(text)
 		return r, err
 	}
 	age, err := ParseDuration(text)
@@ -64,7 +64,8 @@ func parseRetention(text string) (r Retention, err error) {
 	return Retention{Age: time.Duration(age)}, nil
 }
 
-func parseSize(text string) (int64, error) {
+// ParseSize parses a size of at least a megabyte, such as 500MB, and returns it in bytes.
+func ParseSize(text string) (int64, error) {
 	unit := text[max(0, len(text)-2):]
 	n, err := strconv.ParseUint(strings.TrimSuffix(text, unit), 10, 31)
 	size, ok := sizes[unit]

@@ -357,7 +357,11 @@ func duckdbMemory(env lookup) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	return warehouse.ParseMemory(text)
+	memory, err := job.ParseSize(text)
+	if err != nil || memory < 32e6 {
+		return 0, fmt.Errorf("%s must be a size of at least 32MB, such as 512MB or 2GB, got %q", warehouse.MemoryVariable, text)
+	}
+	return memory, nil
 }
 
 // addLine adds the warehouse and its copies. What cannot be opened now is opened when it is used, and the

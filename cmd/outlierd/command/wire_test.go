@@ -239,3 +239,12 @@ func TestKeyReadAgainLeavesTheTimeZone(t *testing.T) {
 		}
 	}
 }
+
+func TestDuckDBMemoryIsASize(t *testing.T) {
+	for text, want := range map[string]int64{"": 0, "512MB": 512e6, "2GB": 2e9, "512": -1, "GB": -1, "-1GB": -1, "80%": -1, "4MB": -1, "9999999999GB": -1} {
+		got, err := duckdbMemory(func(string) (string, bool) { return text, text != "" })
+		if (err == nil) != (want >= 0) || err == nil && got != want || err != nil && !strings.Contains(err.Error(), "OUTLIERD_DUCKDB_MEMORY") {
+			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
+		}
+	}
+}

@@ -40,7 +40,7 @@ jobs: {large: {search: {query: espresso}, enrich: {transcript: {top: 2}}}}
 	status := filepath.Join(t.TempDir(), "status")
 	for _, args := range [][]string{{"run"}, {"rebuild"}} {
 		cmd, out := w.command(t.Context(), args...)
-		cmd.Env = append(cmd.Env, "OUTLIERD_DUCKDB_MEMORY=118MB", "GOGC=", programtest.StatusFile+"="+status)
+		cmd.Env = append(cmd.Env, "OUTLIERD_DUCKDB_MEMORY=124MB", "GOGC=", programtest.StatusFile+"="+status)
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%q: %v\n%s", args, err, out)
 		}
