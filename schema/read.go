@@ -62,7 +62,7 @@ func (a *answer) readField(n *node, in *jx.Decoder, r *row, values []any) {
 		values[n.at] = value
 	}
 	if n.isID && !a.isRequested(text(value)) {
-		r.otherID = text(value)
+		r.other, a.otherID = n, text(value)
 	}
 }
 

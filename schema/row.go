@@ -22,7 +22,7 @@ type row struct {
 	values  []any
 	missing []string // columns whose field is absent
 	extras  extras
-	otherID string // an id that is not the requested one
+	other   *node  // an id that is not the requested one
 	element string // index of the current element of a LIST: "[2]"
 	inside  []*row // the places inside
 	added   int    // rows inside
@@ -73,9 +73,8 @@ func (a *answer) readRow(r *row, in *jx.Decoder) {
 	switch {
 	case a.err != nil:
 		return
-	case r.otherID != "":
-		a.otherID = r.otherID
-		a.loseRow(r, "", otherEntity, nil)
+	case r.other != nil:
+		a.loseRow(r, r.other.path, otherEntity, nil)
 		return
 	case a.isRepeated(r):
 		a.noteDrift(r, "", twice, nil)

@@ -362,7 +362,7 @@ func TestRowsAboutAnotherEntityAreLeftOut(t *testing.T) {
 	if n := parts["comments"].NumRows(); n != 1 {
 		t.Errorf("%d comments were kept", n)
 	}
-	if len(drift) == 0 || drift[0].String() != "items[] about another entity" || drift[0].Count != 2 {
+	if len(drift) == 0 || drift[0].String() != "items[].id about another entity" || drift[0].Count != 2 {
 		t.Errorf("drift %v", drift)
 	}
 }

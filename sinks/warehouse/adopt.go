@@ -177,7 +177,7 @@ func (w *Warehouse) adoptRows(ctx context.Context, attach, leftOut string, upTo 
 // upTo and last later say of all their answers, because histories may lack old days. The warehouse has the answers that the
 // file has.
 func (w *Warehouse) CarryOver(ctx context.Context, from string, upTo int64) error {
-	sql := []string{"ATTACH " + database.Text(from) + " AS older (READ_ONLY)", "BEGIN"}
+	sql := []string{attachFile(from), "BEGIN"}
 	for _, t := range w.options.Tables {
 		if t.Kind != schema.Current {
 			continue

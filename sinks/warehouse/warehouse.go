@@ -218,13 +218,12 @@ var holder = regexp.MustCompile(`Conflicting lock is held in .*?\(PID (\d+)\)`)
 
 // explainAttach returns err with what the operator can do.
 func explainAttach(path string, err error) error {
-	if m := holder.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("open %s: another program (PID %s) has it open: close that; "+
-			"readers use the published file", path, m[1])
-	}
 	if database.InUse(err) {
-		return fmt.Errorf("open %s: another program has it open: close that; "+
-			"readers use the published file: %w", path, err)
+		other := "another program"
+		if m := holder.FindStringSubmatch(err.Error()); m != nil {
+			other += " (PID " + m[1] + ")"
+		}
+		return fmt.Errorf("open %s: %s has it open: close that; readers use the published file", path, other)
 	}
 	if denied := unix.Access(path, unix.R_OK|unix.W_OK); denied != nil {
 		return &os.PathError{Op: "open for writing", Path: path, Err: denied} // DuckDB's own message is less clear
