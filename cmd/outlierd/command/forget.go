@@ -108,20 +108,21 @@ type forgottenThings struct {
 
 var forgottenIDs = documentOf[forgottenThings]("forget")
 
-// countThings counts an erasure. There may be more videos than requested, because of channels.
-func countThings(e *state.Erasure, left []string, erased bool) forgottenThings {
-	t := forgottenThings{Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased, Left: left}
-	for _, id := range e.IDs {
-		switch id.Kind {
-		case forgotten.Video:
-			t.Videos++
-		case forgotten.Channel:
-			t.Channels++
-		case forgotten.Author:
-			t.Authors++
+// countThings counts an erasure. Because of channels there may be more videos than requested; that a channel's comments
+// are erased, too, does not count as an author.
+func (f *forgetFlags) countThings(e *state.Erasure, left []string, erased bool) forgottenThings {
+	count := func(of []forgotten.ID, kind forgotten.Kind) (n int) {
+		for _, id := range of {
+			if id.Kind == kind {
+				n++
+			}
 		}
+		return n
 	}
-	return t
+	return forgottenThings{
+		Videos: count(e.IDs, forgotten.Video), Channels: count(f.ids, forgotten.Channel), Authors: count(f.ids, forgotten.Author),
+		Answers: e.Answers, Unreadable: e.Unreadable, Erased: erased, Left: left,
+	}
 }
 
 func (t forgottenThings) String() string {
@@ -157,7 +158,7 @@ func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags) error
 	if err != nil {
 		return err
 	}
-	if found := countThings(erasure, left, false); f.dryRun {
+	if found := f.countThings(erasure, left, false); f.dryRun {
 		return forgottenIDs.print(g.out, found, "would erase %s; nothing was changed\n%s", found, found.remark())
 	} else if !f.yes {
 		if err := askConsent(g.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
@@ -173,7 +174,7 @@ func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags) error
 	if _, err := olderRows(ctx, p); err != nil {
 		return err
 	}
-	return eraseEverywhere(ctx, g.out, p, erasure, left)
+	return eraseEverywhere(ctx, g.out, p, f, erasure, left)
 }
 
 // refuseUnlisted returns an error if the data folder has tables that no sink of the job file writes: they
@@ -259,7 +260,7 @@ func leftElsewhere(p *program) ([]string, error) {
 }
 
 // eraseEverywhere erases ids, and reports it when nothing is left.
-func eraseEverywhere(ctx context.Context, out *printer, p *program, e *state.Erasure, left []string) error {
+func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlags, e *state.Erasure, left []string) error {
 	began, store := time.Now(), p.Engine.Store
 	var videos []string
 	for _, id := range e.IDs {
@@ -285,7 +286,7 @@ func eraseEverywhere(ctx context.Context, out *printer, p *program, e *state.Era
 	if err := store.Forgot(); err != nil {
 		return err
 	}
-	gone := countThings(e, left, true)
+	gone := f.countThings(e, left, true)
 	return forgottenIDs.print(out, gone, "erased %s in %s\n"+
 		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)),
 		gone.remark())
