@@ -259,11 +259,11 @@ func (r row) play(t *testing.T, limiter, seeds int) result {
 
 // playSample simulates a few random scenarios of a row, out of those of `-seeds 20`, so that ordinary test runs
 // cover all of them over time.
-func (r row) playSample(t *testing.T) result {
+func (r row) playSample(t *testing.T, random *rand.Rand) result {
 	t.Helper()
 	worst := result{use: 2}
 	for range max(1, len(r.services)*len(r.styles)/16) {
-		service, style, seed := rand.IntN(len(r.services)), r.styles[rand.IntN(len(r.styles))], rand.IntN(20)
+		service, style, seed := random.IntN(len(r.services)), r.styles[random.IntN(len(r.styles))], random.IntN(20)
 		got := r.scene(r.services[service], style, seed, 0).run(day)
 		t.Logf("service %d, style %s, seed %d: %+v", service, style.name, seed, got)
 		worst = worst.or(got)
@@ -314,14 +314,15 @@ func TestTable(t *testing.T) {
 		for i, r := range all {
 			t.Run(r.name+"/"+r.headers(), func(t *testing.T) {
 				t.Parallel()
-				if *seeds == 0 && rand.IntN(2) == 0 {
+				random := testenv.Random(t)
+				if *seeds == 0 && random.IntN(2) == 0 {
 					t.Skip("half of the rows are played, at random")
 				}
 				var got result
 				if *seeds > 0 {
 					got = r.play(t, 0, *seeds)
 				} else {
-					got = r.playSample(t)
+					got = r.playSample(t, random)
 				}
 				if got.use < r.use || got.refused > r.refused {
 					t.Errorf("utilisation %.2f %% with %d refusals, want at least %.2f %% with at most %d",

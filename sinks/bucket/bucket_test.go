@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -144,7 +143,7 @@ func suite(blank func() *buckettest.Server) sinktest.Open {
 // has tests of its own.
 func TestCopyFulfilsTheContract(t *testing.T) {
 	t.Parallel()
-	blank := stores[mathrand.IntN(len(stores))]
+	blank := stores[testenv.Random(t).IntN(len(stores))]
 	t.Run(blank("").Scheme, func(t *testing.T) {
 		sinktest.Run(t, suite(func() *buckettest.Server { return blank("outliers") }))
 	})
@@ -200,7 +199,7 @@ func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.
 	case testing.Short():
 		step = 9
 	}
-	for last := mathrand.Int64N(step); ; last += step {
+	for last := testenv.Random(t).Int64N(step); ; last += step {
 		dir, server := t.TempDir(), blank()
 		server.Put("a/b/outliers/notes.txt", []byte("of somebody else"))
 		first := openLine(dir, server)

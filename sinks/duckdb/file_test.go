@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
@@ -338,7 +339,8 @@ func TestUnreadableFileStopsAnEmptyWarehouse(t *testing.T) {
 // TestDamagedWarehouseIsMadeAnew from the published file and the journal, whichever of its blocks is damaged or cut
 // off: by a kill, or by the disk. It is never published.
 func TestDamagedWarehouseIsMadeAnew(t *testing.T) {
-	blocks := []int64{rand.Int64N(14), rand.Int64N(14)}
+	random := testenv.Random(t)
+	blocks := []int64{random.Int64N(14), random.Int64N(14)}
 	if *everyBlock {
 		blocks = nil
 		for block := range int64(15) {

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/internal/testenv"
 	"outlierd/sinks/compare"
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
@@ -56,13 +56,14 @@ func killWriter(t *testing.T, times int) {
 		}
 		looks <- n
 	}()
+	random := testenv.Random(t)
 	for range times {
 		p := spawn(t, "writer", dir)
 		acknowledged := p.watermark(t)
-		for range rand.IntN(4) {
+		for range random.IntN(4) {
 			acknowledged = p.watermark(t)
 		}
-		time.Sleep(rand.N(150 * time.Millisecond)) // as long as what follows takes
+		time.Sleep(time.Duration(random.Int64N(int64(150 * time.Millisecond)))) // as long as what follows takes
 		if err := p.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
@@ -122,7 +122,7 @@ func TestKillsAtEveryStep(t *testing.T) {
 	}
 	j := sinktest.Sample(16).Only(few...)
 	readings := int64(0)
-	for n := 1 + rand.IntN(stride); ; n += stride {
+	for n := 1 + testenv.Random(t).IntN(stride); ; n += stride {
 		w := newWorld(t, few, sinktest.Ops())
 		w.write(j, 8)
 		w.publish()

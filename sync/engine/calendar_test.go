@@ -3,9 +3,7 @@ package engine
 import (
 	"archive/zip"
 	"cmp"
-	"flag"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -19,10 +17,9 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/job"
 )
-
-var calendarSeed = flag.Uint64("calendar", 0, "the seed of the schedules, restarts and the year that are played in time zones; 0 means one by chance")
 
 // calendarDays is a period that contains each clock change of a year, and some of them twice.
 const calendarDays = 400
@@ -33,24 +30,18 @@ const calendarDays = 400
 // zones whose clocks change at the same times count as one.
 func TestCalendarIsFollowedInEveryTimeZone(t *testing.T) {
 	t.Parallel()
-	seed := *calendarSeed
-	for seed == 0 {
-		seed = rand.Uint64()
-	}
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := testenv.Random(t)
 	began := time.Date(2000+random.IntN(36), time.Month(1+random.IntN(12)), 1, 0, 0, 0, 0, time.UTC)
 	zones := changingZones(t, random, began)
 	if !*long {
 		zones = zones[:1]
 	}
-	t.Logf("%d time zones from %s on, by -calendar %d", len(zones), began.Format(time.DateOnly), seed)
+	t.Logf("%d time zones from %s on", len(zones), began.Format(time.DateOnly))
 	for _, zone := range zones {
 		t.Run(zone.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				name := fnv.New64a()
-				name.Write([]byte(zone.String())) // writing to a hash does not fail
-				c := &calendar{random: rand.New(rand.NewPCG(seed, name.Sum64())), zone: zone}
+				c := &calendar{random: testenv.Random(t), zone: zone}
 				c.play(t, began)
 			})
 		})

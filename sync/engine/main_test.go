@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 
@@ -24,18 +22,10 @@ var long = flag.Bool("long", false, "play months whole, in place of weeks, and e
 // ones of the seeds in the commands of CONTRIBUTING.md.
 func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	t.Helper()
-	var seeds []uint64
-	if asked > 0 {
-		for seed := range uint64(asked) {
-			seeds = append(seeds, uint64(*firstSchedule)+seed)
-		}
-		return seeds
+	seeds := testenv.Seeds(t, asked, few, all)
+	for i := range seeds[:asked] {
+		seeds[i] += uint64(*firstSchedule)
 	}
-	for _, seed := range rand.Perm(all)[:few] {
-		seeds = append(seeds, uint64(seed))
-	}
-	slices.Sort(seeds)
-	t.Logf("seeds by chance: %d", seeds)
 	return seeds
 }
 

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/forecast"
@@ -51,7 +51,7 @@ func TestMonthOfMoney(t *testing.T) {
 		t.Skip("another long test was chosen at random")
 	}
 	if !*long {
-		i := rand.IntN(len(budgets))
+		i := testenv.Random(t).IntN(len(budgets))
 		budgets = budgets[i : i+1]
 	}
 	for _, most := range budgets {

@@ -1,13 +1,13 @@
 package engine
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
@@ -112,7 +112,7 @@ func TestPageSpentOnLearningPagingIsRecovered(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays the jobs with pages four times")
 	}
-	first := rand.IntN(2)
+	first := testenv.Random(t).IntN(2)
 	for i, jobs := range [][]string{{"coffee", "niche-scan"}, {"niche-scan", "coffee"}} {
 		if i != first && !*long {
 			continue

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
@@ -115,7 +115,7 @@ func isPlayed(t *testing.T) bool { return *long || t.Name() == longestPlayed() }
 
 var longestPlayed = sync.OnceValue(func() string {
 	all := []string{"TestMonthOfTheDesign", "TestMonthOfMoney", "TestResultsDoNotDependOnWhatFromCounts"}
-	return all[rand.IntN(len(all))]
+	return all[testenv.Seed()%uint64(len(all))]
 })
 
 // TestMonthOfTheDesign: every job of the design succeeds, whatever its kind, and the ledger agrees with
@@ -131,7 +131,7 @@ func TestMonthOfTheDesign(t *testing.T) {
 	}
 	month := map[string]int{"coffee": 9, "lookalikes": 9, "niche-scan": 1, "rivals": 93, "keep-fresh": 5, "rising-channels": 1}
 	inFiveDays := map[string]int{"coffee": 2, "lookalikes": 2, "niche-scan": 1, "rivals": 15, "keep-fresh": 1} // from a Sunday on
-	week := rand.IntN(2)
+	week := testenv.Random(t).IntN(2)
 	for i, test := range []struct {
 		name    string
 		file    string

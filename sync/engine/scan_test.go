@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
@@ -134,7 +134,8 @@ func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills at every moment")
 	}
-	chosen := rand.IntN(2)
+	random := testenv.Random(t)
+	chosen := random.IntN(2)
 	for i, want := range []struct {
 		file    string
 		pages   int64
@@ -145,7 +146,7 @@ func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 		}
 		moments := []moment{beforePace, beforeDial, beforeSend, beforeAnswer}
 		if !*long {
-			rand.Shuffle(len(moments), func(i, k int) { moments[i], moments[k] = moments[k], moments[i] })
+			random.Shuffle(len(moments), func(i, k int) { moments[i], moments[k] = moments[k], moments[i] })
 			moments = moments[:2]
 		}
 		for _, when := range moments {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/engine"
@@ -41,7 +42,7 @@ func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
 		few = 6
 	}
 	kinds, played := map[string]int{}, 0
-	for _, seed := range seedsToPlay(t, *seeds, few, 1000) {
+	for _, seed := range testenv.Seeds(t, *seeds, few, 1000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			played++
 			synctest.Test(t, func(t *testing.T) {

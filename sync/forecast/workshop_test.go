@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"reflect"
@@ -338,22 +337,3 @@ const day = 24 * time.Hour
 var anHour = simulator.Options{Scans: func(string) []simulator.Phase {
 	return []simulator.Phase{simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, simulator.Phase{Status: "Running", Lasts: 58*time.Minute + 30*time.Second}, simulator.Phase{Status: "Completed"}}
 }}
-
-// seedsToPlay returns the seeds 0 to asked if a flag gives that number. Otherwise it returns a random few of
-// the seeds that the commands of CONTRIBUTING.md play.
-func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
-	t.Helper()
-	var seeds []uint64
-	if asked > 0 {
-		for seed := range uint64(asked) {
-			seeds = append(seeds, seed)
-		}
-		return seeds
-	}
-	for _, seed := range rand.Perm(all)[:few] {
-		seeds = append(seeds, uint64(seed))
-	}
-	slices.Sort(seeds)
-	t.Logf("seeds by chance: %d", seeds)
-	return seeds
-}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -196,7 +195,7 @@ func TestFailedEventsAreRetriedAfterRestarts(t *testing.T) {
 // attempts and two log lines, and delays no other target.
 // TestTargetIsAwayForDay is about one kind of failure, at random; the others last for four hours.
 func TestTargetIsAwayForDay(t *testing.T) {
-	whole, kind := rand.IntN(3), 0
+	whole, kind := testenv.Random(t).IntN(3), 0
 	for name, down := range map[string]handler{
 		"500": func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusInternalServerError) },
 		"redirect": func(a http.ResponseWriter, _ *http.Request) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
@@ -43,12 +42,11 @@ func (w *world) reports(ask func(context.Context, string) ([]string, error)) *Qu
 // TestEachDueTimeHasOneReport plays weeks of a process that is stopped and killed at random, while
 // each target is away for up to a day now and then: no report is lost, and none arrives twice.
 func TestEachDueTimeHasOneReport(t *testing.T) {
-	seed, weeks := rand.Uint64(), 3
+	random, weeks := testenv.Random(t), 3
 	if testing.Short() {
 		weeks = 1
 	}
 	synctest.Test(t, func(t *testing.T) {
-		random := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(t, weeklyReport)
 		begin := time.Now()
 		var mu sync.Mutex
@@ -122,12 +120,12 @@ func TestEachDueTimeHasOneReport(t *testing.T) {
 		}
 		for _, one := range want {
 			if arrived[one] != 1 {
-				t.Errorf("seed %d: report %s arrived %d times, want once", seed, one, arrived[one])
+				t.Errorf("report %s arrived %d times, want once", one, arrived[one])
 			}
 			delete(arrived, one)
 		}
 		if len(arrived) > 0 {
-			t.Errorf("seed %d: reports that were not due: %v", seed, arrived)
+			t.Errorf("reports that were not due: %v", arrived)
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
@@ -45,24 +46,15 @@ import (
 
 var schedules = flag.Int("schedules", 0, "how many schedules are played; 0 plays 30 by chance, or 10 with -short")
 
-// seedsToPlay are the seeds of the schedules: 0 to -schedules, or by chance some of those
+// seedsToPlay are the seeds of the schedules: as many as -schedules says, or by chance some of those
 // that the command of CONTRIBUTING.md plays, so that ordinary runs play all in time.
-func seedsToPlay(t *testing.T) []int {
+func seedsToPlay(t *testing.T) []uint64 {
 	t.Helper()
-	if *schedules > 0 {
-		seeds := make([]int, *schedules)
-		for i := range seeds {
-			seeds[i] = i
-		}
-		return seeds
-	}
 	few := 30
 	if testing.Short() {
 		few = 10
 	}
-	seeds := rand.Perm(10_000)[:few]
-	t.Logf("seeds by chance: %d", seeds)
-	return seeds
+	return testenv.Seeds(t, *schedules, few, 10_000)
 }
 
 // TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap plays schedules.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,6 +27,7 @@ import (
 
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/serve"
@@ -482,7 +482,7 @@ jobs:
   daily: {schedule: "30 6 * * *", search: {query: moka pot, pages: 2}}
   flow: {search: {query: tea, pages: 3}, budget: {per_month: 40}}
 `
-	dice := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	dice := testenv.Random(t)
 	bubble(t, file, func(p *person) {
 		service := simulator.New(simulator.Options{Seed: 1, Key: "any"})
 		p.network = func(outlier.TransportOptions) (http.RoundTripper, error) { return service.Transport(), nil }

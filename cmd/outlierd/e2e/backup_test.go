@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"outlierd/cmd/outlierd/programtest"
+	"outlierd/internal/testenv"
 	"outlierd/sinks/bucket/buckettest"
 )
 
@@ -76,7 +76,7 @@ func TestKilledBackupKeepsThePreviousOne(t *testing.T) {
 	w := newBucketWorld(t)
 	w.must("backup", backupAddress)
 	w.must("backup", backupAddress)
-	first, step := 1+rand.Int64N(4), int64(4)
+	first, step := 1+testenv.Random(t).Int64N(4), int64(4)
 	if *long {
 		first, step = 1, 1
 	}
@@ -132,10 +132,11 @@ func (w *bucketWorld) killAtRequest(last int64, processed bool, args ...string) 
 func TestTwoBackupsToOneBucket(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	const want = "another backup to " + backupAddress + " has ended meanwhile: that one is kept, and this one is not"
+	random := testenv.Random(t)
 	for _, at := range []string{"/backups/backup.json", "/backups/state-"} {
 		plays := []bool{true, false}
 		if !*long {
-			plays = []bool{rand.IntN(2) == 0}
+			plays = []bool{random.IntN(2) == 0}
 		}
 		for _, first := range plays {
 			t.Logf("%s: first in the bucket: %t", at, first)

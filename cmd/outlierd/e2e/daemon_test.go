@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/programtest"
+	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/serve"
 )
@@ -88,7 +88,7 @@ func TestCommandsBesideADaemon(t *testing.T) {
 	stop := beside.daemon()
 	commands := besideCommands
 	if !*long {
-		commands = sampled(commands, 9)
+		commands = sampled(t, commands, 9)
 	}
 	var want, got []string
 	var both sync.WaitGroup
@@ -175,8 +175,8 @@ func TestSocketOfADaemon(t *testing.T) {
 }
 
 // sampled returns the first of all, and some of the others, in order.
-func sampled(all []string, most int) []string {
-	at := append([]int{0}, rand.Perm(len(all) - 1)[:most-1]...)
+func sampled(t *testing.T, all []string, most int) []string {
+	at := append([]int{0}, testenv.Random(t).Perm(len(all) - 1)[:most-1]...)
 	for i := range at[1:] {
 		at[i+1]++
 	}

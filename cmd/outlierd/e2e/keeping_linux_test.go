@@ -19,14 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outlierd/cmd/outlierd/programtest"
+	"outlierd/internal/testenv"
 	"outlierd/sync/journal"
 	"outlierd/sync/state"
 )
 
-var (
-	keepingSteps = flag.Bool("keeping-steps", false, "kill rebuild, forget, check, backup and restore after each of their steps, in place of a sample")
-	keepingSeed  = flag.Uint64("keeping-seed", 0, "the seed of the commands that are killed without -keeping-steps, and of the steps; 0 means one by chance")
-)
+var keepingSteps = flag.Bool("keeping-steps", false, "kill rebuild, forget, check, backup and restore after each of their steps, in place of a sample")
 
 // keptJobs are two jobs, the second of which is run after the backup.
 const keptJobs = `
@@ -136,20 +134,15 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(plays))
-	seed := *keepingSeed
-	for seed == 0 {
-		seed = rand.Uint64()
-	}
 	if !*keepingSteps {
-		t.Logf("commands and steps by -keeping-seed %d", seed)
-		random := rand.New(rand.NewPCG(seed, 0))
+		random := testenv.Random(t)
 		random.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
 		names = names[:2]
 	}
-	for i, name := range names {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plays[name](t, rand.New(rand.NewPCG(seed, uint64(i+1))))
+			plays[name](t, testenv.Random(t))
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/programtest"
+	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
@@ -74,9 +74,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	length := time.Since(began)
 
 	// The moments are different in every test run, so that a few are enough in each.
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("moments by seed %d", seed)
+	random := testenv.Random(t)
 	for hit := 0; hit < kills && !t.Failed(); {
 		w := newWorld(t, o)
 		w.write(oneSearch)

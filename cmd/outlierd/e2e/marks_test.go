@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/marks"
 	"outlierd/sync/serve"
@@ -47,8 +47,9 @@ func TestStarsSurviveKills(t *testing.T) {
 	for _, browser := range []byte("ab") {
 		browsers.Go(func() { browse(browser) })
 	}
+	random := testenv.Random(t)
 	for range kills {
-		time.Sleep(rand.N(2 * time.Second))
+		time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
 		stop()
 		stop = w.killable()
 	}

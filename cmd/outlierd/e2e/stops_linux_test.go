@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,16 +16,14 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/programtest"
+	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator"
 	"outlierd/outlier/simulator/library"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 )
 
-var (
-	stops     = flag.Int("stops", 0, "how often a daemon is stopped, by SIGTERM and as often by SIGKILL; 0 means a sample")
-	stopsSeed = flag.Uint64("stops-seed", 0, "the seed of the moments at which a daemon is stopped; 0 means one by chance")
-)
+var stops = flag.Int("stops", 0, "how often a daemon is stopped, by SIGTERM and as often by SIGKILL; 0 means a sample")
 
 // stoppedJobs are six jobs, five of them with a schedule. The minutes of the file last a second. The service's clock
 // is frozen, so that each run of a job has the same answers.
@@ -71,12 +68,7 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 		}
 		each = 2
 	}
-	seed := *stopsSeed
-	for seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("moments by -stops-seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := testenv.Random(t)
 	calm, stopped := newWorldApart(t), newWorldApart(t)
 	for _, w := range []*testWorld{calm, stopped} {
 		w.write(fmt.Sprintf(stoppedJobs, strings.Join(someChannels(), ", ")))

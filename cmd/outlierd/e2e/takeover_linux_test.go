@@ -3,7 +3,6 @@ package e2e
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/programtest"
+	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
@@ -119,7 +119,7 @@ func TestStandbyTakesOverTheVolume(t *testing.T) {
 	}
 	programtest.Contains(t, out.String(), "is held by process", "(outlierd up)")
 
-	time.Sleep(time.Duration(rand.Int64N(int64(4 * time.Second))))
+	time.Sleep(time.Duration(testenv.Random(t).Int64N(int64(4 * time.Second))))
 	d.kill()
 	killed := time.Now()
 	standby := active.standby()

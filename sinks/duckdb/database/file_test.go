@@ -2,12 +2,12 @@ package database_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 )
@@ -102,9 +102,10 @@ func TestCopyNoticesDamage(t *testing.T) {
 	if made, err := os.ReadFile(to); err != nil || string(made) != string(whole) {
 		t.Errorf("the copy differs: %v", err)
 	}
+	random := testenv.Random(t)
 	for at := 3 * 4096; at < len(whole); at += 64 << 10 {
 		damaged := []byte(string(whole))
-		damaged[at+8+rand.IntN(64<<10-8)] ^= 1
+		damaged[at+8+random.IntN(64<<10-8)] ^= 1
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
