@@ -29,6 +29,9 @@ jobs:
 func TestMonthOfAuto(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
+	if !isPlayed(t) {
+		t.Skip("another long test was chosen at random")
+	}
 	bare(t, autoFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "niches") })
 		said, exact, last := 0, 0, map[string]time.Time{}
@@ -189,8 +192,13 @@ func TestEditedFileChangesTheDecision(t *testing.T) {
 func TestTotalsOfAnyKindKeepWithinTheCap(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	for _, quirk := range []simulator.Quirk{simulator.TotalNull, simulator.TotalStands, simulator.TotalGrows, simulator.TotalShrinks,
-		simulator.PagesRepeated, simulator.PagesEndless, simulator.SizeIgnored} {
+	quirks := []simulator.Quirk{simulator.TotalNull, simulator.TotalStands, simulator.TotalGrows, simulator.TotalShrinks,
+		simulator.PagesRepeated, simulator.PagesEndless, simulator.SizeIgnored}
+	if !*long {
+		at := testenv.Random(t).IntN(len(quirks))
+		quirks = quirks[at : at+1]
+	}
+	for _, quirk := range quirks {
 		bare(t, autoFile, func(w *workshop) {
 			w.renew(simulator.Options{Quirks: quirk})
 			w.withSinks(func(e *Engine) { w.see(e, "niches") })

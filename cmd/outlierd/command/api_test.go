@@ -463,25 +463,26 @@ func TestHangingClientsStartNothing(t *testing.T) {
 	})
 }
 
-// TestMonthOfClients: a program that loses answers and repeats its requests, assistants that buy what they can, a person and
+// TestDaysOfClients: a program that loses answers and repeats its requests, assistants that buy what they can, a person and
 // the schedule share a daemon that is restarted now and then. Each key has one run, all caps hold, and the ledger and the
 // service agree.
-func TestMonthOfClients(t *testing.T) {
+func TestDaysOfClients(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("plays a month")
+		t.Skip("plays days")
 	}
 	const file = `
 version: 1
 service: {url: "https://service.example", key: "${KEY}", limit: 60/min}
-budget: {per_month: 150, per_day: 10}
+budget: {per_month: 50, per_day: 10}
 mcp: {budget: {per_day: 4, per_session: 6}}
 sinks: [{duckdb: outliers.duckdb}]
 daemon: {listen: "127.0.0.1:7411", token: "${TOKEN}", read_token: "${READ_TOKEN}"}
 jobs:
   daily: {schedule: "30 6 * * *", search: {query: moka pot, pages: 2}}
-  flow: {search: {query: tea, pages: 3}, budget: {per_month: 40}}
+  flow: {search: {query: tea, pages: 3}, budget: {per_month: 14}}
 `
+	const days = 10
 	dice := testenv.Random(t)
 	bubble(t, file, func(p *person) {
 		service := simulator.New(simulator.Options{Seed: 1, Key: "any"})
@@ -530,10 +531,10 @@ jobs:
 				t.Errorf("%s with key %s: HTTP %d, run %s; want %s", job, key, status, run, runsOf[key])
 			}
 		}
-		for day := 1; day <= 31; {
+		for day := 1; day <= days; {
 			p.serveAPI(func(c *apiClient, a actions, stop func()) {
 				session, bought := p.meet(), int64(0)
-				for days := 1 + dice.IntN(6); days > 0 && day <= 31; days, day = days-1, day+1 {
+				for left := 1 + dice.IntN(6); left > 0 && day <= days; left, day = left-1, day+1 {
 					order(c, "flow", fmt.Sprint("flow-", day), `{"max_credits": 6}`)
 					time.Sleep(time.Duration(dice.IntN(12)) * time.Hour)
 					for n := range 1 + dice.IntN(3) {
@@ -559,16 +560,16 @@ jobs:
 			})
 		}
 		t.Logf("assistants spent %d credits, and met caps: %v", byAssistants, refusals)
-		if paused == 0 || len(runsOf) != 31 || refusals["per_session"]+refusals["mcp.per_day"] == 0 {
-			t.Errorf("%d keys, %d runs met a cap, and assistants %v; want 31 keys, and some", len(runsOf), paused, refusals)
+		if paused == 0 || len(runsOf) != days || refusals["per_session"]+refusals["mcp.per_day"] == 0 {
+			t.Errorf("%d keys, %d runs met a cap, and assistants %v; want %d keys, and some", len(runsOf), paused, refusals, days)
 		}
 		if booked := p.ask(spentByAssistants); booked != fmt.Sprint(byAssistants) {
 			t.Errorf("the ledger has %s credits of assistants, their answers said %d", booked, byAssistants)
 		}
 		for query, most := range map[string]int{
 			"select max(n) from (select sum(price) n from ops.credits where outcome <> 'refunded' group by reserved_at::date)":                           10,
-			"select sum(price) from ops.credits where outcome <> 'refunded'":                                                                             150,
-			"select sum(price) from ops.credits where outcome <> 'refunded' and job = 'flow'":                                                            40,
+			"select sum(price) from ops.credits where outcome <> 'refunded'":                                                                             50,
+			"select sum(price) from ops.credits where outcome <> 'refunded' and job = 'flow'":                                                            14,
 			"select max(n) from (select sum(price) n from ops.credits where outcome <> 'refunded' and job like 'once:mcp:%' group by reserved_at::date)": 4,
 		} {
 			if n, err := strconv.ParseFloat(p.ask(query), 64); err != nil || n == 0 || n > float64(most) {

@@ -547,7 +547,7 @@ func TestPageIsOfOnePublication(t *testing.T) {
 	tables := pagedata.New(path, time.UTC)
 	defer tables.Close()
 	seen := map[int64]bool{}
-	for i := 0; i < 200 && (i < 20 || len(seen) < 2); i++ {
+	for i := 0; i < 200 && (i < 10 || len(seen) < 2); i++ {
 		found, err := tables.Found(t.Context(), page.Filter{Show: page.ShowAll, Most: 1000})
 		if err != nil {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ type keepingCommand struct {
 
 // TestKilledKeepingIsDoneByRunningItAgain kills commands that rewrite files after one of their steps: when a file or
 // folder was created, written, renamed or removed. The same command then succeeds, the sinks match the journal, and no
-// credit is lost. Two random commands are tested, and all with -keeping-steps.
+// credit is lost. A random command is tested, and all with -keeping-steps.
 func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
@@ -137,7 +137,7 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	if !*keepingSteps {
 		random := testenv.Random(t)
 		random.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
-		names = names[:2]
+		names = names[:1]
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {

@@ -58,12 +58,9 @@ jobs:
 // a run, runs it again, and compares with an uninterrupted run.
 func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	kills := 2
-	switch {
-	case *long:
+	kills := 1
+	if *long {
 		kills = 50
-	case testing.Short():
-		kills = 1
 	}
 	// Without a cache, the service's books show every repeated purchase.
 	o := simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000, CachePeriod: time.Nanosecond}

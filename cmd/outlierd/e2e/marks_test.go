@@ -19,10 +19,7 @@ import (
 // was acknowledged is in the state and in both sinks.
 func TestStarsSurviveKills(t *testing.T) {
 	t.Parallel()
-	kills := 3
-	if testing.Short() {
-		kills = 1
-	}
+	const kills = 1
 	w := newWorld(t, simulator.Options{Seed: 5, Limit: 1_000_000})
 	w.write(besideJobs + "sinks: [{duckdb: outliers.duckdb}, {parquet: parquet}]\n")
 	w.mustRun("run", "coffee")

@@ -66,7 +66,7 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 		if testing.Short() {
 			t.Skip("lasts ten seconds")
 		}
-		each = 2
+		each = 1
 	}
 	random := testenv.Random(t)
 	calm, stopped := newWorldApart(t), newWorldApart(t)
