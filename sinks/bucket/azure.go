@@ -197,8 +197,8 @@ func (a *azure) remove(ctx context.Context, key string) error {
 	return err
 }
 
-func (a *azure) list(ctx context.Context, below string) iter.Seq2[listed, error] {
-	return func(yield func(listed, error) bool) {
+func (a *azure) list(ctx context.Context, below string) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
 		pages := a.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &below})
 		for pages.More() {
 			page, err := pages.NextPage(ctx)
@@ -206,11 +206,11 @@ func (a *azure) list(ctx context.Context, below string) iter.Seq2[listed, error]
 				err = errForeign
 			}
 			if err != nil {
-				yield(listed{}, err)
+				yield(File{}, err)
 				return
 			}
 			for _, item := range page.Segment.BlobItems {
-				if !yield(listed{deref(item.Name), deref(deref(item.Properties).ContentLength)}, nil) {
+				if !yield(File{deref(item.Name), deref(deref(item.Properties).ContentLength)}, nil) {
 					return
 				}
 			}

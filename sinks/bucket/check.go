@@ -2,7 +2,10 @@ package bucket
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -66,9 +69,17 @@ func (r *remote) findProblem(ctx context.Context, o parquet.File, readData bool)
 	case !readData:
 		return "", nil
 	}
-	sum, err := r.files.sumObject(ctx, o.Name)
-	if err == nil && sum != o.SHA256 {
+	from, _, err := r.files.Open(ctx, o.Name)
+	if err != nil {
+		return "", err
+	}
+	defer from.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, from); err != nil {
+		return "", err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != o.SHA256 {
 		return o.Name + " is damaged: it does not have the checksum of the manifest", nil
 	}
-	return "", err
+	return "", nil
 }

@@ -25,20 +25,15 @@ type client interface {
 	// remove deletes an object, and the parts of its incomplete uploads. It is not an error if there are none.
 	remove(ctx context.Context, key string) error
 
-	// list iterates over the incomplete uploads and then the objects whose keys begin with below.
-	list(ctx context.Context, below string) iter.Seq2[listed, error]
+	// list iterates over the incomplete uploads and then the objects whose keys begin with below. Names are keys.
+	list(ctx context.Context, below string) iter.Seq2[File, error]
 
 	// explain converts an error to one with a remedy and without secrets. If it is an error response of the
 	// store, the result is a [refused].
 	explain(err error) error
 }
 
-// listed is an object of a listing.
-type listed struct {
-	key   string
-	bytes int64 // incompleteSize for an incomplete upload
-}
-
+// incompleteSize is the size of an incomplete upload in a listing.
 const incompleteSize = -1
 
 // partBytes is the minimum size of the parts of an upload, in bytes. The S3 library divides only larger files.

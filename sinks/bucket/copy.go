@@ -3,7 +3,9 @@ package bucket
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -102,6 +104,39 @@ func (b *Bucket) readRemote(ctx context.Context) (r *remote, err error) {
 	return r, err
 }
 
+// openObjects opens the objects of a copy. Their errors have names: the address is in the message of the copy.
+func openObjects(o Options) (*Files, error) {
+	c, prefix, err := openClient(o)
+	return &Files{client: c, prefix: prefix}, err
+}
+
+// readManifest returns the manifest and its version. They are the zero values if there is none.
+func (f *Files) readManifest(ctx context.Context) (m manifest, version string, err error) {
+	text, version, err := f.ReadFile(ctx, parquet.ManifestName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, "", nil
+	}
+	if err == nil {
+		m, err = parseManifest(text)
+	}
+	return m, version, err
+}
+
+// listObjects returns the sizes, in bytes, of the objects of copies, by name. Of those that were not uploaded whole it
+// returns incompleteSize, so that they are uploaded again or deleted: the store would charge for the parts.
+func (f *Files) listObjects(ctx context.Context) (map[string]int64, error) {
+	sizes := map[string]int64{}
+	for file, err := range f.Below(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		if objectName().MatchString(file.Name) {
+			sizes[file.Name] = file.Bytes
+		}
+	}
+	return sizes, nil
+}
+
 // checkOwner returns an error if another data folder, or a copy of this one, has written the manifest.
 func (b *Bucket) checkOwner(root manifest, r record) error {
 	const remedy = "use another prefix, or, if no other outlierd writes there, delete %s there and run again"
@@ -158,7 +193,11 @@ func eachAtOnce[T any](ctx context.Context, items []T, do func(context.Context, 
 
 func (b *Bucket) uploadObjects(ctx context.Context, objects []parquet.File) error {
 	err := eachAtOnce(ctx, objects, func(ctx context.Context, o parquet.File) error {
-		return b.remote.files.uploadFile(ctx, filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name))), o)
+		path := filepath.Join(b.dir, filepath.FromSlash(fileOf(o.Name)))
+		if err := parquet.VerifyFile(path, path, o.SHA256); err != nil {
+			return err
+		}
+		return b.remote.files.Put(ctx, path, o.Name)
 	})
 	if err != nil {
 		return err

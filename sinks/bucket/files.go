@@ -63,14 +63,15 @@ func (f *Files) Hold() (release func() error, err error) { return func() error {
 // File is a file in a listing.
 type File struct {
 	Name  string
-	Bytes int64 // negative for an incomplete upload
+	Bytes int64 // incompleteSize for an incomplete upload
 }
 
 // Below iterates over the incomplete uploads and then the files whose names begin with prefix.
 func (f *Files) Below(ctx context.Context, prefix string) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
 		for o, err := range f.client.list(ctx, f.prefix+prefix) {
-			if !yield(File{strings.TrimPrefix(o.key, f.prefix), o.bytes}, f.failed("list the files in", prefix, err)) || err != nil {
+			o.Name = strings.TrimPrefix(o.Name, f.prefix)
+			if !yield(o, f.failed("list the files in", prefix, err)) || err != nil {
 				return
 			}
 		}

@@ -146,18 +146,18 @@ func (s *s3) remove(ctx context.Context, key string) error {
 	return s.client.RemoveIncompleteUpload(ctx, s.bucket, key)
 }
 
-func (s *s3) list(ctx context.Context, below string) iter.Seq2[listed, error] {
-	return func(yield func(listed, error) bool) {
+func (s *s3) list(ctx context.Context, below string) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // stops the first listing if the caller stops early
 		for found := range s.client.ListIncompleteUploads(ctx, s.bucket, below, true) {
-			if !yield(listed{found.Key, incompleteSize}, found.Err) {
+			if !yield(File{found.Key, incompleteSize}, found.Err) {
 				return
 			}
 		}
 		o := minio.ListObjectsOptions{Prefix: below, Recursive: true}
 		for found := range s.client.ListObjectsIter(ctx, s.bucket, o) {
-			if !yield(listed{found.Key, found.Size}, found.Err) {
+			if !yield(File{found.Key, found.Size}, found.Err) {
 				return
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -184,16 +185,14 @@ func (c *Copy) syncFolder(name string) error {
 
 // syncFoldersOf makes the names of files durable.
 func (c *Copy) syncFoldersOf(names []string) error {
-	last := ""
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		folder := path.Dir(name)
-		if folder == last {
-			continue
-		}
+	folders := map[string]bool{}
+	for _, name := range names {
+		folders[path.Dir(name)] = true
+	}
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		if err := c.syncFolder(folder); err != nil {
 			return err
 		}
-		last = folder
 	}
 	return nil
 }

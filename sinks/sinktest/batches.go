@@ -32,7 +32,7 @@ func newCopy(t *testing.T, open Open) {
 func everyValue(t *testing.T, open Open) {
 	var j Journal
 	for id := range int64(8) {
-		a := Answer{ID: id + 1, At: start, Rows: map[*schema.Table][]Row{}}
+		a := answer(id+1, start)
 		for _, table := range Tables() {
 			row := rowVariant(table, int(id))
 			row[table.Key[0]] = texts[(id+2)%8]
@@ -47,21 +47,29 @@ func everyValue(t *testing.T, open Open) {
 	l.Check(t, j, 8)
 }
 
-func refusedBatch(t *testing.T, open Open) {
+// refused: what does not follow on what the warehouse has is refused, because what is in between would be lost.
+func refused(t *testing.T, open Open) {
 	j := Sample(6)
 	l := open.Line(t, t.TempDir())
 	defer l.Close(t)
 	l.Write(t, j, 0, 3)
+	l.WriteOps(t, Runs(0, 3))
 	for _, lo := range []int64{0, 2, 4} {
 		b := j.Batch(lo, 6)
 		if err := l.Warehouse.Write(t.Context(), b); err == nil {
 			t.Errorf("batch (%d, 6] was accepted at watermark 3", lo)
 		}
 		Release(b)
+		since := max(lo, 1) // changes since 0 replace all
+		if err := l.Warehouse.WriteOps(t.Context(), Runs(since, 6)); err == nil {
+			t.Errorf("changes since version %d were accepted at version 3", since)
+		}
 	}
 	l.Write(t, j, 3, 6)
+	l.WriteOps(t, Runs(3, 6))
 	l.Publish(t)
 	l.Check(t, j, 6)
+	l.CheckRuns(t, 6)
 }
 
 // setFewChecks asks once whether the flag is on the command line, because setting it looks the same.

@@ -37,6 +37,10 @@ type Answer struct {
 	Gone map[*schema.Table][]Row // identities whose older rows are deleted
 }
 
+func answer(id int64, at time.Time) Answer {
+	return Answer{id, at, map[*schema.Table][]Row{}, map[*schema.Table][]Row{}}
+}
+
 // Journal is a list of answers with the ids 1, 2, 3 …
 type Journal []Answer
 
@@ -63,10 +67,10 @@ func (j Journal) Batch(lo, hi int64) sinks.Batch {
 // Only returns a copy of the journal with the rows of these tables only.
 func (j Journal) Only(tables ...*schema.Table) Journal {
 	less := slices.Clone(j)
-	for i := range less {
-		less[i].Rows, less[i].Gone = map[*schema.Table][]Row{}, map[*schema.Table][]Row{}
+	for i, a := range j {
+		less[i] = answer(a.ID, a.At)
 		for _, table := range tables {
-			less[i].Rows[table], less[i].Gone[table] = slices.Clone(j[i].Rows[table]), j[i].Gone[table]
+			less[i].Rows[table], less[i].Gone[table] = slices.Clone(a.Rows[table]), a.Gone[table]
 		}
 	}
 	return less
@@ -129,10 +133,7 @@ func (a *Answer) deleteSome(table *schema.Table, pick func(n int) int) {
 func Generate(n int, pick func(n int) int) Journal {
 	var j Journal
 	for i := range n {
-		a := Answer{
-			ID: int64(i + 1), At: start.Add(time.Duration(i) * 7 * time.Minute),
-			Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{},
-		}
+		a := answer(int64(i+1), start.Add(time.Duration(i)*7*time.Minute))
 		tables := Tables()
 		if pick(8) == 0 {
 			tables = nil // an answer without rows moves the watermark alone

@@ -18,10 +18,7 @@ import (
 func journalOf(table *schema.Table, answers ...[]Row) Journal {
 	var j Journal
 	for i, rows := range answers {
-		a := Answer{
-			ID: int64(i + 1), At: start.AddDate(0, 0, i),
-			Rows: map[*schema.Table][]Row{}, Gone: map[*schema.Table][]Row{},
-		}
+		a := answer(int64(i+1), start.AddDate(0, 0, i))
 		for _, row := range rows {
 			a.add(table, row)
 		}

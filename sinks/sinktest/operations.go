@@ -174,22 +174,6 @@ func interrupted(changes iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBa
 	}
 }
 
-// refusedChanges: changes since another version than the warehouse's are refused, because changes in between
-// would be lost.
-func refusedChanges(t *testing.T, open Open) {
-	l := open.Line(t, t.TempDir())
-	defer l.Close(t)
-	l.WriteOps(t, Runs(0, 2))
-	for _, since := range []int64{1, 3} {
-		if err := l.Warehouse.WriteOps(t.Context(), Runs(since, 4)); err == nil {
-			t.Errorf("changes since version %d were accepted at version 2", since)
-		}
-	}
-	l.WriteOps(t, Runs(2, 4))
-	l.Publish(t)
-	l.CheckRuns(t, 4)
-}
-
 // CheckRuns compares what readers find with [Runs] up to hi, but for the versions.
 func (l *Line) CheckRuns(t testing.TB, hi int64) {
 	t.Helper()

@@ -72,27 +72,15 @@ func Select(t testing.TB, db *database.DB, table *schema.Table, from string) (al
 	return all
 }
 
-// plain returns a value of the driver as a [Row] has it.
+// plain returns a value of the driver as a [Row] has it. Maps are in no list and no struct.
 func plain(v any) any {
-	switch v := v.(type) {
-	case []any:
-		list := []any{}
-		for _, e := range v {
-			list = append(list, plain(e))
-		}
-		return list
-	case map[string]any:
-		row := Row{}
-		for name, e := range v {
-			row[name] = plain(e)
-		}
-		return row
-	case duckdb.OrderedMap:
-		counts := map[string]int64{}
-		for i, key := range v.Keys() {
-			counts[key.(string)] = v.Values()[i].(int64)
-		}
-		return counts
+	of, isMap := v.(duckdb.OrderedMap)
+	if !isMap {
+		return v
 	}
-	return v
+	counts := map[string]int64{}
+	for i, key := range of.Keys() {
+		counts[key.(string)] = of.Values()[i].(int64)
+	}
+	return counts
 }
