@@ -39,7 +39,7 @@ func (w *worker) upkeep() (again time.Time, err error) {
 }
 
 func (w *worker) pruneStep() (more bool, err error) {
-	if !w.engine.Config.Retention.Any() {
+	if w.engine.Config.Retention == 0 {
 		return false, nil
 	}
 	mark, err := w.engine.Store.Journal.Pruned()
@@ -76,7 +76,7 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	}
 	k.UpTo = shown.Answers
 	config := w.engine.Config
-	k.Since, k.Bytes = now.Add(-max(config.Least(), config.Retention.Age)), config.Retention.Bytes
+	k.Since = now.Add(-max(config.Least(), time.Duration(config.Retention)))
 	kept, err := w.engine.Store.Journal.Kept()
 	if err != nil || !kept.Since.Before(k.Since) { // nothing is old, which is the usual case
 		return k, false, err
@@ -131,7 +131,7 @@ func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
 	}
 	if _, known, err := e.Store.Ledger.CertainTime(); err != nil {
 		return err
-	} else if !known && e.Config.Retention.Any() {
+	} else if !known && e.Config.Retention > 0 {
 		return errors.New("no answer of the service has had a date yet, so the age of answers is unknown")
 	}
 	for more := true; more; {

@@ -185,7 +185,7 @@ func (r *Reader) addBackup(s *Status) error {
 
 func (r *Reader) addJournal(s *Status) (err error) {
 	s.Journal.Kept, err = r.Facts.Store.Journal.Kept()
-	if keep := r.Facts.Config.Retention; keep.Any() {
+	if keep := r.Facts.Config.Retention; keep > 0 {
 		s.Journal.Retention = keep.String()
 	}
 	return err

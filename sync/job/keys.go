@@ -26,18 +26,18 @@ import (
 
 // forms parse texts by their x-form. Their errors may quote the text.
 var forms = map[string]func(text string) (any, error){
-	"duration":    anyOf(parseDuration),
-	"time zone":   anyOf(parseZone),
-	"limit":       anyOf(parseLimit),
-	"share":       anyOf(parseShare),
-	"day":         anyOf(parseRenewal),
-	"age or size": anyOf(parseRetention),
-	"size":        anyOf(ParseSize),
-	"listener":    anyOf(parseListener),
-	"proxy":       anyOf(parseProxy),
-	"key":         anyOf(outlier.NewKey),
-	"token":       anyOf(parseToken),
-	"password":    anyOf(func(text string) (Secret, error) { return Secret{&text}, nil }),
+	"duration":  anyOf(parseDuration),
+	"time zone": anyOf(parseZone),
+	"limit":     anyOf(parseLimit),
+	"share":     anyOf(parseShare),
+	"day":       anyOf(parseRenewal),
+	"age":       anyOf(parseRetention),
+	"size":      anyOf(ParseSize),
+	"listener":  anyOf(parseListener),
+	"proxy":     anyOf(parseProxy),
+	"key":       anyOf(outlier.NewKey),
+	"token":     anyOf(parseToken),
+	"password":  anyOf(func(text string) (Secret, error) { return Secret{&text}, nil }),
 }
 
 func anyOf[T any](parse func(string) (T, error)) func(string) (any, error) {

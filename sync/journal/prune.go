@@ -17,24 +17,16 @@ import (
 // prunedMark has the id up to which bodies were removed. A trigger reads it.
 var prunedMark = store.Cell[int64]{Key: "journal pruned up to"}
 
-// weighed has the total size of the bodies that were added up.
-var weighed = store.Cell[weight]{Key: "journal weighed"}
-
 // One step of pruning ends after this many answers, or this many bytes.
 const (
 	pruneAnswers = 500
 	pruneBytes   = 8 << 20
-	weighAnswers = 4000
 )
 
 // Keep says which answers keep their bodies.
 type Keep struct {
 	Since time.Time // those received at this time or later, and all after the first of them
 	UpTo  int64     // those after this one
-
-	// Bytes is the total size of bodies to keep. Up to this size all bodies are kept; 0 removes all
-	// that were received before Since.
-	Bytes int64
 }
 
 // PrunedError is the error of reading answers whose bodies were removed.
@@ -104,74 +96,37 @@ func (j *Journal) Kept() (Kept, error) {
 // transaction. It reports whether there is more to do; the cost of a call does not depend on how
 // much. It does not wait for another program's lock.
 func (j *Journal) Prune(keep Keep) (more bool, err error) {
-	if due, err := j.mayPrune(keep); !due || err != nil {
+	old, err := store.Read(j.db, "look for answers to prune", func(tx *store.Tx) ([]header, error) {
+		return listOldest(tx, keep, 1)
+	})
+	if err != nil || len(old) == 0 {
 		return false, err
 	}
-	err = j.db.UpdateWithin(0, func(tx *store.Tx) error {
-		more, err = j.pruneSome(tx, keep)
-		return err
-	})
+	err = j.db.UpdateWithin(0, func(tx *store.Tx) error { return j.pruneSome(tx, keep) })
 	if err != nil {
 		return false, fmt.Errorf("prune the journal: %w", err)
 	}
-	return more, nil
+	return true, nil
 }
 
-// mayPrune reports whether there is something to prune or to add up, without writing.
-func (j *Journal) mayPrune(keep Keep) (due bool, err error) {
-	err = j.db.View(func(tx *store.Tx) error {
-		pruned, err := Pruned(tx)
-		if err != nil {
-			return err
-		}
-		old, err := listOldest(tx, pruned, keep, 1)
-		if due = len(old) > 0; err != nil || !due || keep.Bytes == 0 {
-			return err
-		}
-		w, err := weighed.Get(tx)
-		due = w.Bytes > keep.Bytes || w.UpTo < keep.UpTo
+func (j *Journal) pruneSome(tx *store.Tx, keep Keep) error {
+	old, err := listOldest(tx, keep, pruneAnswers)
+	if err != nil || len(old) == 0 {
 		return err
-	})
-	return due, err
-}
-
-func (j *Journal) pruneSome(tx *store.Tx, keep Keep) (more bool, err error) {
-	pruned, err := Pruned(tx)
-	if err != nil {
-		return false, err
 	}
-	w, err := weighed.Get(tx)
-	if err != nil {
-		return false, err
-	}
-	if keep.Bytes > 0 && w.UpTo < keep.UpTo {
-		return true, w.addSizes(tx, keep.UpTo)
-	}
-	old, err := listOldest(tx, pruned, keep, pruneAnswers)
-	if err != nil {
-		return false, err
-	}
-	last, bytes := pruned, int64(0)
+	last, bytes := int64(0), int64(0)
 	for _, h := range old {
-		if bytes >= pruneBytes || keep.Bytes > 0 && w.Bytes-bytes <= keep.Bytes {
+		if last, bytes = h.id, bytes+h.size; bytes >= pruneBytes {
 			break
 		}
-		last, bytes = h.id, bytes+h.size
-	}
-	if last == pruned {
-		return false, nil
 	}
 	if err := prunedMark.Set(tx, last); err != nil {
-		return false, err
+		return err
 	}
 	empty := j.pack.packPlain(nil)
-	_, err = tx.Exec(`UPDATE responses SET encoding = ?, sum = ?, body = ? WHERE id > ? AND id <= ?`,
-		empty.encoding, empty.sum, empty.body, pruned, last)
-	if err == nil && w.UpTo >= last {
-		w.Bytes -= bytes
-		err = weighed.Set(tx, w)
-	}
-	return err == nil, err
+	_, err = tx.Exec(`UPDATE responses SET encoding = ?, sum = ?, body = ? WHERE id >= ? AND id <= ?`,
+		empty.encoding, empty.sum, empty.body, old[0].id, last)
+	return err
 }
 
 // header is what pruning reads of an answer.
@@ -179,13 +134,15 @@ type header struct {
 	id, received, size int64
 }
 
-func (h *header) columns() []any { return []any{&h.id, &h.received, &h.size} }
-
-// listOldest returns the first answers after an id, up to the first that is too recent to be pruned.
-func listOldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error) {
-	all, err := store.List(tx, (*header).columns,
+// listOldest returns the first answers with a body, up to the first that is too recent to be pruned.
+func listOldest(tx *store.Tx, keep Keep, most int) ([]header, error) {
+	pruned, err := Pruned(tx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := store.List(tx, func(h *header) []any { return []any{&h.id, &h.received, &h.size} },
 		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+
-			strconv.Itoa(most), after, keep.UpTo)
+			strconv.Itoa(most), pruned, keep.UpTo)
 	since := store.Micros(keep.Since)
 	for i := range all {
 		if all[i].received >= since {
@@ -193,29 +150,4 @@ func listOldest(tx *store.Tx, after int64, keep Keep, most int) ([]header, error
 		}
 	}
 	return all, err
-}
-
-// weight is the total size of the bodies added up so far, those of the answers up to an id.
-type weight struct {
-	UpTo  int64 `json:"up_to"`
-	Bytes int64 `json:"bytes"`
-}
-
-// addSizes adds the sizes of the next bodies, up to an id.
-func (w weight) addSizes(tx *store.Tx, upTo int64) error {
-	next, err := store.List(tx, (*header).columns,
-		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+
-			strconv.Itoa(weighAnswers), w.UpTo, upTo)
-	if err != nil {
-		return err
-	}
-	if len(next) < weighAnswers {
-		w.UpTo = upTo
-	} else {
-		w.UpTo = next[len(next)-1].id
-	}
-	for _, h := range next {
-		w.Bytes += h.size
-	}
-	return weighed.Set(tx, w)
 }

@@ -81,17 +81,13 @@ func TestWhatIsPruned(t *testing.T) {
 		keep journal.Keep
 		want int64
 	}{
-		"nothing is old":                {[]int{5, 6, 7}, journal.Keep{Since: day(5), UpTo: all}, 0},
-		"some are old":                  {[]int{1, 2, 3, 4}, journal.Keep{Since: day(3), UpTo: all}, 2},
-		"all are old":                   {[]int{1, 2, 3}, journal.Keep{Since: day(9), UpTo: all}, 3},
-		"not what a sink lacks":         {[]int{1, 2, 3}, journal.Keep{Since: day(9), UpTo: 2}, 2},
-		"nothing before a sink has it":  {[]int{1, 2, 3}, journal.Keep{Since: day(9)}, 0},
-		"not behind one from tomorrow":  {[]int{1, 90, 2, 3}, journal.Keep{Since: day(9), UpTo: all}, 1},
-		"no more than are too many":     {[]int{1, 2, 3, 4}, journal.Keep{Since: day(9), UpTo: all, Bytes: 2500}, 2},
-		"none as there is room":         {[]int{1, 2, 3, 4}, journal.Keep{Since: day(9), UpTo: all, Bytes: 4000}, 0},
-		"young ones also if too many":   {[]int{1, 2, 3, 4}, journal.Keep{Since: day(2), UpTo: all, Bytes: 1}, 1},
-		"an empty journal":              {nil, journal.Keep{Since: day(9), UpTo: all}, 0},
-		"an empty journal with a limit": {nil, journal.Keep{Since: day(9), UpTo: all, Bytes: 1}, 0},
+		"nothing is old":               {[]int{5, 6, 7}, journal.Keep{Since: day(5), UpTo: all}, 0},
+		"some are old":                 {[]int{1, 2, 3, 4}, journal.Keep{Since: day(3), UpTo: all}, 2},
+		"all are old":                  {[]int{1, 2, 3}, journal.Keep{Since: day(9), UpTo: all}, 3},
+		"not what a sink lacks":        {[]int{1, 2, 3}, journal.Keep{Since: day(9), UpTo: 2}, 2},
+		"nothing before a sink has it": {[]int{1, 2, 3}, journal.Keep{Since: day(9)}, 0},
+		"not behind one from tomorrow": {[]int{1, 90, 2, 3}, journal.Keep{Since: day(9), UpTo: all}, 1},
+		"an empty journal":             {nil, journal.Keep{Since: day(9), UpTo: all}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,7 +246,6 @@ func TestPruningFollowsTheModel(t *testing.T) {
 func (m *pruning) keep(r *rapid.T) journal.Keep {
 	return journal.Keep{
 		Since: day(rapid.IntRange(0, 21).Draw(r, "since")), UpTo: int64(rapid.IntRange(0, len(m.received)).Draw(r, "up to")),
-		Bytes: int64(rapid.SampledFrom([]int{0, 0, 1, 5000, 1 << 20}).Draw(r, "keep bytes")),
 	}
 }
 
@@ -270,27 +265,13 @@ func (m *pruning) step(t *testing.T, r *rapid.T, s *state.Store, keep journal.Ke
 			r.Fatalf("answer %d of %s is pruned, since %s is kept", id+1, m.received[id], keep.Since)
 		}
 	}
-	if all := int64(len(m.size)); now > m.pruned && keep.Bytes > 0 && m.bytes(now-1, all) <= keep.Bytes {
-		r.Fatalf("%d bytes are kept of %d that may be", m.bytes(now, all), keep.Bytes)
-	}
 	m.pruned = now
 	return more
 }
 
-// bytes are those of the bodies of the answers (after, upTo].
-func (m *pruning) bytes(after, upTo int64) (sum int64) {
-	for id := after; id < upTo; id++ {
-		sum += int64(m.size[id])
-	}
-	return sum
-}
-
 // finished checks that nothing more was to be pruned.
 func (m *pruning) finished(r *rapid.T, keep journal.Keep) {
-	if m.pruned >= keep.UpTo || !m.received[m.pruned].Before(keep.Since) {
-		return
-	}
-	if keep.Bytes == 0 || m.bytes(m.pruned, keep.UpTo) > keep.Bytes {
+	if m.pruned < keep.UpTo && m.received[m.pruned].Before(keep.Since) {
 		r.Fatalf("answer %d is not pruned", m.pruned+1)
 	}
 }

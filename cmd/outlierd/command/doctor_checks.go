@@ -182,9 +182,9 @@ func (c *checkup) judgeStatus(s *forecast.Status) {
 		}
 		c.add("backup", status, remedy, "%s", report.Backup(b, s.At, in))
 	}
-	if j, keep := &s.Journal, c.config.Retention; keep.Any() || j.Pruned > 0 {
+	if j, keep := &s.Journal, c.config.Retention; keep > 0 || j.Pruned > 0 {
 		status, remedy := "ok", ""
-		if keep.Age > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(keep.Age, c.config.Least())+overdue {
+		if keep > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(time.Duration(keep), c.config.Least())+overdue {
 			status, remedy = "warn", "'outlierd status' shows whether a sink is behind or a run is unfinished; without 'outlierd up', run 'outlierd prune'"
 		}
 		c.add("journal", status, remedy, "%s", report.Journal(j, s.At, in))

@@ -25,7 +25,7 @@ run'. --compact rewrites the file, which needs as much free space. Stop a runnin
 			if err != nil {
 				return err
 			}
-			if !config.Retention.Any() && !compact {
+			if config.Retention == 0 && !compact {
 				return prunedJournal.print(g.out, prunedNow{}, "%s has no retention.journal: everything is kept\n", g.config)
 			}
 			return g.with(c.Context(), config, toRepair, func(p *program) error {
