@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -116,10 +115,9 @@ func (s *Store) addVideos(ctx context.Context, e *Erasure, progress func(done, o
 }
 
 // Forget erases what the state knows about ids, and prevents them from coming back: from then on
-// they are removed from answers as these arrive, and no calls about them are made. Copies of the
-// state from before upgrades are removed, because they contain it too. The sinks are not touched;
-// once they contain nothing about the ids either, [Store.Forgot] completes the operation. If the
-// process is stopped before, all of it must be done again, with the same ids.
+// they are removed from answers as these arrive, and no calls about them are made. The sinks are not
+// touched; once they contain nothing about the ids either, [Store.Forgot] completes the operation. If
+// the process is stopped before, all of it must be done again, with the same ids.
 func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of int64)) error {
 	err := s.DB.Update(func(tx *store.Tx) error { return forgotten.Add(tx, e.IDs) })
 	if err == nil {
@@ -145,7 +143,7 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.DB.Compact(ctx), s.DB.RemoveRestorePoints())
+	return s.DB.Compact(ctx)
 }
 
 // Forgot records that everything to be forgotten is erased, including from the sinks.

@@ -6,30 +6,30 @@ import "context"
 // SQLite has reported damage, an earlier check did not finish, the machine went down while the file
 // was open, or the file has become smaller. A kill can only interrupt the newest transaction, which SQLite rolls back; a
 // machine that went down may have lost any page that was not yet on its disk.
-func (s *Store) Doubt() (why string) {
-	present := s.options.BootID()
+func (f *Folder) Doubt() (why string) {
+	present := f.options.BootID()
 	switch {
-	case s.bootBefore == mustCheck:
+	case f.bootBefore == mustCheck:
 		return "damage was reported, or an earlier check did not finish"
-	case s.unclean && (s.bootBefore != present || present == ""):
+	case f.unclean && (f.bootBefore != present || present == ""):
 		return "the machine went down while the state was open"
-	case s.unclean && s.file.Size() < s.sent.Bytes:
+	case f.unclean && f.file.Size() < f.sent.Bytes:
 		return "the file is smaller than when the last paid call was sent"
 	}
 	return ""
 }
 
 // Unclean reports whether the last process ended without closing the file.
-func (s *Store) Unclean() bool { return s.unclean }
+func (f *Folder) Unclean() bool { return f.unclean }
 
 // Doubted makes the next process check the whole file, until [Store.Sound] is called.
-func (s *Store) Doubted() error { return signFile(s.lock, mustCheck) }
+func (f *Folder) Doubted() error { return signFile(f.lock, mustCheck) }
 
 // Sound records that the file was found sound during the machine's present boot.
-func (s *Store) Sound() error { return signFile(s.lock, s.options.BootID()) }
+func (f *Folder) Sound() error { return signFile(f.lock, f.options.BootID()) }
 
 // Corrupt returns an error that says that the file cannot be trusted, and why.
-func (s *Store) Corrupt(detail string) error { return &CorruptError{Path: s.Path(), Detail: detail} }
+func (f *Folder) Corrupt(detail string) error { return &CorruptError{Path: f.Path(), Detail: detail} }
 
 // CheckFile makes SQLite look for damage, table by table so that ctx can end it between two.
 func (s *Store) CheckFile(ctx context.Context) error {

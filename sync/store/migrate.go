@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"path/filepath"
 )
 
 // migrateFile upgrades the file to the latest version in one transaction, so that neither a kill nor a
@@ -65,14 +64,8 @@ func newerError(ctx context.Context, db *sql.DB, path string, have, want int) er
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	copies, failed := RestorePoints(filepath.Dir(path))
-	hint := ""
-	if len(copies) > 0 {
-		hint = ", or return to the copy from before the upgrade, which has no record of what was spent since: " +
-			copies[len(copies)-1]
-	}
 	return errors.Join(fmt.Errorf("%s has schema version %d, written by outlierd %s, and this program knows versions up to %d; "+
-		"use that version or a later one%s", path, have, wrote, want, hint), err, failed)
+		"use that version or a later one", path, have, wrote, want), err)
 }
 
 func applySteps(ctx context.Context, db *sql.DB, steps []string, to int) error {

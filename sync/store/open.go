@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -72,14 +73,14 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := makeFolder(dir, o.Log); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(refuseForeignFiles(dir), checkFileSize(dir)); err != nil {
+	if err := checkFileSize(dir); err != nil {
 		return nil, err
 	}
 	held, before, err := lockFolder(dir, o.TakeLock)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, options: o, lock: held, holds: true, bootBefore: before}
+	s := &Store{Folder: &Folder{dir: dir, options: o, lock: held, holds: true, bootBefore: before}}
 	if err := errors.Join(durable.RemoveUnfinished(dir), s.openAndUpgrade(ctx)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -89,9 +90,6 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 // makeFolder creates the folder, accessible only to its owner. That of another user stays as it is, such as on a volume
 // that belongs to a group (fsGroup), unless every user may write to it.
 func makeFolder(dir string, log *slog.Logger) error {
-	if err := guardFolder(dir); err != nil {
-		return err
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the state folder as user %d: %w", os.Getuid(), err)
 	}
@@ -106,21 +104,44 @@ func makeFolder(dir string, log *slog.Logger) error {
 	return nil
 }
 
+// ownerOf returns the id of the user that a file belongs to; -1 if the system does not say.
+func ownerOf(info fs.FileInfo) int {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid)
+	}
+	return -1
+}
+
+// Folder is a state folder: its path, its lock, and what is known of its files.
+type Folder struct {
+	dir     string
+	options Options
+	lock    *os.File
+	holds   bool // lock is the lock file, and this process holds the folder
+	idle    bool // no process held the folder when it was opened to read
+	holder  *HeldError
+	file    os.FileInfo // of the SQLite file; nil if it was opened to read
+
+	unclean    bool   // the last process ended without closing the file
+	bootBefore string // the boot during which the file was last known to be sound
+	sent       Sent   // the last paid call, as recorded beside the file
+}
+
 // Dir returns the path of the state folder.
-func (s *Store) Dir() string { return s.dir }
+func (f *Folder) Dir() string { return f.dir }
 
 // Path returns the path of the SQLite file in the state folder.
-func (s *Store) Path() string { return filepath.Join(s.dir, "state.db") }
+func (f *Folder) Path() string { return filepath.Join(f.dir, "state.db") }
 
 // Idle reports whether no process held the folder when it was opened to read.
-func (s *Store) Idle() bool { return s.idle }
+func (f *Folder) Idle() bool { return f.idle }
 
 // Holder returns the process that held the folder when it was opened to read; nil if there was
 // none or if this process holds it.
-func (s *Store) Holder() *HeldError { return s.holder }
+func (f *Folder) Holder() *HeldError { return f.holder }
 
 // Log returns the logger of the store and of the packages that keep tables in it.
-func (s *Store) Log() *slog.Logger { return s.options.Log }
+func (f *Folder) Log() *slog.Logger { return f.options.Log }
 
 // openAndUpgrade opens the database and upgrades it.
 func (s *Store) openAndUpgrade(ctx context.Context) (err error) {
@@ -133,9 +154,6 @@ func (s *Store) openAndUpgrade(ctx context.Context) (err error) {
 	if s.conn, err = s.connectWriter(); err != nil {
 		return err
 	}
-	if err := s.keepRestorePoint(ctx); err != nil {
-		return s.explainError(err)
-	}
 	if err := migrateFile(ctx, s.conn.db, s.Path(), s.options); err != nil {
 		return s.explainError(err)
 	}
@@ -145,21 +163,21 @@ func (s *Store) openAndUpgrade(ctx context.Context) (err error) {
 // wasUnclean reports whether the last process ended without closing the file: a clean end leaves
 // no log. It also creates the file, so that it is private from the start; SQLite gives the log the
 // same permissions.
-func (s *Store) wasUnclean() (bool, error) {
-	file, err := os.OpenFile(s.Path(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+func (f *Folder) wasUnclean() (bool, error) {
+	file, err := os.OpenFile(f.Path(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return false, fmt.Errorf("open the state as user %d: %w", os.Getuid(), err)
 	}
-	s.file, err = file.Stat()
+	f.file, err = file.Stat()
 	if err := errors.Join(err, file.Close()); err != nil {
 		return false, err
 	}
-	return s.hasLog()
+	return f.hasLog()
 }
 
 // hasLog reports whether SQLite's log has anything.
-func (s *Store) hasLog() (bool, error) {
-	info, err := os.Stat(s.Path() + "-wal")
+func (f *Folder) hasLog() (bool, error) {
+	info, err := os.Stat(f.Path() + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -205,13 +223,14 @@ func (s *Store) openConnection(driver url.Values) (*conn, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.from != nil && s.broken.CompareAndSwap(nil, &ErrClosed) {
-		return s.from.putReader(s.conn)
-	}
 	if s.lock == nil || s.closed {
 		return nil
 	}
 	s.closed = true
+	if s.from != nil {
+		s.broken.CompareAndSwap(nil, &ErrClosed)
+		return s.from.putReader(s.conn)
+	}
 	s.broken.CompareAndSwap(nil, &ErrClosed)
 	var errs []error
 	s.reading.Lock()

@@ -45,14 +45,11 @@ func (e *NoStateError) Unwrap() error { return fs.ErrNotExist }
 // It fails with a [*NoStateError] if there is no state, or with an [*OlderError] or [*CorruptError].
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{dir: dir, options: o, snapshot: true}
+	s := &Store{Folder: &Folder{dir: dir, options: o}, snapshot: true}
 	if _, err := os.Stat(s.Path()); errors.Is(err, fs.ErrNotExist) {
 		return nil, &NoStateError{Dir: dir}
 	} else if err != nil {
 		return nil, fmt.Errorf("open the state to read: %w", err)
-	}
-	if err := errors.Join(guardFolder(dir), refuseForeignFiles(dir)); err != nil {
-		return nil, err
 	}
 	if err := s.takeFolder(); err != nil {
 		return nil, err
@@ -78,8 +75,8 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 }
 
 // takeFolder opens the folder and keeps it in place of the lock file, for [Store.Close] to close.
-func (s *Store) takeFolder() (err error) {
-	if s.lock, err = os.Open(s.dir); err != nil {
+func (f *Folder) takeFolder() (err error) {
+	if f.lock, err = os.Open(f.dir); err != nil {
 		return fmt.Errorf("open the state folder to read: %w", err)
 	}
 	return nil
@@ -107,9 +104,9 @@ func (s *Store) openReader(ctx context.Context) (err error) {
 
 // immutableMode returns "1" if the file system is read-only, such as that of a snapshot, and the database has no
 // log. SQLite would create files beside it, and opens it there only if it is said to be immutable.
-func (s *Store) immutableMode() string {
-	_, err := os.Lstat(s.Path() + "-wal")
-	if errors.Is(err, fs.ErrNotExist) && errors.Is(unix.Access(s.dir, unix.W_OK), unix.EROFS) {
+func (f *Folder) immutableMode() string {
+	_, err := os.Lstat(f.Path() + "-wal")
+	if errors.Is(err, fs.ErrNotExist) && errors.Is(unix.Access(f.dir, unix.W_OK), unix.EROFS) {
 		return "1"
 	}
 	return "0"

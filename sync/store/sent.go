@@ -21,14 +21,14 @@ type Sent struct {
 }
 
 // SentPath returns the path of that file.
-func (s *Store) SentPath() string { return filepath.Join(s.dir, "sent.json") }
+func (f *Folder) SentPath() string { return filepath.Join(f.dir, "sent.json") }
 
 // Sent returns what the file said before the state was opened.
-func (s *Store) Sent() Sent { return s.sent }
+func (f *Folder) Sent() Sent { return f.sent }
 
 // RecordSent records the paid call that is about to be sent, once the state has it.
-func (s *Store) RecordSent(attempt int64) error {
-	info, err := os.Stat(s.Path())
+func (f *Folder) RecordSent(attempt int64) error {
+	info, err := os.Stat(f.Path())
 	if err != nil {
 		return err
 	}
@@ -36,18 +36,18 @@ func (s *Store) RecordSent(attempt int64) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.SentPath(), append(text, '\n'), 0o600)
+	return durable.WriteFile(f.SentPath(), append(text, '\n'), 0o600)
 }
 
 // readSent reads the file. There is none before the first paid call, and after a power failure it may be
 // unreadable; the whole state is checked then.
-func (s *Store) readSent() error {
-	text, err := os.ReadFile(s.SentPath())
+func (f *Folder) readSent() error {
+	text, err := os.ReadFile(f.SentPath())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err == nil && json.Unmarshal(text, &s.sent) != nil {
-		s.sent = Sent{}
+	if err == nil && json.Unmarshal(text, &f.sent) != nil {
+		f.sent = Sent{}
 	}
 	return err
 }
@@ -55,8 +55,8 @@ func (s *Store) readSent() error {
 // checkSize returns a [*CorruptError] if the end of the SQLite file is missing, which SQLite itself does
 // not notice if it is less than a page. With a log, which may have the last pages, the header does not say
 // how many the file has.
-func (s *Store) checkSize(log bool) error {
-	file, err := os.Open(s.Path())
+func (f *Folder) checkSize(log bool) error {
+	file, err := os.Open(f.Path())
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *Store) checkSize(log bool) error {
 		page = 1 << 16
 	}
 	if page > 0 && (info.Size()%page != 0 || !log && info.Size() < page*pages) {
-		return s.Corrupt(fmt.Sprintf("it has %d bytes, and its end is missing", info.Size()))
+		return f.Corrupt(fmt.Sprintf("it has %d bytes, and its end is missing", info.Size()))
 	}
 	return nil
 }

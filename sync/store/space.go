@@ -16,19 +16,19 @@ const MinFree = 256 << 20
 
 // Room returns an error if the next answer might not be kept: a [*LowSpaceError] if there may be
 // no space for it, and a [*MovedError] if the state is no longer in its place.
-func (s *Store) Room() error {
-	if err := s.InPlace(); err != nil {
+func (f *Folder) Room() error {
+	if err := f.InPlace(); err != nil {
 		return err
 	}
-	free, err := s.Free()
+	free, err := f.Free()
 	if err != nil {
-		return fmt.Errorf("read the free space of %s: %w", s.dir, err)
+		return fmt.Errorf("read the free space of %s: %w", f.dir, err)
 	}
-	if free < s.options.MinFree {
-		return &LowSpaceError{Dir: s.dir, Free: free, Need: s.options.MinFree}
+	if free < f.options.MinFree {
+		return &LowSpaceError{Dir: f.dir, Free: free, Need: f.options.MinFree}
 	}
-	if files, err := FreeFiles(s.dir); err != nil || files < MinFiles {
-		return cmp.Or(err, error(&LowSpaceError{Dir: s.dir, Free: files, Need: MinFiles, Files: true}))
+	if files, err := FreeFiles(f.dir); err != nil || files < MinFiles {
+		return cmp.Or(err, error(&LowSpaceError{Dir: f.dir, Free: files, Need: MinFiles, Files: true}))
 	}
 	return nil
 }
@@ -36,23 +36,23 @@ func (s *Store) Room() error {
 // InPlace returns a [*MovedError] if the state is no longer where the next process looks for it, or if
 // another process may use it, because the lock file was deleted or replaced. A file that was moved or deleted
 // stays open, so work with it would continue unnoticed.
-func (s *Store) InPlace() error {
-	if err := s.findPlace(); err != nil || !s.holds {
+func (f *Folder) InPlace() error {
+	if err := f.findPlace(); err != nil || !f.holds {
 		return err
 	}
-	lock, err := s.lock.Stat()
+	lock, err := f.lock.Stat()
 	if err != nil {
 		return err
 	}
-	return findFile(lockPath(s.dir), lock)
+	return findFile(lockPath(f.dir), lock)
 }
 
 // findPlace returns an error if the SQLite file is not in its place.
-func (s *Store) findPlace() error {
-	if s.file == nil {
+func (f *Folder) findPlace() error {
+	if f.file == nil {
 		return nil
 	}
-	return findFile(s.Path(), s.file)
+	return findFile(f.Path(), f.file)
 }
 
 // findFile returns a [*MovedError] if a file that this process has open is not at its path.
@@ -68,7 +68,7 @@ func findFile(path string, own os.FileInfo) error {
 }
 
 // Free returns the number of free bytes on the disk.
-func (s *Store) Free() (uint64, error) { return s.options.FreeSpace(s.dir) }
+func (f *Folder) Free() (uint64, error) { return f.options.FreeSpace(f.dir) }
 
 // Unknown is the free space of a file system that does not say how much it has, as some remote ones. Only an attempt
 // to write can tell.

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,26 +14,15 @@ import (
 
 // Store is the file of an open state folder. Its methods may be called by several goroutines.
 type Store struct {
-	dir     string
-	options Options
-	lock    *os.File
-	closed  bool
-	holds   bool // lock is the lock file, and this process holds the folder
-	idle    bool // no process held the folder when it was opened to read
-	holder  *HeldError
-	file    os.FileInfo // of the SQLite file; nil if it was opened to read
-
-	unclean    bool   // the last process ended without closing the file
-	bootBefore string // the boot during which the file was last known to be sound
-	sent       Sent   // the last paid call, as recorded beside the file
-
+	*Folder
+	closed bool
 	broken atomic.Pointer[error] // why the store cannot be used any more
 
-	mu                  sync.Mutex // guards what follows
-	conn                *conn      // writes; of a snapshot, in its only transaction
-	snapshot            bool       // all views see the same; see [Peek] and [Store.Snapshot]
-	from                *Store     // of which this is a snapshot; nil for all others
-	firstBusy, lastBusy time.Time  // when another program's lock was met, first and last; see patienceLeft
+	mu       sync.Mutex // guards what follows
+	conn     *conn      // writes; of a snapshot, in its only transaction
+	snapshot bool       // all views see the same; see [Peek] and [Store.Snapshot]
+	from     *Store     // of which this is a snapshot; nil for all others
+	busy     busyTimes
 
 	reading sync.Mutex // guards what follows
 	readers []*conn    // not in use
@@ -70,7 +58,7 @@ const (
 func (s *Store) Update(f func(*Tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.updateWithin(s.patienceLeft(), f)
+	return s.updateWithin(s.busy.patienceLeft(), f)
 }
 
 // UpdateWithin is [Store.Update], but waits only up to the given patience while another program locks the
@@ -110,32 +98,35 @@ func (s *Store) beginWrite(patience time.Duration) error {
 		err := s.conn.execPlain(`BEGIN IMMEDIATE`)
 		if resultCode(err) != sqlite3.SQLITE_BUSY {
 			if err == nil {
-				s.lastBusy = time.Time{}
+				s.busy = busyTimes{}
 			}
 			return err
 		}
-		if s.noteBusy(); !time.Now().Before(until) {
+		if s.busy.note(); !time.Now().Before(until) {
 			return err
 		}
 	}
 }
 
+// busyTimes say when another program's lock was met, first and last.
+type busyTimes struct{ first, last time.Time }
+
 // patienceLeft returns what earlier transactions have left of the patience with the current lock: they do
 // not each wait for all of it, or stopping would take minutes.
-func (s *Store) patienceLeft() time.Duration {
-	if time.Since(s.lastBusy) > time.Second {
+func (b *busyTimes) patienceLeft() time.Duration {
+	if time.Since(b.last) > time.Second {
 		return patience
 	}
-	return patience - time.Since(s.firstBusy)
+	return patience - time.Since(b.first)
 }
 
-// noteBusy records that the database was found locked.
-func (s *Store) noteBusy() {
+// note records that the database was found locked.
+func (b *busyTimes) note() {
 	now := time.Now()
-	if now.Sub(s.lastBusy) > time.Second {
-		s.firstBusy = now
+	if now.Sub(b.last) > time.Second {
+		b.first = now
 	}
-	s.lastBusy = now
+	b.last = now
 }
 
 // failure returns why the store cannot be used any more; nil if it can.
@@ -172,7 +163,7 @@ func (s *Store) Snapshot() (*Store, error) {
 	if err != nil {
 		return nil, s.explainError(err)
 	}
-	return &Store{dir: s.dir, options: s.options, snapshot: true, conn: c, from: s}, nil
+	return &Store{Folder: s.Folder, snapshot: true, conn: c, from: s}, nil
 }
 
 // maxReaders is how many connections to read are kept open while no view uses them.

@@ -52,7 +52,7 @@ made. Only a keyed hash of each id is kept. Credits that were spent stay on reco
 
 Tables in the data folder that no sink of the job file writes, such as those of a sink that
 was removed from it, are refused. A bucket or a lake that was removed from the job file is named,
-but nothing is erased there. Copies of the state from before an upgrade are removed.
+but nothing is erased there.
 
 Not erased: backups, log files, what was exported or notified, copies that another program
 has open, and your job file. A running daemon has to be stopped first. If the command is
