@@ -66,7 +66,7 @@ func (o *Order) newRun() (*runs.Run, error) {
 	id, err := uuid.NewV7()
 	return &runs.Run{
 		ID: id.String(), Job: o.Spec.Name, Trigger: string(o.Trigger), Due: o.Due, Started: time.Now(), Status: runs.Running,
-		Request: o.Spec.Request, Overridden: o.Spec.Overridden, Ordered: o.ordered,
+		Request: o.Spec.Request, Overridden: o.Spec.Overridden, Urgent: o.urgent,
 	}, err
 }
 
@@ -124,7 +124,7 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 
 // resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages.
 func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
-	old.Ordered, old.ResumedFor, old.Key = o.ordered, o.Due, o.Key
+	old.Urgent, old.ResumedFor, old.Key = cmp.Or(o.urgent, old.Urgent), o.Due, o.Key
 	if o.Trigger == Manual || !old.Status.Open() { // after a stop or a kill it goes on where it was
 		if err := w.engine.Store.Runs.TryAgain(old.ID); err != nil {
 			return nil, err

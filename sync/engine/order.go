@@ -22,9 +22,10 @@ import (
 // serves requests between two calls, even while it waits. It never cancels a call in progress for
 // them, as the call may be paid for.
 //
-// The pages of an ordered run come before those of scheduled runs, and its data calls before theirs; pages
-// that are due come before all data calls. An ordered run ends as a run that has the engine to itself ([Engine.Run]):
-// it does not wait for the end of an outage or a long rate limit, because a person waits for it.
+// A run that somebody asked for is urgent, as its row says until it ends. Its pages come before those of other runs,
+// and its data calls before theirs; pages that are due come before all data calls. It does not wait for the end of an
+// outage or a long rate limit, because a person waits for it: an ordered run ends then, as a run that has the engine
+// to itself does ([Engine.Run]), and a run of the schedule goes on later.
 
 // An Order asks for a run. The schedule, and commands that work without one, also use orders.
 type Order struct {
@@ -38,7 +39,7 @@ type Order struct {
 	Afresh     bool // start a new run even if an unfinished one could be resumed
 	UseReserve bool // let the run spend the budget's reserve
 
-	ordered bool // by [Engine.Order], in this process or an earlier one
+	urgent int64 // see [runs.Run.Urgent]
 }
 
 // facts returns a reader of what the order's plan depends on.
@@ -118,61 +119,81 @@ func (q *requests) close(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range q.waiting {
-		r.answer(context.Cause(ctx))
+		r.answer(ctx, context.Cause(ctx))
 	}
 	q.scheduler, q.waiting = nil, nil
 }
 
-// put calls add, which appends a request, and wakes the scheduler.
-func (q *requests) put(add func()) error {
+// wakeUp has the scheduler begin another turn, with a request if there is one.
+func (q *requests) wakeUp(with ...*request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.scheduler == nil {
 		return ErrNotServing
 	}
-	add()
+	q.waiting = append(q.waiting, with...)
 	select {
 	case q.wake <- struct{}{}:
-	default: // a signal is already pending
+	default: // it is already awake
 	}
 	return nil
 }
 
-// A request is a function to call between two turns of the scheduler, or an order of a run.
+// A request is a function to call between two turns of the scheduler, with why no run can start.
 type request struct {
-	ctx     context.Context
-	f       func(context.Context) error
-	order   *OrderedRun
-	retryAt time.Time // when to try again, if it waits for the rate limit
-	err     error
-	done    chan struct{}
+	ctx      context.Context // of who sends it
+	f        func(ctx context.Context, failed error) error
+	schedule context.Context // that has answered it
+	err      error
+	done     chan struct{}
 }
 
-func (r *request) answer(err error) {
-	r.err = err
+func (r *request) answer(schedule context.Context, err error) {
+	r.schedule, r.err = schedule, err
 	close(r.done)
 }
 
-// send sends a request to the scheduler, and returns its error once it is answered.
-func (q *requests) send(r *request) error {
-	r.done = make(chan struct{})
-	if err := q.put(func() { q.waiting = append(q.waiting, r) }); err != nil {
-		return err
+// askAgain is the maximum time after which a request is sent again that cannot be answered yet.
+const askAgain = time.Second
+
+// send sends a request to the scheduler, again while it has to wait for the rate limit or for another run, and returns
+// its error.
+func (q *requests) send(ctx context.Context, f func(ctx context.Context, failed error) error) error {
+	for {
+		r := &request{ctx: ctx, f: f, done: make(chan struct{})}
+		if err := q.wakeUp(r); err != nil {
+			return err
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			_ = q.wakeUp() // without a schedule the request is already refused
+			<-r.done
+		}
+		v := judge(r.err)
+		if !v.waits() {
+			return r.err
+		}
+		select {
+		case <-time.After(min(time.Until(v.retryAt), askAgain)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.schedule.Done():
+			return context.Cause(r.schedule)
+		}
 	}
-	select {
-	case <-r.done:
-	case <-r.ctx.Done():
-		_ = q.put(func() {}) // wakes it; without a schedule the request is already refused
-		<-r.done
-	}
-	return r.err
 }
 
 // Between calls f between two turns of the scheduler, when no call is in progress, and returns its
 // error. The context of f ends with ctx and with the schedule. f must not wait for another request. If f makes a
-// call that the rate limit delays, the scheduler does not wait: it calls f again when the call may leave.
+// call that the rate limit delays, the scheduler does not wait: f is called again when the call may leave.
 func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
-	return e.requests.send(&request{ctx: ctx, f: f})
+	return e.requests.send(ctx, func(schedule context.Context, _ error) error {
+		both, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(schedule, func() { cancel(context.Cause(schedule)) })()
+		return f(both)
+	})
 }
 
 // Cancel stops a run between two calls, for all who wait for it, and returns when it has stopped. As
@@ -193,53 +214,22 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 // nothing: the next process publishes when it starts.
 func (e *Engine) PublishSoon() {
 	e.marked.Store(true)
-	_ = e.requests.put(func() {}) // wakes it
+	_ = e.requests.wakeUp()
 }
 
-// errBehind says that a run has to have all its pages before an ordered one may start.
-var errBehind = errors.New("another run goes first")
-
-// serveRequests answers the requests that can be answered now. failed is why no run can be started; nil if one can.
-func (s *scheduler) serveRequests(ctx context.Context, failed error) {
-	q := &s.engine.requests
+// serve answers the requests. failed is why no run can be started; nil if one can.
+func (q *requests) serve(ctx context.Context, failed error) {
 	q.mu.Lock()
-	waiting := slices.Clone(q.waiting)
+	waiting := q.waiting
+	q.waiting = nil
 	q.mu.Unlock()
-	var served []*request
 	for _, r := range waiting {
-		if ctx.Err() == nil && r.ctx.Err() == nil && time.Now().Before(r.retryAt) {
-			continue
+		err := cmp.Or(context.Cause(r.ctx), context.Cause(ctx))
+		if err == nil {
+			err = r.f(ctx, failed)
 		}
-		err := s.serve(ctx, r, failed)
-		if v := judge(err); v.waits() || errors.Is(err, errBehind) {
-			r.retryAt = v.retryAt
-			continue
-		}
-		r.answer(err)
-		served = append(served, r)
+		r.answer(ctx, err)
 	}
-	if len(served) > 0 {
-		_ = q.put(func() {}) // another turn follows: the next order may be possible now
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(r *request) bool { return slices.Contains(served, r) })
-}
-
-func (s *scheduler) serve(ctx context.Context, r *request, failed error) error {
-	if r.order != nil {
-		return s.beginOrder(ctx, r, failed)
-	}
-	both, cancel := context.WithCancelCause(r.ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	if ctx.Err() != nil {
-		cancel(context.Cause(ctx))
-	}
-	if both.Err() != nil {
-		return context.Cause(both)
-	}
-	return r.f(both)
 }
 
 // serving reports whether a schedule is running.
@@ -249,36 +239,40 @@ func (q *requests) serving() bool {
 	return q.scheduler != nil
 }
 
-// nextRetry returns when the first request that waits for the rate limit can continue; zero for none.
-func (q *requests) nextRetry() (at time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, r := range q.waiting {
-		at = soonest(at, r.retryAt)
-	}
-	return at
-}
-
 // OrderedRun is a run requested by a caller.
 type OrderedRun struct {
-	order  Order
-	engine *Engine
-	run    *run // nil until it is recorded
-	joined bool
-	behind *run // that has to have all its pages before the run starts
+	order   Order
+	engine  *Engine
+	run     *run     // nil until it is recorded
+	outcome *outcome // of the run, or before of the one that has to have all its pages first
+	joined  bool
+}
 
+// An outcome is what those who wait for a run get: its record when it ends, or when it cannot go on now.
+type outcome struct {
 	done chan struct{} // closed when row and err are final
 	row  *runs.Run
 	err  error
 }
 
+func newOutcome() *outcome { return &outcome{done: make(chan struct{})} }
+
 // Order asks the goroutine that runs the schedule for a run. It returns once the run is recorded, or
 // with the reason why it is not. If the run that the order would resume is already in progress, the
 // order joins it.
 func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
-	o.ordered = true
-	ordered := &OrderedRun{order: o, engine: e, done: make(chan struct{})}
-	if err := e.requests.send(&request{ctx: ctx, order: ordered}); err != nil {
+	ordered := &OrderedRun{order: o, engine: e}
+	err := e.requests.send(ctx, func(schedule context.Context, failed error) error {
+		if failed != nil {
+			return failed
+		}
+		err := e.requests.scheduler.worker.startOrder(schedule, ordered)
+		if err != nil && schedule.Err() != nil {
+			return context.Cause(schedule)
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return ordered, nil
@@ -291,13 +285,13 @@ func (o *OrderedRun) Run() string { return o.run.row.ID }
 func (o *OrderedRun) Joined() bool { return o.joined }
 
 // Done returns a channel that is closed when [OrderedRun.Result] is available.
-func (o *OrderedRun) Done() <-chan struct{} { return o.done }
+func (o *OrderedRun) Done() <-chan struct{} { return o.outcome.done }
 
 // Result waits for the end of the run and returns as [Engine.Run] does. A scheduled run that was
 // joined may continue after Result returns, because the schedule waits where a caller would not.
 func (o *OrderedRun) Result() (*runs.Run, error) {
-	<-o.done
-	return o.row, o.err
+	<-o.outcome.done
+	return o.outcome.row, o.outcome.err
 }
 
 // Progress returns what the run has done and what it has left.
@@ -309,73 +303,57 @@ func (o *OrderedRun) Cancel() {
 	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // fails if the run has already ended
 }
 
-// beginOrder starts the run of an order, or joins the run in progress that the order would resume. While the
-// run cannot start, it must be called again. If the order is for a new run and would supersede
+// startOrder starts the run of an order, or joins the run in progress that the order would resume. A [waitError] says
+// when it must be called again. If the order is for a new run and would supersede
 // one that is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
 // job do not affect each other; see [facts.Unfinished].
-func (s *scheduler) beginOrder(ctx context.Context, asked *request, failed error) error {
-	o, w := asked.order, s.worker
-	if w != nil {
-		w.callers = slices.DeleteFunc(w.callers, func(other *OrderedRun) bool { return other == o })
+func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
+	if before := o.outcome; before != nil && before.row != nil && before.row.Ended.IsZero() { // it cannot go on now
+		return before.err
 	}
-	switch {
-	case asked.ctx.Err() != nil:
-		return context.Cause(asked.ctx)
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case cmp.Or(failed, o.err) != nil: // o.err: that of the run behind which it has waited
-		return cmp.Or(failed, o.err)
-	}
-	r, err := w.startOrder(ctx, o)
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if o.run = r; r != nil || errors.Is(err, errBehind) { // a run that goes first is as urgent
-		w.callers = append(w.callers, o)
-	}
-	return err
-}
-
-// startOrder starts or joins the run of an order. It returns errBehind if another run, o.behind, goes first.
-func (w *worker) startOrder(ctx context.Context, o *OrderedRun) (*run, error) {
 	if before, err := w.engine.Store.Runs.Keyed(o.order.Key); err != nil {
-		return nil, err
+		return err
 	} else if before != nil {
-		return nil, &RepeatedError{before}
+		return &RepeatedError{before}
 	}
 	if err := w.refreshOrder(&o.order); err != nil {
-		return nil, err
+		return err
 	}
 	if r := w.joinable(&o.order); r != nil {
-		if err := w.engine.Store.Runs.Join(runs.Run{ID: r.row.ID, Key: o.order.Key}); err != nil {
-			return nil, err
+		if err := w.makeUrgent(r, o.order.Key); err != nil {
+			return err
 		}
-		o.joined = true
+		o.run, o.outcome, o.joined = r, r.outcome, true
 		w.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
-		return r, nil
+		return nil
 	}
 	if err := w.engine.jobGone(o.order.Spec); err != nil {
-		return nil, err
+		return err
 	}
 	if !w.loader.Working() { // a person may have just repaired one
 		if err := w.loader.Retry(ctx, true); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := w.usable(ctx, &o.order); err != nil {
-		return nil, err
+		return err
 	}
-	if o.behind = w.displaced(&o.order); o.behind != nil {
-		if !o.behind.row.Searched {
-			return nil, errBehind
-		}
-		o.behind.end(ctx, o.behind.endCause(true))
+	before := w.displaced(&o.order)
+	switch {
+	case before == nil:
+	case before.row.Searched:
+		before.end(ctx, before.endCause(true))
+	default: // it is as urgent
+		o.outcome = before.outcome
+		return cmp.Or(w.makeUrgent(before, runs.Key{}), error(&waitError{time.Now().Add(askAgain)}))
 	}
+	o.order.urgent = w.nextUrgent()
 	r, err := w.begin(ctx, &o.order)
 	if r != nil {
+		o.run, o.outcome = r, r.outcome
 		w.engine.log().Info("run ordered", "job", r.row.Job, "run", r.row.ID)
 	}
-	return r, err
+	return err
 }
 
 // jobGone returns a [JobGoneError] if a reload has removed or renamed the job, else nil. If the job was
@@ -394,7 +372,7 @@ func (e *Engine) jobGone(spec *job.Spec) error {
 }
 
 // resumeOrders resumes the ordered runs that the last process left unfinished, unless nothing is left of one or its job
-// was removed from the file. Their callers no longer wait, so these runs have no priority over scheduled ones.
+// was removed from the file. They are as urgent as before.
 func (s *scheduler) resumeOrders(ctx context.Context) error {
 	left, err := s.engine.Store.Runs.Ordered()
 	for i := range left {
@@ -455,53 +433,67 @@ func (w *worker) displaced(o *Order) *run {
 	return w.find(func(r *run) bool { return r.row.Job == o.Spec.Name && r.row.Overridden == o.Spec.Overridden })
 }
 
-// urgent returns the runs in progress that callers wait for, in the order of the requests. A run that has to have
-// its pages before another may start is as urgent as that one.
+// isUrgent reports whether somebody waits for the run. A worker without a schedule has no other run.
+func (r *run) isUrgent() bool { return r.row.Urgent > 0 || !r.worker.patient }
+
+// urgent returns the urgent runs in progress, in the order of the requests.
 func (w *worker) urgent() (all []*run) {
-	for _, o := range w.callers {
-		if r := cmp.Or(o.run, o.behind); !r.ended && !slices.Contains(all, r) {
+	for _, r := range w.runs {
+		if r.isUrgent() {
 			all = append(all, r)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b *run) int { return cmp.Compare(a.row.Urgent, b.row.Urgent) })
 	return all
 }
 
-// settle ends the wait of those who wait for a run.
-func (w *worker) settle(r *run, row *runs.Run, err error) {
-	w.callers = slices.DeleteFunc(w.callers, func(o *OrderedRun) bool {
-		if o.run != r {
-			return false
-		}
-		o.row, o.err = row, err
-		close(o.done)
-		return true
-	})
+// nextUrgent returns the place of the next urgent run, after the others.
+func (w *worker) nextUrgent() (place int64) {
+	for _, r := range w.runs {
+		place = max(place, r.row.Urgent)
+	}
+	return place + 1
 }
 
-// isUrgent reports whether a caller waits for the run.
-func (r *run) isUrgent() bool { return slices.Contains(r.worker.urgent(), r) }
+// makeUrgent makes a run in progress urgent, for an order with this key.
+func (w *worker) makeUrgent(r *run, key runs.Key) error {
+	row := r.row
+	if row.Key = key; row.Urgent == 0 {
+		row.Urgent = w.nextUrgent()
+	} else if key == (runs.Key{}) {
+		return nil
+	}
+	err := w.engine.Store.Runs.SetUrgent(row)
+	if err == nil {
+		r.row.Urgent = row.Urgent
+	}
+	return err
+}
+
+// settle ends the wait of those who wait for the run.
+func (r *run) settle(row *runs.Run, err error) {
+	of := r.outcome
+	of.row, of.err, r.outcome = row, err, newOutcome()
+	close(of.done)
+}
 
 // detach ends the wait for a run that cannot continue now. It also ends the run, unless that is a run of
 // the schedule, which continues later.
 func (w *worker) detach(ctx context.Context, r *run, err error) {
-	if r.row.Ordered || !w.patient || ctx.Err() != nil {
+	if r.row.Trigger == string(Manual) || !w.patient || ctx.Err() != nil {
 		r.endFor(ctx, err)
 		return
 	}
 	if r.row.Searched && judge(err).outage() {
 		err = &QueuedError{err}
 	}
+	r.row.Urgent = 0
 	row := r.row
 	steps, failed := w.engine.Store.Steps.OfRun(row.ID)
-	err = errors.Join(err, failed, w.engine.Store.Runs.Tally(&row))
+	err = errors.Join(err, failed, w.engine.Store.Runs.Tally(&row), w.engine.Store.Runs.SetUrgent(row))
 	row.Status, row.Error = r.status(ctx, err, true, steps), err.Error()
-	for _, o := range w.callers {
-		if o.behind == r {
-			o.err = err
-		}
-	}
 	if row.Status == runs.Partial {
 		err = nil
 	}
-	w.settle(r, &row, err)
+	r.settle(&row, err)
 }

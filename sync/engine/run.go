@@ -32,9 +32,10 @@ type run struct {
 
 	progress Progress
 
-	view  atomic.Pointer[Progress] // for other goroutines; replaced as a whole
-	ended bool
-	err   error // why it ended, if not normally
+	view    atomic.Pointer[Progress] // for other goroutines; replaced as a whole
+	outcome *outcome                 // for those who wait for the run
+	ended   bool
+	err     error // why it ended, if not normally
 }
 
 // addRun loads a run from its record and adds it to the worker. Only the caps are taken from the file, so
@@ -43,7 +44,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	stored := *row.Plan
 	r := &run{
 		engine: w.engine, worker: w, row: *row, plan: stored,
-		byHand: o.Trigger == Manual,
+		byHand: o.Trigger == Manual, outcome: newOutcome(),
 	}
 	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
 	r.row.Failures = 0
@@ -190,7 +191,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 		case !w.loader.Working():
 			r.err = errors.Join(r.err, w.loader.Problems())
 		}
-		w.settle(r, &r.row, r.err)
+		r.settle(&r.row, r.err)
 		if w.onEnd != nil {
 			w.onEnd(r)
 		}
@@ -221,7 +222,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 	if stopped := ctx.Err() != nil; stopped {
 		row.ResumedFor = time.Time{}
 	} else {
-		row.Ordered = false // else the next start resumes it
+		row.Urgent = 0 // else the next start resumes it
 	}
 	if !row.Status.Open() {
 		if err := r.closeSteps(steps); err != nil {
@@ -338,7 +339,7 @@ func (r *run) doing(what string) {
 	p.Job, p.PerRun, p.Missing, p.Failures = r.row.Job, r.own.PerRun, int(r.row.Missing), int(r.row.Failures)
 	p.Tasks, p.Fresh = maps.Clone(p.Tasks), maps.Clone(p.Fresh)
 	r.view.Store(&p)
-	if urgent := r.worker.urgent(); len(urgent) == 0 || slices.Contains(urgent, r) {
+	if r.isUrgent() || len(r.worker.urgent()) == 0 {
 		r.engine.current.Store(r)
 	}
 }

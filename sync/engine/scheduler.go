@@ -169,7 +169,7 @@ func (e *Engine) Serve(ctx context.Context) {
 		if err == nil {
 			err = s.publishMarked(ctx)
 		}
-		s.serveRequests(ctx, err)
+		e.requests.serve(ctx, err)
 		if err != nil {
 			e.log().Error("scheduler stopped", "err", err)
 			s.sleep(ctx, maxSleep)
@@ -429,7 +429,7 @@ func (s *scheduler) resumeFirst(ctx context.Context, spec *job.Spec, due time.Ti
 // resumeRun resumes an unfinished run, before that of a due time if one waits, and reports whether it is in progress.
 func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run, due time.Time) bool {
 	log := s.engine.log().With("job", spec.Name, "run", old.ID)
-	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Due: due, Old: old, ordered: old.Ordered}); err != nil {
+	if _, err := s.worker.begin(ctx, &Order{Spec: spec, Trigger: CatchUp, Due: due, Old: old}); err != nil {
 		log.Error("run not continued", "err", err)
 		return false
 	}
@@ -589,7 +589,7 @@ func (s *scheduler) report(r *run) {
 // publication is due, and prunes the journal.
 func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
 	until, err := s.worker.rest(ctx)
-	if until = soonest(soonest(until, nextDue), s.engine.requests.nextRetry()); err != nil {
+	if until = soonest(until, nextDue); err != nil {
 		s.pauseQueue(ctx, err)
 		until = time.Now().Add(maxSleep)
 	} else if time.Now().Before(until) {

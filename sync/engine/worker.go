@@ -28,7 +28,6 @@ type worker struct {
 	loader      *load.Loader
 	decoder     *schema.Decoder // checks that an answer is usable
 	runs        []*run          // in the order in which they started
-	callers     []*OrderedRun   // that wait for runs, in the order of the requests
 	streak      int             // data calls that failed in a row
 	pausedUntil time.Time       // no data call is made before this time, as the service does not answer
 	pauses      int             // of the queue since the last successful call
@@ -90,7 +89,6 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 	if r == nil {
 		return nil, err
 	}
-	w.callers = []*OrderedRun{{order: *o, engine: e, run: r, done: make(chan struct{})}}
 	for !r.ended {
 		worked, err := w.work(ctx)
 		if err == nil && !worked {

@@ -27,9 +27,11 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("the key was used for another request (%s), whose run is %s; use a new key", e.Request, e.Run)
 }
 
-// Join records that a run in progress is the one of r.Key.
-func (rs *Runs) Join(r Run) error {
-	return store.Change(rs.db, "join run "+r.ID, func(tx *store.Tx) error { return addKey(tx, r) })
+// SetUrgent records whether somebody waits for a run in progress, and that the run is the one of r.Key.
+func (rs *Runs) SetUrgent(r Run) error {
+	return store.Change(rs.db, "join run "+r.ID, func(tx *store.Tx) error {
+		return errors.Join(store.Set(tx, "runs", "run", r.ID, store.Columns{"urgent": &r.Urgent}), addKey(tx, r))
+	})
 }
 
 func addKey(tx *store.Tx, r Run) error {

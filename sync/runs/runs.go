@@ -96,7 +96,7 @@ type Run struct {
 	RestOf     string       `json:"rest_of,omitempty"`   // the run whose searches this one completes; "" for all others
 	Overridden bool         `json:"overridden,omitzero"` // manually: the run does not count for what the job has covered
 
-	Ordered    bool      `json:"-"` // requested while a schedule was running, and not ended: the next start resumes it
+	Urgent     int64     `json:"-"` // its place among the runs that somebody waits for; 0 if nobody does
 	ResumedFor time.Time `json:"-"` // the due time before whose run this one was resumed last
 	Searched   bool      `json:"-"` // its searches have ended, and its data calls are queued
 	Key        Key       `json:"-"` // of the order that begins or resumes it now; readings leave it out
@@ -145,7 +145,7 @@ func (r planOf) Value() (driver.Value, error) { return store.JSON(&r.Plan).Value
 
 // request are the columns about who wants an unfinished run.
 func (r *Run) request() store.Columns {
-	return store.Columns{"ordered": &r.Ordered, "resumed_for": store.Time(&r.ResumedFor)}
+	return store.Columns{"urgent": &r.Urgent, "resumed_for": store.Time(&r.ResumedFor)}
 }
 
 // progress are the columns that change during a run.
@@ -251,8 +251,8 @@ const mayGoOn = `unfinished = 1`
 // Resume sets an unfinished run to running, and records who wants it. It keeps its due time.
 func (rs *Runs) Resume(r Run) error {
 	return store.Change(rs.db, "resume run "+r.ID, func(tx *store.Tx) error {
-		err := store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', ordered = ?2,
-			resumed_for = ?3 WHERE run = ?1 AND `+mayGoOn, r.ID, r.Ordered, store.Time(&r.ResumedFor)))
+		err := store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', urgent = ?2,
+			resumed_for = ?3 WHERE run = ?1 AND `+mayGoOn, r.ID, r.Urgent, store.Time(&r.ResumedFor)))
 		if err != nil {
 			return err
 		}
@@ -276,9 +276,9 @@ func SetSearched(tx *store.Tx, run string, searched bool) error {
 	return store.Set(tx, "runs", "run", run, store.Columns{"searched": searched})
 }
 
-// Ordered returns the unfinished runs that were requested while a schedule was running, oldest first.
+// Ordered returns the unfinished runs that somebody asked a schedule for, in the order of the requests.
 func (rs *Runs) Ordered() ([]Run, error) {
-	return rs.listRuns(`FROM runs WHERE ordered AND ` + mayGoOn + ` ORDER BY id`)
+	return rs.listRuns(`FROM runs WHERE urgent > 0 AND ` + mayGoOn + ` ORDER BY urgent, id`)
 }
 
 // Recover closes what the last process left open: its runs are interrupted, and its scans that were

@@ -37,9 +37,9 @@ CREATE TABLE runs (
 	overridden INTEGER NOT NULL DEFAULT 0 CHECK (overridden IN (0, 1)),
 	-- The run whose searches this one completes; '' for all others.
 	rest_of TEXT NOT NULL DEFAULT '',
-	-- A person asked for the run while a schedule was running: the next start continues it, because the command
-	-- that asked for it may have ended.
-	ordered INTEGER NOT NULL DEFAULT 0 CHECK (ordered IN (0, 1)),
+	-- The place of the run among those that somebody asked a schedule for; 0 for all others, and once it has ended. The
+	-- next start continues it, because the command that asked for it may have ended.
+	urgent INTEGER NOT NULL DEFAULT 0 CHECK (urgent >= 0),
 	-- The due time before whose own run this one was resumed last, which happens once.
 	resumed_for INTEGER NOT NULL DEFAULT 0,
 	-- Its searches have ended: the data calls about the hits are queued, and its follow-ups are due.
