@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -121,11 +122,11 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Unwrap() error { return e.Err }
 
 // stale returns a [StaleError] for a job with `after` and SQL while the sink that SQL reads is disabled.
-func (w *worker) stale(spec *job.Spec) error {
+func stale(l *load.Loader, spec *job.Spec) error {
 	if spec.After == "" || len(spec.SQL()) == 0 {
 		return nil
 	}
-	if err := w.loader.Problem(job.SinkDuckDB); err != nil {
+	if err := l.Problem(job.SinkDuckDB); err != nil {
 		return &StaleError{Job: spec.Name, After: spec.After, Err: err}
 	}
 	return nil

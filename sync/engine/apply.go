@@ -30,6 +30,12 @@ type subject struct {
 	intent int64 // of the scan to start
 }
 
+// An applier turns answers into rows.
+type applier struct {
+	engine  *Engine
+	decoder *schema.Decoder // checks that an answer is usable
+}
+
 // A result is what the caller of a call needs to know beside the rows.
 type result struct {
 	answer  *outlier.Answer // nil if nothing was reserved
@@ -39,40 +45,40 @@ type result struct {
 }
 
 // apply turns an answer into rows.
-func (w *worker) apply(tx *store.Tx, of subject, kept ledger.Kept) (got result, err error) {
+func (a applier) apply(tx *store.Tx, of subject, kept ledger.Kept) (got result, err error) {
 	switch {
 	case of.step == 0:
-		return w.applyToEntity(tx, of, kept)
+		return a.applyToEntity(tx, of, kept)
 	case of.op == outlier.OpStartScan:
-		got.before, err = w.applyStart(tx, of, kept)
+		got.before, err = a.applyStart(tx, of, kept)
 	case of.op == outlier.OpScan:
-		got.wrong, err = w.applyPoll(tx, of, kept)
+		got.wrong, err = a.applyPoll(tx, of, kept)
 	default:
-		err = w.applyPage(tx, of, kept)
+		err = a.applyPage(tx, of, kept)
 	}
 	return got, err
 }
 
 // applyRecovered applies the answers that an earlier process left. One that nothing waits for, or that cannot be
 // applied, stays in the journal.
-func (w *worker) applyRecovered() error {
-	left, err := w.engine.Store.Ledger.Recovered()
+func (a applier) applyRecovered() error {
+	left, err := a.engine.Store.Ledger.Recovered()
 	if err != nil {
 		return err
 	}
 	for _, answer := range left {
 		of := subject{op: answer.Op, entity: answer.Entity, step: answer.Step, page: answer.Page}
-		err := w.engine.Store.DB.Update(func(tx *store.Tx) error {
+		err := a.engine.Store.DB.Update(func(tx *store.Tx) error {
 			if err := ledger.DropRecovered(tx, answer.ID); err != nil {
 				return err
 			}
-			_, err := w.apply(tx, of, answer.Kept)
+			_, err := a.apply(tx, of, answer.Kept)
 			return err
 		})
 		if err != nil && !store.IsLocked(err) {
-			w.engine.log().Error("answer of an earlier process not usable", "op", answer.Op, "entity", answer.Entity,
+			a.engine.log().Error("answer of an earlier process not usable", "op", answer.Op, "entity", answer.Entity,
 				"run", answer.Run, "err", err)
-			err = w.engine.Store.DB.Update(func(tx *store.Tx) error { return ledger.DropRecovered(tx, answer.ID) })
+			err = a.engine.Store.DB.Update(func(tx *store.Tx) error { return ledger.DropRecovered(tx, answer.ID) })
 		}
 		if err != nil {
 			return err
@@ -82,27 +88,27 @@ func (w *worker) applyRecovered() error {
 }
 
 // searchOf returns a step and its run; nil if the run will not continue.
-func (w *worker) searchOf(id int64) (*run, *runs.Step, error) {
-	step, err := w.engine.Store.Steps.Get(id)
+func (a applier) searchOf(id int64) (*runs.Run, *runs.Step, error) {
+	step, err := a.engine.Store.Steps.Get(id)
 	if err != nil || step == nil {
 		return nil, nil, err
 	}
-	row, err := w.engine.Store.Runs.ContinuingRun(step.Run)
+	row, err := a.engine.Store.Runs.ContinuingRun(step.Run)
 	if err != nil || row == nil || row.Plan == nil {
 		return nil, nil, err
 	}
-	return &run{engine: w.engine, worker: w, row: *row, plan: *row.Plan}, step, nil
+	return row, step, nil
 }
 
 // applyPage records a page. An attempt without an answer leaves the step unchanged, and so does a page that does not
 // belong to the search.
-func (w *worker) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
-	r, step, err := w.searchOf(of.step)
+func (a applier) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
+	r, step, err := a.searchOf(of.step)
 	if err != nil || r == nil || step.Stop != "" || step.Next != of.page {
 		return err
 	}
 	if step.Began.IsZero() {
-		step.Began = w.engine.serviceTimeAt(kept.Answer.SentAt)
+		step.Began = a.engine.serviceTimeAt(kept.Answer.SentAt)
 	}
 	if kept.Answer.Err != nil {
 		if step.Stop = stopFor(judge(kept.Answer.Err).kind); step.Stop == "" {
@@ -110,18 +116,18 @@ func (w *worker) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
 		}
 		return runs.SaveStep(tx, *step)
 	}
-	steps, err := w.engine.Store.Steps.OfRun(step.Run)
+	steps, err := a.engine.Store.Steps.OfRun(step.Run)
 	if err != nil {
 		return err
 	}
-	at, err := w.engine.place(steps, step)
+	at, err := a.engine.place(steps, step)
 	if err != nil {
 		return err
 	}
 	body, err := kept.Body()
 	var page outlier.Page
 	if err == nil {
-		page, err = r.read(step, body)
+		page, err = a.readPage(step, body)
 	}
 	if err != nil {
 		step.Stop = runs.StopUnreadable
@@ -130,7 +136,7 @@ func (w *worker) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
 	if err := ledger.Paging(tx, kept, page.From, page.Size, page.Total); err != nil {
 		return err
 	}
-	belongs, err := r.recordPage(tx, step, at, page)
+	belongs, err := a.recordPage(tx, r, step, at, page)
 	if err == nil && !belongs {
 		err = errors.Join(journal.SetAside(tx, kept.Response), runs.SaveStep(tx, *step))
 	}
@@ -144,27 +150,27 @@ func (e *Engine) serviceTimeAt(local time.Time) time.Time {
 
 // applyStart records what the answer to the start of a scan says. If that names a scan of another intent, it
 // returns it; see [runs.RecordStart].
-func (w *worker) applyStart(tx *store.Tx, of subject, kept ledger.Kept) (before *runs.Scan, err error) {
+func (a applier) applyStart(tx *store.Tx, of subject, kept ledger.Kept) (before *runs.Scan, err error) {
 	scan, before, err := runs.RecordStart(tx, of.intent, kept.Answer, kept.Outcome)
 	if err != nil || scan.ScanID == "" {
 		return before, err
 	}
-	r, _, err := w.searchOf(of.step)
+	r, _, err := a.searchOf(of.step)
 	if err != nil || r == nil {
 		return before, err
 	}
-	r.planPoll(scan)
+	planPoll(scan, r.Plan, a.engine.Store.Clock.Now())
 	return before, runs.SaveScan(tx, *scan)
 }
 
 // applyPoll updates a scan from an answer about it. If that cannot be read, or is about another scan, wrong says so,
 // and the next poll may say more.
-func (w *worker) applyPoll(tx *store.Tx, of subject, kept ledger.Kept) (wrong, err error) {
-	r, step, err := w.searchOf(of.step)
+func (a applier) applyPoll(tx *store.Tx, of subject, kept ledger.Kept) (wrong, err error) {
+	r, step, err := a.searchOf(of.step)
 	if err != nil || r == nil || kept.Answer.Err != nil {
 		return nil, err
 	}
-	scan, err := w.engine.Store.Scans.OfStep(step.ID)
+	scan, err := a.engine.Store.Scans.OfStep(step.ID)
 	if err != nil || scan == nil || scan.State != runs.ScanRunning {
 		return nil, err
 	}
@@ -176,19 +182,20 @@ func (w *worker) applyPoll(tx *store.Tx, of subject, kept ledger.Kept) (wrong, e
 	if wrong != nil {
 		return wrong, nil
 	}
-	r.countPoll(scan)
+	now := a.engine.Store.Clock.Now()
+	countPoll(scan, r.Plan, now)
 	scan.Saw(seen, kept.Answer.ReceivedAt)
-	r.planPoll(scan)
+	planPoll(scan, r.Plan, now)
 	return nil, runs.SaveScan(tx, *scan)
 }
 
 // applyToEntity records what an answer says about an entity. If it says nothing about it, the task stays in the
 // queue. A refused request is not retried soon, because it would be refused again.
-func (w *worker) applyToEntity(tx *store.Tx, of subject, kept ledger.Kept) (got result, err error) {
+func (a applier) applyToEntity(tx *store.Tx, of subject, kept ledger.Kept) (got result, err error) {
 	answer, refused := kept.Answer, false
 	switch kind := judge(answer.Err).kind; {
 	case answer.Err == nil:
-		got.missing, got.wrong = w.readEntity(of, kept)
+		got.missing, got.wrong = a.readEntity(of, kept)
 	case kind == outlier.NotFound:
 		got.missing = true
 	case kind == outlier.Invalid:
@@ -215,13 +222,13 @@ func (w *worker) applyToEntity(tx *store.Tx, of subject, kept ledger.Kept) (got 
 
 // readEntity reports whether a complete answer says that the service does not have the entity. wrong is set if the
 // answer says nothing about it: then the sinks would store no row of it.
-func (w *worker) readEntity(of subject, kept ledger.Kept) (missing bool, wrong error) {
+func (a applier) readEntity(of subject, kept ledger.Kept) (missing bool, wrong error) {
 	body, err := kept.Body()
 	if err == nil && outlier.Empty(of.op, of.entity, body) {
 		return true, nil
 	}
 	if err == nil {
-		_, err = w.decoder.Check(schema.Source{Op: of.op, Entity: of.entity}, body)
+		_, err = a.decoder.Check(schema.Source{Op: of.op, Entity: of.entity}, body)
 	}
 	if err != nil {
 		return false, &outlier.Error{Kind: outlier.Malformed, Op: of.op, Entity: of.entity,
@@ -232,21 +239,21 @@ func (w *worker) readEntity(of subject, kept ledger.Kept) (missing bool, wrong e
 
 // recordPage records the page's hits and advances the step, if the page belongs to its search. A search that ends by
 // itself moves the job's watermark, whatever happens to the rest of its run, unless the run has overrides.
-func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (belongs bool, err error) {
-	if belongs, err = r.learnPaging(tx, step, at, page); err != nil || !belongs {
+func (a applier) recordPage(tx *store.Tx, of *runs.Run, step *runs.Step, at place, page outlier.Page) (belongs bool, err error) {
+	if belongs, err = a.learnPaging(tx, of, step, at, page); err != nil || !belongs {
 		return false, err
 	}
-	hits := r.hits(step, page)
+	hits := hitsOf(of.Plan, step, page)
 	known, err := runs.Sighted(tx, step, hits)
 	if err != nil {
 		return true, err
 	}
-	seen, err := runs.AddHits(tx, r.row.ID, step.ID, step.Next, step.Seen, hits)
+	seen, err := runs.AddHits(tx, of.ID, step.ID, step.Next, step.Seen, hits)
 	if err != nil {
 		return true, err
 	}
 	seen.Distinct = distinct(hits) - known // less those that this search, or the one it continues, has seen
-	step.Stop = r.stopAfter(step, at, page, seen, distinct(hits))
+	step.Stop = decideStop(of.Plan, step, at, page, seen, distinct(hits))
 	if step.Stop != runs.StopMissing { // else the rest begins with this page
 		step.Next++
 	}
@@ -257,19 +264,19 @@ func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.P
 	step.Seen += seen.Distinct + forgotten(page)
 	step.Total = max(step.Total, page.Total)
 	noteOldest(step, page)
-	if step.Stop == "" && r.plan.Auto != nil {
-		steps, err := r.engine.Store.Steps.OfRun(step.Run)
+	if step.Stop == "" && of.Plan.Auto != nil {
+		steps, err := a.engine.Store.Steps.OfRun(step.Run)
 		if err != nil {
 			return true, err
 		}
-		step.Stop = r.plan.Auto.StopAfter(steps, step)
+		step.Stop = of.Plan.Auto.StopAfter(steps, step)
 	}
 	switch step.Stop {
 	case runs.StopPages, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
-		step.Left = pagesLeft(&r.plan, step)
+		step.Left = pagesLeft(of.Plan, step)
 	}
-	if r.plan.Teaches() {
-		if err := r.moveCursors(tx, step); err != nil {
+	if of.Plan.Teaches() {
+		if err := moveCursors(tx, of, step); err != nil {
 			return true, err
 		}
 	}
@@ -277,14 +284,14 @@ func (r *run) recordPage(tx *store.Tx, step *runs.Step, at place, page outlier.P
 }
 
 // moveCursors records what a search has covered, and that its seeds were bought.
-func (r *run) moveCursors(tx *store.Tx, step *runs.Step) error {
+func moveCursors(tx *store.Tx, of *runs.Run, step *runs.Step) error {
 	complete := runs.Covered(step.Stop) && step.Unread == 0
 	if complete {
-		if err := runs.Cover(tx, r.row.ID, step.ID); err != nil {
+		if err := runs.Cover(tx, of.ID, step.ID); err != nil {
 			return err
 		}
 	}
-	mark := runs.Watermark{Job: r.row.Job, Key: step.Watermark, At: step.Began, Run: r.row.ID}
+	mark := runs.Watermark{Job: of.Job, Key: step.Watermark, At: step.Began, Run: of.ID}
 	if step.Watermark != "" && complete {
 		if err := runs.MoveWatermark(tx, mark); err != nil {
 			return err

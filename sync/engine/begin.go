@@ -20,8 +20,10 @@ import (
 // recorded that has spent nothing. The returned run is nil if there is none to perform. A [waitError]
 // says when the run can start; until then, nothing has happened.
 func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
-	if err := w.rekey(o.Trigger); err != nil {
-		return nil, err
+	if w.engine.rekeyed(); o.Trigger == Manual { // a person wants to know whether the key is still refused
+		if err := w.engine.liftBlock(ledger.BlockKey); err != nil {
+			return nil, err
+		}
 	}
 	old, err := o.unfinishedRun(w.engine)
 	if err != nil {
@@ -31,13 +33,13 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 		return w.resume(ctx, o, old)
 	}
 	if o.Rest != nil {
-		row, err := w.openRest(o)
+		row, err := o.openRest(w.engine)
 		if err != nil {
 			return nil, fmt.Errorf("start to buy the rest of run %s: %w", o.Rest.Of.ID, err)
 		}
 		return w.addRun(ctx, row, o)
 	}
-	at, unsure, err := w.startTime(ctx, o.Spec)
+	at, unsure, err := w.calls.startTime(ctx, o.Spec)
 	switch {
 	case judge(err).waits():
 		return nil, err
@@ -88,9 +90,9 @@ func (w *worker) lookUpVideos(ctx context.Context, o *Order, at time.Time) error
 		}
 		answered, err := w.engine.Store.Queue.Fresh(outlier.OpDetails, []string{id}, time.Time{}, time.Now())
 		if err == nil && answered == 0 {
-			task := &queue.Task{Op: outlier.OpDetails, Entity: id, Job: o.Spec.Name, Tries: w.asks}
+			task := &queue.Task{Op: outlier.OpDetails, Entity: id, Job: o.Spec.Name, Tries: w.calls.asks}
 			err = w.perform(ctx, task, nil)
-			w.asks = task.Tries
+			w.calls.asks = task.Tries
 		}
 		switch {
 		case judge(err).waits():
@@ -136,16 +138,6 @@ func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, err
 	}
 	old.Status, old.Ended, old.Error = runs.Running, time.Time{}, ""
 	return w.addRun(ctx, old, o)
-}
-
-// rekey reads the key again. A manual run also lifts the block of a refused key, because the person
-// wants to know whether it is still refused.
-func (w *worker) rekey(trigger Trigger) error {
-	w.engine.rekeyed()
-	if trigger == Manual {
-		return w.engine.liftBlock(ledger.BlockKey)
-	}
-	return nil
 }
 
 // openRun records a new run and its steps as running. Its windows end at the given time, which is unsure if
@@ -199,7 +191,7 @@ func (w *worker) supersede(o *Order) error {
 	for i := range unfinished {
 		old := &unfinished[i].Run
 		why := unfinished[i].Closes()
-		if why == "" || w.runByID(old.ID) != nil {
+		if why == "" || w.runs.byID(old.ID) != nil {
 			continue // they do not affect each other; see [scheduler.beginOrder]
 		}
 		if w.patient { // a command prints it instead

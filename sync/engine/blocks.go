@@ -21,34 +21,34 @@ import (
 // old key is refused or blocked.
 
 // blocked returns the error that the service would return for a call, if a block of the key says so.
-func (w *worker) blocked(r *outlier.Request) error {
-	block, err := w.blockOf(ledger.BlockKey)
+func (c *caller) blocked(r *outlier.Request) error {
+	block, err := c.blockOf(ledger.BlockKey)
 	if err == nil && block != nil {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op(), Entity: r.Entity(),
 			Message: fmt.Sprintf("%s (refused %s; "+
 				"tried again when the key changes, or when you run something by hand)",
-				block.Reason, w.clock(block.Since))}
+				block.Reason, c.engine.clock(block.Since))}
 	}
 	if err != nil || !r.Paid() {
 		return err
 	}
-	block, err = w.blockOf(ledger.BlockCredits)
-	if err != nil || block == nil || !block.Stands(w.engine.Store.Clock.Now()) {
+	block, err = c.blockOf(ledger.BlockCredits)
+	if err != nil || block == nil || !block.Stands(c.engine.Store.Clock.Now()) {
 		return err
 	}
 	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op(),
 		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')",
-			block.Reason, w.clock(block.Since), w.clock(block.Until))}
+			block.Reason, c.engine.clock(block.Since), c.engine.clock(block.Until))}
 }
 
 // blockOf returns a block of the key, or nil. If there is one, it reads the key again, and a new key has
 // its own blocks.
-func (w *worker) blockOf(which ledger.BlockKind) (*ledger.Block, error) {
-	block, err := w.engine.Store.Blocks.Get(which, w.engine.Client.Key.Fingerprint())
-	if err != nil || block == nil || !w.engine.rekeyed() {
+func (c *caller) blockOf(which ledger.BlockKind) (*ledger.Block, error) {
+	block, err := c.engine.Store.Blocks.Get(which, c.engine.Client.Key.Fingerprint())
+	if err != nil || block == nil || !c.engine.rekeyed() {
 		return block, err
 	}
-	return w.engine.Store.Blocks.Get(which, w.engine.Client.Key.Fingerprint())
+	return c.engine.Store.Blocks.Get(which, c.engine.Client.Key.Fingerprint())
 }
 
 // rekeyed reads the key again and reports whether it has changed. If the file cannot be read, or names
@@ -77,12 +77,12 @@ func (e *Engine) rekeyed() bool {
 }
 
 // noteBlock records a block after a refusal, and removes blocks after a paid call has succeeded.
-func (w *worker) noteBlock(r *outlier.Request, err error) error {
-	key, now := w.engine.Client.Key.Fingerprint(), w.engine.Store.Clock.Now()
-	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
+func (c *caller) noteBlock(r *outlier.Request, err error) error {
+	key, now := c.engine.Client.Key.Fingerprint(), c.engine.Store.Clock.Now()
+	return c.engine.Store.DB.Update(func(tx *store.Tx) error {
 		switch kind := judge(err).kind; {
 		case kind == outlier.NoCredits:
-			_, turn := ledger.CycleBounds(now, w.engine.Config.Timezone, w.engine.Config.Budget.Renews)
+			_, turn := ledger.CycleBounds(now, c.engine.Config.Timezone, c.engine.Config.Budget.Renews)
 			until := now.Add(ledger.BlockFor)
 			if turn.Before(until) {
 				until = turn

@@ -215,10 +215,10 @@ func (e *Engine) Fill(ctx context.Context) error {
 }
 
 // openRest records the run that buys the rest, and closes the runs whose searches it takes over.
-func (w *worker) openRest(o *Order) (*runs.Run, error) {
+func (o *Order) openRest(e *Engine) (*runs.Run, error) {
 	rest := o.Rest
 	for i := range rest.superseded {
-		if err := w.engine.close(&rest.superseded[i]); err != nil {
+		if err := e.close(&rest.superseded[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -228,5 +228,5 @@ func (w *worker) openRest(o *Order) (*runs.Run, error) {
 	}
 	rest.plan.UseReserve = o.UseReserve
 	row.RestOf, row.Overridden, row.Plan, row.Key = rest.Of.ID, true, &rest.plan, o.Key
-	return row, w.engine.Store.Runs.Begin(*row, rest.steps)
+	return row, e.Store.Runs.Begin(*row, rest.steps)
 }

@@ -55,43 +55,43 @@ func (e *ClockError) Error() string {
 
 // prepareCall makes sure that the time is agreed on before a paid call. It does nothing for a call that
 // books nothing, and returns the error of a call that would be refused.
-func (w *worker) prepareCall(ctx context.Context, r *outlier.Request, p ledger.Purchase) error {
-	if err := w.refused(r); err != nil {
+func (c *caller) prepareCall(ctx context.Context, r *outlier.Request, p ledger.Purchase) error {
+	if err := c.refused(r); err != nil {
 		return err
 	}
-	needs, err := w.needsRoom(r, p)
+	needs, err := c.needsRoom(r, p)
 	if err != nil || !needs {
 		return err
 	}
-	return w.ensureTime(ctx)
+	return c.ensureTime(ctx)
 }
 
 // ensureTime makes sure that the time is agreed on, and asks the service for it if necessary.
-func (w *worker) ensureTime(ctx context.Context) error {
-	return w.agreeOnTime(ctx, func(ctx context.Context, r *outlier.Request, p ledger.Purchase) (result, error) {
-		return w.fetch(ctx, r, p, &w.asks)
+func (c *caller) ensureTime(ctx context.Context) error {
+	return c.agreeOnTime(ctx, func(ctx context.Context, r *outlier.Request, p ledger.Purchase) (result, error) {
+		return c.fetch(ctx, r, p, &c.asks)
 	})
 }
 
 // A call makes one or more attempts at a request.
 type call func(context.Context, *outlier.Request, ledger.Purchase) (result, error)
 
-func (w *worker) agreeOnTime(ctx context.Context, ask call) error {
-	for ; w.timesAsked < timeAttempts && !w.engine.Store.Clock.Agreed(); w.timesAsked++ {
+func (c *caller) agreeOnTime(ctx context.Context, ask call) error {
+	for ; c.timesAsked < timeAttempts && !c.engine.Store.Clock.Agreed(); c.timesAsked++ {
 		err := askTime(ctx, ask)
 		if judge(err).waits() {
 			return err // keeps timesAsked: the answers so far count
 		}
 		if err != nil {
-			w.timesAsked = 0
+			c.timesAsked = 0
 			return fmt.Errorf("ask the service for the time: %w", err)
 		}
 	}
-	w.timesAsked = 0
-	if err := w.checkClock(); err != nil {
+	c.timesAsked = 0
+	if err := c.checkClock(); err != nil {
 		return err
 	}
-	return w.engine.Store.CorrectDates()
+	return c.engine.Store.CorrectDates()
 }
 
 // askTime requests an answer of the service, whose date the ledger learns.
@@ -109,20 +109,20 @@ func askTime(ctx context.Context, ask call) error {
 
 // checkClock accepts the service's clock if it is agreed on, unless it alone has reached a new period of a cap,
 // far ahead of the local one. Otherwise a person has to confirm that clock, or the local one.
-func (w *worker) checkClock() error {
-	clock, now, zone := w.engine.Store.Clock, time.Now(), w.engine.Config.Timezone
+func (c *caller) checkClock() error {
+	clock, now, zone := c.engine.Store.Clock, time.Now(), c.engine.Config.Timezone
 	unsure := &ClockError{Now: now.In(zone)}
 	if clock.Agreed() {
 		service := clock.Now()
 		if service.Sub(now) <= maxAhead {
 			return nil
 		}
-		if turned, err := w.isNewPeriod(service, now); err != nil || !turned {
+		if turned, err := c.isNewPeriod(service, now); err != nil || !turned {
 			return err
 		}
 		unsure.Service = service.In(zone)
 	}
-	err := w.checkConfirmed(unsure)
+	err := c.checkConfirmed(unsure)
 	if err == nil && unsure.Service.IsZero() {
 		clock.Confirm()
 	}
@@ -130,12 +130,12 @@ func (w *worker) checkClock() error {
 }
 
 // checkConfirmed returns the error unless a person has confirmed what it says, by 'outlierd budget resume'.
-func (w *worker) checkConfirmed(unsure *ClockError) error {
-	block, err := w.engine.Store.Blocks.Get(ledger.BlockClock, "")
+func (c *caller) checkConfirmed(unsure *ClockError) error {
+	block, err := c.engine.Store.Blocks.Get(ledger.BlockClock, "")
 	if err != nil || block != nil && !block.Until.IsZero() && block.Reason == unsure.Error() {
 		return err
 	}
-	err = w.engine.Store.DB.Update(func(tx *store.Tx) error {
+	err = c.engine.Store.DB.Update(func(tx *store.Tx) error {
 		return ledger.SetBlock(tx, ledger.BlockClock, "", unsure.Error(), time.Time{})
 	})
 	if err != nil {
@@ -146,9 +146,9 @@ func (w *worker) checkConfirmed(unsure *ClockError) error {
 
 // isNewPeriod reports whether a time is in a later period than the last booking and another time, and a cap
 // has such a period.
-func (w *worker) isNewPeriod(at, other time.Time) (bool, error) {
-	day, cycle, err := w.engine.Store.Ledger.Turned(at)
-	config := w.engine.Config
+func (c *caller) isNewPeriod(at, other time.Time) (bool, error) {
+	day, cycle, err := c.engine.Store.Ledger.Turned(at)
+	config := c.engine.Config
 	zone, renews := config.Timezone, config.Budget.Renews
 	capped := config.Budget.PerMonth != nil ||
 		slices.ContainsFunc(config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
@@ -160,35 +160,35 @@ func (w *worker) isNewPeriod(at, other time.Time) (bool, error) {
 // answer now, that is the expected time, and unsure: the first purchase asks again, reports what is
 // wrong, and checks the windows; see [run.checkDates]. If the address is not the service's, that is an
 // error at once.
-func (w *worker) startTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
+func (c *caller) startTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
 	if len(spec.Fetch) > 0 { // a watch buys nothing
-		return w.engine.Store.Clock.Now(), false, nil
+		return c.engine.Store.Clock.Now(), false, nil
 	}
-	err = w.agreeOnTime(ctx, w.attempt)
+	err = c.agreeOnTime(ctx, c.attempt)
 	if isA[*NotServiceError](err) || judge(err).waits() {
-		return w.engine.Store.Clock.Now(), true, err
+		return c.engine.Store.Clock.Now(), true, err
 	}
 	if err != nil {
-		w.engine.log().Debug("service time unknown", "job", spec.Name, "err", err)
+		c.engine.log().Debug("service time unknown", "job", spec.Name, "err", err)
 	}
-	return w.engine.Store.Clock.Now(), err != nil, nil
+	return c.engine.Store.Clock.Now(), err != nil, nil
 }
 
 // checkDates closes a search before page one if its dates were computed with a clock that has since turned
 // out to be wrong.
-func (r *run) checkDates(step *runs.Step) error {
-	if r.plan.Unsure.IsZero() || !step.Began.IsZero() {
+func (s search) checkDates() error {
+	if s.row.Plan.Unsure.IsZero() || !s.step.Began.IsZero() {
 		return nil
 	}
-	now := r.engine.Store.Clock.Now()
-	if late := now.Sub(r.plan.Unsure); late >= -ledger.Skew && late <= facts.ResumeWithin {
+	now := s.engine.Store.Clock.Now()
+	if late := now.Sub(s.row.Plan.Unsure); late >= -ledger.Skew && late <= facts.ResumeWithin {
 		return nil
 	}
-	step.Stop = runs.StopClock
-	err := r.saveStep(*step)
+	s.step.Stop = runs.StopClock
+	err := s.saveStep(*s.step)
 	return errors.Join(err, fmt.Errorf("its dates were computed with a clock that showed %s, "+
 		"while the service's time was not available; it is %s: run the job again",
-		r.worker.clock(r.plan.Unsure), r.worker.clock(now)))
+		s.engine.clock(s.row.Plan.Unsure), s.engine.clock(now)))
 }
 
 // earlier returns the earlier of two times.
@@ -200,6 +200,6 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // clock formats a time in the time zone of the configuration.
-func (w *worker) clock(t time.Time) string {
-	return t.In(w.engine.Config.Timezone).Format("2006-01-02 15:04 MST")
+func (e *Engine) clock(t time.Time) string {
+	return t.In(e.Config.Timezone).Format("2006-01-02 15:04 MST")
 }

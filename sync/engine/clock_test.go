@@ -541,7 +541,7 @@ func TestRepairedClockLosesNoVideos(t *testing.T) {
 			w.wire = w.service.Transport() // repaired
 			time.Sleep(time.Hour)
 			w.inspect(func(e *Engine) { // another job buys, or a user runs this one
-				idle := &worker{engine: e}
+				idle := &caller{applier: applier{engine: e}}
 				if err := idle.ensureTime(w.ctx); err != nil {
 					t.Fatal(err)
 				}

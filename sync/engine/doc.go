@@ -26,7 +26,7 @@
 // A run starts by resolving its job into steps and a plan, which are stored. From then on it reads these
 // and never the file, so a run that was killed continues as it started; only its caps are those of the
 // current file. Every call is one [outlier.Client.Do]: one transaction commits the answer, its outcome, and what
-// follows from it, such as the step's cursor and the hits of the page ([worker.apply]). So a kill at any moment
+// follows from it, such as the step's cursor and the hits of the page ([applier.apply]). So a kill at any moment
 // leaves either the page with the cursor behind it, or neither. The next turn reads what to do from the rows, so that
 // a run goes on after a kill with the action that would have followed ([workFacts.next]). That a run goes on without a
 // search, because of a cap or an error, is in the row of the search, until a person or the job's next due time

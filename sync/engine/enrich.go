@@ -35,17 +35,17 @@ const failuresInARow = 5
 // ended and its follow-ups are recorded. queueEnrichment is idempotent: calls that are queued or fresh
 // are not queued again, and the ranking of a run does not change once its searches have ended.
 func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
-	best := make([][]runs.Hit, len(r.plan.Enrich))
-	for i, e := range r.plan.Enrich {
+	best := make([][]runs.Hit, len(r.row.Plan.Enrich))
+	for i, e := range r.row.Plan.Enrich {
 		var err error
-		choice := runs.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.plan.Ascending}
+		choice := runs.Choice{Most: e.Top, Each: e.TopPerItem, Desc: !r.row.Plan.Ascending}
 		best[i], err = r.engine.Store.Hits.Best(r.row.ID, choice)
 		if err != nil {
 			return err
 		}
 	}
 	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
-		for i, e := range r.plan.Enrich {
+		for i, e := range r.row.Plan.Enrich {
 			since := earlier(time.Now().Add(-e.RefreshAfter), r.row.Started) // what this run requested is fresh
 			for task := range r.tasks(e, slices.Values(best[i]), since) {
 				if !yield(task) {
@@ -53,7 +53,7 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 				}
 			}
 		}
-	}, r.countSkipped(r.plan.Enrich))
+	}, r.countSkipped(r.row.Plan.Enrich))
 	if err != nil {
 		return fmt.Errorf("queue data calls about the hits of run %s: %w", r.row.ID, err)
 	}
@@ -80,14 +80,14 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 // queueWatch queues the calls of a watch about its channels or videos.
 func (r *run) queueWatch(ctx context.Context) error {
 	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
-		for _, e := range r.plan.Fetch {
-			for task := range r.tasks(e, entities(r.plan.IDs), r.plan.FreshSince(e, time.Now())) {
+		for _, e := range r.row.Plan.Fetch {
+			for task := range r.tasks(e, entities(r.row.Plan.IDs), r.row.Plan.FreshSince(e, time.Now())) {
 				if !yield(task) {
 					return
 				}
 			}
 		}
-	}, r.countSkipped(r.plan.Fetch))
+	}, r.countSkipped(r.row.Plan.Fetch))
 	if err != nil {
 		return fmt.Errorf("queue data calls of run %s: %w", r.row.ID, err)
 	}
@@ -165,10 +165,10 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
 	}
 	purchase := ledger.Purchase{Run: task.Run, Job: task.Job}
-	if len(waiters) > 0 && w.runByID(task.Run) == nil {
+	if len(waiters) > 0 && w.runs.byID(task.Run) == nil {
 		purchase.CountsFor = waiters[0].row.ID
 	}
-	got, err := w.fetch(ctx, request, purchase, &task.Tries)
+	got, err := w.calls.fetch(ctx, request, purchase, &task.Tries)
 	if err == nil {
 		err = got.wrong
 	}
@@ -177,7 +177,7 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	case v.kind == outlier.Invalid: // removed from the queue
 		return err
 	case err != nil && ctx.Err() == nil && !v.waits() && v.scope < ofRun:
-		return errors.Join(err, w.postpone(task, err))
+		return errors.Join(err, postpone(w.engine.Store.DB, task, err))
 	case err != nil:
 		return err
 	}
@@ -198,10 +198,10 @@ func (r *run) answered(op outlier.Operation, missing bool) {
 }
 
 // postpone keeps a failed call in the queue for a later retry.
-func (w *worker) postpone(task *queue.Task, cause error) error {
+func postpone(db *store.Store, task *queue.Task, cause error) error {
 	now := time.Now()
 	retry := now.Add(failedPause * time.Duration(task.Attempts+1))
-	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
+	return db.Update(func(tx *store.Tx) error {
 		return queue.Fail(tx, *task, now, cause.Error(), retry)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/load"
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -24,32 +25,43 @@ const (
 	maxRefusals = 10
 )
 
+// A caller makes calls, and applies their answers.
+type caller struct {
+	applier
+	loader *load.Loader
+	runs   *inProgress
+
+	delay      delay         // of the next call by the rate limit
+	asks       outlier.Tries // at questions that no row needs: the time, and the channels of videos
+	timesAsked int           // how often the service was asked for its time since the time was last agreed on
+}
+
 // fetch repeats a request until it has a final answer. t is what its row says about earlier attempts, and is
 // recorded there. Each repetition of a paid request reserves its price
 // again: an attempt without an answer stays in the ledger as unknown, because nothing proves that it was
 // not charged.
-func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase, t *outlier.Tries) (
+func (c *caller) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase, t *outlier.Tries) (
 	got result, err error) {
 	for {
 		if err := waitFor(t); err != nil {
 			return result{}, err
 		}
 		p.Attempt = t.Failures + t.Refusals + 1
-		got, err = w.attempt(ctx, r, p)
+		got, err = c.attempt(ctx, r, p)
 		v := judge(err)
 		if !v.retryAt.IsZero() {
 			return result{}, err
 		}
-		if failed := w.engine.recordLimit(); failed != nil {
+		if failed := c.engine.recordLimit(); failed != nil {
 			return got, errors.Join(err, failed)
 		}
 		if err != nil && ctx.Err() != nil {
 			return got, err // the next process goes on from here
 		}
 		before := *t
-		again := w.repeats(t, v)
+		again := c.repeats(t, v)
 		if again {
-			if full := w.checkRepeat(p, r); full != nil {
+			if full := c.checkRepeat(p, r); full != nil {
 				again, err = false, errors.Join(err, full)
 			}
 		}
@@ -57,14 +69,14 @@ func (w *worker) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 			*t = outlier.Tries{}
 		}
 		if *t != before {
-			if failed := w.saveTries(r, p, *t); failed != nil {
+			if failed := c.saveTries(r, p, *t); failed != nil {
 				return got, errors.Join(err, failed)
 			}
 		}
 		if !again {
 			return got, err
 		}
-		w.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
+		c.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
 			"attempt", p.Attempt, "err", err)
 	}
 }
@@ -79,7 +91,7 @@ func waitFor(t *outlier.Tries) error {
 }
 
 // repeats reports whether another attempt is made after a failure, counts it, and says when.
-func (w *worker) repeats(t *outlier.Tries, v verdict) bool {
+func (c *caller) repeats(t *outlier.Tries, v verdict) bool {
 	switch v.repeat {
 	case never:
 		return false
@@ -87,21 +99,21 @@ func (w *worker) repeats(t *outlier.Tries, v verdict) bool {
 		t.Failures++
 	case afterRefusal:
 		t.Refusals++
-		if v.kind == outlier.Unauthorized && !w.engine.rekeyed() {
+		if v.kind == outlier.Unauthorized && !c.engine.rekeyed() {
 			return false
 		}
 	}
 	if t.Failures >= plan.Attempts || t.Refusals >= maxRefusals {
 		return false
 	}
-	w.engine.waits.add(waitRetry, backoff(t.Failures))
+	c.engine.waits.add(waitRetry, backoff(t.Failures))
 	t.NotBefore = time.Now().Add(backoff(t.Failures))
 	return true
 }
 
 // saveTries records the attempts at a call in its row: that of a search, or of a queued call, if there is one.
-func (w *worker) saveTries(r *outlier.Request, p ledger.Purchase, t outlier.Tries) error {
-	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
+func (c *caller) saveTries(r *outlier.Request, p ledger.Purchase, t outlier.Tries) error {
+	return c.engine.Store.DB.Update(func(tx *store.Tx) error {
 		if p.Step != 0 {
 			return runs.SaveTries(tx, p.Step, t)
 		}
@@ -124,47 +136,47 @@ func (e *waitError) Error() string { return "waits until " + e.until.UTC().Forma
 
 // checkRepeat returns an error if the run may make no more attempts because of its requests cap. Calls
 // about a paid scan are exempt.
-func (w *worker) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
-	if payer := w.runByID(cmp.Or(p.CountsFor, p.Run)); payer != nil && p.FromHold == 0 && r.Op() != outlier.OpScan {
+func (c *caller) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
+	if payer := c.runs.byID(cmp.Or(p.CountsFor, p.Run)); payer != nil && p.FromHold == 0 && r.Op() != outlier.OpScan {
 		return payer.checkRequests()
 	}
 	return nil
 }
 
-// attempt makes one attempt, unless the service's answer is already known; see [worker.refused]. The answer is applied
+// attempt makes one attempt, unless the service's answer is already known; see [caller.refused]. The answer is applied
 // in the transaction that settles it.
-func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purchase) (got result, err error) {
-	if err := w.refused(r); err != nil {
+func (c *caller) attempt(ctx context.Context, r *outlier.Request, p ledger.Purchase) (got result, err error) {
+	if err := c.refused(r); err != nil {
 		return got, err
 	}
-	if err := w.slotFor(r, &p); err != nil {
+	if err := c.slotFor(r, &p); err != nil {
 		return got, err
 	}
 	if !p.TimeOnly {
 		of := subject{op: r.Op(), entity: r.Entity(), step: p.Step, page: p.Page, intent: p.Intent}
 		p.Commit = func(tx *store.Tx, kept ledger.Kept) (err error) {
-			got, err = w.apply(tx, of, kept)
+			got, err = c.apply(tx, of, kept)
 			return err
 		}
 	}
-	answer, err := w.engine.Client.Do(ctx, r, w.engine.Store.Ledger.Meter(p))
+	answer, err := c.engine.Client.Do(ctx, r, c.engine.Store.Ledger.Meter(p))
 	if isA[*outlier.UnkeptError](err) {
 		got = result{}
 	}
 	got.answer = answer
 	kind := judge(err).kind
 	if kind == outlier.NoCredits || kind == outlier.Unauthorized || err == nil && r.Paid() {
-		if failed := w.noteBlock(r, err); failed != nil {
+		if failed := c.noteBlock(r, err); failed != nil {
 			return got, errors.Join(err, failed)
 		}
 	}
 	if isUnlikeService(answer, err) {
-		heard, failed := w.engine.Store.EverAnswered()
+		heard, failed := c.engine.Store.EverAnswered()
 		if failed != nil {
 			return got, errors.Join(err, failed)
 		}
 		if !heard {
-			return got, &NotServiceError{URL: w.engine.Client.URL, Err: err}
+			return got, &NotServiceError{URL: c.engine.Client.URL, Err: err}
 		}
 	}
 	if kind == outlier.NoCredits {
@@ -177,56 +189,56 @@ func (w *worker) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 // slotFor returns a [waitError] if the rate limit does not let a call leave now, else it sets p.Waited to
 // how long the call has waited. If the wait would be too long, it returns nil, because the call
 // itself then returns that error.
-func (w *worker) slotFor(r *outlier.Request, p *ledger.Purchase) error {
-	at, err := w.engine.Pace.Slot(r.Op())
+func (c *caller) slotFor(r *outlier.Request, p *ledger.Purchase) error {
+	at, err := c.engine.Pace.Slot(r.Op())
 	now := time.Now() // read after Slot, so that a free slot is never in the future
 	if at.After(now) {
-		w.noteDelay(now)
+		c.noteDelay(now)
 		if err == nil {
 			return &waitError{at}
 		}
 		return nil
 	}
-	if !w.delay.since.IsZero() {
-		p.Waited = now.Sub(w.delay.since)
-		w.countDelay(now)
-		w.delay = delay{}
+	if !c.delay.since.IsZero() {
+		p.Waited = now.Sub(c.delay.since)
+		c.countDelay(now)
+		c.delay = delay{}
 	}
 	return nil
 }
 
 // noteDelay records that the rate limit delays the next call.
-func (w *worker) noteDelay(now time.Time) {
-	w.countDelay(now)
-	w.delay = delay{since: cmp.Or(w.delay.since, now), seen: now, reason: waitPace}
-	if w.engine.Pace.Status().BlockedUntil.After(now) {
-		w.delay.reason = waitLimit
+func (c *caller) noteDelay(now time.Time) {
+	c.countDelay(now)
+	c.delay = delay{since: cmp.Or(c.delay.since, now), seen: now, reason: waitPace}
+	if c.engine.Pace.Status().BlockedUntil.After(now) {
+		c.delay.reason = waitLimit
 	}
 }
 
 // countDelay counts the delay since it was last seen.
-func (w *worker) countDelay(now time.Time) {
-	if !w.delay.since.IsZero() {
-		w.engine.waits.add(w.delay.reason, now.Sub(w.delay.seen))
+func (c *caller) countDelay(now time.Time) {
+	if !c.delay.since.IsZero() {
+		c.engine.waits.add(c.delay.reason, now.Sub(c.delay.seen))
 	}
 }
 
 // refused returns an error if a call must not be made: a block says what the service would answer, or no
 // sink works, so that readers would not see the result.
-func (w *worker) refused(r *outlier.Request) error {
-	if err := w.blocked(r); err != nil || !r.Paid() {
+func (c *caller) refused(r *outlier.Request) error {
+	if err := c.blocked(r); err != nil || !r.Paid() {
 		return err
 	}
-	return w.loader.Down(w.engine.Config.SinksDownAfter)
+	return c.loader.Down(c.engine.Config.SinksDownAfter)
 }
 
 // needsRoom reports whether a call needs room in its period's cap. A call with a sufficient hold does
 // not, as the hold has been counted already.
-func (w *worker) needsRoom(r *outlier.Request, p ledger.Purchase) (bool, error) {
+func (c *caller) needsRoom(r *outlier.Request, p ledger.Purchase) (bool, error) {
 	if !r.Paid() || p.FromHold == 0 {
 		return r.Paid(), nil
 	}
-	rest, err := w.engine.Store.Ledger.HoldOf(p.FromHold)
+	rest, err := c.engine.Store.Ledger.HoldOf(p.FromHold)
 	return rest < r.Price(), err
 }
 

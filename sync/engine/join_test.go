@@ -153,8 +153,8 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if steps[0].Joined != 1 || r.plan.Cap != 6 {
-				t.Errorf("the run begins with %+v under a cap of %d, want the scan joined and 6", steps, r.plan.Cap)
+			if steps[0].Joined != 1 || r.row.Plan.Cap != 6 {
+				t.Errorf("the run begins with %+v under a cap of %d, want the scan joined and 6", steps, r.row.Plan.Cap)
 			}
 		})
 	})
@@ -294,7 +294,7 @@ func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.plan.Reads[0] = "sortBy=luck" // as a version with other rules may have stored it
+			r.row.Plan.Reads[0] = "sortBy=luck" // as a version with other rules may have stored it
 			if _, err = s.work(w.ctx); err == nil {
 				err = r.err
 			}

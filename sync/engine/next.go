@@ -224,7 +224,7 @@ func (w *worker) look() (*workFacts, error) {
 		return nil, err
 	}
 	f := &workFacts{}
-	urgent := w.urgent()
+	urgent := w.runs.urgent()
 	others := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return slices.Contains(urgent, r) })
 	for _, r := range append(slices.Clone(urgent), others...) {
 		about := &runFacts{run: r, urgent: len(f.runs) < len(urgent), nextDue: !r.row.ResumedFor.IsZero()}
@@ -291,7 +291,7 @@ func (f *workFacts) waiters(task *queue.Task) (all []*run) {
 func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 	e := r.engine
 	f = &searchFacts{
-		now: now, plan: &r.plan, scans: map[int64]*runs.Scan{}, timeUp: r.timeUp(), requests: requests, mayPoll: e.Pace.Poll(),
+		now: now, plan: r.row.Plan, scans: map[int64]*runs.Scan{}, timeUp: r.timeUp(), requests: requests, mayPoll: e.Pace.Poll(),
 		priceOf: e.Facts().PriceOf,
 	}
 	if f.steps, err = e.Store.Steps.OfRun(r.row.ID); err != nil {
@@ -315,7 +315,7 @@ func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 func (r *run) scanOf(step *runs.Step) (scan, live *runs.Scan, err error) {
 	scan, err = r.engine.Store.Scans.OfStep(step.ID)
 	if err == nil && scan.Unstarted() {
-		live, err = r.engine.Store.Scans.Live(facts.ScanOf(step, r.plan.Again))
+		live, err = r.engine.Store.Scans.Live(facts.ScanOf(step, r.row.Plan.Again))
 	}
 	return scan, live, err
 }
@@ -325,14 +325,15 @@ func (r *run) scanOf(step *runs.Step) (scan, live *runs.Scan, err error) {
 // buying pages.
 func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked bool, err error) {
 	r := a.of.run
-	err = r.perform(ctx, a)
+	s := search{r, a.step}
+	err = s.perform(ctx, a)
 	v := judge(err)
 	switch {
 	case v.waits():
 		a.of.putOff, f.wake = true, soonest(f.wake, v.retryAt)
 		return false, nil
 	case v.scope == ofStep:
-		err = r.skipStep(a.step, err)
+		err = s.skipStep(err)
 	case a.of.urgent && v.scope > ofRun:
 		w.detach(ctx, r, err)
 		return true, nil
@@ -358,28 +359,28 @@ func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked b
 }
 
 // skipStep lets the run go on without a step, which stays open. The run pauses or fails in the end.
-func (r *run) skipStep(step *runs.Step, err error) error {
+func (s search) skipStep(err error) error {
 	if !isBudget(err) {
-		r.engine.log().Error("search skipped", "job", r.row.Job, "run", r.row.ID, "search", step.Title(), "err", err)
+		s.engine.log().Error("search skipped", "job", s.row.Job, "run", s.row.ID, "search", s.step.Title(), "err", err)
 	}
-	return r.engine.Store.Steps.Skip(step.ID, err.Error(), isBudget(err))
+	return s.engine.Store.Steps.Skip(s.step.ID, err.Error(), isBudget(err))
 }
 
-// perform performs an action of the run's searches.
-func (r *run) perform(ctx context.Context, a action) error {
+// perform performs an action of the search, or after the last one of its run.
+func (s search) perform(ctx context.Context, a action) error {
 	switch a.kind {
 	case takePage:
-		return r.takePage(ctx, a.of.search.steps, a.step)
+		return s.takePage(ctx, a.of.search.steps)
 	case startScan:
-		return r.startScan(ctx, a.step, a.scan)
+		return s.startScan(ctx, a.scan)
 	case joinScan:
-		return r.joinScan(ctx, a.step, a.scan)
+		return s.joinScan(ctx, a.scan)
 	case pollScan:
-		return r.poll(ctx, a.step, a.scan)
+		return s.poll(ctx, a.scan)
 	case endScan:
-		return r.endScan(a.step, a.scan)
+		return s.endScan(a.scan)
 	case skipStep:
 		return a.err
 	}
-	return r.queueEnrichment(ctx, a.of.search.steps)
+	return s.queueEnrichment(ctx, a.of.search.steps)
 }

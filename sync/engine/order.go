@@ -201,7 +201,7 @@ func (e *Engine) Between(ctx context.Context, f func(context.Context) error) err
 func (e *Engine) Cancel(ctx context.Context, id string) error {
 	return e.Between(ctx, func(ctx context.Context) error {
 		if w := e.requests.scheduler.worker; w != nil {
-			if r := w.runByID(id); r != nil {
+			if r := w.runs.byID(id); r != nil {
 				r.end(ctx, &CancelledError{})
 				return nil
 			}
@@ -316,10 +316,10 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
 	} else if before != nil {
 		return &RepeatedError{before}
 	}
-	if err := w.refreshOrder(&o.order); err != nil {
+	if err := o.order.refresh(w); err != nil {
 		return err
 	}
-	if r := w.joinable(&o.order); r != nil {
+	if r := w.runs.joinable(&o.order); r != nil {
 		if err := w.makeUrgent(r, o.order.Key); err != nil {
 			return err
 		}
@@ -347,7 +347,7 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
 		o.outcome = before.outcome
 		return cmp.Or(w.makeUrgent(before, runs.Key{}), error(&waitError{time.Now().Add(askAgain)}))
 	}
-	o.order.urgent = w.nextUrgent()
+	o.order.urgent = w.runs.nextUrgent()
 	r, err := w.begin(ctx, &o.order)
 	if r != nil {
 		o.run, o.outcome = r, r.outcome
@@ -378,7 +378,7 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 	for i := range left {
 		row := &left[i]
 		spec := currentSpec(s.engine.Config, row)
-		if ctx.Err() != nil || s.worker.runByID(row.ID) != nil || spec == nil || !row.Status.Open() {
+		if ctx.Err() != nil || s.worker.runs.byID(row.ID) != nil || spec == nil || !row.Status.Open() {
 			continue
 		}
 		if resumes, err := s.engine.Facts().Resumes(spec, row, time.Time{}); err != nil {
@@ -390,9 +390,9 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 	return err
 }
 
-// refreshOrder reads again what an order continues: while the order waited, other runs may have continued or
+// refresh reads again what an order continues: while the order waited, other runs may have continued or
 // bought it.
-func (w *worker) refreshOrder(o *Order) (err error) {
+func (o *Order) refresh(w *worker) (err error) {
 	switch {
 	case o.Old != nil:
 		if o.Old, err = w.engine.Store.Runs.Get(o.Old.ID); err == nil && o.Old == nil {
@@ -404,7 +404,7 @@ func (w *worker) refreshOrder(o *Order) (err error) {
 			err = fmt.Errorf("nothing is left of run %s", of.ID)
 		}
 		for i := 0; err == nil && i < len(o.Rest.superseded); i++ {
-			if taken := &o.Rest.superseded[i]; w.runByID(taken.ID) != nil {
+			if taken := &o.Rest.superseded[i]; w.runs.byID(taken.ID) != nil {
 				err = &UnendedError{taken}
 			}
 		}
@@ -413,16 +413,16 @@ func (w *worker) refreshOrder(o *Order) (err error) {
 }
 
 // joinable returns the run in progress that an order would resume, or nil.
-func (w *worker) joinable(o *Order) *run {
+func (all inProgress) joinable(o *Order) *run {
 	switch {
 	case o.Old != nil:
-		return w.runByID(o.Old.ID)
+		return all.byID(o.Old.ID)
 	case o.Rest != nil && o.Rest.Run != nil:
-		return w.runByID(o.Rest.Run.ID)
+		return all.byID(o.Rest.Run.ID)
 	case o.Rest != nil || o.Afresh || !o.Due.IsZero():
 		return nil
 	}
-	return w.find(func(r *run) bool { return r.row.Job == o.Spec.Name && facts.Same(o.Spec, &r.row) })
+	return all.find(func(r *run) bool { return r.row.Job == o.Spec.Name && facts.Same(o.Spec, &r.row) })
 }
 
 // displaced returns the run in progress that a new run would supersede, or nil.
@@ -430,26 +430,22 @@ func (w *worker) displaced(o *Order) *run {
 	if o.Old != nil || o.Rest != nil || w.engine.Config.Job(o.Spec.Name) == nil {
 		return nil
 	}
-	return w.find(func(r *run) bool { return r.row.Job == o.Spec.Name && r.row.Overridden == o.Spec.Overridden })
+	return w.runs.find(func(r *run) bool { return r.row.Job == o.Spec.Name && r.row.Overridden == o.Spec.Overridden })
 }
 
 // isUrgent reports whether somebody waits for the run. A worker without a schedule has no other run.
 func (r *run) isUrgent() bool { return r.row.Urgent > 0 || !r.worker.patient }
 
 // urgent returns the urgent runs in progress, in the order of the requests.
-func (w *worker) urgent() (all []*run) {
-	for _, r := range w.runs {
-		if r.isUrgent() {
-			all = append(all, r)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *run) int { return cmp.Compare(a.row.Urgent, b.row.Urgent) })
-	return all
+func (all inProgress) urgent() []*run {
+	urgent := slices.DeleteFunc(slices.Clone(all), func(r *run) bool { return !r.isUrgent() })
+	slices.SortStableFunc(urgent, func(a, b *run) int { return cmp.Compare(a.row.Urgent, b.row.Urgent) })
+	return urgent
 }
 
 // nextUrgent returns the place of the next urgent run, after the others.
-func (w *worker) nextUrgent() (place int64) {
-	for _, r := range w.runs {
+func (all inProgress) nextUrgent() (place int64) {
+	for _, r := range all {
 		place = max(place, r.row.Urgent)
 	}
 	return place + 1
@@ -459,7 +455,7 @@ func (w *worker) nextUrgent() (place int64) {
 func (w *worker) makeUrgent(r *run, key runs.Key) error {
 	row := r.row
 	if row.Key = key; row.Urgent == 0 {
-		row.Urgent = w.nextUrgent()
+		row.Urgent = w.runs.nextUrgent()
 	} else if key == (runs.Key{}) {
 		return nil
 	}

@@ -74,12 +74,12 @@ func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
 // learnPaging learns from a page what `from` counts, and reports whether the page belongs to the
 // search. If not, it sets step to continue by the other reading. What it learns is recorded for later
 // runs unless this run has overrides.
-func (r *run) learnPaging(tx *store.Tx, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
-	if at.from == 0 || step.Reading == job.PagingOffset || facts.ConfiguredPaging(r.engine.Config) != "" || unread(page)+forgotten(page) > 0 {
+func (a applier) learnPaging(tx *store.Tx, of *runs.Run, step *runs.Step, at place, page outlier.Page) (keep bool, err error) {
+	if at.from == 0 || step.Reading == job.PagingOffset || facts.ConfiguredPaging(a.engine.Config) != "" || unread(page)+forgotten(page) > 0 {
 		return true, nil
 	}
 	if at.reading == job.PagingOffset {
-		return r.unlearnPaging(tx, step, page)
+		return unlearnPaging(tx, of, step, page)
 	}
 	first, err := runs.FirstPage(tx, step)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *run) learnPaging(tx *store.Tx, step *runs.Step, at place, page outlier.
 	if reading == "" || contradicts || !proven && !worthATry {
 		return true, nil
 	}
-	if proven && r.plan.Teaches() {
+	if proven && of.Plan.Teaches() {
 		err = journal.LearnPaging(tx, step.Query.Op(), reading)
 	}
 	step.Reading = reading
@@ -126,12 +126,12 @@ func readingOfPage(first []string, page outlier.Page, from int) (reading string,
 // items. If the page is empty although there are more hits, the service counts pages now: the search goes on
 // with page two. That does not explain an empty page after others with hits, unless there are so many hits
 // that these were pages far behind.
-func (r *run) unlearnPaging(tx *store.Tx, step *runs.Step, page outlier.Page) (keep bool, err error) {
+func unlearnPaging(tx *store.Tx, of *runs.Run, step *runs.Step, page outlier.Page) (keep bool, err error) {
 	isFirst := step.Pages == 1 || page.Total > outlier.MaxSize*outlier.MaxSize
 	if len(page.Hits) > 0 || page.Total <= int64(step.Seen) || !isFirst {
 		return true, nil
 	}
-	if r.plan.Teaches() {
+	if of.Plan.Teaches() {
 		err = journal.UnlearnPaging(tx, step.Query.Op())
 	}
 	step.Reading, step.Next, step.Total = job.PagingPage, 1, max(step.Total, page.Total)

@@ -81,7 +81,7 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	if err != nil || !kept.Since.Before(k.Since) { // nothing is old, which is the usual case
 		return k, false, err
 	}
-	first, err := w.firstNeeded()
+	first, err := firstNeeded(w.engine, w.runs)
 	if first > 0 {
 		k.UpTo = min(k.UpTo, first-1)
 	}
@@ -89,13 +89,13 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 }
 
 // firstNeeded returns the first answer that a run may read again, or 0.
-func (w *worker) firstNeeded() (first int64, err error) {
+func firstNeeded(e *Engine, inProgress []*run) (first int64, err error) {
 	var needed []string
-	for _, r := range w.runs {
+	for _, r := range inProgress {
 		needed = append(needed, r.row.ID)
 	}
-	for i := range w.engine.Config.Jobs {
-		unfinished, err := w.engine.Facts().Unfinished(&w.engine.Config.Jobs[i], time.Time{})
+	for i := range e.Config.Jobs {
+		unfinished, err := e.Facts().Unfinished(&e.Config.Jobs[i], time.Time{})
 		if err != nil {
 			return 0, err
 		}
@@ -105,7 +105,7 @@ func (w *worker) firstNeeded() (first int64, err error) {
 			}
 		}
 	}
-	return w.engine.Store.Ledger.FirstAnswer(needed)
+	return e.Store.Ledger.FirstAnswer(needed)
 }
 
 // Prune prunes all that may be pruned now, and returns the space to the disk. After each step it calls at

@@ -73,7 +73,7 @@ func (s *scheduler) busy(name string) bool {
 		return false
 	}
 	spec := s.engine.Config.Job(name)
-	return s.worker.find(func(r *run) bool { return r.row.Job == name || spec != nil && r.row.Job == spec.Was }) != nil
+	return s.worker.runs.find(func(r *run) bool { return r.row.Job == name || spec != nil && r.row.Job == spec.Was }) != nil
 }
 
 // rename gives the runs in progress the new names of their jobs, and the caps of the new file.

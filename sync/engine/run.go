@@ -24,9 +24,8 @@ type run struct {
 	engine *Engine
 	worker *worker // makes its calls
 
-	row  runs.Run
-	plan plan.Stored
-	own  job.JobBudget // of its job in the file
+	row runs.Run
+	own job.JobBudget // of its job in the file
 
 	byHand bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
 
@@ -41,12 +40,8 @@ type run struct {
 // addRun loads a run from its record and adds it to the worker. Only the caps are taken from the file, so
 // a changed cap applies at once.
 func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
-	stored := *row.Plan
-	r := &run{
-		engine: w.engine, worker: w, row: *row, plan: stored,
-		byHand: o.Trigger == Manual, outcome: newOutcome(),
-	}
-	r.plan.UseReserve = r.plan.UseReserve || o.UseReserve
+	r := &run{engine: w.engine, worker: w, row: *row, byHand: o.Trigger == Manual, outcome: newOutcome()}
+	r.row.Plan.UseReserve = r.row.Plan.UseReserve || o.UseReserve
 	r.row.Failures = 0
 	if row.Rows == nil {
 		var err error
@@ -57,7 +52,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	w.loader.Expect(row.ID)
 	r.own = o.Spec.Budget
 	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: stored.MostPages(), Tasks: map[outlier.Operation]int{},
+		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: row.Plan.MostPages(), Tasks: map[outlier.Operation]int{},
 	}
 	if !r.row.Searched {
 		if err := r.queueWatch(ctx); err != nil {
@@ -73,7 +68,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 // caps returns the caps of a paid call of the run at a time of the service: its own, its job's, and those of the
 // whole file.
 func (r *run) caps(at time.Time) []ledger.Cap {
-	return r.engine.Facts().CapsOf(&r.row, r.plan, r.own)(at)
+	return r.engine.Facts().CapsOf(&r.row, *r.row.Plan, r.own)(at)
 }
 
 // endCause returns why a run that has its pages does not do all that it was to do: errors of its searches, or else a
@@ -128,7 +123,7 @@ func (e *cappedError) Error() string { return e.problem }
 
 // timeUp reports whether the run's time is up, which counts from its beginning, also after a restart.
 func (r *run) timeUp() bool {
-	most := r.plan.StopAfter
+	most := r.row.Plan.StopAfter
 	return most > 0 && time.Since(r.row.Started) >= most
 }
 
@@ -143,7 +138,7 @@ func (e *RequestsError) Error() string {
 // checkRequests returns a [RequestsError] if the run may make no more requests. A paid scan is polled and read however
 // many requests that takes.
 func (r *run) checkRequests() error {
-	most := r.plan.MaxRequests
+	most := r.row.Plan.MaxRequests
 	if most == 0 {
 		return nil
 	}
@@ -215,7 +210,7 @@ func (r *run) record(ctx context.Context, cause error) error {
 		return err
 	}
 	row.Status, row.Error = r.status(ctx, cause, !retry.IsZero(), steps), ""
-	if all := errors.Join(cause, unreadable(steps), r.unknown(), r.worker.loader.Problems()); all != nil {
+	if all := errors.Join(cause, unreadable(steps), unknown(r.row.Plan), r.worker.loader.Problems()); all != nil {
 		row.Error = all.Error()
 	}
 	row.Ended = time.Now()
@@ -242,7 +237,7 @@ func (r *run) closeSteps(steps []runs.Step) error {
 		for i := range steps {
 			step := &steps[i]
 			if step.Stop == "" {
-				step.Left = pagesLeft(&r.plan, step)
+				step.Left = pagesLeft(r.row.Plan, step)
 				if err := runs.SaveStep(tx, *step); err != nil {
 					return err
 				}
@@ -271,11 +266,11 @@ func (r *run) status(ctx context.Context, cause error, backedOff bool, steps []r
 		return runs.Failed
 	case r.row.Failures > 0 || backedOff: // failed calls of this run or an earlier one wait for a retry
 		return runs.Partial
-	case unreadable(steps) != nil || len(r.plan.Unknown) > 0:
+	case unreadable(steps) != nil || len(r.row.Plan.Unknown) > 0:
 		return runs.Partial
 	case r.worker.loader.Problems() != nil: // readers of that sink do not see the rows yet
 		return runs.Partial
-	case r.row.Hits == 0 && len(r.plan.IDs) == 0 && !uncounted(steps):
+	case r.row.Hits == 0 && len(r.row.Plan.IDs) == 0 && !uncounted(steps):
 		return runs.OKEmpty
 	}
 	return runs.OK
@@ -302,11 +297,11 @@ func unreadable(steps []runs.Step) error {
 }
 
 // unknown returns an error that names the channels that the run did not ask for; nil if it knew all.
-func (r *run) unknown() error {
-	if len(r.plan.Unknown) == 0 {
+func unknown(of *plan.Stored) error {
+	if len(of.Unknown) == 0 {
 		return nil
 	}
-	return &job.UnknownChannelsError{Channels: r.plan.Unknown}
+	return &job.UnknownChannelsError{Channels: of.Unknown}
 }
 
 // uncounted reports whether a run received answers that have no hits to count, or had no time or no
@@ -339,7 +334,7 @@ func (r *run) doing(what string) {
 	p.Job, p.PerRun, p.Missing, p.Failures = r.row.Job, r.own.PerRun, int(r.row.Missing), int(r.row.Failures)
 	p.Tasks, p.Fresh = maps.Clone(p.Tasks), maps.Clone(p.Fresh)
 	r.view.Store(&p)
-	if r.isUrgent() || len(r.worker.urgent()) == 0 {
+	if r.isUrgent() || len(r.worker.runs.urgent()) == 0 {
 		r.engine.current.Store(r)
 	}
 }

@@ -50,19 +50,19 @@ func (e *UnsettledScanError) Error() string {
 // which scans are live.
 
 // joinScan lets a step join a live scan.
-func (r *run) joinScan(ctx context.Context, step *runs.Step, live *runs.Scan) error {
-	if err := r.worker.ensureTime(ctx); err != nil {
+func (s search) joinScan(ctx context.Context, live *runs.Scan) error {
+	if err := s.worker.calls.ensureTime(ctx); err != nil {
 		return err
 	}
-	err := r.engine.Store.Scans.Join(ledger.Purchase{
-		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Caps: r.caps,
-		Hold: r.engine.holdForReading(&r.plan),
+	err := s.engine.Store.Scans.Join(ledger.Purchase{
+		Run: s.row.ID, Job: s.row.Job, Step: s.step.ID, Caps: s.caps,
+		Hold: s.engine.holdForReading(s.row.Plan),
 	}, live.Intent)
 	if err != nil {
 		return err
 	}
-	r.engine.log().Info("scan joined", "job", r.row.Job, "run", r.row.ID, "scan", live.ScanID,
-		"started_by", live.Job, "started_at", live.Intended.In(r.engine.Config.Timezone), "credits", 0)
+	s.engine.log().Info("scan joined", "job", s.row.Job, "run", s.row.ID, "scan", live.ScanID,
+		"started_by", live.Job, "started_at", live.Intended.In(s.engine.Config.Timezone), "credits", 0)
 	return nil
 }
 
@@ -70,64 +70,64 @@ func (r *run) joinScan(ctx context.Context, step *runs.Step, live *runs.Scan) er
 // have no room for a start of its own. Errors are ignored here, because the step tries again in its
 // turn and reports them.
 func (r *run) joinLive(ctx context.Context) {
-	if len(r.plan.Joins) == 0 {
+	if len(r.row.Plan.Joins) == 0 {
 		return
 	}
 	steps, _ := r.engine.Store.Steps.OfRun(r.row.ID)
 	for i := range steps {
-		if r.plan.Joins[steps[i].Ordinal] == "" {
+		if r.row.Plan.Joins[steps[i].Ordinal] == "" {
 			continue
 		}
 		if _, live, _ := r.scanOf(&steps[i]); live != nil && live.ScanID != "" {
-			_ = r.joinScan(ctx, &steps[i], live)
+			_ = search{r, &steps[i]}.joinScan(ctx, live)
 		}
 	}
 }
 
 // startScan makes one attempt to start a scan. After an attempt that provably did nothing, the step's
 // next turn makes another one with a new intent. last is an earlier intent that it replaces; nil for none.
-func (r *run) startScan(ctx context.Context, step *runs.Step, last *runs.Scan) error {
-	request, err := step.Query.Request(r.engine.Config.Service.Prices)
+func (s search) startScan(ctx context.Context, last *runs.Scan) error {
+	request, err := s.step.Query.Request(s.engine.Config.Service.Prices)
 	if err != nil {
 		return err
 	}
-	if _, err := r.plan.ReadOf(step.Ordinal).Request(nil); err != nil { // before anything is paid
+	if _, err := s.row.Plan.ReadOf(s.step.Ordinal).Request(nil); err != nil { // before anything is paid
 		return fmt.Errorf("the scan is not started, since its results could not be read: %w", err)
 	}
 	purchase := ledger.Purchase{
-		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item, Attempt: step.Failures + step.Refusals + 1,
-		Caps: r.caps, Hold: r.engine.holdForReading(&r.plan),
+		Run: s.row.ID, Job: s.row.Job, Step: s.step.ID, Item: s.step.Item, Attempt: s.step.Failures + s.step.Refusals + 1,
+		Caps: s.caps, Hold: s.engine.holdForReading(s.row.Plan),
 	}
-	if err := waitFor(&step.Tries); err != nil {
+	if err := waitFor(&s.step.Tries); err != nil {
 		return err
 	}
-	if err := r.worker.prepareCall(ctx, request, ledger.Purchase{}); err != nil {
+	if err := s.worker.calls.prepareCall(ctx, request, ledger.Purchase{}); err != nil {
 		return err
 	}
-	if err := r.worker.slotFor(request, &purchase); err != nil { // before the intent is recorded
+	if err := s.worker.calls.slotFor(request, &purchase); err != nil { // before the intent is recorded
 		return err
 	}
-	scan, err := r.recordIntent(step, request, last)
+	scan, err := s.recordIntent(request, last)
 	if err != nil {
 		return err
 	}
-	r.doing("start a scan")
+	s.doing("start a scan")
 	purchase.Intent = scan.Intent
-	got, err := r.worker.attempt(ctx, request, purchase)
-	r.updated()
+	got, err := s.worker.calls.attempt(ctx, request, purchase)
+	s.updated()
 	if got.answer == nil { // nothing was reserved
 		scan.State = runs.ScanRefused
-		return errors.Join(err, r.saveScan(scan))
+		return errors.Join(err, s.saveScan(scan))
 	}
-	scan, failed := r.engine.Store.Scans.OfIntent(scan.Intent)
-	if failed = errors.Join(failed, r.engine.recordLimit()); failed != nil {
+	scan, failed := s.engine.Store.Scans.OfIntent(scan.Intent)
+	if failed = errors.Join(failed, s.engine.recordLimit()); failed != nil {
 		return errors.Join(err, failed)
 	}
 	switch {
 	case got.before == nil:
-		return r.retryScan(ctx, step, scan, err)
+		return s.retryScan(ctx, scan, err)
 	case scan.State == runs.ScanNotCreated:
-		r.engine.log().Warn("scan joined: the service started no other", "job", r.row.Job, "run", r.row.ID,
+		s.engine.log().Warn("scan joined: the service started no other", "job", s.row.Job, "run", s.row.ID,
 			"scan", got.before.ScanID, "started_by", got.before.Job, "credits", scan.Price)
 		return nil
 	}
@@ -138,15 +138,15 @@ func (r *run) startScan(ctx context.Context, step *runs.Step, last *runs.Scan) e
 }
 
 // recordIntent makes the intent to start a scan durable, in place of the last one.
-func (r *run) recordIntent(step *runs.Step, request *outlier.Request, last *runs.Scan) (*runs.Scan, error) {
+func (s search) recordIntent(request *outlier.Request, last *runs.Scan) (*runs.Scan, error) {
 	params := request.Params()
 	scan := &runs.Scan{
-		Run: r.row.ID, Job: r.row.Job, Due: r.row.Due, Step: step.ID,
+		Run: s.row.ID, Job: s.row.Job, Due: s.row.Due, Step: s.step.ID,
 		FindBy: params.Get("findBy"), Mode: params.Get("mode"), Queries: params["query"],
-		Price: request.Price(), Again: r.plan.Again, State: runs.ScanIntended,
-		Intended: r.engine.Store.Clock.Now(),
+		Price: request.Price(), Again: s.row.Plan.Again, State: runs.ScanIntended,
+		Intended: s.engine.Store.Clock.Now(),
 	}
-	err := r.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
+	err := s.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
 		if last != nil && last.State == runs.ScanIntended { // refunded, or never sent
 			last.State = runs.ScanRefused
 			err = runs.SaveScan(tx, *last)
@@ -154,85 +154,85 @@ func (r *run) recordIntent(step *runs.Step, request *outlier.Request, last *runs
 		if err != nil {
 			return err
 		}
-		scan.Intent, err = r.engine.Store.Scans.Intend(tx, *scan)
+		scan.Intent, err = s.engine.Store.Scans.Intend(tx, *scan)
 		return err
 	})
 	return scan, err
 }
 
 // planPoll sets when to poll a scan next. The deadline counts from the first answer about it.
-func (r *run) planPoll(scan *runs.Scan) {
+func planPoll(scan *runs.Scan, of *plan.Stored, now time.Time) {
 	if scan.Deadline.IsZero() {
-		scan.Deadline = r.engine.Store.Clock.Now().Add(r.plan.Scan.Deadline)
+		scan.Deadline = now.Add(of.Scan.Deadline)
 	}
-	scan.NextPoll = scan.Polled.Add(plan.PollPause(r.plan.Scan, scan.Polls))
+	scan.NextPoll = scan.Polled.Add(plan.PollPause(of.Scan, scan.Polls))
 }
 
 // retryScan returns what a finished attempt means for the run.
-func (r *run) retryScan(ctx context.Context, step *runs.Step, scan *runs.Scan, err error) error {
+func (s search) retryScan(ctx context.Context, scan *runs.Scan, err error) error {
 	v := judge(err)
 	switch {
 	case scan.ScanID != "":
-		step.Tries = outlier.Tries{}
-		return r.saveTries(step)
+		s.step.Tries = outlier.Tries{}
+		return s.saveTries()
 	case err == nil || scan.State == runs.ScanUnknown:
 		return errors.Join(err, &UnsettledScanError{Scan: *scan})
 	case ctx.Err() != nil || v.status == runs.PausedBudget || !v.outage():
 		return err
 	}
-	if !r.worker.repeats(&step.Tries, v) {
-		step.Tries = outlier.Tries{}
-		return errors.Join(r.saveTries(step), r.skipStep(step, err))
+	if !s.worker.calls.repeats(&s.step.Tries, v) {
+		s.step.Tries = outlier.Tries{}
+		return errors.Join(s.saveTries(), s.skipStep(err))
 	}
-	r.engine.log().Warn("scan start refused, will be retried", "job", r.row.Job, "run", r.row.ID, "err", err)
-	return r.saveTries(step)
+	s.engine.log().Warn("scan start refused, will be retried", "job", s.row.Job, "run", s.row.ID, "err", err)
+	return s.saveTries()
 }
 
 // saveTries records the attempts at a step's next call.
-func (r *run) saveTries(step *runs.Step) error {
-	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveTries(tx, step.ID, step.Tries) })
+func (s search) saveTries() error {
+	return s.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveTries(tx, s.step.ID, s.step.Tries) })
 }
 
 // poll asks the service for the status of a scan. A paid scan is not abandoned because a poll fails:
 // it is polled again until the deadline.
-func (r *run) poll(ctx context.Context, step *runs.Step, scan *runs.Scan) error {
+func (s search) poll(ctx context.Context, scan *runs.Scan) error {
 	request, err := outlier.DataRequest(outlier.OpScan, scan.ScanID)
 	if err != nil {
 		return err
 	}
-	r.doing("scan " + scan.ScanID)
-	got, err := r.worker.fetch(ctx, request, ledger.Purchase{
-		Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
-	}, &step.Tries)
-	r.updated()
+	s.doing("scan " + scan.ScanID)
+	got, err := s.worker.calls.fetch(ctx, request, ledger.Purchase{
+		Run: s.row.ID, Job: s.row.Job, Step: s.step.ID, Item: s.step.Item,
+	}, &s.step.Tries)
+	s.updated()
 	if err != nil && (ctx.Err() != nil || !judge(err).outage()) {
 		return err
 	}
-	scan, failed := r.engine.Store.Scans.OfIntent(scan.Intent)
+	scan, failed := s.engine.Store.Scans.OfIntent(scan.Intent)
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
 	if err = cmp.Or(err, got.wrong); err != nil {
-		r.engine.log().Warn("scan not polled", "job", r.row.Job, "run", r.row.ID, "scan", scan.ScanID, "err", err)
-		r.countPoll(scan)
-		scan.NextPoll = time.Now().Add(plan.PollPause(r.plan.Scan, scan.Polls))
+		s.engine.log().Warn("scan not polled", "job", s.row.Job, "run", s.row.ID, "scan", scan.ScanID, "err", err)
+		countPoll(scan, s.row.Plan, s.engine.Store.Clock.Now())
+		scan.NextPoll = time.Now().Add(plan.PollPause(s.row.Plan.Scan, scan.Polls))
 	}
-	if scan.State == runs.ScanRunning && r.overdue(ctx, scan) {
+	if scan.State == runs.ScanRunning && s.overdue(ctx, scan) {
 		scan.State = runs.ScanExpired
 	}
 	if scan.State != runs.ScanRunning {
-		return r.endScan(step, scan)
+		return s.endScan(scan)
 	}
 	if err == nil {
 		return nil
 	}
-	return r.saveScan(scan)
+	return s.saveScan(scan)
 }
 
 // countPoll counts a poll of a scan, and gives it a deadline if it has none: it was adopted, or the clock was ahead.
-func (r *run) countPoll(scan *runs.Scan) {
+func countPoll(scan *runs.Scan, of *plan.Stored, now time.Time) {
 	scan.Polls++
-	latest := r.engine.Store.Clock.Now().Add(r.plan.Scan.Deadline)
+	latest := now.Add(of.Scan.Deadline)
 	if scan.Deadline.IsZero() || scan.Deadline.After(latest) {
 		scan.Deadline = latest
 	}
@@ -240,44 +240,44 @@ func (r *run) countPoll(scan *runs.Scan) {
 
 // overdue reports whether the deadline of a scan has passed. Because the scan is paid for, the local
 // clock alone does not decide that if the service's answers have a time.
-func (r *run) overdue(ctx context.Context, scan *runs.Scan) bool {
-	if r.engine.Store.Clock.Now().Before(scan.Deadline) {
+func (s search) overdue(ctx context.Context, scan *runs.Scan) bool {
+	if s.engine.Store.Clock.Now().Before(scan.Deadline) {
 		return false
 	}
-	if err := r.worker.ensureTime(ctx); err != nil {
-		r.engine.log().Debug("service time unknown", "job", r.row.Job, "run", r.row.ID, "err", err)
+	if err := s.worker.calls.ensureTime(ctx); err != nil {
+		s.engine.log().Debug("service time unknown", "job", s.row.Job, "run", s.row.ID, "err", err)
 	}
-	return !r.engine.Store.Clock.Now().Before(scan.Deadline)
+	return !s.engine.Store.Clock.Now().Before(scan.Deadline)
 }
 
 // endScan closes the step of a scan that has ended or expired.
-func (r *run) endScan(step *runs.Step, scan *runs.Scan) error {
+func (s search) endScan(scan *runs.Scan) error {
 	switch scan.State {
 	case runs.ScanFailed:
-		step.Problem = fmt.Sprintf("scan %s of %q ended as %s; it was paid for, and there is nothing to read",
+		s.step.Problem = fmt.Sprintf("scan %s of %q ended as %s; it was paid for, and there is nothing to read",
 			scan.ScanID, scan.Queries, scan.Status)
-		return r.closeScan(step, runs.StopScanFailed, scan)
+		return s.closeScan(runs.StopScanFailed, scan)
 	case runs.ScanExpired:
 		within := job.Duration(scan.Deadline.Sub(scan.Intended).Round(time.Minute))
-		step.Problem = fmt.Sprintf("scan %s of %q has not ended within %s; "+
+		s.step.Problem = fmt.Sprintf("scan %s of %q has not ended within %s; "+
 			"`outlierd scan read %s` reads its results when it has",
 			scan.ScanID, scan.Queries, within, scan.ScanID)
-		return r.closeScan(step, runs.StopDeadline, scan)
+		return s.closeScan(runs.StopDeadline, scan)
 	}
-	return r.closeScan(step, runs.StopScanned, scan)
+	return s.closeScan(runs.StopScanned, scan)
 }
 
 // closeScan closes a scan's step. If the results can be read, the same transaction adds the step that
 // reads them.
-func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
-	closed := *step
+func (s search) closeScan(stop string, scan *runs.Scan) error {
+	closed := *s.step
 	closed.Stop = stop
-	return r.engine.Store.DB.Update(func(tx *store.Tx) error {
+	return s.engine.Store.DB.Update(func(tx *store.Tx) error {
 		if err := runs.SaveScan(tx, *scan); err != nil {
 			return err
 		}
 		if stop == runs.StopScanned {
-			if _, err := runs.AddStep(tx, r.reading(step, scan)); err != nil {
+			if _, err := runs.AddStep(tx, s.reading(scan)); err != nil {
 				return err
 			}
 		}
@@ -286,16 +286,16 @@ func (r *run) closeScan(step *runs.Step, stop string, scan *runs.Scan) error {
 }
 
 // reading returns the step that reads a scan's results.
-func (r *run) reading(step *runs.Step, scan *runs.Scan) runs.Step {
+func (s search) reading(scan *runs.Scan) runs.Step {
 	return runs.Step{
-		Run: step.Run, Item: step.Item, Queries: step.Queries,
-		Query: r.plan.ReadOf(step.Ordinal).OfScan(scan.ScanID),
-		Scan:  scan.ScanID, Watermark: step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
+		Run: s.step.Run, Item: s.step.Item, Queries: s.step.Queries,
+		Query: s.row.Plan.ReadOf(s.step.Ordinal).OfScan(scan.ScanID),
+		Scan:  scan.ScanID, Watermark: s.step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
 	}
 }
 
-func (r *run) saveScan(scan *runs.Scan) error {
-	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) })
+func (s search) saveScan(scan *runs.Scan) error {
+	return s.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) })
 }
 
 // holdForReading returns the credits to hold for reading the results of a scan.

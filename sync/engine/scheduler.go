@@ -176,14 +176,14 @@ func (e *Engine) Serve(ctx context.Context) {
 			continue
 		}
 		nextDue := s.beginDue(ctx)
-		waited := len(s.worker.urgent()) > 0
+		waited := len(s.worker.runs.urgent()) > 0
 		worked, err := s.worker.work(ctx)
 		if err == nil {
 			s.markResumed(waited)
 		}
 		v := judge(err)
 		if err != nil && ctx.Err() == nil && !v.passes() {
-			for _, r := range s.worker.urgent() { // an error that stops all runs: do not let callers wait
+			for _, r := range s.worker.runs.urgent() { // an error that stops all runs: do not let callers wait
 				s.worker.detach(ctx, r, err)
 			}
 		}
@@ -254,7 +254,7 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 	for i := range s.engine.Config.Jobs {
 		spec := &s.engine.Config.Jobs[i]
 		isDue := slices.ContainsFunc(due, func(a *DueRun) bool { return a.Spec.Name == spec.Name && a.Ready(time.Now()) })
-		if !of(spec) || spec.Disabled || isDue || s.worker.runByJob(spec.Name) != nil {
+		if !of(spec) || spec.Disabled || isDue || s.worker.runs.ofJob(spec.Name) != nil {
 			continue
 		}
 		s.resumeFirst(ctx, spec, time.Time{}) // the others are resumed at the next due time
@@ -365,7 +365,7 @@ func (s *scheduler) canFollow(a *DueRun) bool {
 	if a.Trigger != After {
 		return true
 	}
-	err := s.worker.stale(a.Spec)
+	err := stale(s.worker.loader, a.Spec)
 	if err != nil && s.delay(a, time.Time{}, "sink") {
 		s.engine.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone), "err", err)
 	}
@@ -397,7 +397,7 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if r := s.worker.runByJob(a.Spec.Name); r != nil {
+	if r := s.worker.runs.ofJob(a.Spec.Name); r != nil {
 		if !r.row.Searched {
 			return false
 		}
@@ -419,7 +419,7 @@ func (s *scheduler) resumeFirst(ctx context.Context, spec *job.Spec, due time.Ti
 		if due.IsZero() {
 			continues = u.Fate == facts.Resume
 		}
-		if continues && ctx.Err() == nil && s.worker.runByID(u.Run.ID) == nil && s.resumeRun(ctx, spec, &u.Run, due) {
+		if continues && ctx.Err() == nil && s.worker.runs.byID(u.Run.ID) == nil && s.resumeRun(ctx, spec, &u.Run, due) {
 			return true
 		}
 	}

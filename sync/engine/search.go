@@ -17,50 +17,56 @@ import (
 	"outlierd/sync/store"
 )
 
+// A search is a step of a run in progress.
+type search struct {
+	*run
+	step *runs.Step
+}
+
 // takePage buys the step's next page, or reuses it from the journal. The step advances in the
 // transaction that stores the answer.
-func (r *run) takePage(ctx context.Context, steps []runs.Step, step *runs.Step) error {
-	at, err := r.engine.place(steps, step)
+func (s search) takePage(ctx context.Context, steps []runs.Step) error {
+	at, err := s.engine.place(steps, s.step)
 	if err != nil {
 		return err
 	}
-	request, err := step.Query.Page(at.from, r.engine.Config.Service.Prices)
+	request, err := s.step.Query.Page(at.from, s.engine.Config.Service.Prices)
 	if err != nil {
 		return err
 	}
-	if reused, err := r.reuse(step, request, at); reused || err != nil {
+	if reused, err := s.reuse(request, at); reused || err != nil {
 		return err
 	}
-	holder, err := r.engine.Facts().Holder(steps, step)
+	holder, err := s.engine.Facts().Holder(steps, s.step)
 	if err != nil {
 		return err
 	}
-	r.doing(fmt.Sprintf("page %d", step.Next+1))
-	err = r.worker.prepareCall(ctx, request, ledger.Purchase{FromHold: holder})
+	s.doing(fmt.Sprintf("page %d", s.step.Next+1))
+	err = s.worker.calls.prepareCall(ctx, request, ledger.Purchase{FromHold: holder})
 	if err == nil {
-		err = r.checkDates(step)
+		err = s.checkDates()
 	}
 	if err == nil {
-		_, err = r.worker.fetch(ctx, request, ledger.Purchase{
-			Run: r.row.ID, Job: r.row.Job, Step: step.ID, Item: step.Item,
-			Page: step.Next, RankBase: step.Seen, Caps: r.caps, FromHold: holder,
-		}, &step.Tries)
+		_, err = s.worker.calls.fetch(ctx, request, ledger.Purchase{
+			Run: s.row.ID, Job: s.row.Job, Step: s.step.ID, Item: s.step.Item,
+			Page: s.step.Next, RankBase: s.step.Seen, Caps: s.caps, FromHold: holder,
+		}, &s.step.Tries)
 	}
-	return r.pageResult(step, err)
+	return s.pageResult(err)
 }
 
 // pageResult returns what the result of a page means for the run. If the search itself has ended, the
-// run continues with the others, and the step keeps the error. before is the step before the page.
-func (r *run) pageResult(before *runs.Step, err error) error {
-	step, failed := r.engine.Store.Steps.Get(before.ID)
+// run continues with the others, and the step keeps the error.
+func (s search) pageResult(err error) error {
+	step, failed := s.engine.Store.Steps.Get(s.step.ID)
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	if lost := step.Unread - before.Unread; lost > 0 {
-		r.engine.log().Warn("hits could not be stored", "job", r.row.Job, "run", r.row.ID,
-			"search", step.Name(), "page", before.Next+1, "hits", step.Hits-before.Hits, "unreadable", lost)
+	if lost := step.Unread - s.step.Unread; lost > 0 {
+		s.engine.log().Warn("hits could not be stored", "job", s.row.Job, "run", s.row.ID,
+			"search", step.Name(), "page", s.step.Next+1, "hits", step.Hits-s.step.Hits, "unreadable", lost)
 	}
-	r.updated()
+	s.updated()
 	if err == nil && step.Stop == runs.StopUnreadable && step.Unread == 0 {
 		err = errors.New("the answer is not a search result; it was paid for and stays in the journal")
 	}
@@ -68,42 +74,42 @@ func (r *run) pageResult(before *runs.Step, err error) error {
 		err = fmt.Errorf("page %d of %s: %w", step.Next+1, step.Title(), err)
 	}
 	if err != nil && runs.Final(step.Stop) { // a problem of this search only
-		return r.engine.Store.Steps.Skip(step.ID, err.Error(), false)
+		return s.engine.Store.Steps.Skip(step.ID, err.Error(), false)
 	}
 	return err
 }
 
 // reuse takes the step's next page from the journal if any job has received an answer to an identical
 // request within reuse_for. It reports whether it did; that needs no credits and no request.
-func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, error) {
-	known, err := r.engine.known(request, r.plan.ReuseFor)
+func (s search) reuse(request *outlier.Request, at place) (bool, error) {
+	known, err := s.engine.known(request, s.row.Plan.ReuseFor)
 	if err != nil || known == nil {
 		return false, err
 	}
-	next := *step
+	next := *s.step
 	if next.Began.IsZero() {
-		next.Began = earlier(known.SentAt, r.engine.Store.Clock.Now())
+		next.Began = earlier(known.SentAt, s.engine.Store.Clock.Now())
 	}
-	page, err := r.read(step, known.Body)
-	if r.byHand && (err != nil || len(page.Hits) > 0 && unread(page) == len(page.Hits)) {
+	page, err := s.worker.calls.readPage(s.step, known.Body)
+	if s.byHand && (err != nil || len(page.Hits) > 0 && unread(page) == len(page.Hits)) {
 		return false, nil // nothing of it could be stored
 	}
 	if err != nil { // it was unreadable when it arrived, too
 		next.Stop = runs.StopUnreadable
-		if err := r.saveStep(next); err != nil {
+		if err := s.saveStep(next); err != nil {
 			return true, err
 		}
-		return true, r.pageResult(step, fmt.Errorf("the answer that was bought at %s cannot be read (%w); "+
-			"with --again the page is bought once more", r.worker.clock(known.ReceivedAt), err))
+		return true, s.pageResult(fmt.Errorf("the answer that was bought at %s cannot be read (%w); "+
+			"with --again the page is bought once more", s.engine.clock(known.ReceivedAt), err))
 	}
-	if isMissing(step, at, page) && r.row.Trigger == string(Manual) {
+	if isMissing(s.step, at, page) && s.row.Trigger == string(Manual) {
 		return false, nil // a person asks for what the service did not return then
 	}
 	next.Reused++
-	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
-		belongs, err := r.recordPage(tx, &next, at, page)
+	err = s.engine.Store.DB.Update(func(tx *store.Tx) error {
+		belongs, err := s.worker.calls.recordPage(tx, &s.row, &next, at, page)
 		if err == nil && !belongs {
-			next.Reused = step.Reused
+			next.Reused = s.step.Reused
 			err = runs.SaveStep(tx, next)
 		}
 		return err
@@ -111,7 +117,7 @@ func (r *run) reuse(step *runs.Step, request *outlier.Request, at place) (bool, 
 	if err != nil {
 		return true, err
 	}
-	return true, r.pageResult(step, nil)
+	return true, s.pageResult(nil)
 }
 
 // known returns the answer in the journal that can be reused for a request, or nil.
@@ -124,9 +130,9 @@ func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*journ
 	return e.Store.Journal.Answered(request.Op(), params, now.Add(-reuseFor), now.Add(ledger.Skew))
 }
 
-// read reads a page as the sinks do. A hit for which the sinks store no row loses its id, because
+// readPage reads a page as the sinks do. A hit for which the sinks store no row loses its id, because
 // nothing more can be done with it.
-func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
+func (a applier) readPage(step *runs.Step, body []byte) (outlier.Page, error) {
 	page, err := outlier.PageOf(step.Query.Op(), body)
 	if err != nil {
 		return page, err
@@ -138,7 +144,7 @@ func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 		}
 		page.Hits = make([]outlier.Hit, max(0, min(left, sizeOf(page))))
 	}
-	lost, err := r.worker.decoder.Check(schema.Source{Op: step.Query.Op()}, body)
+	lost, err := a.decoder.Check(schema.Source{Op: step.Query.Op()}, body)
 	if err != nil && len(page.Hits) == 0 {
 		return page, err
 	}
@@ -151,10 +157,10 @@ func (r *run) read(step *runs.Step, body []byte) (outlier.Page, error) {
 	return page, nil
 }
 
-// hits returns what ranking and enrichment need of the hits of a page. Hits of a search for channels
+// hitsOf returns what ranking and enrichment need of the hits of a page. Hits of a search for channels
 // are identified by the channel's id.
-func (r *run) hits(step *runs.Step, page outlier.Page) []runs.Hit {
-	wanted := outlier.NewHitFilter(step.Query.Op(), r.plan.HitParams())
+func hitsOf(of *plan.Stored, step *runs.Step, page outlier.Page) []runs.Hit {
+	wanted := outlier.NewHitFilter(step.Query.Op(), of.HitParams())
 	hits := make([]runs.Hit, 0, len(page.Hits))
 	for _, h := range page.Hits {
 		hit := runs.Hit{
@@ -163,7 +169,7 @@ func (r *run) hits(step *runs.Step, page outlier.Page) []runs.Hit {
 		if step.Query.Op() == outlier.OpFindChannels || step.Query.Op() == outlier.OpFindRelatedChannels {
 			hit.VideoID = h.ChannelID
 		}
-		if value, ok := h.SortValue(r.plan.Sort); ok {
+		if value, ok := h.SortValue(of.Sort); ok {
 			hit.Value = &value
 		}
 		hits = append(hits, hit)

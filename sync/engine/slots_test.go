@@ -68,9 +68,9 @@ func TestFreeSlotIsNotWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{engine: &Engine{Pace: limiter}}
+	c := &caller{applier: applier{engine: &Engine{Pace: limiter}}}
 	for range 1000 {
-		if err := w.slotFor(request, &ledger.Purchase{}); err != nil {
+		if err := c.slotFor(request, &ledger.Purchase{}); err != nil {
 			t.Fatalf("a call that may leave at once: %v", err)
 		}
 	}

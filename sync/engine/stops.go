@@ -27,9 +27,9 @@ func stopFor(kind outlier.Kind) string {
 	return ""
 }
 
-// stopAfter returns why the search ends with this page, or "" if it continues. A total alone does not
+// decideStop returns why the search ends with this page, or "" if it continues. A total alone does not
 // end it, because the service's totals saturate and are only estimates.
-func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.PageHits, ids int) string {
+func decideStop(of *plan.Stored, step *runs.Step, at place, page outlier.Page, seen runs.PageHits, ids int) string {
 	switch got := len(page.Hits); {
 	case step.Query.Op() == outlier.OpTrendingFormats:
 		return runs.StopPages
@@ -43,13 +43,13 @@ func (r *run) stopAfter(step *runs.Step, at place, page outlier.Page, seen runs.
 		return runs.StopRepeated
 	case int64(got) < sizeOf(page) && at.behind(sizeOf(page))+int64(got) >= page.Total:
 		return runs.StopShort
-	case int64(got) < sizeOf(page) && r.plan.Auto != nil: // the total is wrong
+	case int64(got) < sizeOf(page) && of.Auto != nil: // the total is wrong
 		return runs.StopShort
-	case step.Next+1 >= r.plan.PagesOf(step.Ordinal):
+	case step.Next+1 >= of.PagesOf(step.Ordinal):
 		return runs.StopPages
-	case step.Next > 0 && float64(seen.Fresh) < r.plan.NewBelow*float64(ids):
+	case step.Next > 0 && float64(seen.Fresh) < of.NewBelow*float64(ids):
 		return runs.StopKnown
-	case r.plan.SharePages != nil && step.Next+1 >= r.plan.LimitOf(step.Ordinal, step.Scan):
+	case of.SharePages != nil && step.Next+1 >= of.LimitOf(step.Ordinal, step.Scan):
 		return plan.StopShare
 	}
 	return ""

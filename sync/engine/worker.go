@@ -25,20 +25,17 @@ import (
 // the time until the next one may leave.
 type worker struct {
 	engine      *Engine
+	calls       *caller
 	loader      *load.Loader
-	decoder     *schema.Decoder // checks that an answer is usable
-	runs        []*run          // in the order in which they started
-	streak      int             // data calls that failed in a row
-	pausedUntil time.Time       // no data call is made before this time, as the service does not answer
-	pauses      int             // of the queue since the last successful call
-	expired     time.Time       // when expired calls were last removed from the queue
-	pruneAt     time.Time       // when the next step of pruning may follow; see [worker.upkeep]
-	pruned      int64           // the last pruned answer, as logged; -1 before the first step
-	turn        time.Time       // when the last turn began
-	wake        time.Time       // when something else may be possible, as of the last turn
-	delay       delay           // of the next call by the rate limit
-	asks        outlier.Tries   // at questions that no row needs: the time, and the channels of videos
-	timesAsked  int             // how often the service was asked for its time since the time was last agreed on
+	runs        inProgress
+	streak      int       // data calls that failed in a row
+	pausedUntil time.Time // no data call is made before this time, as the service does not answer
+	pauses      int       // of the queue since the last successful call
+	expired     time.Time // when expired calls were last removed from the queue
+	pruneAt     time.Time // when the next step of pruning may follow; see [worker.upkeep]
+	pruned      int64     // the last pruned answer, as logged; -1 before the first step
+	turn        time.Time // when the last turn began
+	wake        time.Time // when something else may be possible, as of the last turn
 
 	patient   bool      // the schedule's: it makes all data calls, and runs wait while no sink works or the disk is full
 	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
@@ -56,8 +53,9 @@ func (e *Engine) newWorker(ctx context.Context) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{engine: e, loader: loader, decoder: schema.NewDecoder(memory.DefaultAllocator), pruned: -1}
-	if err := w.applyRecovered(); err != nil {
+	w := &worker{engine: e, loader: loader, pruned: -1}
+	w.calls = &caller{applier: applier{e, schema.NewDecoder(memory.DefaultAllocator)}, loader: loader, runs: &w.runs}
+	if err := w.calls.applyRecovered(); err != nil {
 		return nil, err
 	}
 	return w, loader.Load(ctx)
@@ -118,7 +116,7 @@ func (w *worker) usable(ctx context.Context, o *Order) error {
 		return &load.SinksDownError{Since: w.loader.DownSince(), Err: w.loader.Problems()}
 	}
 	if o.Trigger == After {
-		return w.stale(o.Spec)
+		return stale(w.loader, o.Spec)
 	}
 	return nil
 }
@@ -144,8 +142,8 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if w.delay.seen.Before(w.turn) { // no call was delayed in the last turn
-		w.delay = delay{}
+	if w.calls.delay.seen.Before(w.turn) { // no call was delayed in the last turn
+		w.calls.delay = delay{}
 	}
 	w.turn = time.Now()
 	if err := w.engine.Store.DB.InPlace(); err != nil && !time.Now().Before(w.fullUntil) {
@@ -299,19 +297,22 @@ func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked b
 	return true, err
 }
 
-// runByJob returns the run in progress of a job without overrides, or nil.
-func (w *worker) runByJob(name string) *run {
-	return w.find(func(r *run) bool { return r.row.Job == name && !r.row.Overridden })
-}
+// inProgress are the runs that a worker performs, in the order in which they started.
+type inProgress []*run
 
-// runByID returns the run in progress with this id, or nil.
-func (w *worker) runByID(id string) *run {
-	return w.find(func(r *run) bool { return r.row.ID == id })
-}
-
-func (w *worker) find(is func(*run) bool) *run {
-	if i := slices.IndexFunc(w.runs, is); i >= 0 {
-		return w.runs[i]
+func (all inProgress) find(is func(*run) bool) *run {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i]
 	}
 	return nil
+}
+
+// ofJob returns the run of a job without overrides, or nil.
+func (all inProgress) ofJob(name string) *run {
+	return all.find(func(r *run) bool { return r.row.Job == name && !r.row.Overridden })
+}
+
+// byID returns the run with this id, or nil.
+func (all inProgress) byID(id string) *run {
+	return all.find(func(r *run) bool { return r.row.ID == id })
 }
