@@ -71,7 +71,7 @@ func (e *Engine) due(now, since time.Time) ([]*DueRun, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *DueRun) int { return e.placeOf(a) - e.placeOf(b) })
+	slices.SortStableFunc(all, func(a, b *DueRun) int { return placeOf(e.Config, a) - placeOf(e.Config, b) })
 	if len(dropped) == 0 {
 		return all, nil
 	}
@@ -79,11 +79,11 @@ func (e *Engine) due(now, since time.Time) ([]*DueRun, error) {
 }
 
 // placeOf returns the place of a due run among those of other jobs. All follow-ups have the same.
-func (e *Engine) placeOf(a *DueRun) int {
+func placeOf(config *job.Config, a *DueRun) int {
 	if a.Trigger == After {
-		return len(e.Config.Jobs)
+		return len(config.Jobs)
 	}
-	return slices.IndexFunc(e.Config.Jobs, func(spec job.Spec) bool { return spec.Name == a.Spec.Name })
+	return slices.IndexFunc(config.Jobs, func(spec job.Spec) bool { return spec.Name == a.Spec.Name })
 }
 
 // passesOver reports whether a due time will have no run: its job does not have it any more, or `catch_up` does

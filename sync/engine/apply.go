@@ -108,7 +108,7 @@ func (a applier) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
 		return err
 	}
 	if step.Began.IsZero() {
-		step.Began = a.engine.serviceTimeAt(kept.Answer.SentAt)
+		step.Began = a.serviceTimeAt(kept.Answer.SentAt)
 	}
 	if kept.Answer.Err != nil {
 		if step.Stop = stopFor(judge(kept.Answer.Err).kind); step.Stop == "" {
@@ -144,8 +144,8 @@ func (a applier) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
 }
 
 // serviceTimeAt returns the service's time at a local one.
-func (e *Engine) serviceTimeAt(local time.Time) time.Time {
-	return e.Store.Clock.Now().Add(-time.Since(local))
+func (a applier) serviceTimeAt(local time.Time) time.Time {
+	return a.engine.Store.Clock.Now().Add(-time.Since(local))
 }
 
 // applyStart records what the answer to the start of a scan says. If that names a scan of another intent, it

@@ -192,7 +192,7 @@ func (w *worker) supersede(o *Order) error {
 		old := &unfinished[i].Run
 		why := unfinished[i].Closes()
 		if why == "" || w.runs.byID(old.ID) != nil {
-			continue // they do not affect each other; see [scheduler.beginOrder]
+			continue // they do not affect each other; see [worker.startOrder]
 		}
 		if w.patient { // a command prints it instead
 			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status,

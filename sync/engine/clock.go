@@ -158,7 +158,7 @@ func (c *caller) isNewPeriod(at, other time.Time) (bool, error) {
 
 // startTime returns the time by which a new run of spec resolves its windows. If the service does not
 // answer now, that is the expected time, and unsure: the first purchase asks again, reports what is
-// wrong, and checks the windows; see [run.checkDates]. If the address is not the service's, that is an
+// wrong, and checks the windows; see [search.checkDates]. If the address is not the service's, that is an
 // error at once.
 func (c *caller) startTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
 	if len(spec.Fetch) > 0 { // a watch buys nothing

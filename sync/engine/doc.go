@@ -18,8 +18,9 @@
 //   - fetch.go: attempts at a call; blocks.go and clock.go prevent or delay calls.
 //   - apply.go: how an answer turns into rows; verdict.go: what an error means.
 //
-// Most references in the other direction are to the types [run] and [worker], whose methods are in the file
-// of what they do. The rest end something: a search ends its run, a failed call pauses the queue.
+// A [worker] performs the runs in progress: each [run] has its [search]es, a [caller] makes the calls, and an [applier]
+// turns answers into rows. Most references in the other direction are to these types, whose methods are in the file of
+// what they do. The rest end something: a search ends its run, a failed call pauses the queue.
 //
 // # The path of an answer
 //

@@ -327,7 +327,7 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
 		w.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
 		return nil
 	}
-	if err := w.engine.jobGone(o.order.Spec); err != nil {
+	if err := jobGone(w.engine.Config, o.order.Spec); err != nil {
 		return err
 	}
 	if !w.loader.Working() { // a person may have just repaired one
@@ -358,14 +358,14 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
 
 // jobGone returns a [JobGoneError] if a reload has removed or renamed the job, else nil. If the job was
 // only changed, its run starts as it was requested.
-func (e *Engine) jobGone(spec *job.Spec) error {
-	if strings.HasPrefix(spec.Name, job.OnceMark) || e.Config.Job(spec.Name) != nil {
+func jobGone(config *job.Config, spec *job.Spec) error {
+	if strings.HasPrefix(spec.Name, job.OnceMark) || config.Job(spec.Name) != nil {
 		return nil
 	}
 	gone := &JobGoneError{Job: spec.Name}
-	for i := range e.Config.Jobs {
-		if e.Config.Jobs[i].Was == spec.Name {
-			gone.Now = e.Config.Jobs[i].Name
+	for i := range config.Jobs {
+		if config.Jobs[i].Was == spec.Name {
+			gone.Now = config.Jobs[i].Name
 		}
 	}
 	return gone

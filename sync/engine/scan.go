@@ -56,7 +56,7 @@ func (s search) joinScan(ctx context.Context, live *runs.Scan) error {
 	}
 	err := s.engine.Store.Scans.Join(ledger.Purchase{
 		Run: s.row.ID, Job: s.row.Job, Step: s.step.ID, Caps: s.caps,
-		Hold: s.engine.holdForReading(s.row.Plan),
+		Hold: s.holdForReading(),
 	}, live.Intent)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (s search) startScan(ctx context.Context, last *runs.Scan) error {
 	}
 	purchase := ledger.Purchase{
 		Run: s.row.ID, Job: s.row.Job, Step: s.step.ID, Item: s.step.Item, Attempt: s.step.Failures + s.step.Refusals + 1,
-		Caps: s.caps, Hold: s.engine.holdForReading(s.row.Plan),
+		Caps: s.caps, Hold: s.holdForReading(),
 	}
 	if err := waitFor(&s.step.Tries); err != nil {
 		return err
@@ -299,7 +299,7 @@ func (s search) saveScan(scan *runs.Scan) error {
 }
 
 // holdForReading returns the credits to hold for reading the results of a scan.
-func (e *Engine) holdForReading(f *plan.Stored) outlier.Credits {
-	_, reading := f.Scan.Price(e.Config.Service.Prices, f.Pages)
+func (s search) holdForReading() outlier.Credits {
+	_, reading := s.row.Plan.Scan.Price(s.engine.Config.Service.Prices, s.row.Plan.Pages)
 	return reading
 }
