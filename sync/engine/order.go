@@ -159,9 +159,12 @@ const askAgain = time.Second
 // send sends a request to the scheduler, again while it has to wait for the rate limit or for another run, and returns
 // its error.
 func (q *requests) send(ctx context.Context, f func(ctx context.Context, failed error) error) error {
+	var schedule context.Context // that has answered
 	for {
 		r := &request{ctx: ctx, f: f, done: make(chan struct{})}
-		if err := q.wakeUp(r); err != nil {
+		if err := q.wakeUp(r); err != nil && schedule != nil {
+			return context.Cause(schedule)
+		} else if err != nil {
 			return err
 		}
 		select {
@@ -174,12 +177,13 @@ func (q *requests) send(ctx context.Context, f func(ctx context.Context, failed 
 		if !v.waits() {
 			return r.err
 		}
+		schedule = r.schedule
 		select {
 		case <-time.After(min(time.Until(v.retryAt), askAgain)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-r.schedule.Done():
-			return context.Cause(r.schedule)
+		case <-schedule.Done():
+			return context.Cause(schedule)
 		}
 	}
 }
