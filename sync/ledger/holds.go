@@ -15,7 +15,7 @@ import (
 // released, and when its run is over or superseded. While it is unknown whether the scan exists,
 // only a refund ends it: a person who finds the scan will want to read it.
 type hold struct {
-	id         int64
+	id         int64 // of the attempt
 	account    string
 	day, cycle string
 	made       time.Time // in the service's time
@@ -24,7 +24,7 @@ type hold struct {
 // holdFor returns the hold that pays for p; nil if no hold covers the whole price.
 func holdFor(tx *store.Tx, p Purchase, price outlier.Credits) (*hold, error) {
 	return store.First(tx, func(h *hold) store.Columns {
-		return store.Columns{"id": &h.id, "account": &h.account, "day": &h.day, "cycle": &h.cycle, "made_at": store.Time(&h.made)}
+		return store.Columns{"id": &h.id, "account": &h.account, "day": &h.day, "cycle": &h.cycle, "counts_at": store.Time(&h.made)}
 	}, `FROM hold_rests WHERE step = ? AND run = ? AND rest >= ?`, p.FromHold, p.Run, price)
 }
 
@@ -39,7 +39,7 @@ func (l *Ledger) HoldOf(step int64) (outlier.Credits, error) {
 // Release gives back what is left in the hold of a step, if there is any. It does nothing while the start of the
 // scan that the hold is for is not confirmed: a person who finds the scan will want to read it.
 func Release(tx *store.Tx, step int64) error {
-	_, err := tx.Exec(`UPDATE holds SET open = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE step = ?)`, step)
+	_, err := tx.Exec(`UPDATE attempts SET holding = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE step = ?)`, step)
 	if err != nil {
 		return fmt.Errorf("release the hold of step %d: %w", step, err)
 	}
@@ -48,6 +48,6 @@ func Release(tx *store.Tx, step int64) error {
 
 // ReleaseRun is [Release] for all steps of a run.
 func ReleaseRun(tx *store.Tx, run string) error {
-	_, err := tx.Exec(`UPDATE holds SET open = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE run = ?)`, run)
+	_, err := tx.Exec(`UPDATE attempts SET holding = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE run = ?)`, run)
 	return err
 }

@@ -215,7 +215,7 @@ func TestDatabaseItselfKeepsTheHoldOfAnUnconfirmedScan(t *testing.T) {
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	step, intent := statetest.Begin(t, s)
 	statetest.Lead(t, s, step, intent, runs.ScanUnknown)
-	statetest.WantText(t, statetest.Shell(t, s, `UPDATE holds SET open = 0`), "is not confirmed")
+	statetest.WantText(t, statetest.Shell(t, s, `UPDATE attempts SET holding = 0`), "is not confirmed")
 	statetest.CheckHold(t, s, step.ID, 10)
 }
 
@@ -230,18 +230,15 @@ func TestHoldNeedsAStep(t *testing.T) {
 
 func TestDatabaseItselfKeepsHolds(t *testing.T) {
 	t.Parallel()
-	hold := func(values string) string {
-		return `INSERT INTO holds (attempt, run, step, account, day, cycle, amount, made_at, open) SELECT ` + values + ` FROM attempts WHERE state = 'reserved'`
-	}
 	for name, c := range map[string]struct{ statement, refusal string }{
-		"changing an amount":             {`UPDATE holds SET amount = 1`, "terms of a hold are fixed"},
-		"moving to another day":          {`UPDATE holds SET day = '2001-01-01'`, "terms of a hold are fixed"},
-		"deleting a hold":                {`DELETE FROM holds`, "a hold is kept"},
-		"opening it again":               {`UPDATE holds SET open = 0; UPDATE holds SET open = 1`, "stays so"},
-		"a hold for another step":        {hold(`id, run, 9, account, day, cycle, 1, 0, 1`), "same periods"},
-		"a second hold of a step":        {hold(`id, run, step, account, day, cycle, 1, 0, 1`), "UNIQUE"},
-		"a hold for another day":         {hold(`id, run, step, account, '2001-01-01', cycle, 1, 0, 1`), "same periods"},
-		"a hold of a settled attempt":    {`INSERT INTO holds SELECT 9, id, run, step, account, day, cycle, 1, 0, 1 FROM attempts WHERE state = 'charged'`, "together with a reservation"},
+		"changing an amount":             {`UPDATE attempts SET aside = 1`, "terms of an attempt are fixed"},
+		"moving to another day":          {`UPDATE attempts SET day = '2001-01-01' WHERE holding`, "terms of an attempt are fixed"},
+		"deleting a hold":                {`DELETE FROM attempts WHERE holding`, "a paid attempt is kept"},
+		"opening it again":               {`UPDATE attempts SET holding = 0; UPDATE attempts SET holding = 1 WHERE aside > 0`, "stays so"},
+		"holding nothing":                {`UPDATE attempts SET holding = 1 WHERE aside = 0`, "stays so"},
+		"a second hold of a step":        {holding(`step`, `'reserved'`), "UNIQUE"},
+		"a hold without a step":          {holding(`0`, `'reserved'`), "CHECK"},
+		"a hold of a settled attempt":    {holding(`9`, `'charged'`), "begins as reserved"},
 		"drawing more than it has":       {drawing(`11`, `1`), "does not cover"},
 		"drawing from none":              {drawing(`2`, `7`), "does not cover"},
 		"drawing what was drawn already": {drawing(`6`, `1`) + `;` + drawing(`6`, `1`), "does not cover"},
@@ -260,4 +257,10 @@ func drawing(price, hold string) string {
 	return `INSERT INTO attempts (run, job, account, step, op, entity, params, attempt, price, state, day, cycle, caps, hold,
 		reserved_at, sent_at, settled_at, waited, http_status, bytes, error)
 		SELECT run, job, account, step, 'search', '', '', 1, ` + price + `, 'reserved', day, cycle, '', ` + hold + `, 0, 0, 0, 0, 0, 0, '' FROM attempts WHERE op = 'start_scan'`
+}
+
+// holding is a statement that inserts an attempt with a hold.
+func holding(step, state string) string {
+	return `INSERT INTO attempts (op, step, state, day, cycle, caps, reserved_at, aside, holding)
+		SELECT 'search', ` + step + `, ` + state + `, day, cycle, '', 0, 1, 1 FROM attempts WHERE op = 'start_scan'`
 }

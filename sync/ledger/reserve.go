@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"outlierd/outlier"
 	"outlierd/sync/journal"
 	"outlierd/sync/store"
 )
@@ -56,22 +55,21 @@ func (a *attempt) reservePrice() error {
 		if err != nil {
 			return err
 		}
-		if t.hold == nil {
-			if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
-				return err
-			}
-		}
-		if err := a.insertRow(tx, t); err != nil {
-			return a.l.explainRefusal(tx, t.caps, a, 0, err)
-		}
-		if a.p.Hold == 0 {
-			return nil
-		}
-		if err := a.setAside(tx, t); err != nil {
-			return a.l.explainRefusal(tx, t.caps, a, a.price, err)
-		}
-		return nil
+		return a.insertUnderCaps(tx, t)
 	})
+}
+
+// insertUnderCaps inserts the attempt, with its hold, unless that would exceed a cap.
+func (a *attempt) insertUnderCaps(tx *store.Tx, t terms) error {
+	if t.hold == nil {
+		if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
+			return err
+		}
+	}
+	if err := a.insertRow(tx, t); err != nil {
+		return a.l.explainRefusal(tx, t.caps, a, err)
+	}
+	return nil
 }
 
 // insertRow inserts the attempt into the ledger.
@@ -79,21 +77,13 @@ func (a *attempt) insertRow(tx *store.Tx, t terms) (err error) {
 	row := store.Columns{
 		"run": a.p.Run, "job": a.p.Job, "account": t.account, "step": a.p.Step, "op": a.call.Op, "entity": a.call.Entity,
 		"params": a.call.Params, "attempt": a.p.Attempt, "price": a.price, "state": "reserved", "day": t.day,
-		"cycle": t.cycle, "caps": store.JSON(t.caps), "intent": store.Optional(&a.p.Intent), "reserved_at": store.Time(&t.at), "counts_for": a.p.CountsFor,
+		"cycle": t.cycle, "caps": store.JSON(t.caps), "intent": store.Optional(&a.p.Intent), "reserved_at": store.Time(&t.at),
+		"counts_for": a.p.CountsFor, "aside": a.p.Hold, "holding": a.p.Hold > 0,
 	}
 	if t.hold != nil {
 		row["hold"] = t.hold.id
 	}
 	a.id, err = store.Insert(tx, "attempts", row, "")
-	return err
-}
-
-// setAside inserts the hold of the attempt.
-func (a *attempt) setAside(tx *store.Tx, t terms) error {
-	_, err := store.Insert(tx, "holds", store.Columns{
-		"attempt": a.id, "run": a.p.Run, "step": a.p.Step, "account": t.account, "day": t.day, "cycle": t.cycle,
-		"amount": a.p.Hold, "made_at": store.Time(&t.at), "open": true,
-	}, "")
 	return err
 }
 
@@ -120,9 +110,9 @@ func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
 	return nil
 }
 
-// explainRefusal returns an [*Exceeded] with the cap that made the database refuse a reservation. booked
-// is the part of the reservation that was already booked. Any other error is returned unchanged.
-func (l *Ledger) explainRefusal(tx *store.Tx, caps []Cap, a *attempt, booked outlier.Credits, cause error) error {
+// explainRefusal returns an [*Exceeded] with the cap that made the database refuse a reservation. Any other
+// error is returned unchanged.
+func (l *Ledger) explainRefusal(tx *store.Tx, caps []Cap, a *attempt, cause error) error {
 	if !store.IsConstraint(cause) {
 		return cause
 	}
@@ -131,7 +121,7 @@ func (l *Ledger) explainRefusal(tx *store.Tx, caps []Cap, a *attempt, booked out
 		if err != nil {
 			return errors.Join(cause, err)
 		}
-		if held := b.Taken() - booked; held+a.price+a.p.Hold > c.Max+b.Bought() {
+		if held := b.Taken(); held+a.price+a.p.Hold > c.Max+b.Bought() {
 			return &Exceeded{Cap: c, Held: held, Bought: b.Bought(), Price: a.price, Hold: a.p.Hold}
 		}
 	}
@@ -160,14 +150,8 @@ func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
 // insertJoin inserts the row that the hold belongs to. It passes through the same states as any other
 // row.
 func (a *attempt) insertJoin(tx *store.Tx, t terms) error {
-	if err := a.l.setCaps(tx, Periods(a.p.Run, a.p.Job, t.day, t.cycle), t.caps); err != nil {
+	if err := a.insertUnderCaps(tx, t); err != nil {
 		return err
-	}
-	if err := a.insertRow(tx, t); err != nil {
-		return err
-	}
-	if err := a.setAside(tx, t); err != nil {
-		return a.l.explainRefusal(tx, t.caps, a, 0, err)
 	}
 	for _, state := range []string{"sending", "charged"} {
 		if _, err := tx.Exec(`UPDATE attempts SET state = ?, settled_at = ? WHERE id = ?`,

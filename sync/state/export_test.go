@@ -42,8 +42,8 @@ func (s *Store) CappedPeriods(zone *time.Location, renews int) (all []ledger.Per
 // GivenAway counts the holds that were released although the start of their scan is not confirmed.
 func (s *Store) GivenAway() (n int, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT count(*) FROM holds h JOIN attempts a ON a.id = h.attempt JOIN scans s ON s.id = a.intent
-			WHERE h.open = 0 AND a.state <> 'refunded' AND s.state = 'unknown'`).Scan(&n)
+		return tx.Row(`SELECT count(*) FROM attempts a JOIN scans s ON s.id = a.intent
+			WHERE a.aside > 0 AND a.holding = 0 AND a.state <> 'refunded' AND s.state = 'unknown'`).Scan(&n)
 	})
 	return n, err
 }

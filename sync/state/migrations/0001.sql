@@ -130,8 +130,13 @@ CREATE TABLE attempts (
 	-- none, and says in adjustment how many credits were spent (or with a minus bought) elsewhere.
 	account TEXT NOT NULL DEFAULT '',
 	intent INTEGER REFERENCES scans (id),
-	hold INTEGER REFERENCES holds (id),
 	adjustment INTEGER,
+	-- A hold: the credits that the attempt sets aside for those that must follow it, and whether they still are. What
+	-- is left of it is the amount minus the prices of the attempts that it pays for, which refer to it in hold. Their
+	-- refunds go back to an open hold.
+	aside INTEGER NOT NULL DEFAULT 0 CHECK (aside >= 0 AND (aside = 0 OR step > 0)),
+	holding INTEGER NOT NULL DEFAULT 0 CHECK (holding IN (0, 1) AND holding <= aside),
+	hold INTEGER REFERENCES attempts (id),
 	-- What a day or a billing cycle holds follows from its bounds and from the times at which
 	-- credits were reserved. So a change of the calendar, which gives days and cycles other
 	-- bounds, neither forgets what was spent within them nor counts it twice. An attempt keeps
@@ -149,7 +154,8 @@ CREATE INDEX attempts_run ON attempts (run, price);
 
 CREATE INDEX attempts_open ON attempts (id) WHERE state IN ('reserved', 'sending');
 
-CREATE TRIGGER attempts_begin BEFORE INSERT ON attempts WHEN NEW.price > 0 AND (NEW.state <> 'reserved' OR NEW.day = '' OR NEW.cycle = '')
+CREATE TRIGGER attempts_begin BEFORE INSERT ON attempts WHEN (NEW.price > 0 OR NEW.aside > 0)
+	AND (NEW.state <> 'reserved' OR NEW.day = '' OR NEW.cycle = '' OR NEW.holding <> (NEW.aside > 0))
 BEGIN
 	SELECT RAISE(ABORT, 'a paid attempt begins as reserved, for a day and a cycle');
 END;
@@ -375,24 +381,9 @@ CREATE UNIQUE INDEX attempts_intent ON attempts (intent) WHERE intent IS NOT NUL
 
 CREATE INDEX attempts_of_hold ON attempts (hold) WHERE hold IS NOT NULL;
 
--- Credits that one attempt sets aside for those that must follow it. The row does not change when these are
--- paid: the rest is the amount minus the sum of their prices. Their refunds go back to an open hold.
-CREATE TABLE holds (
-	id      INTEGER PRIMARY KEY AUTOINCREMENT,
-	attempt INTEGER NOT NULL UNIQUE REFERENCES attempts (id),
-	run     TEXT NOT NULL,
-	step    INTEGER NOT NULL CHECK (step > 0),
-	account TEXT NOT NULL,
-	day     TEXT NOT NULL,
-	cycle   TEXT NOT NULL,
-	amount  INTEGER NOT NULL CHECK (amount > 0),
-	made_at INTEGER NOT NULL,
-	open    INTEGER NOT NULL CHECK (open IN (0, 1))
-) STRICT;
+CREATE UNIQUE INDEX attempts_holding ON attempts (step) WHERE holding = 1;
 
-CREATE UNIQUE INDEX holds_open ON holds (step) WHERE open = 1;
-
-CREATE INDEX holds_run ON holds (run) WHERE open = 1;
+CREATE INDEX attempts_holding_run ON attempts (run) WHERE holding = 1;
 
 CREATE TRIGGER attempts_covered BEFORE INSERT ON attempts WHEN NEW.hold IS NOT NULL AND NOT EXISTS (
 	SELECT 1 FROM hold_rests h WHERE h.id = NEW.hold AND h.rest >= NEW.price
@@ -401,41 +392,24 @@ BEGIN
 	SELECT RAISE(ABORT, 'the hold does not cover the price');
 END;
 
-CREATE TRIGGER attempts_fixed BEFORE UPDATE OF id, run, job, account, price, day, cycle, reserved_at, intent, hold, adjustment, counts_for ON attempts
+CREATE TRIGGER attempts_fixed BEFORE UPDATE OF id, run, job, account, price, day, cycle, reserved_at, intent, hold, aside, adjustment, counts_for ON attempts
 BEGIN
 	SELECT RAISE(ABORT, 'the terms of an attempt are fixed');
 END;
 
-CREATE TRIGGER attempts_release AFTER UPDATE OF state ON attempts WHEN NEW.state = 'refunded' AND NEW.price > 0
+CREATE TRIGGER attempts_release AFTER UPDATE OF state ON attempts WHEN NEW.state = 'refunded' AND NEW.holding = 1
 BEGIN
-	UPDATE holds SET open = 0 WHERE attempt = NEW.id AND open = 1;
+	UPDATE attempts SET holding = 0 WHERE id = NEW.id;
 END;
 
-CREATE TRIGGER attempts_kept BEFORE DELETE ON attempts WHEN OLD.price > 0 OR OLD.adjustment IS NOT NULL
+CREATE TRIGGER attempts_kept BEFORE DELETE ON attempts WHEN OLD.price > 0 OR OLD.aside > 0 OR OLD.adjustment IS NOT NULL
 BEGIN
 	SELECT RAISE(ABORT, 'a paid attempt is kept');
 END;
 
-CREATE TRIGGER holds_begin BEFORE INSERT ON holds WHEN NEW.open <> 1 OR NOT EXISTS (
-	SELECT 1 FROM attempts a WHERE a.id = NEW.attempt AND a.state = 'reserved'
-		AND (a.run, a.step, a.account, a.day, a.cycle) = (NEW.run, NEW.step, NEW.account, NEW.day, NEW.cycle))
-BEGIN
-	SELECT RAISE(ABORT, 'a hold is made together with a reservation, for the same periods');
-END;
-
-CREATE TRIGGER holds_fixed BEFORE UPDATE OF id, attempt, run, step, account, day, cycle, amount, made_at ON holds
-BEGIN
-	SELECT RAISE(ABORT, 'the terms of a hold are fixed');
-END;
-
-CREATE TRIGGER holds_closed BEFORE UPDATE OF open ON holds WHEN OLD.open = 0 AND NEW.open = 1
+CREATE TRIGGER attempts_released BEFORE UPDATE OF holding ON attempts WHEN OLD.holding = 0 AND NEW.holding = 1
 BEGIN
 	SELECT RAISE(ABORT, 'a hold that was released stays so');
-END;
-
-CREATE TRIGGER holds_kept BEFORE DELETE ON holds
-BEGIN
-	SELECT RAISE(ABORT, 'a hold is kept');
 END;
 
 -- No scan is started without an intent, which is carried out by one attempt; by
@@ -501,10 +475,10 @@ CREATE INDEX attempts_step ON attempts (step) WHERE price > 0;
 -- The credits for reading a scan whose start is not confirmed outlive its run: a person who finds the
 -- scan wants to read it.
 CREATE VIEW releasable_holds AS
-	SELECT * FROM holds WHERE open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a JOIN scans s ON s.id = a.intent
-		WHERE a.id = holds.attempt AND a.state <> 'refunded' AND s.state = 'unknown');
+	SELECT id, run, step FROM attempts WHERE holding = 1
+		AND (state = 'refunded' OR NOT EXISTS (SELECT 1 FROM scans WHERE id = attempts.intent AND state = 'unknown'));
 
-CREATE TRIGGER holds_unknown BEFORE UPDATE OF open ON holds WHEN OLD.open = 1 AND NEW.open = 0
+CREATE TRIGGER attempts_unconfirmed BEFORE UPDATE OF holding ON attempts WHEN OLD.holding = 1 AND NEW.holding = 0
 	AND NOT EXISTS (SELECT 1 FROM releasable_holds WHERE id = OLD.id)
 BEGIN
 	SELECT RAISE(ABORT, 'the start of the scan of this hold is not confirmed');
@@ -536,8 +510,9 @@ CREATE TABLE caps (
 ) STRICT;
 
 CREATE VIEW hold_rests AS
-	SELECT *, made_at AS counts_at, amount - (SELECT coalesce(sum(price), 0) FROM attempts WHERE hold = holds.id AND state <> 'refunded') AS rest
-	FROM holds WHERE open = 1;
+	SELECT id, run, step, account, day, cycle, reserved_at AS counts_at, aside
+		- (SELECT coalesce(sum(price), 0) FROM attempts AS paid WHERE paid.hold = attempts.id AND paid.state <> 'refunded') AS rest
+	FROM attempts WHERE holding = 1;
 
 -- What counts against each cap. What the account of assistants, once:mcp:, holds counts for that of all requests by
 -- hand, once:, too.
@@ -562,18 +537,12 @@ CREATE VIEW cap_sums AS
 	END AS held FROM caps;
 
 -- An attempt counts for the time of its reservation, or of the hold that pays for it and that the caps have allowed.
-CREATE TRIGGER attempts_hold AFTER INSERT ON attempts WHEN NEW.price > 0
+CREATE TRIGGER attempts_hold AFTER INSERT ON attempts WHEN NEW.price > 0 OR NEW.aside > 0
 BEGIN
-	UPDATE attempts SET counts_at = coalesce((SELECT made_at FROM holds WHERE id = NEW.hold), NEW.reserved_at) WHERE id = NEW.id;
+	UPDATE attempts SET counts_at = coalesce((SELECT reserved_at FROM attempts WHERE id = NEW.hold), NEW.reserved_at) WHERE id = NEW.id;
 	SELECT RAISE(ABORT, 'cap exceeded') FROM cap_sums
-		WHERE NEW.hold IS NULL AND (scope = 'run' AND period = NEW.run OR begins <= NEW.reserved_at AND ends > NEW.reserved_at
-			AND account IN ('', NEW.account, iif(NEW.account = 'once:mcp:', 'once:', ''))) AND held > max;
-END;
-
-CREATE TRIGGER holds_hold AFTER INSERT ON holds
-BEGIN
-	SELECT RAISE(ABORT, 'cap exceeded') FROM cap_sums
-		WHERE (scope = 'run' AND period = NEW.run OR begins <= NEW.made_at AND ends > NEW.made_at
+		WHERE (NEW.hold IS NULL OR NEW.aside > 0) AND (scope = 'run' AND period = NEW.run
+			OR begins <= NEW.reserved_at AND ends > NEW.reserved_at
 			AND account IN ('', NEW.account, iif(NEW.account = 'once:mcp:', 'once:', ''))) AND held > max;
 END;
 
