@@ -100,9 +100,9 @@ func (db *DB) Declare(ctx context.Context, tables []*schema.Table, remedy string
 	}
 	if err == nil { // a file of another version
 		ddl = slices.Insert(ddl, 2, addColumns(tables)...)
-	}
-	if err := db.checkTypes(ctx, tables, remedy); err != nil {
-		return err
+		if err := db.checkTypes(ctx, tables, remedy); err != nil {
+			return err
+		}
 	}
 	ddl = append(ddl, fmt.Sprintf(`INSERT INTO warehouse.outlierd.marks
 		SELECT *, NULL FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
