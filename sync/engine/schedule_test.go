@@ -80,8 +80,10 @@ func (l *life) killAt(n int, process func()) (killed bool) {
 	ctx, cancel := context.WithCancelCause(before)
 	defer func() { cancel(nil); l.ctx = before }()
 	image := filepath.Join(l.dir, "image")
+	hangUp := func(error) {} // on the service: the process may be killed before it says that it sends a request
 	l.ctx, l.left, l.kill = ctx, n, func() {
 		killed = true
+		hangUp(errKilled)
 		if err := os.CopyFS(image, os.DirFS(l.data())); err != nil {
 			l.Fatal(err)
 		}
@@ -91,7 +93,9 @@ func (l *life) killAt(n int, process func()) (killed bool) {
 		if killed {
 			return nil, errKilled
 		}
-		return l.RoundTrip(r)
+		call, cancel := context.WithCancelCause(r.Context())
+		hangUp = cancel
+		return l.RoundTrip(r.WithContext(call))
 	})
 	process()
 	l.kill = func() {}
