@@ -338,7 +338,7 @@ var promises = []promise{
 		},
 	},
 	{"Ids are AUTOINCREMENT.", []string{"sync/state TestIdsOfTheJournalAreNeverUsedAgain"}},
-	{"Kept for ever by default;", []string{"sync/engine TestRepairedSinkCatchesUp", "sync/job TestRetentionIsAnAgeOrASize"}},
+	{"Kept for ever by default;", []string{"sync/engine TestRepairedSinkCatchesUp", "sync/job TestRetentionIsAnAge"}},
 	{
 		"after pruning, `rebuild` takes what the journal no longer holds from the warehouse or its published copy, or refuses.",
 		[]string{"cmd/outlierd/command TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning", "cmd/outlierd/command TestRowsThatNoCopyHasAreNotReplaced"},
