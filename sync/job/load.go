@@ -16,7 +16,11 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	return loadFile(path, env, needs{service: true, jobs: true})
+	src, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, []byte(src), env)
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
@@ -42,15 +46,23 @@ type needs struct {
 }
 
 func loadFile(path string, env func(string) (string, bool), needs needs) (*Config, error) {
-	src, err := yamltree.ReadFile(path, path, yamltree.MaxBytes)
+	src, err := readFile(path)
 	if err != nil {
-		hint := ""
-		if errors.Is(err, os.ErrNotExist) {
-			hint = "`outlierd init` writes one to start from"
-		}
-		return nil, yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
+		return nil, err
 	}
 	return parseFile(path, src, env, needs)
+}
+
+func readFile(path string) (string, error) {
+	src, err := yamltree.ReadFile(path, path, yamltree.MaxBytes)
+	if err == nil {
+		return src, nil
+	}
+	hint := ""
+	if errors.Is(err, os.ErrNotExist) {
+		hint = "`outlierd init` writes one to start from"
+	}
+	return "", yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
 }
 
 func parseFile(path, src string, env func(string) (string, bool), needs needs) (*Config, error) {
