@@ -15,6 +15,7 @@ import (
 	"outlierd/sinks"
 	"outlierd/sinks/compare"
 	"outlierd/sync/load"
+	"outlierd/sync/ops"
 	"outlierd/sync/state"
 )
 
@@ -225,14 +226,12 @@ func (c *Check) compareRows(ctx context.Context, want compare.Source, s Tables, 
 // compareOperations compares the operations tables with the state, except for rows that have changed in
 // the state since they were last written.
 func (c *Check) compareOperations(ctx context.Context, want compare.Source, s Tables, r Result) (Result, error) {
+	changes, err := ops.Since(c.State.DB, s.Has.Ops)
+	if r.Operations.Known = err == nil && !changes.All; !r.Operations.Known {
+		return r, err
+	}
 	for _, t := range schema.OpsTables() {
-		changed, known, err := c.State.OpsChanged(t.Name, s.Has.Ops)
-		if err != nil {
-			return r, err
-		}
-		if r.Operations.Known = known; !known { // if one table is unknown, all are
-			return r, nil
-		}
+		changed := changes.Changed(state.OpsTable(t.Name))
 		d, err := c.Reader.Compare(ctx, want, s.Source, t, changed...)
 		if err != nil {
 			return r.withUnreadable(ctx, t, err)

@@ -307,7 +307,7 @@ func (p *process) books(e *Engine) {
 	columns := state.OpsColumns("ops.credits")
 	at := func(name string) int { return slices.Index(columns, name) }
 	spent, held := map[string]outlier.Credits{}, map[string]outlier.Credits{}
-	for rows, err := range e.Store.OpsRows("ops.credits", ops.Changes{All: true}, 1000) {
+	for rows, err := range state.OpsTable("ops.credits").Rows(e.Store.DB, ops.Changes{All: true}, 1000) {
 		if err != nil {
 			p.Fatal(err)
 		}

@@ -171,7 +171,7 @@ func (c *caller) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 		}
 	}
 	if isUnlikeService(answer, err) {
-		heard, failed := c.engine.Store.EverAnswered()
+		heard, failed := store.Read(c.engine.Store.DB, "read whether the service has ever answered", ledger.EverAnswered)
 		if failed != nil {
 			return got, errors.Join(err, failed)
 		}

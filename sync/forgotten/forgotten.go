@@ -109,10 +109,14 @@ func readKey(tx *store.Tx) ([]byte, error) {
 
 // Pseudonyms returns a function that replaces author ids, for states that do not keep them: the
 // same id has the same pseudonym in this state, and another one elsewhere.
-func Pseudonyms(tx *store.Tx) (func(id string) string, error) {
-	key, err := readKey(tx)
+func Pseudonyms(db *store.Store) (func(id string) string, error) {
+	var key []byte
+	err := store.Change(db, "read the key of pseudonyms", func(tx *store.Tx) (err error) {
+		key, err = readKey(tx)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read the key of pseudonyms: %w", err)
+		return nil, err
 	}
 	return func(id string) string {
 		h := hashOf(key, ID{"pseudonym", id})
@@ -138,13 +142,17 @@ func Add(tx *store.Tx, ids []ID) error {
 	return nil
 }
 
-// Finish records that all ids have been erased.
-func Finish(tx *store.Tx) error {
-	_, err := tx.Exec(`UPDATE forgotten SET erased = 1 WHERE erased = 0`)
-	return err
+// Finish records that all ids have been erased, including from the sinks.
+func Finish(db *store.Store) error {
+	return db.Update(func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE forgotten SET erased = 1 WHERE erased = 0`)
+		return err
+	})
 }
 
 // Unfinished counts the ids that are not yet erased everywhere because the process was stopped.
-func Unfinished(tx *store.Tx) (n int, err error) {
-	return store.Value[int](tx, `SELECT count(*) FROM forgotten WHERE erased = 0`)
+func Unfinished(db *store.Store) (int, error) {
+	return store.Read(db, "count what is still to be erased", func(tx *store.Tx) (int, error) {
+		return store.Value[int](tx, `SELECT count(*) FROM forgotten WHERE erased = 0`)
+	})
 }

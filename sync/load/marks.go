@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"outlierd/sinks"
+	"outlierd/sync/ops"
 	"outlierd/sync/state"
 )
 
@@ -51,11 +52,11 @@ func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err e
 		}
 		return err
 	}
-	restores, err := l.store.Restores()
+	restores, err := ops.ReadRestores(l.store.DB)
 	if err != nil || l.strict || restores.Accepted(s.name) { // a new warehouse says nothing about the one that it is to replace
 		return err
 	}
-	return l.store.AcceptSink(s.name)
+	return ops.Accept(l.store.DB, s.name)
 }
 
 // CheckMarks returns an [AheadError] or a [LostStateError] for a sink with answers that are not those of the journal.
@@ -64,7 +65,7 @@ func CheckMarks(of *state.Store, sink string, has sinks.Marks) error {
 	if err != nil {
 		return err
 	}
-	restores, err := of.Restores()
+	restores, err := ops.ReadRestores(of.DB)
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func Refill(ctx context.Context, from *state.Store, w sinks.Warehouse, has sinks
 	if err != nil {
 		return false, err
 	}
-	restores, err := from.Restores()
+	restores, err := ops.ReadRestores(from.DB)
 	if err != nil {
 		return false, err
 	}

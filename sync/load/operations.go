@@ -66,7 +66,7 @@ func opsParts(from *state.Store, table *schema.Table, changes ops.Changes) iter.
 				table.Name, columns))
 			return
 		}
-		for rows, err := range from.OpsRows(table.Name, changes, opsBatchRows) {
+		for rows, err := range state.OpsTable(table.Name).Rows(from.DB, changes, opsBatchRows) {
 			part := schema.Part{Table: table}
 			if err == nil {
 				part.Rows, err = schema.NewRecord(table.Schema(), rows)

@@ -48,9 +48,13 @@ func (t *tally) addCounted(rows map[string]int64, decoder *schema.Decoder) {
 // Recount returns the number of rows of a run so far, by table. It is for a run whose process was
 // killed and whose counts were lost. Its cost is proportional to the run's answers.
 func (l *Loader) Recount(run string) (map[string]int64, error) {
+	answers, err := l.store.Calls.AnswersOf(run, l.counted)
+	if err != nil {
+		return nil, err
+	}
 	rows, b := map[string]int64{}, batchAfter(l.store, 0)
 	count := func(*journal.Entry, error) { l.addCounted(rows, b.decoder) }
-	for entry, err := range l.store.JournalOf(run, l.counted) {
+	for entry, err := range l.store.Journal.Each(answers) {
 		if err == nil {
 			err = b.add(entry, count)
 		}

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"fmt"
 	"slices"
 
 	"outlierd/sync/store"
@@ -55,17 +56,20 @@ func Skip(tx *store.Tx, answers int64) error {
 }
 
 // Accept records, before anything is written to a sink, that the sink has no answers of a lost state.
-func Accept(tx *store.Tx, sink string) error {
-	all, err := skipped.Get(tx)
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		if !slices.Contains(all[i].Sinks, sink) {
-			all[i].Sinks = append(all[i].Sinks, sink)
+func Accept(db *store.Store, sink string) error {
+	doing := fmt.Sprintf("record that sink %s continues the restored state", sink)
+	return store.Change(db, doing, func(tx *store.Tx) error {
+		all, err := skipped.Get(tx)
+		if err != nil {
+			return err
 		}
-	}
-	return skipped.Set(tx, all)
+		for i := range all {
+			if !slices.Contains(all[i].Sinks, sink) {
+				all[i].Sinks = append(all[i].Sinks, sink)
+			}
+		}
+		return skipped.Set(tx, all)
+	})
 }
 
 // Restores has the skipped versions of all restores of a state.

@@ -53,10 +53,10 @@ func (e *Erasure) Mentions() outlier.Mention {
 // with the number of answers examined and of all answers.
 func (s *Store) Forgettable(ctx context.Context, ids []forgotten.ID, progress func(done, of int64)) (*Erasure, error) {
 	e := &Erasure{IDs: slices.Clone(ids)}
-	if err := s.addPseudonyms(e); err != nil {
+	if err := e.addPseudonyms(s.DB); err != nil {
 		return nil, err
 	}
-	if err := s.addVideos(ctx, e, progress); err != nil {
+	if err := e.addVideos(ctx, s.Journal, progress); err != nil {
 		return nil, err
 	}
 	f := journal.Forgetting{Mentions: e.Mentions(), Texts: e.Texts(), DryRun: true, Progress: progress}
@@ -65,19 +65,9 @@ func (s *Store) Forgettable(ctx context.Context, ids []forgotten.ID, progress fu
 	return e, err
 }
 
-// Pseudonyms returns the function that gives the pseudonyms of authors' ids; see
-// [forgotten.Pseudonyms].
-func (s *Store) Pseudonyms() (pseudonym func(id string) string, err error) {
-	err = s.DB.Update(func(tx *store.Tx) error {
-		pseudonym, err = forgotten.Pseudonyms(tx)
-		return err
-	})
-	return pseudonym, err
-}
-
 // addPseudonyms adds the possible pseudonyms of authors, and of channels that wrote comments.
-func (s *Store) addPseudonyms(e *Erasure) error {
-	pseudonym, err := s.Pseudonyms()
+func (e *Erasure) addPseudonyms(db *store.Store) error {
+	pseudonym, err := forgotten.Pseudonyms(db)
 	for _, id := range slices.Clone(e.IDs) {
 		if err == nil && id.Kind != forgotten.Video {
 			e.IDs = append(e.IDs, forgotten.ID{Kind: forgotten.Author, ID: pseudonym(id.ID)})
@@ -87,7 +77,7 @@ func (s *Store) addPseudonyms(e *Erasure) error {
 }
 
 // addVideos adds the videos of the channels, as found in answers.
-func (s *Store) addVideos(ctx context.Context, e *Erasure, progress func(done, of int64)) error {
+func (e *Erasure) addVideos(ctx context.Context, in *journal.Journal, progress func(done, of int64)) error {
 	channels := &Erasure{}
 	for _, id := range e.IDs {
 		if id.Kind == forgotten.Channel {
@@ -98,7 +88,7 @@ func (s *Store) addVideos(ctx context.Context, e *Erasure, progress func(done, o
 		return nil
 	}
 	found := map[string]bool{}
-	_, _, err := s.Journal.Forget(ctx, journal.Forgetting{
+	_, _, err := in.Forget(ctx, journal.Forgetting{
 		Mentions: channels.Mentions(), Texts: channels.Texts(), DryRun: true, Progress: progress,
 		Taken: func(value []byte) {
 			for _, id := range outlier.VideoIDs(value) {
@@ -116,7 +106,7 @@ func (s *Store) addVideos(ctx context.Context, e *Erasure, progress func(done, o
 
 // Forget erases what the state knows about ids, and prevents them from coming back: from then on
 // they are removed from answers as these arrive, and no calls about them are made. The sinks are not
-// touched; once they contain nothing about the ids either, [Store.Forgot] completes the operation. If
+// touched; once they contain nothing about the ids either, [forgotten.Finish] completes the operation. If
 // the process is stopped before, all of it must be done again, with the same ids.
 func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of int64)) error {
 	err := s.DB.Update(func(tx *store.Tx) error { return forgotten.Add(tx, e.IDs) })
@@ -144,14 +134,4 @@ func (s *Store) Forget(ctx context.Context, e *Erasure, progress func(done, of i
 		return err
 	}
 	return s.DB.Compact(ctx)
-}
-
-// Forgot records that everything to be forgotten is erased, including from the sinks.
-func (s *Store) Forgot() error {
-	return s.DB.Update(forgotten.Finish)
-}
-
-// Forgetting counts the ids whose erasure was interrupted when a process was stopped.
-func (s *Store) Forgetting() (int, error) {
-	return store.Read(s.DB, "count what is still to be erased", forgotten.Unfinished)
 }

@@ -40,7 +40,7 @@ func (m *mirror) follow(s *state.Store) error {
 
 func (m *mirror) take(s *state.Store, changes ops.Changes) error {
 	for _, table := range schema.OpsTables() {
-		for rows, err := range s.OpsRows(table.Name, changes, 3) {
+		for rows, err := range state.OpsTable(table.Name).Rows(s.DB, changes, 3) {
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -197,12 +196,6 @@ func (s *Store) checkBound(tx *store.Tx) error {
 	return err
 }
 
-// EverAnswered reports whether the service has ever sent a response of its own, including an
-// error.
-func (s *Store) EverAnswered() (bool, error) {
-	return store.Read(s.DB, "read whether the service has ever answered", ledger.EverAnswered)
-}
-
 // Close releases the folder. Closing again does nothing.
 func (s *Store) Close() error { return s.DB.Close() }
 
@@ -301,7 +294,8 @@ func (s *Store) Jobs() ([]string, error) {
 // opsTables are the operations tables of all packages.
 var opsTables = slices.Concat(runs.Ops, ledger.Ops, journal.Ops, marks.Ops)
 
-func opsTable(name string) *ops.Table {
+// OpsTable returns the definition of an operations table; nil if there is none of that name.
+func OpsTable(name string) *ops.Table {
 	i := slices.IndexFunc(opsTables, func(t ops.Table) bool { return t.Name == name })
 	if i < 0 {
 		return nil
@@ -311,7 +305,7 @@ func opsTable(name string) *ops.Table {
 
 // OpsColumns returns the columns of an operations table.
 func OpsColumns(table string) (columns []string) {
-	t := opsTable(table)
+	t := OpsTable(table)
 	if t == nil {
 		return nil
 	}
@@ -319,18 +313,6 @@ func OpsColumns(table string) (columns []string) {
 		columns = append(columns, c.Name)
 	}
 	return columns
-}
-
-// OpsRows yields the changes of an operations table in chunks of at most most rows; see
-// [ops.Table.Rows].
-func (s *Store) OpsRows(table string, changes ops.Changes, most int) iter.Seq2[[][]any, error] {
-	t := opsTable(table)
-	if t == nil {
-		return func(yield func([][]any, error) bool) {
-			yield(nil, fmt.Errorf("there is no operations table %q", table))
-		}
-	}
-	return t.Rows(s.DB, changes, most)
 }
 
 // OpsFrom returns the number of the first changed row of each operations table that has changed.
@@ -344,17 +326,6 @@ func OpsFrom(changes ops.Changes) map[string]int64 {
 	return from
 }
 
-// OpsChanged returns the numbers, in ascending order, of the rows of an operations table that have
-// changed since a version of these tables. known is false if the state has no record of that.
-func (s *Store) OpsChanged(table string, since int64) (changed []int64, known bool, err error) {
-	t := opsTable(table)
-	if t == nil {
-		return nil, false, fmt.Errorf("there is no operations table %q", table)
-	}
-	changes, err := ops.Since(s.DB, since)
-	return changes.Changed(t), !changes.All, err
-}
-
 // Restored records that the state was just restored from a backup, so that what sinks have of the state
 // that was lost is distinguished from what they have of this one; see [ops.Skip].
 func (s *Store) Restored() error {
@@ -366,30 +337,6 @@ func (s *Store) Restored() error {
 		return fmt.Errorf("record that the state was restored: %w", err)
 	}
 	return nil
-}
-
-// Restores returns what [Store.Restored] has recorded.
-func (s *Store) Restores() (ops.Restores, error) { return ops.ReadRestores(s.DB) }
-
-// AcceptSink records that a sink has no answers of a state that was lost; see [ops.Accept].
-func (s *Store) AcceptSink(name string) error {
-	if err := s.DB.Update(func(tx *store.Tx) error { return ops.Accept(tx, name) }); err != nil {
-		return fmt.Errorf("record that sink %s continues the restored state: %w", name, err)
-	}
-	return nil
-}
-
-// JournalOf yields the journal's answers to a run's calls, up to and including upTo. It reads no
-// answers of other runs.
-func (s *Store) JournalOf(run string, upTo int64) iter.Seq2[*journal.Entry, error] {
-	return func(yield func(*journal.Entry, error) bool) {
-		ids, err := s.Calls.AnswersOf(run, upTo)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		s.Journal.Each(ids)(yield)
-	}
 }
 
 // Copy writes the state in a folder to a new file; see [store.Copy].

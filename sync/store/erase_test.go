@@ -18,7 +18,7 @@ func TestCompactRefusesBesideAReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reader.EverAnswered(); err != nil { // from here on it reads what the file has now
+	if _, err := reader.Runs.Jobs(); err != nil { // from here on it reads what the file has now
 		t.Fatal(err)
 	}
 	bulky(t, s, 1)

@@ -25,6 +25,7 @@ import (
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
+	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/notify"
@@ -135,7 +136,7 @@ func checkRecords(ctx context.Context, c *checkup) {
 			c.ok("state", "readable")
 			c.judgeStatus(s)
 		}
-		erased, failed := p.Engine.Store.Forgetting()
+		erased, failed := forgotten.Unfinished(p.Engine.Store.DB)
 		if erased > 0 {
 			c.fail("erasure", "run 'outlierd forget' again with the same ids", "it was stopped, so the tables may still have %s",
 				term.Count(erased, "erased id"))

@@ -283,7 +283,7 @@ func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlag
 	if err := rebuildWithout(ctx, out, p, e); err != nil {
 		return fmt.Errorf("rebuild the tables without what is forgotten: %w (run the command again with the same ids)", err)
 	}
-	if err := store.Forgot(); err != nil {
+	if err := forgotten.Finish(store.DB); err != nil {
 		return err
 	}
 	gone := f.countThings(e, left, true)

@@ -19,6 +19,7 @@ import (
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
+	"outlierd/sync/ops"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
@@ -166,7 +167,7 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 // sharedAnswers returns the last answer that a warehouse has in common with the journal: one of a state that was lost
 // has others after those of the backup.
 func sharedAnswers(journal *state.Store, has sinks.Marks) (int64, error) {
-	restores, err := journal.Restores()
+	restores, err := ops.ReadRestores(journal.DB)
 	if lost := restores.LostWith("warehouse", has.Ops, has.Answers); lost != nil {
 		return lost.Answers, err
 	}

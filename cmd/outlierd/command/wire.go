@@ -31,6 +31,7 @@ import (
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
+	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/metrics"
@@ -275,7 +276,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 
 // warnUnfinishedErasure logs that the tables may still have what a stopped 'outlierd forget' was to erase.
 func warnUnfinishedErasure(seen *state.Store, log *slog.Logger) error {
-	n, err := seen.Forgetting()
+	n, err := forgotten.Unfinished(seen.DB)
 	if n > 0 {
 		log.Warn("erasure unfinished: run 'outlierd forget' again with the same ids", "ids", n)
 	}
@@ -492,7 +493,7 @@ func bucketRecord(config *job.Config) string {
 func (p *program) hideAuthors() (err error) {
 	switch p.Engine.Config.CommentAuthors {
 	case job.AuthorsHash:
-		p.Engine.Client.Pseudonym, err = p.Engine.Store.Pseudonyms()
+		p.Engine.Client.Pseudonym, err = forgotten.Pseudonyms(p.Engine.Store.DB)
 	case job.AuthorsDrop:
 		p.Engine.Client.Pseudonym = func(string) string { return "" }
 	}

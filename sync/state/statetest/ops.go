@@ -15,16 +15,14 @@ func OpsRows(t *testing.T, s *state.Store, table string, since int64) (all [][]a
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed, known, err := s.OpsChanged(table, since)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rows, err := range s.OpsRows(table, changes, 2) {
+	of := state.OpsTable(table)
+	changed := changes.Changed(of)
+	for rows, err := range of.Rows(s.DB, changes, 2) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, row := range rows {
-			if !known || slices.Contains(changed, row[0].(int64)) {
+			if changes.All || slices.Contains(changed, row[0].(int64)) {
 				all = append(all, row)
 			}
 		}
