@@ -103,8 +103,8 @@ func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
 			t.Errorf("the cursor was %v and is %v", before.Watermarks, after.Watermarks)
 		}
 		w.inspect(func(e *Engine) {
-			if left, err := forecasts(e).Backfill(w.ctx, w.backfillSpec(8)); err != nil || len(left) > 0 {
-				t.Errorf("what is left to buy is %v (error %v), want nothing of the covered dates", became(left), err)
+			if p, _, err := forecasts(e).WorstCase(w.ctx, w.backfillSpec(8), false); err != nil || len(p.Steps) > 0 {
+				t.Errorf("what is left to buy is %+v (error %v), want nothing of the covered dates", p, err)
 			}
 		})
 		w.boughtOnce()
@@ -116,9 +116,9 @@ func TestBackfillLeavesTodayToTheJob(t *testing.T) {
 	t.Parallel()
 	bare(t, backfillFile, func(w *workshop) {
 		w.inspect(func(e *Engine) {
-			steps, err := forecasts(e).Backfill(w.ctx, w.backfillSpec(8))
-			if err != nil || len(steps) != 8 || steps[0].Window != "1999-12-01..1999-12-31" {
-				w.Errorf("%v (%v), want four windows of two searches from yesterday back", became(steps), err)
+			p, _, err := forecasts(e).WorstCase(w.ctx, w.backfillSpec(8), false)
+			if err != nil || len(p.Steps) != 8 || p.Steps[0].Window != "1999-12-01..1999-12-31" {
+				w.Errorf("%+v (%v), want four windows of two searches from yesterday back", p, err)
 			}
 		})
 	})

@@ -156,7 +156,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		}
 		stored, rest.Cost = p.Stored, c
 	}
-	rest.MayCost, err = e.Facts().Affords(run, stored, spec.Budget, rest.Cost)
+	rest.MayCost, err = e.Facts().Caps().Affords(run, stored, spec.Budget, rest.Cost)
 	return rest, err
 }
 
@@ -189,7 +189,7 @@ const restPages = 10
 func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 	for i := range r.steps {
 		step := &r.steps[i]
-		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * e.Facts().PriceOf(step)
+		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * step.Query.Price(e.Config.Service.Prices)
 	}
 	p, err := e.Facts().Continue(spec.Name, r.plan, r.steps, true)
 	if err != nil {

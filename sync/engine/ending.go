@@ -89,7 +89,7 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 	if spec := e.Config.Job(row.Job); spec != nil {
 		own = spec.Budget
 	}
-	room, err := e.Facts().Leaves(row, stored, own)
+	room, err := e.Facts().Caps().Leaves(row, stored, own)
 	if err != nil {
 		return nil, err
 	}
@@ -201,13 +201,13 @@ func (e *Engine) endingsIn(stored plan.Stored, steps []runs.Step, room outlier.C
 			continue
 		}
 		end := e.ending(stored, step)
-		end.Kept = outlier.Credits(end.Reused) * e.Facts().PriceOf(step)
+		end.Kept = outlier.Credits(end.Reused) * step.Query.Price(e.Config.Service.Prices)
 		all = append(all, end)
 	}
 	for i := range all {
 		if all[i].Early != "" && !all[i].Short {
 			step := all[i].step
-			all[i].Saved = fitting(&room, untaken(&stored, step)-journaled[step.Ordinal], e.Facts().PriceOf(step))
+			all[i].Saved = fitting(&room, untaken(&stored, step)-journaled[step.Ordinal], step.Query.Price(e.Config.Service.Prices))
 		}
 	}
 	return all
@@ -241,7 +241,7 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 		if left := leftOf(&stored, s); left != 0 && (s.Stop != runs.StopUnreadable || canSkipPage(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
-				end.More = outlier.Credits(left) * e.Facts().PriceOf(s)
+				end.More = outlier.Credits(left) * s.Query.Price(e.Config.Service.Prices)
 			}
 			if s.Query.Op() == outlier.OpStartScan {
 				end.More = stored.PriceOfScan(e.Config.Service.Prices, s.Ordinal)
@@ -252,7 +252,7 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 		end.Limited = end.Left != 0 && s.Query.Op() != outlier.OpTrendingFormats
 		end.Short = end.Left == 0 && int64(s.Seen) < s.Total
 		if end.More = -1; end.Left >= 0 {
-			end.More = outlier.Credits(end.Left) * e.Facts().PriceOf(s)
+			end.More = outlier.Credits(end.Left) * s.Query.Price(e.Config.Service.Prices)
 		}
 	default:
 		if s.Next < stored.LimitOf(s.Ordinal, s.Scan) {

@@ -6,7 +6,7 @@ import (
 
 // forecasts returns a Reader like that of commands.
 func forecasts(e *Engine) *forecast.Reader {
-	return &forecast.Reader{Facts: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
+	return &forecast.Reader{Reader: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
 }
 
 // queueOf returns the whole queue of a job.

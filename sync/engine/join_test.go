@@ -100,11 +100,11 @@ func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.inspect(func(e *Engine) {
-			cost, _, err := forecasts(e).WorstCase(w.ctx, w.config.Job("second"), false)
+			p, cost, err := forecasts(e).WorstCase(w.ctx, w.config.Job("second"), false)
 			if err != nil || cost.Credits != 2 || cost.Lost != 6 {
 				t.Errorf("reading costs %+v (%v), want 2 credits and 6 if answers are lost", cost, err)
 			}
-			if scans, err := forecasts(e).Joins(w.ctx, w.config.Job("second")); err != nil || len(scans) != 1 || scans[0].Job != "first" {
+			if scans, err := forecasts(e).Joins(p); err != nil || len(scans) != 1 || scans[0].Job != "first" {
 				t.Errorf("it joins %+v (%v), want the scan of the first job", scans, err)
 			}
 		})
@@ -263,7 +263,7 @@ func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 	bare(t, sharedScanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
-			if cost, _, err := forecasts(e).WorstCase(w.ctx, w.config.Job("niche"), false); err != nil || cost.Credits != 50+2*4 {
+			if _, cost, err := forecasts(e).WorstCase(w.ctx, w.config.Job("niche"), false); err != nil || cost.Credits != 50+2*4 {
 				t.Errorf("it costs %d credits (%v), want 58", cost.Credits, err)
 			}
 		})

@@ -126,7 +126,7 @@ func TestNewVideoBetweenPagesDoesNotChangePaging(t *testing.T) {
 		if step, _ := w.searched(e, odd, ""); step.Seen != 41 {
 			t.Errorf("%d hits were seen, want 41", step.Seen)
 		}
-		if believed, err := e.Facts().Paging(outlier.OpSearch); err != nil || believed.Reading == job.PagingOffset {
+		if believed, err := e.Store.Learned.Paging(outlier.OpSearch); err != nil || believed.Reading == job.PagingOffset {
 			t.Errorf("from counts %q (%v)", believed.Reading, err)
 		}
 		long := &listing{counts: true, named: 1000}
@@ -159,7 +159,7 @@ func TestWrongPagingIsCorrected(t *testing.T) {
 					if most := (there+39)/40 + 2; len(l.asked) > most {
 						t.Errorf("%d requests, want %d at most: %v", len(l.asked), most, l.asked)
 					}
-					if believed, err := e.Facts().Paging(outlier.OpSearch); err != nil || believed.Reading == wrong || there > 41 && believed.Reading != right {
+					if believed, err := e.Store.Learned.Paging(outlier.OpSearch); err != nil || believed.Reading == wrong || there > 41 && believed.Reading != right {
 						t.Errorf("from counts %q (%v), want %q", believed.Reading, err, right)
 					}
 				})

@@ -292,7 +292,7 @@ func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 	e := r.engine
 	f = &searchFacts{
 		now: now, plan: r.row.Plan, scans: map[int64]*runs.Scan{}, timeUp: r.timeUp(), requests: requests, mayPoll: e.Pace.Poll(),
-		priceOf: e.Facts().PriceOf,
+		priceOf: func(s *runs.Step) outlier.Credits { return s.Query.Price(e.Config.Service.Prices) },
 	}
 	if f.steps, err = e.Store.Steps.OfRun(r.row.ID); err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ jobs:
 `
 	single(t, file, func(w *workshop) {
 		w.inspect(func(e *Engine) {
-			cost, _, err := forecasts(e).WorstCase(w.ctx, &w.config.Jobs[0], false)
+			_, cost, err := forecasts(e).WorstCase(w.ctx, &w.config.Jobs[0], false)
 			if err != nil || cost.Requests != 3+5+3 {
 				w.Errorf("the worst case is %+v (%v), want 3 pages, 5 details and 3 transcripts", cost, err)
 			}

@@ -39,7 +39,7 @@ func (e *Engine) readingOf(steps []runs.Step, step *runs.Step) (string, error) {
 			return steps[i].Reading, nil
 		}
 	}
-	p, err := e.Facts().Paging(step.Query.Op())
+	p, err := e.Store.Learned.Paging(step.Query.Op())
 	if err != nil {
 		return "", fmt.Errorf("read what `from` counts: %w", err)
 	}

@@ -257,7 +257,7 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 		var worst plan.Cost
 		w.inspect(func(e *Engine) {
 			var err error
-			if worst, _, err = forecasts(e).WorstCase(w.ctx, &w.config.Jobs[0], false); err != nil {
+			if _, worst, err = forecasts(e).WorstCase(w.ctx, &w.config.Jobs[0], false); err != nil {
 				t.Fatal(err)
 			}
 		})

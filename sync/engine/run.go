@@ -68,7 +68,7 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 // caps returns the caps of a paid call of the run at a time of the service: its own, its job's, and those of the
 // whole file.
 func (r *run) caps(at time.Time) []ledger.Cap {
-	return r.engine.Facts().CapsOf(&r.row, *r.row.Plan, r.own)(at)
+	return r.engine.Facts().Caps().CapsOf(&r.row, *r.row.Plan, r.own, at)
 }
 
 // endCause returns why a run that has its pages does not do all that it was to do: errors of its searches, or else a

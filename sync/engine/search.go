@@ -37,7 +37,7 @@ func (s search) takePage(ctx context.Context, steps []runs.Step) error {
 	if reused, err := s.reuse(request, at); reused || err != nil {
 		return err
 	}
-	holder, err := s.engine.Facts().Holder(steps, s.step)
+	holder, err := facts.Holder(s.engine.Store.Scans, steps, s.step)
 	if err != nil {
 		return err
 	}

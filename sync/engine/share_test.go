@@ -102,7 +102,7 @@ jobs:
 					t.Fatal(err)
 				}
 			}
-			_, turn := e.Facts().CycleBounds()
+			_, turn := e.Facts().Caps().CycleBounds()
 			all := share()
 			pause(time.Time{})
 			alone := share()

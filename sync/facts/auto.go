@@ -37,7 +37,7 @@ func (r *Reader) market(ctx context.Context, spec *job.Spec, work job.Resolved, 
 				continue
 			}
 			if other.Budget.PerMonth != nil {
-				own, err := r.JobLeaves(other, at)
+				own, err := r.Caps().LeftOfJob(other, at)
 				if err != nil {
 					return nil, err
 				}
@@ -47,8 +47,7 @@ func (r *Reader) market(ctx context.Context, spec *job.Spec, work job.Resolved, 
 		}
 		asked := work
 		if other.Name != spec.Name {
-			never := func(string) (time.Time, error) { return time.Time{}, nil }
-			if asked, err = resolve(other, Options{At: at}, never, r.finder(ctx)); err != nil {
+			if asked, err = r.resolve(ctx, other, Options{At: at}, nil); err != nil {
 				continue // its own run reports why
 			}
 		}
@@ -58,7 +57,7 @@ func (r *Reader) market(ctx context.Context, spec *job.Spec, work job.Resolved, 
 		}
 		m.Topics = append(m.Topics, topicsOf(other, asked, known)...)
 	}
-	m.Funds, err = r.fundsOf(spec, max(0, left), at)
+	m.Funds, err = r.Caps().fundsOf(spec, max(0, left), at)
 	return m, err
 }
 
@@ -80,71 +79,49 @@ func topicsOf(spec *job.Spec, work job.Resolved, known map[string][]plan.Visit) 
 // leftForAuto returns what the cycle of a time has left for the topics of spec: what the runs of jobs with other
 // schedules leave, and no more than its own cap.
 func (r *Reader) leftForAuto(ctx context.Context, spec *job.Spec, at time.Time) (outlier.Credits, error) {
-	left := outlier.Credits(math.MaxInt32)
-	if r.Config.Budget.PerMonth != nil {
-		var err error
-		if left, err = r.leftOfCycle(at); err != nil {
-			return 0, err
-		}
-	}
-	_, turn := ledger.CycleBounds(at, r.Config.Timezone, r.Config.Budget.Renews)
-	d := &Demands{Calendar: job.NewCalendar(r.Config, at, turn)}
-	if err := d.read(ctx, r, at); err != nil {
+	caps := r.Caps()
+	month, err := caps.OfMonth(at)
+	if err != nil {
 		return 0, err
 	}
-	for i, demand := range d.at(at) {
-		own, err := r.JobLeaves(&r.Config.Jobs[i], at)
+	_, turn := caps.boundsAt(at)
+	d := &Demands{Calendar: job.NewCalendar(r.Config, at, turn)}
+	if err := d.Read(ctx, r, at); err != nil {
+		return 0, err
+	}
+	left := min(month.Leaves(), math.MaxInt32)
+	for i, demand := range d.From(at) {
+		own, err := caps.LeftOfJob(&r.Config.Jobs[i], at)
 		if err != nil {
 			return 0, err
 		}
 		left -= min(outlier.Credits(demand.Runs)*demand.Each, own)
 	}
-	own, err := r.JobLeaves(spec, at)
+	own, err := caps.LeftOfJob(spec, at)
 	return min(left, own), err
 }
 
-// JobLeaves returns what a job's own cap leaves in the cycle of a time.
-func (r *Reader) JobLeaves(spec *job.Spec, at time.Time) (outlier.Credits, error) {
-	if spec.Budget.PerMonth == nil {
-		return math.MaxInt64, nil
-	}
-	period := ledger.JobCycle(spec.Name, ledger.Cycle(at, r.Config.Timezone, r.Config.Budget.Renews))
-	held, err := r.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeJobMonth, Period: period})
-	return max(0, *spec.Budget.PerMonth-held), err
-}
-
 // fundsOf returns credits as pages, and what a run of spec may buy on the day of a time.
-func (r *Reader) fundsOf(spec *job.Spec, left outlier.Credits, at time.Time) (plan.Funds, error) {
-	price := max(1, r.Config.Service.Prices.Of(outlier.OpSearch, ""))
-	_, turn := ledger.CycleBounds(at, r.Config.Timezone, r.Config.Budget.Renews)
-	today := left
-	if most := r.Config.Budget.PerDay; most != nil {
-		var held outlier.Credits
-		if r.Store != nil {
-			var err error
-			day := ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(at, r.Config.Timezone)}
-			if held, err = r.Store.Ledger.Held(day); err != nil {
-				return plan.Funds{}, err
-			}
-		}
-		today = min(today, max(0, *most-held))
-	}
+func (c *Caps) fundsOf(spec *job.Spec, left outlier.Credits, at time.Time) (plan.Funds, error) {
+	day, err := c.OfDay(at)
+	today := min(left, day.Leaves())
 	if most := spec.Budget.PerRun; most != nil {
 		today = min(today, *most)
 	}
-	return plan.Funds{Left: int(left / price), Today: int(today / price), Days: ledger.Days(at, turn, r.Config.Timezone),
-		Until: turn}, nil
+	price := max(1, c.Config.Service.Prices.Of(outlier.OpSearch, ""))
+	_, turn := c.boundsAt(at)
+	return plan.Funds{Left: int(left / price), Today: int(today / price), Days: ledger.Days(at, turn, c.Config.Timezone),
+		Until: turn}, err
 }
 
 // firstMarket is the market of a job that never ran, while nothing is spent and no other job wants anything.
-func (r *Reader) firstMarket(spec *job.Spec, work job.Resolved, at time.Time) *plan.Market {
+func (c *Caps) firstMarket(spec *job.Spec, work job.Resolved, at time.Time) (*plan.Market, error) {
 	left := outlier.Credits(math.MaxInt32)
-	for _, most := range []*outlier.Credits{r.Config.Budget.Scheduled(), spec.Budget.PerMonth} {
+	for _, most := range []*outlier.Credits{c.Config.Budget.Scheduled(), spec.Budget.PerMonth} {
 		if most != nil {
 			left = min(left, *most)
 		}
 	}
-	m := &plan.Market{Topics: topicsOf(spec, work, nil)}
-	m.Funds, _ = r.fundsOf(spec, max(0, left), at) // without a store it reads nothing
-	return m
+	funds, err := c.fundsOf(spec, max(0, left), at)
+	return &plan.Market{Topics: topicsOf(spec, work, nil), Funds: funds}, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
@@ -20,7 +21,7 @@ func (r *Reader) Continue(name string, stored plan.Stored, steps []runs.Step, ca
 	for i := range all {
 		step := &all[i]
 		var err error
-		if step.Paid, err = r.PaidScan(step); err != nil {
+		if step.Paid, err = paidScan(r.Store.Scans, step); err != nil {
 			return nil, err
 		}
 		if err := r.addPaging(f, step.Query.Op()); err != nil {
@@ -47,18 +48,22 @@ func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Co
 	if err != nil {
 		return nil, c, err
 	}
-	spent, err := r.Store.Ledger.Spent(old.ID)
-	if err != nil {
-		return nil, c, err
-	}
-	requests, err := r.Store.Ledger.Requests(old.ID)
+	spent, err := spentBy(r.Store.Ledger, old.ID)
 	if err != nil {
 		return nil, c, err
 	}
 	if p, err = r.Continue(old.Job, *old.Plan, steps, true); err != nil {
 		return nil, c, err
 	}
-	return p, p.Cost(own, plan.Spent{
-		Credits: spent.Charged + spent.Unknown + spent.Reserved, Requests: int(requests),
-	}), nil
+	return p, p.Cost(own, spent), nil
+}
+
+// spentBy returns what a run has used of its own caps.
+func spentBy(l *ledger.Ledger, run string) (plan.Spent, error) {
+	spent, err := l.Spent(run)
+	if err != nil {
+		return plan.Spent{}, err
+	}
+	requests, err := l.Requests(run)
+	return plan.Spent{Credits: spent.Charged + spent.Unknown + spent.Reserved, Requests: int(requests)}, err
 }

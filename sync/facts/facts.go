@@ -31,7 +31,7 @@ import (
 // Reader reads facts. It neither sends requests nor writes.
 type Reader struct {
 	Config *job.Config
-	Store  *state.Store
+	Store  *state.Store // nil if no job has run
 	Log    *slog.Logger // nil discards
 
 	// IDs runs the SQL of a job over the published tables and returns one column of
@@ -62,6 +62,9 @@ func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Pla
 
 // Facts returns what the plan of a run of spec depends on.
 func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
+	if r.Store == nil {
+		return r.neverRun(ctx, spec, o)
+	}
 	since := func(key string) (time.Time, error) {
 		last, err := r.Store.Watermarks.At(spec.Name, key)
 		if o.At.Before(last) {
@@ -69,7 +72,7 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 		}
 		return last, err
 	}
-	work, err := resolve(spec, o, since, r.finder(ctx))
+	work, err := r.resolve(ctx, spec, o, since)
 	if err != nil {
 		return nil, err
 	}
@@ -94,18 +97,16 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 
 // Unknown returns the channels in the lists of spec whose ids the tables do not have; see [job.Resolved].
 func (r *Reader) Unknown(ctx context.Context, spec *job.Spec, at time.Time) ([]string, error) {
-	never := func(string) (time.Time, error) { return time.Time{}, nil }
-	work, err := resolve(spec, Options{At: at}, never, r.finder(ctx))
+	work, err := r.resolve(ctx, spec, Options{At: at}, nil)
 	if unknown, ok := errors.AsType[*job.UnknownChannelsError](err); ok {
 		return unknown.Channels, nil
 	}
 	return work.Unknown, err
 }
 
-// NeverRun returns the facts of a job that never ran. It needs no state; r.Store may be nil.
-func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
-	never := func(string) (time.Time, error) { return time.Time{}, nil }
-	work, err := resolve(spec, o, never, r.finder(ctx))
+// neverRun returns the facts of a job that never ran. It needs no state.
+func (r *Reader) neverRun(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
+	work, err := r.resolve(ctx, spec, o, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -114,32 +115,27 @@ func (r *Reader) NeverRun(ctx context.Context, spec *job.Spec, o Options) (*plan
 	for i := range work.Asks {
 		f.Paging[plan.PagedBy(work.Asks[i].Query.Op())] = ConfiguredPaging(r.Config)
 	}
-	if spec.Auto {
-		f.Market = r.firstMarket(spec, work, o.At)
-	}
 	for _, call := range plan.FetchCalls(spec) {
 		f.Unasked[call.Op] = len(work.IDs)
 	}
-	return f, nil
+	if spec.Auto {
+		f.Market, err = r.Caps().firstMarket(spec, work, o.At)
+	}
+	return f, err
 }
 
-// finder runs the SQL of a job and returns one column of the result.
-type finder func(sql, column string) ([]string, error)
-
-// finder returns the function that runs the SQL of a job.
-func (r *Reader) finder(ctx context.Context) finder {
-	return func(sql, column string) ([]string, error) {
+// resolve returns what spec asks for. since returns when a watermark last moved, and is nil if none has.
+func (r *Reader) resolve(ctx context.Context, spec *job.Spec, o Options, since func(string) (time.Time, error)) (
+	job.Resolved, error) {
+	if since == nil {
+		since = func(string) (time.Time, error) { return time.Time{}, nil }
+	}
+	return spec.Resolve(job.Inputs{Now: o.At, Assume: o.Assume, Since: since, IDs: func(sql, column string) ([]string, error) {
 		if r.IDs == nil {
 			return nil, errors.New("there are no published tables to query")
 		}
 		return r.IDs(ctx, sql, column)
-	}
-}
-
-// resolve returns what spec asks for. since returns when a watermark last moved.
-func resolve(spec *job.Spec, o Options, since func(string) (time.Time, error), ids finder) (
-	job.Resolved, error) {
-	return spec.Resolve(job.Inputs{Now: o.At, Assume: o.Assume, Since: since, IDs: ids})
+	}})
 }
 
 // factsWithoutJob returns the facts that do not depend on a job.
@@ -193,7 +189,7 @@ func (r *Reader) addPaging(f *plan.Facts, op outlier.Operation) error {
 	if _, known := f.Paging[op]; known {
 		return nil
 	}
-	p, err := r.Paging(op)
+	p, err := Paging(r.Config, r.Store.Learned, op)
 	f.Paging[op] = p.Reading
 	return err
 }

@@ -65,12 +65,8 @@ func compareWithEmptyState(t *testing.T, file string) {
 	o := Options{At: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), Now: true, Assume: true, Calls: true}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
-		priced := func(r *Reader, read func() (*plan.Facts, error)) (*plan.Plan, plan.Cost) {
-			known, err := read()
-			if err != nil {
-				t.Fatalf("%s: %v", spec.Name, err)
-			}
-			p, err := plan.New(spec, known)
+		priced := func(r *Reader) (*plan.Plan, plan.Cost) {
+			p, err := r.Plan(t.Context(), spec, o)
 			if err != nil {
 				t.Fatalf("%s: %v", spec.Name, err)
 			}
@@ -78,8 +74,8 @@ func compareWithEmptyState(t *testing.T, file string) {
 		}
 		nothing := func(context.Context, string, string) ([]string, error) { return nil, nil }
 		without, with := &Reader{Config: config, IDs: nothing}, &Reader{Config: config, IDs: nothing, Store: store}
-		never, cost := priced(without, func() (*plan.Facts, error) { return without.NeverRun(t.Context(), spec, o) })
-		empty, want := priced(with, func() (*plan.Facts, error) { return with.Facts(t.Context(), spec, o) })
+		never, cost := priced(without)
+		empty, want := priced(with)
 		if cost != want || cost.Requests == 0 {
 			t.Errorf("%s costs %+v without a state, and %+v with an empty one", spec.Name, cost, want)
 		}

@@ -7,11 +7,11 @@ import (
 )
 
 // Paging returns what `from` counts at an endpoint: the configured value, or else the learned one.
-func (r *Reader) Paging(op outlier.Operation) (journal.Paging, error) {
-	if said := ConfiguredPaging(r.Config); said != "" {
+func Paging(config *job.Config, learned *journal.Learned, op outlier.Operation) (journal.Paging, error) {
+	if said := ConfiguredPaging(config); said != "" {
 		return journal.Paging{Op: op, Reading: said}, nil
 	}
-	return r.Store.Learned.Paging(op)
+	return learned.Paging(op)
 }
 
 // ConfiguredPaging returns the configured value of what `from` counts; "" if it is learned.

@@ -80,9 +80,10 @@ func decide(c condition) (Fate, string) {
 // Unfinished is an unfinished run and what becomes of it.
 type Unfinished struct {
 	condition
-	Run  runs.Run
-	Fate Fate
-	Why  string // the reason of the fate, for people
+	Run   runs.Run
+	Steps []runs.Step
+	Fate  Fate
+	Why   string // the reason of the fate, for people
 }
 
 // Continues reports whether the asking run continues this one first.
@@ -107,7 +108,10 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (all []Unfinished, er
 	paid := 0
 	for i := 0; err == nil && i < len(rows); i++ {
 		u := Unfinished{Run: rows[i]}
-		u.condition, err = r.conditionOf(spec, &u.Run, due)
+		if u.Steps, err = r.Store.Steps.OfRun(u.Run.ID); err != nil {
+			return nil, err
+		}
+		u.condition, err = r.conditionOf(spec, &u.Run, u.Steps, due)
 		u.Fate, u.Why = decide(u.condition)
 		if all = slices.Insert(all, paid, u); u.scan == "paid" {
 			paid++
@@ -144,14 +148,18 @@ func (r *Reader) Resumed(spec *job.Spec, id string, due time.Time) (*runs.Run, e
 
 // Resumes reports whether an unfinished run continues when it is asked for.
 func (r *Reader) Resumes(spec *job.Spec, old *runs.Run, due time.Time) (bool, error) {
-	c, err := r.conditionOf(spec, old, due)
+	steps, err := r.Store.Steps.OfRun(old.ID)
+	if err != nil {
+		return false, err
+	}
+	c, err := r.conditionOf(spec, old, steps, due)
 	c.asks = "same"
 	fate, _ := decide(c)
 	return err == nil && (fate == Resume || fate == Wait), err
 }
 
 // conditionOf returns what decides about an unfinished run when a run of spec asks.
-func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, due time.Time) (condition, error) {
+func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, steps []runs.Step, due time.Time) (condition, error) {
 	c := condition{asks: r.asks(spec, old), scan: "none", left: "no", age: "young", stopped: "else"}
 	if old.Status.Open() && old.Trigger != runs.Manual {
 		c.stopped = "cut"
@@ -162,12 +170,8 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, due time.Time) (cond
 	if old.Plan == nil { // it failed before it had one
 		return c, nil
 	}
-	steps, err := r.Store.Steps.OfRun(old.ID)
-	if err != nil {
-		return c, err
-	}
 	for i := range steps {
-		if paid, err := r.PaidScan(&steps[i]); err != nil {
+		if paid, err := paidScan(r.Store.Scans, &steps[i]); err != nil {
 			return c, err
 		} else if paid {
 			c.scan = "paid"
@@ -177,7 +181,7 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, due time.Time) (cond
 	if left && (c.scan == "paid" || !refused(steps)) {
 		c.left = "yes"
 	}
-	if old.Plan.Backfill == nil && age(old, due) > r.maxAge(spec, old) {
+	if old.Plan.Backfill == nil && age(old, due) > maxAge(spec, old, r.Config.Timezone) {
 		c.age = "old"
 	}
 	return c, err
@@ -232,16 +236,12 @@ func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool
 	if stored.Backfill != nil && spec.Dates == nil {
 		own.PerRun = &stored.Cap // it has its own cap
 	}
-	spent, err := r.Store.Ledger.Spent(old.ID)
+	spent, err := spentBy(r.Store.Ledger, old.ID)
 	if err != nil {
 		return false, err
 	}
-	room := stored.CapFor(own) - spent.Charged - spent.Unknown - spent.Reserved
-	requests, err := r.Store.Ledger.Requests(old.ID)
-	if err != nil {
-		return false, err
-	}
-	noRequests := stored.MaxRequests > 0 && requests >= int64(stored.MaxRequests)
+	room := stored.CapFor(own) - spent.Credits
+	noRequests := stored.MaxRequests > 0 && spent.Requests >= stored.MaxRequests
 	p, err := r.Continue(old.Job, *stored, steps, false)
 	if err != nil {
 		return false, err
@@ -258,7 +258,11 @@ func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool
 		if noRequests && !p.Steps[i].Paid {
 			continue
 		}
-		held, err := r.heldFor(steps, &steps[i])
+		holder, err := Holder(r.Store.Scans, steps, &steps[i])
+		if err != nil {
+			return false, err
+		}
+		held, err := r.Store.Ledger.HoldOf(holder) // 0 without a holder
 		if err != nil || p.Fits(i, room, held) {
 			return err == nil, err
 		}
@@ -281,12 +285,12 @@ func age(old *runs.Run, due time.Time) time.Duration {
 
 // maxAge returns the maximum age at which an unfinished run is resumed. Its period is that of its due time, or of the
 // first one after it began: other periods of the job may have other lengths, such as one with quiet hours.
-func (r *Reader) maxAge(spec *job.Spec, old *runs.Run) time.Duration {
+func maxAge(spec *job.Spec, old *runs.Run, zone *time.Location) time.Duration {
 	due := old.Due
 	if due.IsZero() {
-		due = spec.Next(old.Started, r.Config.Timezone)
+		due = spec.Next(old.Started, zone)
 	}
-	next := spec.Next(due, r.Config.Timezone)
+	next := spec.Next(due, zone)
 	if due.IsZero() || next.IsZero() {
 		return ResumeWithin
 	}

@@ -75,7 +75,7 @@ func TestOnlyScheduledRunsAreCutShort(t *testing.T) {
 	} {
 		for _, trigger := range []string{"schedule", "catch_up", "after", runs.Manual} {
 			old := &runs.Run{Status: status, Trigger: trigger}
-			c, err := new(Reader).conditionOf(&job.Spec{}, old, time.Time{})
+			c, err := new(Reader).conditionOf(&job.Spec{}, old, nil, time.Time{})
 			if want := cut && trigger != runs.Manual; err != nil || (c.stopped == "cut") != want || c.left != "no" {
 				t.Errorf("%s, begun by %s: %+v, %v; cut short: want %t", status, trigger, c, err, want)
 			}

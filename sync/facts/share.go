@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -21,7 +20,7 @@ func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, no
 	if err != nil || !share {
 		return p, err
 	}
-	_, turn := r.CycleBounds()
+	_, turn := r.Caps().CycleBounds()
 	return p, r.Limit(ctx, &Demands{Calendar: job.NewCalendar(r.Config, now, turn)}, spec, p, now)
 }
 
@@ -35,18 +34,19 @@ func (r *Reader) Limit(ctx context.Context, d *Demands, spec *job.Spec, p *plan.
 	if p.Wants(spec.Budget) == 0 {
 		return nil
 	}
-	left, err := r.leftOfCycle(r.Store.Clock.Now())
+	month, err := r.Caps().OfMonth(r.Store.Clock.Now())
 	if err != nil {
 		return err
 	}
+	left := month.Leaves()
 	if d.jobs == nil {
-		if err := d.read(ctx, r, now); err != nil {
+		if err := d.Read(ctx, r, now); err != nil {
 			return err
 		}
 	}
 	i := slices.IndexFunc(r.Config.Jobs, func(s job.Spec) bool { return s.Name == spec.Name })
 	if i >= 0 {
-		all := d.at(now)
+		all := d.From(now)
 		all[i].Runs++ // this one
 		left = ledger.Share(left, all, i)
 	}
@@ -54,19 +54,8 @@ func (r *Reader) Limit(ctx context.Context, d *Demands, spec *job.Spec, p *plan.
 	return nil
 }
 
-// leftOfCycle returns what scheduled runs may still spend in the cycle of a time.
-func (r *Reader) leftOfCycle(at time.Time) (outlier.Credits, error) {
-	budget := r.Config.Budget
-	cycle := ledger.Cycle(at, r.Config.Timezone, budget.Renews)
-	held, err := r.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle})
-	if err != nil {
-		return 0, err
-	}
-	return max(*budget.Scheduled()-held, 0), nil
-}
-
-// Demands are the credits that the jobs of the file need until the end of a calendar. The jobs are
-// resolved once, for any number of runs.
+// Demands are the credits that the jobs of the file need until the end of a calendar, if every page is full. The
+// jobs are resolved once, for any number of runs.
 type Demands struct {
 	Calendar *job.Calendar
 	jobs     []wanted // in the order of the file
@@ -80,16 +69,20 @@ type wanted struct {
 	pause *runs.Pause // while paused it needs nothing, and other jobs get its share
 }
 
-// read resolves the jobs. A job that runs after another one is assumed to find a result.
-func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
-	pauses, err := r.Store.Schedule.Pauses(now)
-	if err != nil {
-		return err
+// Read resolves the jobs. A job that runs after another one is assumed to find a result.
+func (d *Demands) Read(ctx context.Context, r *Reader, now time.Time) (err error) {
+	var pauses map[string]*runs.Pause
+	if r.Store != nil {
+		if pauses, err = r.Store.Schedule.Pauses(now); err != nil {
+			return err
+		}
 	}
 	d.jobs = make([]wanted, len(r.Config.Jobs))
 	for i := range r.Config.Jobs {
 		w := &d.jobs[i]
-		if w.spec = &r.Config.Jobs[i]; w.spec.After == "" && len(w.spec.Schedule) == 0 && w.spec.Every == 0 || w.spec.Auto {
+		w.spec = &r.Config.Jobs[i]
+		w.pause = PausedBy(r.Config, w.spec, pauses)
+		if w.spec.After == "" && len(w.spec.Schedule) == 0 && w.spec.Every == 0 || w.spec.Auto {
 			continue // `schedule: auto` takes what the others leave
 		}
 		known, err := r.Facts(ctx, w.spec, Options{At: now, Assume: true})
@@ -97,7 +90,7 @@ func (d *Demands) read(ctx context.Context, r *Reader, now time.Time) error {
 			continue
 		}
 		if p, err := plan.New(w.spec, known); err == nil {
-			w.facts, w.each, w.pause = known, demandOf(w.spec, p), PausedBy(r.Config, w.spec, pauses)
+			w.facts, w.each = known, demandOf(w.spec, p)
 		}
 	}
 	return ctx.Err()
@@ -107,31 +100,35 @@ func demandOf(spec *job.Spec, p *plan.Plan) ledger.Demand {
 	return ledger.Demand{Each: p.Wants(spec.Budget), Step: p.Least()}
 }
 
-// at returns what the jobs need from the given time on. Of everything with a price, only the
+// From returns what the jobs need for the runs that are due later than a time. Of everything with a price, only the
 // repetition of seeds depends on the time.
-func (d *Demands) at(now time.Time) []ledger.Demand {
+func (d *Demands) From(after time.Time) []ledger.Demand {
 	all := make([]ledger.Demand, len(d.jobs))
 	for i := range d.jobs {
 		w := &d.jobs[i]
-		if w.facts == nil {
-			continue
-		}
 		all[i] = w.each
-		if w.spec.SeedsFresh > 0 {
+		if w.facts != nil && w.spec.SeedsFresh > 0 {
 			then := *w.facts
-			then.Now = now
+			then.Now = after
 			if p, err := plan.New(w.spec, &then); err == nil {
 				all[i] = demandOf(w.spec, p)
 			}
 		}
-		switch {
-		case w.pause == nil || !w.pause.Until.IsZero() && !w.pause.Until.After(now):
-			all[i].Runs = d.Calendar.Runs(w.spec, now)
-		case !w.pause.Until.IsZero():
-			all[i].Runs = d.Calendar.Runs(w.spec, w.pause.Until)
-		}
+		all[i].Runs = d.RunsOf(w.spec, w.pause, after)
 	}
 	return all
+}
+
+// RunsOf counts the due times of a job that are later than a time and not within its pause.
+func (d *Demands) RunsOf(spec *job.Spec, pause *runs.Pause, after time.Time) int {
+	switch {
+	case pause == nil:
+	case pause.Until.IsZero():
+		return 0
+	case pause.Until.After(after):
+		after = pause.Until
+	}
+	return d.Calendar.Runs(spec, after)
 }
 
 // PausedBy returns the pause that prevents scheduled runs of a job: its own, or that of a job it

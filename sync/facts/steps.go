@@ -6,11 +6,6 @@ import (
 	"outlierd/sync/runs"
 )
 
-// PriceOf returns what one call of a step costs at the configured prices.
-func (r *Reader) PriceOf(step *runs.Step) outlier.Credits {
-	return step.Query.Price(r.Config.Service.Prices)
-}
-
 // ScanOf returns the scan that a step asks for, from its parameters.
 func ScanOf(step *runs.Step, again bool) runs.Scan {
 	params := step.Query.Params()
@@ -40,34 +35,25 @@ func Beyond(step *runs.Step) int {
 	return max(0, (int(step.Total)+size-1)/size-step.Next)
 }
 
-// PaidScan reports whether a step is for a scan that was paid for, or may have been, and whose
+// paidScan reports whether a step is for a scan that was paid for, or may have been, and whose
 // results are not read completely.
-func (r *Reader) PaidScan(step *runs.Step) (bool, error) {
+func paidScan(scans *runs.Scans, step *runs.Step) (bool, error) {
 	if step.Stop != "" || step.Query.Op() != outlier.OpStartScan {
 		return step.Stop == "" && step.Scan != "", nil
 	}
-	scan, err := r.Store.Scans.OfStep(step.ID)
+	scan, err := scans.OfStep(step.ID)
 	return err == nil && !scan.Unstarted(), err
-}
-
-// heldFor returns what is left of the hold for reading the scan whose results a step reads.
-func (r *Reader) heldFor(steps []runs.Step, step *runs.Step) (outlier.Credits, error) {
-	holder, err := r.Holder(steps, step)
-	if err != nil || holder == 0 {
-		return 0, err
-	}
-	return r.Store.Ledger.HoldOf(holder)
 }
 
 // Holder returns the step whose hold pays for a page of a scan's results: the step that started or
 // joined the scan. It is 0 if there is none, as for any other search.
-func (r *Reader) Holder(steps []runs.Step, reading *runs.Step) (int64, error) {
+func Holder(scans *runs.Scans, steps []runs.Step, reading *runs.Step) (int64, error) {
 	for i := range steps {
 		step := &steps[i]
 		if reading.Scan == "" || step.Query.Op() != outlier.OpStartScan || step.Item != reading.Item {
 			continue
 		}
-		scan, err := r.Store.Scans.OfStep(step.ID)
+		scan, err := scans.OfStep(step.ID)
 		if err != nil || scan != nil && scan.ScanID == reading.Scan {
 			return step.ID, err
 		}

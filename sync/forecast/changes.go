@@ -15,8 +15,8 @@ import (
 // addChanges adds how the next run differs from the last one that followed the file, and which
 // searches start from the beginning. Dates change with every run and do not count; another window
 // does.
-func (r *Reader) addChanges(f *Job, spec *job.Spec, p *plan.Plan) error {
-	rows, err := r.Facts.Store.Runs.List(spec.Name, 1)
+func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History) error {
+	rows, err := c.Store.Runs.List(spec.Name, 1)
 	switch {
 	case err != nil:
 		return err
@@ -30,59 +30,40 @@ func (r *Reader) addChanges(f *Job, spec *job.Spec, p *plan.Plan) error {
 		}
 		return nil
 	}
-	last, then, err := r.lastOwnRun(spec)
-	if last == nil || err != nil {
-		return err
+	last := h.planned()
+	if last == nil {
+		return nil
 	}
 	if p.Assumed { // the searches themselves are not known yet
 		if last.Request != spec.Request {
-			f.Changes = changedSettings(&then, &p.Stored)
+			f.Changes = changedSettings(last.Plan, &p.Stored)
 		}
 		return nil
 	}
-	c := comparison{reader: r, spec: spec, same: last.Request == spec.Request, then: then, now: p, whole: f.whole}
-	old, err := r.Facts.Store.Steps.OfRun(last.ID)
-	if err != nil {
-		return err
-	}
-	f.Changes, err = c.listChanges(old)
+	both := comparison{known: c.Store.Watermarks, spec: spec, same: last.Request == spec.Request, then: last, now: p, whole: f.whole}
+	f.Changes, err = both.listChanges()
 	return err
-}
-
-// lastOwnRun returns the newest run that followed the file of its time, and its plan; nil if there is
-// none. It skips runs that could not start.
-func (r *Reader) lastOwnRun(spec *job.Spec) (last *runs.Run, then plan.Stored, err error) {
-	rows, err := r.Facts.Store.Runs.OwnRuns(spec.Name, expectFrom)
-	if err != nil {
-		return nil, then, err
-	}
-	for i := range rows {
-		if rows[i].Plan != nil {
-			return &rows[i], *rows[i].Plan, nil
-		}
-	}
-	return nil, then, nil
 }
 
 // A comparison compares the last run of a job with the next one.
 type comparison struct {
-	reader *Reader
-	spec   *job.Spec
-	same   bool // the job has not changed: its searches can differ only in their cursors
-	then   plan.Stored
-	now    *plan.Plan
-	whole  outlier.Credits // the worst-case cost of a run
+	known *runs.Watermarks
+	spec  *job.Spec
+	same  bool // the job has not changed: its searches can differ only in their cursors
+	then  *pastRun
+	now   *plan.Plan
+	whole outlier.Credits // the worst-case cost of a run
 }
 
 // listChanges lists changes of settings, then searches that start from the beginning, then removed searches.
-func (c *comparison) listChanges(old []runs.Step) (changes []string, err error) {
+func (c *comparison) listChanges() (changes []string, err error) {
 	if !c.same {
-		changes = changedSettings(&c.then, &c.now.Stored)
+		changes = changedSettings(c.then.Plan, &c.now.Stored)
 	}
 	before := map[string]*runs.Step{}
-	for i := range old {
-		if old[i].Scan == "" {
-			before[identityOf(&old[i])] = &old[i]
+	for i := range c.then.steps {
+		if step := &c.then.steps[i]; step.Scan == "" {
+			before[identityOf(step)] = step
 		}
 	}
 	steps := c.now.Steps
@@ -124,13 +105,13 @@ func changedSettings(then, now *plan.Stored) []string {
 // compareSearch returns the changes of one search; was is nil if the last run did not have it. The search
 // is not necessarily new then: a manual run may have been about one search of many.
 func (c *comparison) compareSearch(was, step *runs.Step) (changes []string, err error) {
-	mark, err := c.reader.Facts.Store.Watermarks.At(c.spec.Name, step.Watermark)
+	mark, err := c.known.At(c.spec.Name, step.Watermark)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case was == nil && mark.IsZero() && !c.same:
-		asked, err := c.reader.Facts.Store.Watermarks.LastSearched(c.spec.Name, step.Watermark)
+		asked, err := c.known.LastSearched(c.spec.Name, step.Watermark)
 		if err != nil || !asked.IsZero() {
 			return nil, err
 		}

@@ -16,46 +16,36 @@ import (
 	"outlierd/sync/runs"
 )
 
-// WorstCase returns what a run of spec that starts now costs if every page is full. It runs SQL on the
-// published tables and sends nothing. For a later run, one row is assumed if SQL finds nothing now, and
-// assumed is true.
-func (r *Reader) WorstCase(ctx context.Context, spec *job.Spec, later bool) (c plan.Cost, assumed bool, err error) {
-	read := r.Facts.Facts
-	if r.Facts.Store == nil {
-		read = r.Facts.NeverRun
+// WorstCase returns the plan of a run of spec that starts now, and what it costs if every page is full. It runs SQL on
+// the published tables and sends nothing. For a later run, one row is assumed if SQL finds nothing now.
+func (r *Reader) WorstCase(ctx context.Context, spec *job.Spec, later bool) (p *plan.Plan, c plan.Cost, err error) {
+	p, err = r.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true, Assume: later, Calls: true})
+	if err == nil {
+		c = p.Cost(spec.Budget, plan.Spent{})
 	}
-	known, err := read(ctx, spec, facts.Options{At: time.Now(), Now: true, Assume: later, Calls: true})
-	if err != nil {
-		return c, false, err
-	}
-	p, err := plan.New(spec, known)
-	if err != nil {
-		return c, false, err
-	}
-	return p.Cost(spec.Budget, plan.Spent{}), p.Assumed, nil
+	return p, c, err
 }
 
 // MayCost returns the maximum that a manual run of spec may cost, including lost answers: what is left of
 // the cap of the run that it resumes, or the cap of a new run, and no more than all other caps leave.
 // later is set if other runs come first.
 func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outlier.Credits, error) {
-	old, err := r.Facts.Continues(spec)
+	old, err := r.Continues(spec)
 	if err != nil {
 		return 0, err
 	}
-	if old == nil {
-		p, err := r.Facts.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true, Assume: later, Calls: true})
-		if err != nil {
-			return 0, err
-		}
-		next, c := runs.Run{ID: "next", Job: spec.Name}, p.Cost(spec.Budget, plan.Spent{})
-		return r.Facts.Affords(&next, p.Stored, spec.Budget, c)
+	var p *plan.Plan
+	var c plan.Cost
+	if old != nil {
+		p, c, err = r.Left(old, spec.Budget)
+	} else {
+		old = &runs.Run{ID: "next", Job: spec.Name}
+		p, c, err = r.WorstCase(ctx, spec, later)
 	}
-	p, c, err := r.Facts.Left(old, spec.Budget)
 	if err != nil {
 		return 0, err
 	}
-	return r.Facts.Affords(old, p.Stored, spec.Budget, c)
+	return r.Caps().Affords(old, p.Stored, spec.Budget, c)
 }
 
 // paceInForce returns the pace in force: the learned one, or else the configured one.
@@ -64,19 +54,19 @@ func (r *Reader) paceInForce() pace.Quota {
 		now := r.Pace.Status()
 		return pace.Quota{Requests: now.Limit, Window: now.Window}
 	}
-	return r.Facts.Config.Service.Limit
+	return r.Config.Service.Limit
 }
 
 // PaceText formats the pace in force, and the configured pace if it differs.
 func (r *Reader) PaceText() string {
 	if r.Pace == nil {
-		return r.Facts.Config.Service.Limit.String()
+		return r.Config.Service.Limit.String()
 	}
 	now := r.Pace.Status()
 	if !now.Learned {
 		return now.Pace()
 	}
-	return fmt.Sprintf("%s (service.limit is %s)", now.Pace(), r.Facts.Config.Service.Limit)
+	return fmt.Sprintf("%s (service.limit is %s)", now.Pace(), r.Config.Service.Limit)
 }
 
 // Time returns how long the given number of requests takes at the pace in force.
@@ -88,14 +78,14 @@ func (r *Reader) minutesFor(requests int) float64 {
 	return math.Round(r.Time(requests).Minutes()*100) / 100
 }
 
-// Joins returns the scans of other runs that a run of spec would join if it started now.
-func (r *Reader) Joins(ctx context.Context, spec *job.Spec) (all []runs.Scan, err error) {
-	p, err := r.Facts.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true})
-	if err != nil {
-		return nil, err
-	}
+// Joins returns the scans of other runs that a run with this plan joins.
+func (r *Reader) Joins(p *plan.Plan) (all []runs.Scan, err error) {
 	for _, ordinal := range slices.Sorted(maps.Keys(p.Stored.Joins)) {
-		scan, err := r.Facts.Store.Scans.ByID(p.Stored.Joins[ordinal])
+		id := p.Stored.Joins[ordinal]
+		if id == "" {
+			continue // this run starts it
+		}
+		scan, err := r.Store.Scans.ByID(id)
 		if err != nil {
 			return nil, err
 		}
@@ -104,13 +94,4 @@ func (r *Reader) Joins(ctx context.Context, spec *job.Spec) (all []runs.Scan, er
 		}
 	}
 	return all, nil
-}
-
-// Backfill returns the searches that a backfill of spec would make, in order.
-func (r *Reader) Backfill(ctx context.Context, spec *job.Spec) ([]runs.Step, error) {
-	p, err := r.Facts.Plan(ctx, spec, facts.Options{At: time.Now()})
-	if err != nil {
-		return nil, err
-	}
-	return p.Steps, nil
 }

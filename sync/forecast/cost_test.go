@@ -170,7 +170,7 @@ jobs:
 		check("alike", 4, 2, true) // of six, within five
 		check("each", 2, 1, true)
 		check("rivals", 0, 2, true)
-		if c, _, err := forecasts(e).WorstCase(w.ctx, w.config.Job("each"), false); err != nil || c.Credits != 0 {
+		if _, c, err := forecasts(e).WorstCase(w.ctx, w.config.Job("each"), false); err != nil || c.Credits != 0 {
 			t.Errorf("a run that starts now and finds no rows may cost %+v (error %v), want nothing", c, err)
 		}
 		if most, err := forecasts(e).MayCost(w.ctx, w.config.Job("alike"), true); err != nil || most != 5 {

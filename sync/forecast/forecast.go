@@ -26,10 +26,11 @@ import (
 
 // Reader computes forecasts from the state and the learned pace.
 type Reader struct {
-	Facts *facts.Reader // without a Store, only prices of jobs without history are available
-	Pace  *pace.Limiter // if nil, time is counted at the configured pace, and there is no queue
-	Key   string        // fingerprint of the key whose blocks apply; "" for any
-	Kept  bool          // 'outlierd up' is running, and resumes waiting runs by itself
+	*facts.Reader // without a Store, only prices of jobs without history are available
+
+	Pace *pace.Limiter // if nil, time is counted at the configured pace, and there is no queue
+	Key  string        // fingerprint of the key whose blocks apply; "" for any
+	Kept bool          // 'outlierd up' is running, and resumes waiting runs by itself
 }
 
 // Forecast is what would happen until the end of the billing cycle, according to configuration, state
@@ -155,20 +156,20 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	if f.Refused, err = r.Refusals(); err != nil {
 		return nil, err
 	}
-	from, turn := r.Facts.CycleBounds()
+	from, turn := r.Caps().CycleBounds()
 	f.Cycle.From, f.Cycle.To = from, turn
-	c := &calculation{Reader: r, now: now, demands: &facts.Demands{Calendar: job.NewCalendar(r.Facts.Config, now, turn)}}
+	c := &calculation{Reader: r, now: now, demands: &facts.Demands{Calendar: job.NewCalendar(r.Config, now, turn)}}
 	if err := c.readRuns(); err != nil {
 		return nil, err
 	}
-	for i := range r.Facts.Config.Jobs {
-		spec := &r.Facts.Config.Jobs[i]
+	for i := range r.Config.Jobs {
+		spec := &r.Config.Jobs[i]
 		next, err := c.forecastJob(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
 		wanted, worst := next.costOfCycle()
-		left, err := r.Facts.JobLeaves(spec, r.Facts.Store.Clock.Now())
+		left, err := r.Caps().LeftOfJob(spec, r.Store.Clock.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +185,7 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	if f.Orphans, err = r.findOrphans(); err != nil {
 		return nil, err
 	}
-	return f, r.projectCycle(&f.Cycle)
+	return f, projectCycle(&f.Cycle, r.Caps())
 }
 
 // addPaging adds how `from` is believed to count at the endpoints whose jobs want several pages.
@@ -195,7 +196,7 @@ func (r *Reader) addPaging(f *Forecast) error {
 			if search.Pages < 2 || slices.ContainsFunc(f.Paging, func(p journal.Paging) bool { return p.Op == op }) {
 				continue
 			}
-			p, err := r.Facts.Paging(op)
+			p, err := facts.Paging(r.Config, r.Store.Learned, op)
 			if err != nil {
 				return err
 			}
@@ -217,41 +218,26 @@ func (f *Job) costOfCycle() (expected, worst outlier.Credits) {
 	return expected, max(worst, expected)
 }
 
-// daysLeave returns what the cap of a day leaves until the end of the cycle.
-func (r *Reader) daysLeave(c *Cycle) (outlier.Credits, error) {
-	most, now := r.Facts.Config.Budget.PerDay, r.Facts.Store.Clock.Now()
-	if most == nil {
-		return math.MaxInt64, nil
-	}
-	zone := r.Facts.Config.Timezone
-	today, err := r.Facts.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(now, zone)})
-	return max(0, outlier.Credits(ledger.Days(now, c.To, zone))**most-today), err
-}
-
 // projectCycle computes the end of the cycle if its runs cost as much as earlier ones.
-func (r *Reader) projectCycle(c *Cycle) error {
-	budget, now := r.Facts.Config.Budget, r.Facts.Store.Clock.Now()
-	balance, err := r.Facts.Store.Ledger.Balance(ledger.Cap{Scope: ledger.ScopeMonth, Period: r.Facts.Cycle()})
+func projectCycle(c *Cycle, caps *facts.Caps) error {
+	now := caps.Clock.Now()
+	shared, err := sharedCaps(caps, now)
 	if err != nil {
 		return err
 	}
-	held := balance.Taken()
-	days, err := r.daysLeave(c)
-	if err != nil {
-		return err
+	month, day := shared[0], shared[1]
+	if day.Max != nil {
+		left := max(0, outlier.Credits(ledger.Days(now, c.To, caps.Config.Timezone))**day.Max-day.Held)
+		c.Wanted, c.Worst = min(c.Wanted, left), min(c.Worst, left)
 	}
-	c.Wanted, c.Worst = min(c.Wanted, days), min(c.Worst, days)
-	c.Held, c.Projected = held, held+c.Wanted
-	if budget.PerMonth == nil {
+	c.Held, c.Projected, c.Reserve = month.Held, month.Held+c.Wanted, month.Kept
+	if month.Max == nil {
 		return nil
 	}
-	if budget.Reserve != nil {
-		c.Reserve = *budget.Reserve
-	}
-	most := *budget.PerMonth + balance.Bought() - c.Reserve
-	c.Cap, c.Projected = &most, max(held, min(c.Projected, most))
+	most := *month.Raised() - month.Kept
+	c.Cap, c.Projected = &most, max(c.Held, min(c.Projected, most))
 	// Without shares, the first runs leave nothing for the last days. Shares last until the end.
-	if left := most - held; c.Wanted > left && left >= 0 && budget.Pace != job.PaceEven {
+	if left := most - c.Held; c.Wanted > left && left >= 0 && caps.Config.Budget.Pace != job.PaceEven {
 		c.LastsTo = now.Add(time.Duration(float64(c.To.Sub(now)) * float64(left) / float64(c.Wanted)))
 	}
 	return nil
@@ -268,10 +254,10 @@ type calculation struct {
 }
 
 func (c *calculation) readRuns() (err error) {
-	if c.pauses, err = c.Facts.Store.Schedule.Pauses(c.now); err != nil {
+	if c.pauses, err = c.Store.Schedule.Pauses(c.now); err != nil {
 		return err
 	}
-	if c.pending, err = c.Facts.Store.Schedule.Dues(); err != nil {
+	if c.pending, err = c.Store.Schedule.Dues(); err != nil {
 		return err
 	}
 	c.unfinished, err = c.unfinishedRuns()
@@ -280,17 +266,14 @@ func (c *calculation) readRuns() (err error) {
 
 // forecastJob returns the next run of one job.
 func (c *calculation) forecastJob(ctx context.Context, spec *job.Spec) (*Job, error) {
-	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled, Runs: c.demands.Calendar.Runs(spec, c.now)}
-	zone, from := c.Facts.Config.Timezone, c.now
-	if f.Paused = facts.PausedBy(c.Facts.Config, spec, c.pauses); f.Paused != nil {
-		f.Runs, from = 0, f.Paused.Until
-		if !from.IsZero() {
-			f.Runs = c.demands.Calendar.Runs(spec, from)
-		}
+	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled}
+	zone, from := c.Config.Timezone, c.now
+	if f.Paused = facts.PausedBy(c.Config, spec, c.pauses); f.Paused != nil {
+		from = f.Paused.Until
 	} else {
 		f.follows = c.countFollowing(spec)
 	}
-	f.Runs += f.follows
+	f.Runs = f.follows + c.demands.RunsOf(spec, f.Paused, c.now)
 	for due := spec.Coming(from, zone); !from.IsZero() && !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
 		f.Due = append(f.Due, due)
 	}
@@ -322,11 +305,11 @@ func (c *calculation) forecastJob(ctx context.Context, spec *job.Spec) (*Job, er
 // those that are recorded as pending, and one for each scheduled run that is still searching, of the parent or of
 // a job that the parent comes after.
 func (c *calculation) countFollowing(spec *job.Spec) (n int) {
-	for of := range c.Facts.Config.Chain(spec) {
+	for of := range c.Config.Chain(spec) {
 		for i := range c.unfinished {
 			u := &c.unfinished[i]
 			if of != spec && u.spec == of && u.Continues() && u.Run.Trigger != runs.Manual && !u.Run.Due.IsZero() &&
-				u.Run.Status.Open() && len(u.open) > 0 {
+				u.Run.Status.Open() && len(u.open()) > 0 {
 				n++
 			}
 		}
@@ -345,15 +328,15 @@ func (c *calculation) countFollowing(spec *job.Spec) (n int) {
 // planRest returns the plan of the rest of an unfinished run. Later runs start from the beginning. If
 // their plan is unknown, they are assumed to cost as much as the rest.
 func (c *calculation) planRest(ctx context.Context, f *Job, spec *job.Spec, old *runs.Run) (*plan.Plan, error) {
-	spent, err := c.Facts.Store.Ledger.Spent(old.ID)
+	spent, err := c.Store.Ledger.Spent(old.ID)
 	if err != nil {
 		return nil, err
 	}
 	f.Continues, f.held = old.ID, spent.Held
-	if later, unknown := c.Facts.Plan(ctx, spec, facts.Options{At: c.now, Assume: true}); unknown == nil {
+	if later, unknown := c.Plan(ctx, spec, facts.Options{At: c.now, Assume: true}); unknown == nil {
 		f.whole = later.Wants(spec.Budget)
 	}
-	p, cost, err := c.Facts.Left(old, spec.Budget)
+	p, cost, err := c.Left(old, spec.Budget)
 	if err != nil {
 		return nil, err
 	}
@@ -365,17 +348,17 @@ func (c *calculation) planRest(ctx context.Context, f *Job, spec *job.Spec, old 
 // then. A run that is due in the next cycle, or only by hand, has no share of this cycle. Its SQL is assumed
 // to find rows by then.
 func (c *calculation) planNext(ctx context.Context, spec *job.Spec, f *Job) (*plan.Plan, error) {
-	d := facts.Options{At: c.now, Now: true, Assume: true, Share: f.Runs > 0 && c.Facts.Shares() && !spec.Auto, Calls: true}
-	if due := c.nextOf(spec, c.now); f.follows == 0 && !due.IsZero() {
+	d := facts.Options{At: c.now, Now: true, Assume: true, Share: f.Runs > 0 && c.Shares() && !spec.Auto, Calls: true}
+	if due := nextOf(c.Config, spec, c.now); f.follows == 0 && !due.IsZero() {
 		d.At, d.Now = due, false
 	}
-	p, err := c.Facts.Plan(ctx, spec, d)
+	p, err := c.Plan(ctx, spec, d)
 	if err != nil {
 		return nil, err
 	}
 	f.whole, f.Assumed = p.Wants(spec.Budget), p.Assumed
 	if d.Share {
-		if err := c.Facts.Limit(ctx, c.demands, spec, p, d.At); err != nil {
+		if err := c.Limit(ctx, c.demands, spec, p, d.At); err != nil {
 			return nil, err
 		}
 	}
@@ -385,28 +368,27 @@ func (c *calculation) planNext(ctx context.Context, spec *job.Spec, f *Job) (*pl
 }
 
 // addSteps adds to a forecast what depends on the steps of the run.
-func (r *Reader) addSteps(f *Job, spec *job.Spec, p *plan.Plan) (err error) {
+func (c *calculation) addSteps(f *Job, spec *job.Spec, p *plan.Plan) error {
 	f.Round, f.Unknown = p.Round(), p.Stored.Unknown
 	if len(p.Stored.Enrich) > 0 {
 		f.Where = job.Conditions(p.Stored.HitParams())
 	}
 	f.Searches, f.Auto = searchForecasts(p, f.Worst.Credits), p.Stored.Auto
 	f.Calls, f.Fresh = p.Freshness()
-	for _, add := range []func() error{
-		func() error { return r.addExpected(f, spec, p) },
-		func() error { return r.addCuts(f, spec, p) },
-		func() error { return r.addChanges(f, spec, p) },
-		func() error { return r.addUnsettled(f, p) },
-	} {
-		if err := add(); err != nil {
-			return err
-		}
-	}
-	if f.Limited, err = r.Limited(spec); err != nil {
+	h, err := ReadHistory(c.Store, spec.Name)
+	if err != nil {
 		return err
 	}
-	f.Worst.Minutes, f.Expected.Minutes = r.minutesFor(f.Worst.Requests), r.minutesFor(f.Expected.Requests)
-	return nil
+	f.Limited = h.Limited(spec, c.Config.Service.Prices)
+	f.addExpected(h, spec, p, c.Config.Service.Prices)
+	if err := c.addCuts(f, spec, p); err != nil {
+		return err
+	}
+	if err := c.addChanges(f, spec, p, h); err != nil {
+		return err
+	}
+	f.Worst.Minutes, f.Expected.Minutes = c.minutesFor(f.Worst.Requests), c.minutesFor(f.Expected.Requests)
+	return c.addUnsettled(f, p)
 }
 
 // searchForecasts returns the forecasts of the searches. A search without an end is limited by most.
@@ -445,7 +427,7 @@ func searchForecasts(p *plan.Plan, most outlier.Credits) []Search {
 
 // addCuts adds the caps that leave less than the next run may need in addition to its hold, and limits the
 // estimate to what they leave.
-func (r *Reader) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
+func (c *calculation) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 	f.rest = f.Expected.Credits
 	var wanted outlier.Credits // without the cap
 	for _, search := range f.Searches {
@@ -453,23 +435,23 @@ func (r *Reader) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 	}
 	wanted = max(0, max(wanted, f.Worst.Credits)-f.held)
 	run := &runs.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}
-	at := r.Facts.Store.Clock.Now()
+	at := c.Store.Clock.Now()
 	if f.Continues == "" && len(f.Due) > 0 && f.Due[0].After(at) {
 		at = f.Due[0]
 	}
-	for _, c := range r.Facts.CapsOf(run, p.Stored, spec.Budget)(at) {
-		held, err := r.Facts.Store.Ledger.Held(c)
+	for _, one := range c.Caps().CapsOf(run, p.Stored, spec.Budget, at) {
+		held, err := c.Store.Ledger.Held(one)
 		if err != nil {
 			return err
 		}
-		if c.Scope == ledger.ScopeRun && p.Stored.Share != nil {
+		if one.Scope == ledger.ScopeRun && p.Stored.Share != nil {
 			continue // reported as Share
 		}
-		leaves := max(0, c.Max-held)
+		leaves := max(0, one.Max-held)
 		if leaves >= wanted {
 			continue
 		}
-		f.Cuts = append(f.Cuts, Cut{Cap: c.String(), Max: c.Max, Held: held, Leaves: leaves, Wants: wanted})
+		f.Cuts = append(f.Cuts, Cut{Cap: one.String(), Max: one.Max, Held: held, Leaves: leaves, Wants: wanted})
 		f.Expected.limitTo(leaves+f.held, f.least)
 	}
 	return nil
@@ -477,26 +459,25 @@ func (r *Reader) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 
 // findOrphans returns the jobs in the state that are not in the job file.
 func (r *Reader) findOrphans() ([]Orphan, error) {
-	names, err := r.Facts.Store.Jobs()
+	names, err := r.removedJobs()
 	if err != nil {
 		return nil, err
 	}
 	var all []Orphan
 	for _, name := range names {
-		was := func(spec job.Spec) bool { return spec.Was == name } // the next run renames it
-		if r.Facts.Config.Job(name) != nil || slices.ContainsFunc(r.Facts.Config.Jobs, was) {
-			continue
+		if slices.ContainsFunc(r.Config.Jobs, func(spec job.Spec) bool { return spec.Was == name }) {
+			continue // the next run renames it
 		}
 		orphan := Orphan{Job: name}
-		marks, err := r.Facts.Store.Watermarks.List(name)
+		marks, err := r.Store.Watermarks.List(name)
 		if err != nil {
 			return nil, err
 		}
 		orphan.Watermarks = len(marks)
-		if orphan.Queued, err = r.Facts.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
+		if orphan.Queued, err = r.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
 			return nil, err
 		}
-		old, err := r.Facts.Store.Runs.Unfinished(name)
+		old, err := r.Store.Runs.Unfinished(name)
 		if err != nil {
 			return nil, err
 		}

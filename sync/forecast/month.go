@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 )
 
@@ -48,23 +50,15 @@ func (m *Month) Credits() (sum outlier.Credits) {
 
 // Month computes the cost of the cycle of [job.MonthOf]. Jobs that run by hand only are left out.
 func (r *Reader) Month(ctx context.Context) (*Month, error) {
-	config := r.Facts.Config
-	m := &Month{PerDay: config.Budget.PerDay, config: config}
-	calendar := job.MonthOf(config)
-	for i := range config.Jobs {
-		spec := &config.Jobs[i]
-		of := JobMonth{Job: spec.Name, Runs: len(calendar.Dues(spec)), Cap: spec.Budget.PerMonth}
-		if of.Runs == 0 {
-			continue
+	m := &Month{PerDay: r.Config.Budget.PerDay, config: r.Config}
+	d := &facts.Demands{Calendar: job.MonthOf(r.Config)}
+	if err := d.Read(ctx, r.Reader, time.Now()); err != nil {
+		return nil, err
+	}
+	for i, demand := range d.From(time.Time{}) {
+		if spec := &r.Config.Jobs[i]; demand.Runs > 0 {
+			m.Jobs = append(m.Jobs, JobMonth{Job: spec.Name, Runs: demand.Runs, Each: demand.Each, Cap: spec.Budget.PerMonth})
 		}
-		cost, _, err := r.WorstCase(ctx, spec, true)
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		if err == nil { // that it cannot run is reported elsewhere
-			of.Each = cost.Credits
-		}
-		m.Jobs = append(m.Jobs, of)
 	}
 	m.splitRest()
 	return m, nil
@@ -124,7 +118,7 @@ func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (a
 			if err != nil {
 				break // its answer has no pages
 			}
-			cost, _, err := r.WorstCase(ctx, &fewer, true)
+			_, cost, err := r.WorstCase(ctx, &fewer, true)
 			if err != nil {
 				return nil, err
 			}

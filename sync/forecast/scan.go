@@ -11,7 +11,7 @@ import (
 // addUnsettled adds to the forecast of an unfinished run, whose rest is p, which of its scans wait for a person
 // because their start was not confirmed. The run still performs its other searches. A scan whose start was not
 // sent does not count: the run sends it.
-func (r *Reader) addUnsettled(f *Job, p *plan.Plan) error {
+func (c *calculation) addUnsettled(f *Job, p *plan.Plan) error {
 	if f.Continues == "" {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (r *Reader) addUnsettled(f *Job, p *plan.Plan) error {
 		if p.Steps[i].Query.Op() != outlier.OpStartScan {
 			continue
 		}
-		scan, err := r.Facts.Store.Scans.OfStep(p.Steps[i].ID)
+		scan, err := c.Store.Scans.OfStep(p.Steps[i].ID)
 		if err != nil {
 			return err
 		}

@@ -19,19 +19,19 @@ import (
 // Status is the state of everything at one moment. It reads a few rows per job, however large the state
 // is, and makes no plans, so that it can be called often.
 type Status struct {
-	At      time.Time      `json:"at"`
-	Process *Process       `json:"process"`        // that holds the state folder; null if none does
-	Disk    *Disk          `json:"disk,omitempty"` // set if there is not enough free space to buy anything
-	Jobs    []JobStatus    `json:"jobs"`
-	Queue   QueueStatus    `json:"queue"`
-	Budget  []CapBalance   `json:"budget"`            // the billing cycle and the day
-	Refused []ledger.Block `json:"refused,omitempty"` // why the service refuses calls now
-	Pace    PaceStatus     `json:"pace"`
-	Sinks   []SinkStatus   `json:"sinks"`
-	Backup  *BackupStatus  `json:"backup,omitempty"` // of the daemon; nil if the job file has none
-	Journal JournalStatus  `json:"journal"`
-	Newest  time.Time      `json:"newest_row_at,omitzero"` // when the newest published answer was received
-	Failure *runs.Run      `json:"last_failure,omitempty"` // the newest failed run of any job
+	At      time.Time          `json:"at"`
+	Process *Process           `json:"process"`        // that holds the state folder; null if none does
+	Disk    *Disk              `json:"disk,omitempty"` // set if there is not enough free space to buy anything
+	Jobs    []JobStatus        `json:"jobs"`
+	Queue   QueueStatus        `json:"queue"`
+	Budget  []facts.CapBalance `json:"budget"`            // the billing cycle and the day
+	Refused []ledger.Block     `json:"refused,omitempty"` // why the service refuses calls now
+	Pace    PaceStatus         `json:"pace"`
+	Sinks   []SinkStatus       `json:"sinks"`
+	Backup  *BackupStatus      `json:"backup,omitempty"` // of the daemon; nil if the job file has none
+	Journal JournalStatus      `json:"journal"`
+	Newest  time.Time          `json:"newest_row_at,omitzero"` // when the newest published answer was received
+	Failure *runs.Run          `json:"last_failure,omitempty"` // the newest failed run of any job
 }
 
 // Process is the process that has locked a state folder.
@@ -123,23 +123,22 @@ type BackupStatus struct {
 func (r *Reader) Status() (s *Status, err error) {
 	now := time.Now()
 	s = &Status{At: now, Jobs: []JobStatus{}}
-	if h := r.Facts.Store.DB.Holder(); h != nil {
+	if h := r.Store.DB.Holder(); h != nil {
 		s.Process = &Process{PID: h.PID, Command: h.Command, Since: h.Since}
 	}
 	pace := r.Pace.Status()
 	s.Pace = PaceStatus{Pace: r.PaceText(), Next: pace.Reset, Blocked: pace.BlockedUntil}
-	for _, add := range []func(*Status) error{r.addJobs, r.addBudget, r.addSinks, r.addBackup, r.addJournal} {
-		if err := add(s); err != nil {
+	for _, add := range []func(*Reader) error{s.addJobs, s.addBudget, s.addSinks, s.addBackup, s.addJournal} {
+		if err := add(r); err != nil {
 			return nil, err
 		}
 	}
-	s.Failure, err = r.lastRun(runs.Filter{Status: runs.Failed})
+	s.Failure, err = lastRun(r.Store.Runs, runs.Filter{Status: runs.Failed})
 	return s, err
 }
 
-func (r *Reader) addBudget(s *Status) (err error) {
-	day := ledger.Day(r.Facts.Store.Clock.Now(), r.Facts.Config.Timezone)
-	if err := r.addShared(&s.Budget, r.Facts.Cycle(), day); err != nil {
+func (s *Status) addBudget(r *Reader) (err error) {
+	if s.Budget, err = sharedCaps(r.Caps(), r.Store.Clock.Now()); err != nil {
 		return err
 	}
 	s.Refused, err = r.Refusals()
@@ -151,20 +150,20 @@ func fileExists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-func (r *Reader) addSinks(s *Status) error {
-	for _, sink := range r.Facts.Config.Sinks {
-		state, err := r.Facts.Store.Sinks.State(sink.Kind)
+func (s *Status) addSinks(r *Reader) error {
+	for _, sink := range r.Config.Sinks {
+		state, err := r.Store.Sinks.State(sink.Kind)
 		if err != nil {
 			return err
 		}
-		tail, err := r.Facts.Store.Journal.Tail(state.Mark)
+		tail, err := r.Store.Journal.Tail(state.Mark)
 		if err != nil {
 			return err
 		}
 		s.Sinks = append(s.Sinks, SinkStatus{
 			Sink: sink.Kind, Bucket: sink.Bucket, Known: !state.Published.IsZero(), Behind: tail.Answers,
 			Since: tail.Since, SinkState: state, Lost: !state.Published.IsZero() && sink.Lake == nil &&
-				!fileExists(filepath.Join(r.Facts.Config.Data, sink.Path)),
+				!fileExists(filepath.Join(r.Config.Data, sink.Path)),
 		})
 		if tail.Last.After(s.Newest) && !s.Sinks[len(s.Sinks)-1].Lost {
 			s.Newest = tail.Last
@@ -173,35 +172,35 @@ func (r *Reader) addSinks(s *Status) error {
 	return nil
 }
 
-func (r *Reader) addBackup(s *Status) error {
-	to := r.Facts.Config.Backup
+func (s *Status) addBackup(r *Reader) error {
+	to := r.Config.Backup
 	if to == nil {
 		return nil
 	}
-	now, err := r.Facts.Store.Sinks.State(runs.BackupSink)
+	now, err := r.Store.Sinks.State(runs.BackupSink)
 	s.Backup = &BackupStatus{To: to.To, Last: now.Published, Error: now.Error, Since: now.Since}
 	return err
 }
 
-func (r *Reader) addJournal(s *Status) (err error) {
-	s.Journal.Kept, err = r.Facts.Store.Journal.Kept()
-	if keep := r.Facts.Config.Retention; keep > 0 {
+func (s *Status) addJournal(r *Reader) (err error) {
+	s.Journal.Kept, err = r.Store.Journal.Kept()
+	if keep := r.Config.Retention; keep > 0 {
 		s.Journal.Retention = keep.String()
 	}
 	return err
 }
 
 // lastRun returns the newest run that a filter selects, or nil.
-func (r *Reader) lastRun(f runs.Filter) (*runs.Run, error) {
-	for row, err := range r.Facts.Store.Runs.Newest(f) {
+func lastRun(known *runs.Runs, f runs.Filter) (*runs.Run, error) {
+	for row, err := range known.Newest(f) {
 		return row, err
 	}
 	return nil, nil
 }
 
 // addJobs adds the jobs of the file, in order, others that have a run in progress, and the queue.
-func (r *Reader) addJobs(s *Status) error {
-	counts, err := r.Facts.Store.Queue.Counts()
+func (s *Status) addJobs(r *Reader) error {
+	counts, err := r.Store.Queue.Counts()
 	if err != nil {
 		return err
 	}
@@ -209,7 +208,7 @@ func (r *Reader) addJobs(s *Status) error {
 	for _, c := range counts {
 		queued[c.Job] += c.Calls
 	}
-	if s.Queue.Calls, err = r.Facts.Store.Queue.Queued(queue.Filter{}); err != nil {
+	if s.Queue.Calls, err = r.Store.Queue.Queued(queue.Filter{}); err != nil {
 		return err
 	}
 	why, err := r.newExplainer(s.At)
@@ -218,19 +217,19 @@ func (r *Reader) addJobs(s *Status) error {
 	}
 	going := why.unfinished
 	var searches []Waiting
-	if searches, s.Queue.Pages, err = r.waitingSearches(why, ""); err != nil {
+	if searches, s.Queue.Pages, err = why.waitingSearches(""); err != nil {
 		return err
 	}
 	if calls := s.Queue.Calls + s.Queue.Pages; calls > 0 {
 		s.Queue.Done = s.At.Add(r.Pace.ETA(calls))
 	}
-	pauses, err := r.Facts.Store.Schedule.Pauses(s.At)
+	pauses, err := r.Store.Schedule.Pauses(s.At)
 	if err != nil {
 		return err
 	}
-	specs := make([]*job.Spec, 0, len(r.Facts.Config.Jobs))
-	for i := range r.Facts.Config.Jobs {
-		specs = append(specs, &r.Facts.Config.Jobs[i])
+	specs := make([]*job.Spec, 0, len(r.Config.Jobs))
+	for i := range r.Config.Jobs {
+		specs = append(specs, &r.Config.Jobs[i])
 	}
 	for _, u := range going {
 		if !slices.ContainsFunc(specs, func(s *job.Spec) bool { return s.Name == u.spec.Name }) {
@@ -238,14 +237,14 @@ func (r *Reader) addJobs(s *Status) error {
 		}
 	}
 	for _, spec := range specs {
-		j := JobStatus{Job: spec.Name, Unlisted: r.Facts.Config.Job(spec.Name) == nil, Disabled: spec.Disabled,
+		j := JobStatus{Job: spec.Name, Unlisted: r.Config.Job(spec.Name) == nil, Disabled: spec.Disabled,
 			Tags: spec.Tags, After: spec.After, Doing: JobIdle, Queued: queued[spec.Name]}
-		if err := r.addPast(&j); err != nil {
+		if err := j.addPast(r); err != nil {
 			return err
 		}
 		if !j.Unlisted {
-			j.Paused = facts.PausedBy(r.Facts.Config, spec, pauses)
-			if err := r.addDue(&j, spec, s.At); err != nil {
+			j.Paused = facts.PausedBy(r.Config, spec, pauses)
+			if err := j.addDue(r, spec, s.At); err != nil {
 				return err
 			}
 		}
@@ -258,11 +257,11 @@ func (r *Reader) addJobs(s *Status) error {
 }
 
 // addPast adds how earlier runs of a job ended.
-func (r *Reader) addPast(j *JobStatus) (err error) {
-	if j.Last, err = r.lastRun(runs.Filter{Job: j.Job}); err != nil || j.Last == nil {
+func (j *JobStatus) addPast(r *Reader) (err error) {
+	if j.Last, err = lastRun(r.Store.Runs, runs.Filter{Job: j.Job}); err != nil || j.Last == nil {
 		return err
 	}
-	streak, err := r.Facts.Store.Runs.Streak(j.Job)
+	streak, err := r.Store.Runs.Streak(j.Job)
 	if streak.Runs > 0 {
 		j.Streak = &streak
 	}
@@ -271,8 +270,8 @@ func (r *Reader) addPast(j *JobStatus) (err error) {
 
 // addDue adds when a job is due: next, after its pause if it has one, or in the past if it has missed a
 // run that it will catch up on.
-func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
-	clock, zone := r.Facts.Config.ScheduledBy(spec), r.Facts.Config.Timezone
+func (j *JobStatus) addDue(r *Reader, spec *job.Spec, now time.Time) error {
+	clock, zone := r.Config.ScheduledBy(spec), r.Config.Timezone
 	from := now
 	if j.Paused != nil {
 		from = j.Paused.Until
@@ -287,7 +286,7 @@ func (r *Reader) addDue(j *JobStatus, spec *job.Spec, now time.Time) error {
 	if clock != spec || spec.Disabled || j.Paused != nil || spec.CatchUp == job.CatchUpNone {
 		return nil
 	}
-	last, _, err := r.Facts.Store.Schedule.LastDue(spec.Name, now)
+	last, _, err := r.Store.Schedule.LastDue(spec.Name, now)
 	if err != nil || last.IsZero() {
 		return err
 	}

@@ -36,12 +36,12 @@ func (r *Reader) Queue(name string) iter.Seq2[*Waiting, error] {
 			yield(nil, err)
 			return
 		}
-		searches, pages, err := r.waitingSearches(w, name)
+		searches, pages, err := w.waitingSearches(name)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for task, err := range r.Facts.Store.Queue.List(w.now, queue.Filter{Job: name}) {
+		for task, err := range r.Store.Queue.List(w.now, queue.Filter{Job: name}) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -78,11 +78,10 @@ func (w *explainer) waitingCall(task *queue.Waiting, before int) *Waiting {
 
 // waitingSearches returns the open searches and scans of unfinished runs, for all jobs or one, in the order in which
 // they are done, and the number of their pages that precede data calls. Those without a known time come last.
-func (r *Reader) waitingSearches(w *explainer, name string) (all []Waiting, pages int, err error) {
+func (w *explainer) waitingSearches(name string) (all []Waiting, pages int, err error) {
 	for i := range w.unfinished {
 		u := &w.unfinished[i]
-		for j := range u.open {
-			step := &u.open[j]
+		for _, step := range u.open() {
 			one := Waiting{Job: u.spec.Name, Op: step.Query.Op(), Entity: step.Name(), Since: u.Run.Started}
 			if one.Why, one.At, err = w.ofSearch(u, step, pages); err != nil {
 				return nil, 0, err
@@ -141,7 +140,7 @@ func (w *explainer) ofCall(call *queue.Waiting, before int) string {
 func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	why string, at time.Time, err error) {
 	if step.Query.Op() == outlier.OpStartScan {
-		scan, err := w.reader.Facts.Store.Scans.OfStep(step.ID)
+		scan, err := w.reader.Store.Scans.OfStep(step.ID)
 		if err != nil {
 			return "", at, err
 		}
@@ -149,7 +148,7 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 			return why, at, nil
 		}
 	}
-	next := w.reader.nextOf(u.spec, w.now)
+	next := nextOf(w.reader.Config, u.spec, w.now)
 	switch {
 	case u.Run.Status == runs.PausedBudget:
 		return w.ofCap(u, step, next)
@@ -158,7 +157,7 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 	case !u.continuesByItself():
 		return "its run failed, and the next run continues it: " + u.Run.Error, next, nil
 	}
-	if why, until := w.whyRefused(w.reader.Facts.PriceOf(step) > 0); why != "" {
+	if why, until := w.whyRefused(step.Query.Price(w.reader.Config.Service.Prices) > 0); why != "" {
 		return why, until, nil
 	}
 	if pages := u.pagesLeft(step); pages > 0 {
@@ -176,7 +175,7 @@ func (w *explainer) cutShort(u *unfinished) string {
 	switch {
 	case u.Run.Status != runs.PausedQuota:
 		return "its run was interrupted; to continue it: " + facts.Command(&u.Run)
-	case w.reader.Kept && u.Continues() && !w.reader.nextOf(u.spec, w.now).IsZero():
+	case w.reader.Kept && u.Continues() && !nextOf(w.reader.Config, u.spec, w.now).IsZero():
 		return "its run waits for the rate limit, and 'outlierd up' continues it"
 	}
 	return "its run waits for the rate limit; to continue it: " + facts.Command(&u.Run)
@@ -200,13 +199,13 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 	if why, until := w.whyRefused(true); why != "" {
 		return why, w.dueFrom(u, next, until), nil
 	}
-	config, books := w.reader.Facts.Config, w.reader.Facts.Store.Ledger
-	for _, c := range w.reader.Facts.CapsOf(&u.Run, u.plan, u.spec.Budget)(w.reader.Facts.Store.Clock.Now()) {
+	config, books := w.reader.Config, w.reader.Store.Ledger
+	for _, c := range w.reader.Caps().CapsOf(&u.Run, u.plan(), u.spec.Budget, w.reader.Store.Clock.Now()) {
 		held, err := books.Held(c)
 		if err != nil {
 			return "", at, err
 		}
-		if held+w.reader.Facts.PriceOf(step) <= c.Max {
+		if held+step.Query.Price(w.reader.Config.Service.Prices) <= c.Max {
 			continue
 		}
 		why, at := fmt.Sprintf("a cap is reached: %s", c), next
@@ -230,7 +229,7 @@ func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
 		return time.Time{}
 	}
 	if next.Before(from) {
-		return w.reader.nextOf(u.spec, from.Add(-1))
+		return nextOf(w.reader.Config, u.spec, from.Add(-1))
 	}
 	return next
 }
@@ -265,7 +264,7 @@ func (w *explainer) placeInQueue(before int) string {
 
 // formatClock formats the time of day, with the date unless it is today.
 func (w *explainer) formatClock(t time.Time) string {
-	t, now := t.In(w.reader.Facts.Config.Timezone), w.now.In(w.reader.Facts.Config.Timezone)
+	t, now := t.In(w.reader.Config.Timezone), w.now.In(w.reader.Config.Timezone)
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format("15:04")
 	}

@@ -48,7 +48,7 @@ type workshop struct {
 
 // forecasts returns a Reader as commands have it.
 func forecasts(e *engine.Engine) *Reader {
-	return &Reader{Facts: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
+	return &Reader{Reader: e.Facts(), Pace: e.Pace, Key: e.Client.Key.Fingerprint()}
 }
 
 const testKey = "a-key-for-tests"

@@ -299,6 +299,7 @@ func TestCallsCountOnceRecorded(t *testing.T) {
 			`outlierd_credits_spent_total{endpoint="search",job="ideas"} 2`,
 			`outlierd_credits_refunded_total{job="ideas"} 2`,
 			`outlierd_budget_credits{scope="month",state="used"} 2`,
+			`outlierd_budget_credits{scope="month",state="left"} 398`,
 			`outlierd_budget_credits{scope="day",state="limit"} 40`,
 		)
 	}

@@ -82,7 +82,7 @@ var (
 	limitLeft     = newDesc("api_limit_remaining", "Requests that may be sent now.")
 	limitReset    = newDesc("api_limit_reset_timestamp_seconds", "When the next request may be sent.")
 	waited        = newDesc("api_wait_seconds_total", "Time that requests were delayed: for the learned limit, a refusal, or another attempt.", "reason")
-	budget        = newDesc("budget_credits", "Credits of the day and of the billing cycle: used, and the cap where there is one.", "scope", "state")
+	budget        = newDesc("budget_credits", "Credits of the day and of the billing cycle: used, and where there is a cap, its limit and what is left of it for scheduled runs.", "scope", "state")
 	blocked       = newDesc("calls_blocked", "1 while calls are refused: the key, lack of credits, or a clock that was not confirmed.", "reason")
 	nextFire      = newDesc("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule starts; missing while it is paused.", "job")
 	paused        = newDesc("job_paused", "1 while the schedule of the job is paused, or that of a job that it comes after.", "job")
@@ -188,33 +188,25 @@ func (s *scrape) setQueue(gauge set) error {
 }
 
 func (s *scrape) setBudget(gauge set) error {
-	config, now := s.metrics.config.Load(), s.Store.Clock.Now()
-	day := ledger.Day(now, config.Timezone)
-	cycle := ledger.Cycle(now, config.Timezone, config.Budget.Renews)
-	var failed []error
-	for _, scope := range []struct {
-		label string
-		cap   ledger.Cap
-		limit *outlier.Credits
-	}{
-		{"day", ledger.Cap{Scope: ledger.ScopeDay, Period: day}, config.Budget.PerDay},
-		{"month", ledger.Cap{Scope: ledger.ScopeMonth, Period: cycle}, config.Budget.PerMonth},
-	} {
-		held, err := s.Store.Ledger.Held(scope.cap)
+	caps, now := facts.Caps{Config: s.metrics.config.Load(), Books: s.Store.Books}, s.Store.Clock.Now()
+	var failed error
+	for scope, read := range map[string]func(time.Time) (facts.CapBalance, error){"day": caps.OfDay, "month": caps.OfMonth} {
+		period, err := read(now)
 		if err != nil {
-			failed = append(failed, err)
+			failed = errors.Join(failed, err)
 			continue
 		}
-		gauge(budget, float64(held), scope.label, "used")
-		if scope.limit != nil {
-			gauge(budget, float64(*scope.limit), scope.label, "limit")
+		gauge(budget, float64(period.Held), scope, "used")
+		if most := period.Raised(); most != nil {
+			gauge(budget, float64(*most), scope, "limit")
+			gauge(budget, float64(*period.Left), scope, "left")
 		}
 	}
-	return errors.Join(failed...)
+	return failed
 }
 
 func (s *scrape) setBlocks(gauge set) error {
-	stands, err := s.Store.Blocks.Standing(s.metrics.config.Load().Service.Key.Fingerprint(), time.Now())
+	stands, err := s.Store.Blocks.Standing(s.metrics.config.Load().Service.Key.Fingerprint(), s.Store.Clock.Now())
 	if err != nil {
 		return err
 	}

@@ -136,10 +136,12 @@ func isUrgent(k Kind) bool { return k == Failed || k == KeyRefused || k == DiskL
 // fields are the fields of an event in a template. Untrusted texts are escaped for the format of
 // the target.
 type fields struct {
-	ID, Event, Time, Job, Run, Alert, Report, Title, Text string
-	Counts                                                map[string]int64
-	Rows                                                  []Row
+	eventFields
+	Event Kind
+	Time  string
 }
+
+type eventFields Event
 
 // fillTemplate executes a template.
 func fillTemplate(body string, e Event, escape func(string) string) (string, error) {
@@ -147,11 +149,8 @@ func fillTemplate(body string, e Event, escape func(string) string) (string, err
 	if err != nil {
 		return "", err
 	}
-	f := fields{
-		ID: e.ID, Event: string(e.Kind), Time: e.Time.Format(time.RFC3339),
-		Job: e.Job, Run: e.Run, Alert: e.Alert, Report: e.Report,
-		Title: escape(e.Title), Text: escape(e.Text), Counts: e.Counts,
-	}
+	f := fields{eventFields(e), e.Kind, e.Time.Format(time.RFC3339)}
+	f.Title, f.Text, f.Rows = escape(e.Title), escape(e.Text), nil
 	for _, r := range e.Rows {
 		shown := Row{Title: escape(r.Title), Link: r.Link, Values: map[string]any{}}
 		for name, value := range r.Values {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
@@ -235,44 +236,44 @@ func (w *Watcher) checkCondition(tx *store.Tx, c condition) error {
 // behindAfter is how long a sink may be disabled before targets are notified.
 const behindAfter = 5 * time.Minute
 
-// lowShare is the fraction below which the budget is low: less than one in lowShare of a cycle's credits
-// is left.
+// lowShare is the fraction below which the budget is low: less than one in lowShare of what scheduled runs may spend
+// in a cycle is left.
 const lowShare = 5
 
 // currentConditions returns the current conditions.
-func (w *Watcher) currentConditions(s *state.Store) ([]condition, error) {
-	low, err := w.budgetLow(s)
-	block, blockErr := s.Blocks.Get(ledger.BlockKey, w.config.Service.Key.Fingerprint())
-	sinks, sinksErr := w.sinkConditions(s)
-	roomErr := s.DB.Room()
-	full, isFull := errors.AsType[*store.LowSpaceError](roomErr)
-	if isFull {
-		roomErr = nil
+func (w *Watcher) currentConditions(s *state.Store) (all []condition, failed error) {
+	for _, look := range []func(*state.Store) (condition, error){w.budgetLow, w.keyRefused, diskLow, w.fileRefused, w.backupFails} {
+		c, err := look(s)
+		all, failed = append(all, c), errors.Join(failed, err)
 	}
-	backup, backupErr := w.backupFails(s)
-	if err := errors.Join(err, blockErr, sinksErr, roomErr, backupErr); err != nil {
-		return nil, err
-	}
-	refused := block != nil && block.Stands(time.Now())
-	all := []condition{low, {
-		kind: KeyRefused, holds: refused,
-		title: "The service refused the key", over: "The key is no longer refused",
-	}, {
-		kind: DiskLow, holds: isFull,
-		title: "The disk is nearly full, and nothing is bought", over: "The disk has space again",
-	}}
-	if refused {
-		all[1].instance = strconv.FormatInt(store.Micros(block.Since), 10)
-		all[1].text = block.Reason + "\nNo call is made until the key is replaced, or until `outlierd budget resume`."
-	}
-	if isFull {
-		all[2].text = full.Error()
-	}
-	return append(append(all, w.fileCondition(), backup), sinks...), nil
+	sinks, err := w.sinkConditions(s)
+	return append(all, sinks...), errors.Join(failed, err)
 }
 
-// fileCondition returns the condition that the job file on disk is refused. It ends when a process uses the file.
-func (w *Watcher) fileCondition() condition {
+// keyRefused returns the condition that the service refuses the key. It has one event per refusal.
+func (w *Watcher) keyRefused(s *state.Store) (condition, error) {
+	c := condition{kind: KeyRefused, title: "The service refused the key", over: "The key is no longer refused"}
+	blocks, err := s.Blocks.Standing(w.config.Service.Key.Fingerprint(), s.Clock.Now())
+	for _, b := range blocks {
+		if b.Kind == ledger.BlockKey {
+			c.holds, c.instance = true, strconv.FormatInt(store.Micros(b.Since), 10)
+			c.text = b.Reason + "\nNo call is made until the key is replaced, or until `outlierd budget resume`."
+		}
+	}
+	return c, err
+}
+
+func diskLow(s *state.Store) (condition, error) {
+	c := condition{kind: DiskLow, title: "The disk is nearly full, and nothing is bought", over: "The disk has space again"}
+	err := s.DB.Room()
+	if full, is := errors.AsType[*store.LowSpaceError](err); is {
+		c.holds, c.text, err = true, full.Error(), nil
+	}
+	return c, err
+}
+
+// fileRefused returns the condition that the job file on disk is refused. It ends when a process uses the file.
+func (w *Watcher) fileRefused(*state.Store) (condition, error) {
 	c := condition{
 		kind:  FileRefused,
 		title: "The edited job file was refused, and the old one stays in use",
@@ -281,7 +282,7 @@ func (w *Watcher) fileCondition() condition {
 	if why := w.refused.Load(); why != nil && *why != "" {
 		c.holds, c.text = true, *why+"\n`outlierd lint` shows all mistakes. A corrected file is applied without a restart."
 	}
-	return c
+	return c, nil
 }
 
 // sinkConditions returns a condition for each sink.
@@ -320,18 +321,17 @@ func (w *Watcher) backupFails(s *state.Store) (condition, error) {
 	return c, err
 }
 
-// budgetLow returns the condition that few credits are left. It has one event per billing cycle.
+// budgetLow returns the condition that scheduled runs have few credits left. It has one event per billing cycle.
 func (w *Watcher) budgetLow(s *state.Store) (condition, error) {
 	c := condition{kind: BudgetLow, lasting: true, title: "The budget is running low"}
-	most := w.config.Budget.PerMonth
-	if most == nil {
-		return c, nil
+	caps := facts.Caps{Config: w.config, Books: s.Books}
+	month, err := caps.OfMonth(s.Clock.Now())
+	if month.Max == nil {
+		return c, err
 	}
-	c.instance = ledger.Cycle(s.Clock.Now(), w.config.Timezone, w.config.Budget.Renews)
-	held, err := s.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: c.instance})
-	left := max(0, *most-held)
-	c.holds = left*lowShare < *most
+	most := *month.Raised() - month.Kept
+	c.instance, c.holds = month.Period, *month.Left*lowShare < most
 	c.text = fmt.Sprintf("%d of %d credits are left in the billing cycle from %s. `outlierd budget` shows "+
-		"where they went.", left, *most, c.instance)
+		"where they went.", *month.Left, most, month.Period)
 	return c, err
 }

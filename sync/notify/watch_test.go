@@ -179,6 +179,23 @@ func TestEachDifferenceHasOneEvent(t *testing.T) {
 	w.close()
 }
 
+// TestBudgetIsLowBeforeItsReserve, which scheduled runs do not touch.
+func TestBudgetIsLowBeforeItsReserve(t *testing.T) {
+	w := newWorld(t, "budget: {per_month: 100, reserve: 25}\n")
+	for _, spent := range []struct {
+		credits outlier.Credits
+		events  string
+	}{{60, ""}, {1, "budget_low"}} {
+		if err := errors.Join(w.state.Ledger.Adjust(spent.credits, "elsewhere"), w.watcher.Check(w.state)); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.kinds("other"); got != spent.events {
+			t.Errorf("events %q, want %q", got, spent.events)
+		}
+	}
+	w.close()
+}
+
 func TestOneEventPerFileEpisode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "budget: {per_month: 100}\nbackup: {to: /mnt/copies}\n")

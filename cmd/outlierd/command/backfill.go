@@ -41,7 +41,7 @@ the same command spends up to as much again on what is left.`,
 				return usageError{err}
 			}
 			err = reportJobs(c.Context(), g, config, func(r *runner) ([]jobRun, error) {
-				searches, err := r.p.forecasts().Backfill(c.Context(), &spec)
+				plan, _, err := r.p.forecasts().WorstCase(c.Context(), &spec, false)
 				if err != nil {
 					return nil, err
 				}
@@ -49,12 +49,12 @@ the same command spends up to as much again on what is left.`,
 				if err != nil {
 					return nil, err
 				}
-				if len(searches) == 0 && old == nil {
+				if len(plan.Steps) == 0 && old == nil {
 					return nil, idle(fmt.Sprintf("%s: all of %s..%s is covered already", spec.Name, dates.From, dates.To))
 				}
 				if old == nil {
 					fmt.Fprintf(g.world.err, "%s: searches of %s back to %s: %d\n", spec.Name,
-						searches[0].Window, searches[len(searches)-1].Window, len(searches))
+						plan.Steps[0].Window, plan.Steps[len(plan.Steps)-1].Window, len(plan.Steps))
 				}
 				return []jobRun{{Order: engine.Order{Spec: &spec, Trigger: engine.Manual}}}, nil
 			})

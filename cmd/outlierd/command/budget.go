@@ -51,32 +51,8 @@ func showBudget(g *globals) func(*cobra.Command, []string) error {
 	})
 }
 
-// budgetOf returns the budget, including what was spent by one-off requests and by jobs that the file
-// no longer has.
 func budgetOf(ctx context.Context, p *program) (*forecast.Budget, error) {
-	b, err := p.forecasts().Budget(ctx)
-	if err != nil {
-		return nil, err
-	}
-	names, err := p.Engine.Store.Jobs()
-	if err != nil {
-		return nil, err
-	}
-	cycle := b.Caps[0].Period // the first one is that of the cycle
-	for _, name := range names {
-		if p.Engine.Config.Job(name) != nil || report.IsOnce(name) {
-			continue
-		}
-		c := forecast.CapBalance{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(name, cycle), Job: name}
-		if c.Balance, err = p.Engine.Store.Ledger.Balance(ledger.Cap{Scope: c.Scope, Period: c.Period}); err != nil {
-			return nil, err
-		}
-		if c.Balance != (ledger.Balance{}) {
-			c.Held = c.Balance.Held()
-			b.Caps = append(b.Caps, c)
-		}
-	}
-	return b, nil
+	return p.forecasts().Budget(ctx)
 }
 
 func budgetAdjustCommand(g *globals) *cobra.Command {

@@ -41,7 +41,7 @@ func BenchmarkNow(b *testing.B) {
 	}
 	known := &facts.Reader{Config: config, Store: store}
 	for b.Loop() {
-		s, err := (&forecast.Reader{Facts: known, Pace: limiter}).Status()
+		s, err := (&forecast.Reader{Reader: known, Pace: limiter}).Status()
 		if err != nil {
 			b.Fatal(err)
 		}

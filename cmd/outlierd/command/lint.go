@@ -60,7 +60,7 @@ of single jobs are listed after which they do.`,
 			for _, w := range config.Warnings {
 				said += fmt.Sprintf("warning: %s\n%s", w, w.Excerpt)
 			}
-			r := &forecast.Reader{Facts: &facts.Reader{Config: config, IDs: find}}
+			r := &forecast.Reader{Reader: &facts.Reader{Config: config, IDs: find}}
 			prices := priceList(c.Context(), r)
 			month, err := r.Month(c.Context())
 			if err != nil {
@@ -138,13 +138,12 @@ func (l *linted) cycle() string {
 // adviseOnRuns warns of jobs whose searches buy too little or the same again, by what their latest runs found. Without
 // a state that can be read, it knows the job file only.
 func adviseOnRuns(ctx context.Context, config *job.Config) error {
-	r := &forecast.Reader{Facts: &facts.Reader{Config: config}}
 	seen, err := state.Peek(ctx, filepath.Join(config.Data, "state"), stateOptions(config))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err == nil {
-		r.Facts.Store = seen
+	known := err == nil
+	if known {
 		defer seen.Close() // read-only, so the error does not matter
 	}
 	for i := range config.Jobs {
@@ -153,17 +152,16 @@ func adviseOnRuns(ctx context.Context, config *job.Config) error {
 			text = fmt.Sprintf("jobs.%s: %s", spec.Name, text)
 			config.Warnings = append(config.Warnings, config.Mistake(spec.At, text, hint))
 		}
-		if err := adviseOnOrder(r, spec, warn); err != nil {
-			return err
+		var history forecast.History
+		if known {
+			if history, err = forecast.ReadHistory(seen, spec.Name); err != nil {
+				return err
+			}
 		}
-		if r.Facts.Store == nil {
-			continue
+		if order := config.StrongestAgain(spec); order != "" {
+			adviseOnOrder(order, history, warn)
 		}
-		limited, err := r.Limited(spec)
-		if err != nil {
-			return err
-		}
-		if limited != nil {
+		if limited := history.Limited(spec, config.Service.Prices); limited != nil {
 			warn(report.Limited(limited), report.LimitedHint(limited))
 		}
 	}
@@ -171,25 +169,14 @@ func adviseOnRuns(ctx context.Context, config *job.Config) error {
 }
 
 // adviseOnOrder warns of a search that orders by strength over a window that it has searched before.
-func adviseOnOrder(r *forecast.Reader, spec *job.Spec, warn func(text, hint string)) error {
-	order := r.Facts.Config.StrongestAgain(spec)
-	if order == "" {
-		return nil
-	}
+func adviseOnOrder(order string, history forecast.History, warn func(text, hint string)) {
 	text := fmt.Sprintf("sort: %s buys the same hits again, because the windows of its runs overlap", order)
-	if r.Facts.Store != nil {
-		known, hits, n, err := r.Known(spec)
-		if err != nil {
-			return err
-		}
-		if hits > 0 {
-			text += fmt.Sprintf("; %d%% of the hits that its last runs (%d) bought were known (see ops.query_yield)",
-				100*known/hits, n)
-		}
+	if known, hits, n := history.Known(); hits > 0 {
+		text += fmt.Sprintf("; %d%% of the hits that its last runs (%d) bought were known (see ops.query_yield)",
+			100*known/hits, n)
 	}
 	warn(text, fmt.Sprintf("write sort: published_at desc, with a threshold in where, and enrich: {sort: %s} for what is "+
 		"fetched; docs/yield.md says why", order))
-	return nil
 }
 
 // sqlOfFile is SQL of a job file.

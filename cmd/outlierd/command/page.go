@@ -41,7 +41,7 @@ const (
 func newTables(ctx context.Context, p *program, zone *time.Location) *pagedata.Tables {
 	tables := pagedata.New(published(p.Engine.Config), zone)
 	context.AfterFunc(ctx, tables.Close)
-	tables.Cycle, tables.Marks = p.Engine.Facts().CycleBounds, pagedata.MarksIn(p.Engine.Store.DB)
+	tables.Cycle, tables.Marks = p.Engine.Facts().Caps().CycleBounds, pagedata.MarksIn(p.Engine.Store.DB)
 	return tables
 }
 
@@ -401,7 +401,7 @@ func (l *looking) readMoney(ctx context.Context) (*page.Money, error) {
 			return err
 		}
 		m.Now = budget.At.In(l.zone)
-		from, _ = known.CycleBounds()
+		from, _ = known.Caps().CycleBounds()
 		from = from.In(l.zone)
 		for i := range budget.Caps {
 			switch c := &budget.Caps[i]; c.Scope {
@@ -491,13 +491,13 @@ func nextRuns(f *forecast.Forecast, in report.Style) (all []page.NextRun) {
 }
 
 // cycleOf returns the credits left at the end of each day of the cycle, and now; nil without a cap.
-func cycleOf(known *facts.Reader, month *forecast.CapBalance) (*page.Cycle, error) {
+func cycleOf(known *facts.Reader, month *facts.CapBalance) (*page.Cycle, error) {
 	if month.Max == nil {
 		return nil, nil
 	}
 	clock, zone := known.Store.Clock, known.Config.Timezone
 	now := clock.Now().In(zone)
-	from, to := known.CycleBounds()
+	from, to := known.Caps().CycleBounds()
 	c := &page.Cycle{From: from.In(zone), To: to.In(zone), Max: int64(*month.Max + month.Bought())}
 	left := c.Max
 	for day := from.In(zone); day.Before(now); {

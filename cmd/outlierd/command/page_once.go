@@ -105,7 +105,7 @@ func (a actions) priceOfOnce(ctx context.Context, spec *job.Spec) (price outlier
 	if err != nil || pages > 0 {
 		return 0, pages > 0, err
 	}
-	cost, _, err := a.p.forecasts().WorstCase(ctx, spec, false)
+	_, cost, err := a.p.forecasts().WorstCase(ctx, spec, false)
 	return cost.Credits, false, err
 }
 

@@ -35,7 +35,7 @@ type jobRun struct {
 // newForecasts returns a reader of forecasts for the run.
 func (j *jobRun) newForecasts(p *program) *forecast.Reader {
 	r := p.forecasts()
-	r.Facts.Afresh, r.Facts.UseReserve = j.Afresh, j.UseReserve
+	r.Afresh, r.UseReserve = j.Afresh, j.UseReserve
 	return r
 }
 

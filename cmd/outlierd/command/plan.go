@@ -1,9 +1,7 @@
 package command
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,7 +54,7 @@ all that the job asks for. SQL may find more by the time of the run.
 				}
 			}
 			return g.with(c.Context(), config, toRead, func(p *program) error {
-				f, err := forecastOf(c.Context(), p, names)
+				f, err := p.forecasts().Forecast(c.Context(), names...)
 				if err != nil {
 					return err
 				}
@@ -80,15 +78,4 @@ func assumeBudget(config *job.Config, text string) error {
 	}
 	config.Budget.PerMonth = new(outlier.Credits(n))
 	return nil
-}
-
-// forecastOf returns the forecast.
-func forecastOf(ctx context.Context, p *program, names []string) (*forecast.Forecast, error) {
-	f, err := p.forecasts().Forecast(ctx, names...)
-	if err != nil {
-		return nil, err
-	}
-	// One-off requests are never in the job file, so they are not missing there.
-	f.Orphans = slices.DeleteFunc(f.Orphans, func(orphan forecast.Orphan) bool { return report.IsOnce(orphan.Job) })
-	return f, nil
 }

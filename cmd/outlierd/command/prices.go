@@ -19,7 +19,7 @@ import (
 
 // forecasts returns a reader of forecasts for the program.
 func (p *program) forecasts() *forecast.Reader {
-	r := &forecast.Reader{Facts: p.Engine.Facts(), Pace: p.Engine.Pace, Kept: p.server != nil}
+	r := &forecast.Reader{Reader: p.Engine.Facts(), Pace: p.Engine.Pace, Kept: p.server != nil}
 	if store := p.Engine.Store; store != nil && store.DB.Holder() != nil {
 		r.Kept = store.DB.Holder().IsDaemon()
 	}
@@ -42,10 +42,10 @@ func (p *program) read(f func(seen *program) error) error {
 
 // priceList returns a line per job: its name and the maximum cost of a run.
 func priceList(ctx context.Context, r *forecast.Reader) (lines []string) {
-	for i := range r.Facts.Config.Jobs {
-		spec := &r.Facts.Config.Jobs[i]
-		line, credits := priceLine(ctx, r, spec, true)
-		lines = append(lines, line+capsText(r.Facts.Config, spec, credits))
+	for i := range r.Config.Jobs {
+		spec := &r.Config.Jobs[i]
+		line, _, cost := priceLine(ctx, r, spec, true)
+		lines = append(lines, line+capsText(r.Config, spec, cost.Credits))
 	}
 	return lines
 }
@@ -57,12 +57,12 @@ func describeStart(ctx context.Context, r *forecast.Reader, spec *job.Spec, old 
 		return planLine(ctx, r, spec)
 	}
 	line := fmt.Sprintf("%s: continuing the run of %s", job.Shown(spec.Name),
-		old.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"))
+		old.Started.In(r.Config.Timezone).Format("2006-01-02 15:04 MST"))
 	switch {
 	case old.Overridden:
 		line += " with " + term.Plain(facts.Flags(old))
 	case old.Request != spec.Request:
-		line += fmt.Sprintf(" with %s as it was then; its changes apply from the next run on", r.Facts.Config.Path)
+		line += fmt.Sprintf(" with %s as it was then; its changes apply from the next run on", r.Config.Path)
 	}
 	f, err := r.Forecast(ctx, spec.Name)
 	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
@@ -73,34 +73,34 @@ func describeStart(ctx context.Context, r *forecast.Reader, spec *job.Spec, old 
 
 // planLine returns the worst case of a run that starts now, in credits, requests and time, and the scans that it waits for.
 func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
-	line, _ := priceLine(ctx, r, spec, false)
-	if spec.Scan == nil {
+	line, p, _ := priceLine(ctx, r, spec, false)
+	if p == nil {
 		return line
 	}
-	joined, err := r.Joins(ctx, spec)
+	joined, err := r.Joins(p)
 	if err != nil {
 		return cannotRun(spec, err)
 	}
 	for _, scan := range joined {
-		line += fmt.Sprintf("\n  waits for the scan %s, and reads it", report.StartedBy(scan.Job, scan.Intended.In(r.Facts.Config.Timezone)))
+		line += fmt.Sprintf("\n  waits for the scan %s, and reads it", report.StartedBy(scan.Job, scan.Intended.In(r.Config.Timezone)))
 	}
 	return line
 }
 
-// priceLine returns the worst case of a run. By the time of a later run, its SQL may find more.
-func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bool) (string, outlier.Credits) {
-	cost, assumed, err := r.WorstCase(ctx, spec, later)
+// priceLine returns the worst case of a run with its plan, which is nil if it cannot run. By the time of a later run, its SQL may find more.
+func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bool) (string, *plan.Plan, plan.Cost) {
+	p, cost, err := r.WorstCase(ctx, spec, later)
 	if err != nil {
-		return cannotRun(spec, err), 0
+		return cannotRun(spec, err), nil, cost
 	}
 	line := job.Shown(spec.Name) + ": " + costText(r, cost)
 	switch {
-	case assumed:
+	case p.Assumed:
 		line += ", if its SQL finds one row; it finds none now"
 	case len(spec.SQL()) > 0:
 		line += ", for what its SQL finds now"
 	}
-	return line, cost.Credits
+	return line, p, cost
 }
 
 func cannotRun(spec *job.Spec, err error) string {

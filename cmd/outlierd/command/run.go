@@ -356,7 +356,7 @@ const agedAfter = 24 * time.Hour
 // describeRest describes what the rest of a run costs at most.
 func describeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
 	line := fmt.Sprintf("%s: the rest of the run of %s: %s", job.Shown(spec.Name),
-		rest.Of.Started.In(r.Facts.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(r, rest.Cost))
+		rest.Of.Started.In(r.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(r, rest.Cost))
 	if rest.Run != nil {
 		line += "\n  continuing run " + rest.Run.ID
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +13,6 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
-	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
@@ -150,7 +148,7 @@ func (r *runner) printPrices(ctx context.Context, todo []jobRun) error {
 func (r *runner) priceRun(ctx context.Context, j *jobRun) (one price, err error) {
 	known := j.newForecasts(r.p)
 	if j.Rest == nil {
-		if j.Old, err = known.Facts.Continues(j.Spec); err != nil {
+		if j.Old, err = known.Continues(j.Spec); err != nil {
 			return one, err
 		}
 	}
@@ -167,13 +165,9 @@ func (r *runner) priceRun(ctx context.Context, j *jobRun) (one price, err error)
 			cost.Credits, cost.Lost = min(cost.Credits, *most), min(cost.Lost, *most)
 		}
 	case j.Old != nil:
-		next, cost, err = known.Facts.Left(j.Old, spec.Budget)
+		next, cost, err = known.Left(j.Old, spec.Budget)
 	default:
-		next, err = known.Facts.Plan(ctx, spec, facts.Options{At: time.Now(), Now: true, Calls: true,
-			Assume: j.Trigger == engine.After})
-		if err == nil {
-			cost = next.Cost(spec.Budget, plan.Spent{})
-		}
+		next, cost, err = known.WorstCase(ctx, spec, j.Trigger == engine.After)
 	}
 	if err == nil && next != nil {
 		_, one.Fresh = next.Freshness()
@@ -220,11 +214,11 @@ func askConsent(who *term.Asker, warning, question string) error {
 // price of a run is its cap, and at most the given number of credits if that is not 0. Without a terminal, where
 // who is nil, runs that need confirmation are refused.
 func approveRuns(ctx context.Context, r *forecast.Reader, todo []jobRun, most int64, who *term.Asker) error {
-	limit, why := confirmOver(r.Facts.Config)
+	limit, why := confirmOver(r.Config)
 	if limit == nil || 0 < most && most <= int64(*limit) {
 		return nil
 	}
-	dear, err := overLimit(ctx, r, withFollowers(r.Facts.Config, todo), *limit, outlier.Credits(most))
+	dear, err := overLimit(ctx, r, withFollowers(r.Config, todo), *limit, outlier.Credits(most))
 	if err != nil || len(dear) == 0 {
 		return err
 	}
@@ -238,9 +232,9 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 		if next.isScheduled() {
 			continue
 		}
-		read := *r.Facts
+		read := *r.Reader
 		read.Afresh, read.UseReserve = next.Afresh, next.UseReserve
-		most, err := (&forecast.Reader{Facts: &read, Pace: r.Pace, Key: r.Key}).MayCost(ctx, next.Spec, next.Trigger == engine.After)
+		most, err := (&forecast.Reader{Reader: &read, Pace: r.Pace, Key: r.Key}).MayCost(ctx, next.Spec, next.Trigger == engine.After)
 		if next.Rest != nil {
 			most, err = next.Rest.MayCost, nil
 		}

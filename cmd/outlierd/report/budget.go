@@ -6,6 +6,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
 )
@@ -54,13 +55,13 @@ func shownAmounts(b *forecast.Budget) (shown []int) {
 var amountColumns = [...]string{"cap", "held", "left", "spent", "unknown", "reserved", "scans", "adjusted", "refunded"}
 
 // amountsOf returns the values of amountColumns; nil for a value that does not apply.
-func amountsOf(c *forecast.CapBalance) [len(amountColumns)]*outlier.Credits {
+func amountsOf(c *facts.CapBalance) [len(amountColumns)]*outlier.Credits {
 	return [...]*outlier.Credits{c.Max, &c.Held, c.Left, &c.Spent, &c.Unknown, &c.Reserved, &c.Scans,
 		&c.Adjusted, &c.Refunded}
 }
 
 // nameCap returns the scope of a cap, for people.
-func nameCap(c *forecast.CapBalance) string {
+func nameCap(c *facts.CapBalance) string {
 	switch {
 	case c.Scope == ledger.ScopeJobDay:
 		_, day := ledger.CutJobCycle(c.Period)

@@ -126,7 +126,7 @@ func TestBudgetForPeople(t *testing.T) {
 	t.Parallel()
 	b := &forecast.Budget{
 		Cycle: everyPlan.Cycle,
-		Caps: []forecast.CapBalance{
+		Caps: []facts.CapBalance{
 			{Scope: ledger.ScopeMonth, Period: "2026-11-14", Max: new(outlier.Credits(400)), Left: new(outlier.Credits(338)), Kept: 20, Held: 42,
 				Balance: ledger.Balance{Spent: 30, Unknown: 4, Reserved: 2, Scans: 10, Adjusted: -4, Refunded: 2, Explained: 2}},
 			{Scope: ledger.ScopeDay, Period: "2026-11-21", Balance: ledger.Balance{Spent: 6}, Held: 6},

@@ -7,6 +7,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
@@ -15,8 +16,8 @@ import (
 // everyStatus has a job in each state.
 func everyStatus() *forecast.Status {
 	at := day(21, 9)
-	full := func(scope ledger.Scope, period string, most, left outlier.Credits) forecast.CapBalance {
-		return forecast.CapBalance{Scope: scope, Period: period, Max: &most, Left: &left}
+	full := func(scope ledger.Scope, period string, most, left outlier.Credits) facts.CapBalance {
+		return facts.CapBalance{Scope: scope, Period: period, Max: &most, Left: &left}
 	}
 	return &forecast.Status{
 		At: at, Process: &forecast.Process{PID: 4711, Command: "outlierd up", Since: day(20, 8)},
@@ -35,7 +36,7 @@ func everyStatus() *forecast.Status {
 				Streak: &runs.Streak{Status: runs.OK, Runs: runs.StreakMost, Since: day(1, 7)}},
 		},
 		Queue:   forecast.QueueStatus{Calls: 39, Pages: 1, Done: day(21, 10)},
-		Budget:  []forecast.CapBalance{full(ledger.ScopeMonth, "2026-11-14", 400, 338), {Scope: ledger.ScopeDay, Period: "2026-11-21", Held: 6}},
+		Budget:  []facts.CapBalance{full(ledger.ScopeMonth, "2026-11-14", 400, 338), {Scope: ledger.ScopeDay, Period: "2026-11-21", Held: 6}},
 		Refused: []ledger.Block{{Kind: ledger.BlockKey, Reason: "Unauthorized", Since: day(20, 8)}},
 		Pace:    forecast.PaceStatus{Pace: "10/min", Next: at.Add(6 * time.Second)},
 		Sinks: []forecast.SinkStatus{
