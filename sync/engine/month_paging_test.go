@@ -79,7 +79,7 @@ func TestResultsDoNotDependOnWhatFromCounts(t *testing.T) {
 				}
 			}
 			found[items] = slices.Concat(w.rows(outlierRows), w.rows(timesSeen), w.rows(sightings))
-			if n := w.count("select count(*) from outliers_history where _job = 'coffee' and page > 0"); n < 80 {
+			if n := w.count("select count(*) from outliers_history where _job = 'coffee' and page > 0"); n < 40 {
 				t.Errorf("items %t: %d hits of coffee are on later pages; the test needs some", items, n)
 			}
 			if n := w.count("select count(*) from (select 1 from outliers_history group by _run_id, source, item, scan_id, video_id having count(*) > 1)"); n != 0 {
