@@ -2,10 +2,13 @@ package command
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"outlierd/cmd/outlierd/report"
@@ -86,7 +89,7 @@ func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 	if len(a.Problems)+len(b.Problems) > 0 {
 		p.Fatal(a.Problems, b.Problems)
 	}
-	rows := int64(0)
+	hasRows := false
 	for _, t := range schema.Tables() {
 		d, err := reader.Compare(ctx, a.Source, b.Source, t)
 		if err != nil {
@@ -95,13 +98,16 @@ func (p *person) holdsSame(wantKind, want, haveKind, have string) {
 		if d.Any() {
 			p.Errorf("%s: %s: %s\n%s", report.Path(have), t.Name, d, strings.Join(d.Examples, "\n"))
 		}
+		if hasRows {
+			continue
+		}
 		n, err := reader.Rows(ctx, b.Source, t)
 		if err != nil {
 			p.Fatal(err)
 		}
-		rows += n.Count
+		hasRows = n.Count > 0
 	}
-	if rows == 0 {
+	if !hasRows {
 		p.Errorf("%s has no rows", have)
 	}
 }
@@ -147,17 +153,52 @@ func TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning(t *testing.T) {
 	})
 }
 
-// prunes runs the job on two days, and prunes the answers of the first one.
+// pruning is what prunes leaves, which is the same in all tests: they begin at the same time.
+var pruning struct {
+	sync.Once
+	data  fstest.MapFS // the data folder
+	ended time.Time
+	upTo  int64
+}
+
+// prunes runs the job on two days, and prunes the answers of the first one. All tests but the first get a copy of that.
 func (p *person) prunes() (upTo int64) {
 	p.Helper()
-	p.must("run", "coffee")
-	time.Sleep(26 * time.Hour)
-	p.must("run", "coffee")
-	p.must("prune")
-	if upTo = p.pruned(); upTo == 0 {
+	data := filepath.Join(p.dir, "data")
+	pruning.Do(func() {
+		p.must("run", "coffee")
+		time.Sleep(26 * time.Hour)
+		p.must("run", "coffee")
+		p.must("prune")
+		pruning.data, pruning.ended, pruning.upTo = p.readFolder(data), time.Now(), p.pruned()
+	})
+	if pruning.upTo == 0 {
 		p.Fatal("nothing was pruned")
 	}
-	return upTo
+	time.Sleep(time.Until(pruning.ended))
+	p.lose("")
+	if err := os.CopyFS(data, pruning.data); err != nil {
+		p.Fatal(err)
+	}
+	return pruning.upTo
+}
+
+// readFolder returns the files of a folder.
+func (p *person) readFolder(dir string) fstest.MapFS {
+	p.Helper()
+	files := fstest.MapFS{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		files[name] = &fstest.MapFile{Data: text}
+		return err
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return files
 }
 
 func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
@@ -261,7 +302,6 @@ func TestPrunedRowsComeBackFromAnyCopy(t *testing.T) {
 
 		p.lose(own, "outliers.duckdb")
 		p.must("rebuild")
-		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
 		p.holdsSame(job.SinkParquet, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
 
 		p.lose(own, "outliers.duckdb")
@@ -364,7 +404,10 @@ func TestImportedTimesOutlivePruning(t *testing.T) {
 		p.must("export", "select video_id, first_seen_at - interval 1 year as first_seen_at from outliers", "--to", list)
 		p.must("import", list)
 		time.Sleep(26 * time.Hour)
-		p.prunes()
+		p.must("run", "coffee")
+		time.Sleep(26 * time.Hour)
+		p.must("run", "coffee")
+		p.must("prune")
 		want := p.number(again)
 		if want == 0 {
 			p.Fatal("no video has the time that was imported")
