@@ -38,6 +38,9 @@ const (
 	mostPatience = 5 * time.Second        // maximum delay, also if the store requests a longer one
 )
 
+// accountName matches names of storage accounts. Other texts could change the URL that contains the name.
+var accountName = lazyregexp.New(`^[a-z0-9]{3,24}$`)
+
 func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper) (client, error) {
 	o := policy.ClientOptions{
 		Transport: sender{transport},

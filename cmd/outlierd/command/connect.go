@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
-	"outlierd/sinks/bucket"
 	"outlierd/sync/job"
 )
 
@@ -131,12 +130,11 @@ type places struct {
 	File    string // the published DuckDB file
 	Parquet string // the folder of the Parquet files
 	Bucket  string // the address of the bucket with copies of them
-	Account string // of Azure, for a container
 	Lake    *lakePlace
 }
 
 func placesOf(config *job.Config, env lookup) (*places, error) {
-	p := &places{Account: cmp.Or(bucket.AzureAccount(env), "ACCOUNT")} // a placeholder for the user
+	p := &places{}
 	for _, sink := range config.Sinks {
 		if sink.Lake != nil {
 			p.Lake = lakePlaceOf(sink.Lake, env)
