@@ -609,7 +609,7 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 	}
 
 	replace := func(commit int, etag string) (string, error) {
-		return s.replace(ctx, parquet.ManifestName, fmt.Appendf(nil, `{"version": %d, "commit": %d}`, parquet.ManifestVersion, commit), etag)
+		return s.Replace(ctx, parquet.ManifestName, fmt.Appendf(nil, `{"version": %d, "commit": %d}`, parquet.ManifestVersion, commit), etag)
 	}
 	first, err := replace(1, "")
 	if err != nil {

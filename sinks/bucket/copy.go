@@ -219,7 +219,7 @@ func (b *Bucket) commitManifest(ctx context.Context, next manifest) error {
 	if err := b.remote.record.writeFile(b.options.Record); err != nil {
 		return err
 	}
-	etag, err := b.remote.files.replace(ctx, parquet.ManifestName, text, b.remote.etag)
+	etag, err := b.remote.files.Replace(ctx, parquet.ManifestName, text, b.remote.etag)
 	if err != nil {
 		return err
 	}

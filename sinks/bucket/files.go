@@ -116,15 +116,9 @@ func (f *Files) Put(ctx context.Context, path, name string) error {
 }
 
 // Replace writes a small file atomically if it has the given version, or if it does not exist and the
-// version is "". Otherwise the error is [fs.ErrExist].
-func (f *Files) Replace(ctx context.Context, name string, text []byte, version string) error {
-	_, err := f.replace(ctx, name, text, version)
-	return err
-}
-
-// replace is Replace, and returns the new version.
-func (f *Files) replace(ctx context.Context, name string, text []byte, version string) (string, error) {
-	made, err := f.client.replace(ctx, f.prefix+name, text, version)
+// version is "". It returns the new version. Otherwise the error is [fs.ErrExist].
+func (f *Files) Replace(ctx context.Context, name string, text []byte, version string) (made string, err error) {
+	made, err = f.client.replace(ctx, f.prefix+name, text, version)
 	if err = f.failed("write", name, err); errors.Is(err, fs.ErrExist) {
 		// The first request may have succeeded although its response was lost, so that the library's
 		// retry failed.

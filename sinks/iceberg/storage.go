@@ -18,6 +18,7 @@ import (
 
 	"outlierd/internal/durable"
 	"outlierd/sinks/bucket"
+	"outlierd/sinks/duckdb/database"
 )
 
 // buckets has the buckets that were opened, by name: the library looks for the storage of an address in a
@@ -129,7 +130,7 @@ func (f files) put(ctx context.Context, path, address string) error {
 	if f.bucket != nil {
 		return f.bucket.Put(ctx, path, to)
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), removeLocal(to)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), database.Remove(to)); err != nil {
 		return err
 	}
 	if os.Link(path, to) == nil {
@@ -197,7 +198,8 @@ func (f files) WriteFile(name string, content []byte) error {
 	if f.bucket == nil {
 		return writeLocal(f.nameOf(name), content)
 	}
-	return f.bucket.Replace(context.Background(), f.nameOf(name), content, "")
+	_, err := f.bucket.Replace(context.Background(), f.nameOf(name), content, "")
+	return err
 }
 
 // writeLocal writes a local file, and the folders above it.
@@ -216,12 +218,10 @@ func (f files) Create(name string) (icebergio.FileWriter, error) {
 // Remove implements [icebergio.IO]. It is not an error if there is no such file.
 func (f files) Remove(name string) error {
 	if f.bucket == nil {
-		return removeLocal(f.nameOf(name))
+		return database.Remove(f.nameOf(name))
 	}
 	return f.bucket.Remove(context.Background(), f.nameOf(name))
 }
-
-func removeLocal(path string) error { return ignoreMissing(os.Remove(path)) }
 
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {

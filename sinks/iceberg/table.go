@@ -465,7 +465,7 @@ func (l *lakeTable) tryCommit(ctx context.Context, stage func(ctx context.Contex
 	if len(carried) > 0 {
 		err = l.removeUnlisted(ctx, carried)
 	}
-	return true, cmp.Or(err, removeLocal(string(l.carried())))
+	return true, cmp.Or(err, database.Remove(string(l.carried())))
 }
 
 // removeUnlisted removes those of the carried files that the table does not need. The last commit has succeeded, so an

@@ -164,7 +164,7 @@ func (m Manifest) replace(ctx context.Context, to Place, version string) error {
 	if err != nil {
 		return err
 	}
-	err = to.Replace(ctx, manifestName, append(text, '\n'), version)
+	_, err = to.Replace(ctx, manifestName, append(text, '\n'), version)
 	if errors.Is(err, fs.ErrExist) {
 		return &overtakenError{to.String()}
 	}

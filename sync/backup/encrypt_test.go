@@ -155,8 +155,9 @@ func TestABadBackupRemovesNoGoodOne(t *testing.T) {
 // silent is a place that replaces the manifest, but whose answer is lost.
 type silent struct{ Folder }
 
-func (s silent) Replace(ctx context.Context, name string, text []byte, version string) error {
-	return errors.Join(s.Folder.Replace(ctx, name, text, version), errors.New("connection reset"))
+func (s silent) Replace(ctx context.Context, name string, text []byte, version string) (string, error) {
+	made, err := s.Folder.Replace(ctx, name, text, version)
+	return made, errors.Join(err, errors.New("connection reset"))
 }
 
 func TestALostAnswerDamagesNothing(t *testing.T) {

@@ -35,9 +35,9 @@ type Place interface {
 	Put(ctx context.Context, path, name string) error
 
 	// Replace writes a small file atomically if the existing one still has the given version, or if
-	// the version is empty and there is no such file. Otherwise it changes nothing and returns
-	// [fs.ErrExist].
-	Replace(ctx context.Context, name string, text []byte, version string) error
+	// the version is empty and there is no such file. It returns the new version. Otherwise it changes
+	// nothing and returns [fs.ErrExist].
+	Replace(ctx context.Context, name string, text []byte, version string) (made string, err error)
 
 	Remove(ctx context.Context, name string) error
 }
@@ -90,8 +90,8 @@ func (f Folder) Put(_ context.Context, path, name string) error {
 }
 
 // Replace implements [Place]. The caller holds the lock, so the version need not be compared.
-func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) error {
-	return durable.WriteFile(f.pathOf(name), text, 0o600)
+func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) (string, error) {
+	return "", durable.WriteFile(f.pathOf(name), text, 0o600)
 }
 
 // Remove implements [Place].
