@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -72,28 +71,16 @@ func refused(t *testing.T, open Open) {
 	l.CheckRuns(t, 6)
 }
 
-// setFewChecks asks once whether the flag is on the command line, because setting it looks the same.
-var setFewChecks = sync.OnceValue(func() error {
-	onLine := false
-	flag.Visit(func(f *flag.Flag) { onLine = onLine || f.Name == "rapid.checks" })
-	if onLine {
-		return nil
-	}
-	return flag.Set("rapid.checks", "6")
-})
-
-// FewChecks sets the number of rapid checks to six, unless it is set on the command line, because each check
-// opens files many times.
-func FewChecks(t *testing.T) {
-	if err := setFewChecks(); err != nil {
-		t.Fatal(err)
+// Each check opens files many times; ask for more with -rapid.checks.
+func init() {
+	if err := flag.Set("rapid.checks", "6"); err != nil {
+		panic(err)
 	}
 }
 
 // anyBatches writes random journals and changes of the state in random batches, and leaves more out, publishes and reopens
 // the line at random times.
 func anyBatches(t *testing.T, open Open) {
-	FewChecks(t)
 	rapid.Check(t, func(r *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "pick") }
 		j := Generate(rapid.IntRange(1, 12).Draw(r, "answers"), pick)
