@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -33,22 +32,13 @@ func (a Process) First(ctx context.Context, path, sql string, most int) (*Rows, 
 
 // textOf converts a value of [Run] to a text; nil is NULL.
 func textOf(v any) *string {
-	var s string
-	switch v := v.(type) {
+	switch of := v.(type) {
 	case nil:
 		return nil
-	case string:
-		s = v
 	case time.Time:
-		s = v.UTC().Format(time.RFC3339Nano)
-	case float64:
-		s = strconv.FormatFloat(v, 'g', -1, 64)
+		v = of.UTC().Format(time.RFC3339Nano)
 	case []byte:
-		s = fmt.Sprintf("%x", v[:min(len(v), mostText)])
-	case fmt.Stringer:
-		s = v.String()
-	default:
-		s = fmt.Sprint(v)
+		v = fmt.Sprintf("%x", of[:min(len(of), mostText)])
 	}
-	return &s
+	return new(fmt.Sprint(v))
 }
