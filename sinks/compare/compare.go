@@ -149,17 +149,13 @@ func (d Difference) String() string {
 const rangeSize = 1000
 
 // rangeColumn returns the column that divides a table into ranges: the id of the answer, or of the row in
-// an operations table.
+// an operations table, which is derived from the state and not from the journal.
 func rangeColumn(t *schema.Table) string {
-	if isOperations(t) {
+	if slices.Contains(schema.OpsTables(), t) {
 		return t.Key[0]
 	}
 	return "_response_id"
 }
-
-// isOperations reports whether a table is an operations table, which is derived from the state and not
-// from the journal.
-func isOperations(t *schema.Table) bool { return slices.Contains(schema.OpsTables(), t) }
 
 // excludeNumbers returns the SQL condition that a column has none of these numbers, which are in ascending
 // order.

@@ -9,14 +9,11 @@ import (
 	"os"
 )
 
-// DamagedError reports a part of a DuckDB file that does not have the checksum that DuckDB wrote with it.
-type DamagedError struct {
-	Path string
-	At   int64 // where the part begins, in bytes
-}
+// errDamaged is the error of a part of a DuckDB file that does not have the checksum that DuckDB wrote with it.
+var errDamaged = errors.New("is damaged")
 
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%s is damaged: the block at byte %d does not have its checksum", e.Path, e.At)
+func damagedAt(f *os.File, at int64) error {
+	return fmt.Errorf("%s %w: the block at byte %d does not have its checksum", f.Name(), errDamaged, at)
 }
 
 // A DuckDB file begins with three headers. The last two take turns: DuckDB uses the one with the higher number, which
@@ -27,7 +24,7 @@ const headerSize = 4096
 // header is the newest header of a file.
 type header struct{ number, blocks, size int64 }
 
-// readHeader reads the headers of a file, and returns a [*DamagedError] if one is damaged.
+// readHeader reads the headers of a file, and returns an error, see [Damaged], if one is damaged.
 func readHeader(f *os.File) (h header, err error) {
 	headers := make([]byte, 3*headerSize)
 	if _, err := f.ReadAt(headers, 0); err != nil {
@@ -40,7 +37,7 @@ func readHeader(f *os.File) (h header, err error) {
 	}
 	for _, at := range []int64{0, newest} {
 		if !hasChecksum(headers[at:][:headerSize]) {
-			return h, &DamagedError{f.Name(), at}
+			return h, damagedAt(f, at)
 		}
 	}
 	return header{number(newest + 8), number(newest + 32), number(newest + 40)}, nil
@@ -57,8 +54,8 @@ func CountCheckpoints(path string) (int64, error) {
 	return h.number, err
 }
 
-// Verify reads a DuckDB file that no program writes to, and returns a [*DamagedError] if a header or a block of it is
-// damaged.
+// Verify reads a DuckDB file that no program writes to, and returns an error, see [Damaged], if a header or a block of it
+// is damaged.
 func Verify(f *os.File) error {
 	h, err := readHeader(f)
 	if err != nil {
@@ -74,7 +71,7 @@ func Verify(f *os.File) error {
 		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		case err != nil, !hasChecksum(block) && !isBlank(block):
-			return &DamagedError{f.Name(), at}
+			return damagedAt(f, at)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func CheckFile(path, remedy string) error {
 		return fmt.Errorf("look at DuckDB file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a DuckDB file but a %s: %s", path, describeMode(info.Mode()), remedy)
+		return fmt.Errorf("%s is not a regular file: %s", path, remedy)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -47,16 +47,6 @@ func CheckFile(path, remedy string) error {
 		return fmt.Errorf("%s is not a DuckDB file: %s", path, remedy)
 	}
 	return nil
-}
-
-func describeMode(m os.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "folder"
-	case m&os.ModeSymlink != 0:
-		return "symbolic link"
-	}
-	return "special file"
 }
 
 // InUse reports whether opening a file failed because another process writes to it.

@@ -31,10 +31,7 @@ var damage = lazyregexp.New(`Corrupt database file.* in block at location [1-9]|
 
 // Damaged reports whether err means that DuckDB or [Verify] found a damaged block in a file, such as after a kill.
 func Damaged(err error) bool {
-	if _, found := errors.AsType[*DamagedError](err); found {
-		return true
-	}
-	return err != nil && damage().MatchString(err.Error())
+	return err != nil && (errors.Is(err, errDamaged) || damage().MatchString(err.Error()))
 }
 
 // Megabytes formats a number of bytes for DuckDB's settings, in units of 2^20 bytes: "64MB".
