@@ -44,8 +44,8 @@ func TestNothingOfOthersIsReplaced(t *testing.T) {
 		put  func(path string) error
 		want string
 	}{
-		"folder":             {func(path string) error { return os.MkdirAll(filepath.Join(path, "notes"), 0o755) }, "folder"},
-		"link":               {func(path string) error { return os.Symlink("elsewhere.duckdb", path) }, "symbolic link"},
+		"folder":             {func(path string) error { return os.MkdirAll(filepath.Join(path, "notes"), 0o755) }, "not a regular file"},
+		"link":               {func(path string) error { return os.Symlink("elsewhere.duckdb", path) }, "not a regular file"},
 		"text":               {func(path string) error { return os.WriteFile(path, []byte("notes of somebody"), 0o644) }, "not a DuckDB file"},
 		"DuckDB of another":  {duck("CREATE TABLE theirs.mine AS SELECT 42 AS answer"), "another program"},
 		"without our marks":  {duck("CREATE SCHEMA theirs.outlierd; CREATE TABLE theirs.outlierd.marks (name VARCHAR, id BIGINT)"), "another program"},

@@ -68,7 +68,7 @@ func TestForeignFilesAreRefused(t *testing.T) {
 	}{
 		"text":   {func(path string) error { return os.WriteFile(path, []byte("id,title\n1,x\n"), 0o644) }, "not a DuckDB file"},
 		"short":  {func(path string) error { return os.WriteFile(path, []byte("x"), 0o644) }, "not a DuckDB file"},
-		"folder": {func(path string) error { return os.Mkdir(path, 0o755) }, "folder"},
+		"folder": {func(path string) error { return os.Mkdir(path, 0o755) }, "not a regular file"},
 		"link":   {func(path string) error { return os.Symlink("elsewhere.duckdb", path) }, "not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
