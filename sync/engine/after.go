@@ -8,6 +8,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
@@ -35,20 +36,20 @@ func (r *run) followUps(steps []runs.Step) (all []runs.Due) {
 // FollowUps returns the due runs of jobs with `after`, in the order of their due times. `catch_up` applies
 // to overdue ones as to any missed due time. Follow-ups of a job that no longer has `after` are dropped,
 // and those of a paused job wait.
-func (e *Engine) FollowUps(now time.Time) ([]*DueRun, error) {
-	due, err := e.due(now, now)
+func FollowUps(config *job.Config, in *state.Store, now time.Time) ([]*DueRun, error) {
+	due, err := dueRuns(config, in, now, now)
 	return slices.DeleteFunc(due, func(a *DueRun) bool { return a.Trigger != After }), err
 }
 
-// due returns the runs of the due times that have come: those of schedules in the order of the file, then
+// dueRuns returns the runs of the due times that have come: those of schedules in the order of the file, then
 // follow-ups, oldest first. It drops the due times that will have no run. since is when the process began to run
 // the schedule.
-func (e *Engine) due(now, since time.Time) ([]*DueRun, error) {
-	noted, err := e.Store.Schedule.Dues()
+func dueRuns(config *job.Config, in *state.Store, now, since time.Time) ([]*DueRun, error) {
+	noted, err := in.Schedule.Dues()
 	if err != nil || len(noted) == 0 {
 		return nil, err
 	}
-	pauses, err := e.Store.Schedule.Pauses(now)
+	pauses, err := in.Schedule.Pauses(now)
 	if err != nil {
 		return nil, err
 	}
@@ -59,23 +60,23 @@ func (e *Engine) due(now, since time.Time) ([]*DueRun, error) {
 	var all []*DueRun
 	var dropped []runs.Due
 	for _, d := range noted {
-		spec, paused := e.Config.Job(d.Job), pauses[d.Job]
+		spec, paused := config.Job(d.Job), pauses[d.Job]
 		switch {
-		case e.passesOver(spec, d, latest[d.Job], paused != nil || d.Noted.Before(since), now),
+		case passesOver(spec, d, latest[d.Job], paused != nil || d.Noted.Before(since), now, config.Timezone),
 			d.Trigger != string(After) && paused != nil: // the end of the pause decides again
 			dropped = append(dropped, d)
 		case paused == nil && !spec.Disabled:
 			a := &DueRun{Spec: spec, Due: d.At, Begins: d.At, Trigger: Trigger(d.Trigger), noted: d}
 			if all = append(all, a); a.Trigger != After {
-				a.awaitQuietEnd(now, e.Config.Timezone)
+				a.awaitQuietEnd(now, config.Timezone)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *DueRun) int { return placeOf(e.Config, a) - placeOf(e.Config, b) })
+	slices.SortStableFunc(all, func(a, b *DueRun) int { return placeOf(config, a) - placeOf(config, b) })
 	if len(dropped) == 0 {
 		return all, nil
 	}
-	return all, e.Store.DB.Update(func(tx *store.Tx) error { return runs.DropDues(tx, dropped) })
+	return all, in.DB.Update(func(tx *store.Tx) error { return runs.DropDues(tx, dropped) })
 }
 
 // placeOf returns the place of a due run among those of other jobs. All follow-ups have the same.
@@ -89,12 +90,12 @@ func placeOf(config *job.Config, a *DueRun) int {
 // passesOver reports whether a due time will have no run: its job does not have it any more, or `catch_up` does
 // without it. latest is the last one of the job; missed is set if the job was paused, or no process was running, when
 // it came.
-func (e *Engine) passesOver(spec *job.Spec, d runs.Due, latest time.Time, missed bool, now time.Time) bool {
+func passesOver(spec *job.Spec, d runs.Due, latest time.Time, missed bool, now time.Time, zone *time.Location) bool {
 	follows := d.Trigger == string(After)
 	switch {
 	case spec == nil, follows && spec.After == "":
 		return true
-	case !follows && (spec.Disabled || d.At.After(now) || !spec.Next(d.At.Add(-1), e.Config.Timezone).Equal(d.At)):
+	case !follows && (spec.Disabled || d.At.After(now) || !spec.Next(d.At.Add(-1), zone).Equal(d.At)):
 		return true
 	case !follows && spec.CatchUp != job.CatchUpAll && d.At.Before(latest):
 		return true

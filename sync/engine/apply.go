@@ -120,7 +120,7 @@ func (a applier) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
 	if err != nil {
 		return err
 	}
-	at, err := a.engine.place(steps, step)
+	at, err := nextPlace(a.engine.Facts(), steps, step)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // begin starts or resumes the run that an order asks for. A manual order resumes an unfinished run
@@ -21,7 +23,10 @@ import (
 // says when the run can start; until then, nothing has happened.
 func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	if w.engine.rekeyed(); o.Trigger == Manual { // a person wants to know whether the key is still refused
-		if err := w.engine.liftBlock(ledger.BlockKey); err != nil {
+		err := w.engine.Store.DB.Update(func(tx *store.Tx) error {
+			return ledger.LiftBlock(tx, ledger.BlockKey, w.engine.Client.Key.Fingerprint())
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -33,7 +38,7 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 		return w.resume(ctx, o, old)
 	}
 	if o.Rest != nil {
-		row, err := o.openRest(w.engine)
+		row, err := o.openRest(w.engine.Store)
 		if err != nil {
 			return nil, fmt.Errorf("start to buy the rest of run %s: %w", o.Rest.Of.ID, err)
 		}
@@ -153,14 +158,14 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 		return nil, err
 	}
 	if failed != nil {
-		return nil, w.engine.failedStart(*row, failed)
+		return nil, failStart(w.engine.Store, *row, failed)
 	}
 	p, err := o.facts(w.engine).PlanNow(ctx, o.Spec, o.Trigger != Manual, at)
 	if err != nil && ctx.Err() != nil { // a stop does not fail the run: the next start begins it
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, w.engine.failedStart(*row, err)
+		return nil, failStart(w.engine.Store, *row, err)
 	}
 	p.Stored.UseReserve = o.UseReserve
 	if unsure {
@@ -173,13 +178,13 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 	return row, w.engine.Store.Runs.Begin(*row, p.Steps)
 }
 
-// failedStart records a run that could not start, with the reason, and returns the reason.
-func (e *Engine) failedStart(row runs.Run, cause error) error {
-	if err := e.Store.Runs.Begin(row, nil); err != nil {
+// failStart records a run that could not start, with the reason, and returns the reason.
+func failStart(s *state.Store, row runs.Run, cause error) error {
+	if err := s.Runs.Begin(row, nil); err != nil {
 		return errors.Join(cause, err)
 	}
 	row.Status, row.Ended, row.Error = runs.Failed, time.Now(), cause.Error()
-	return errors.Join(cause, e.Store.Supersede(row))
+	return errors.Join(cause, s.Supersede(row))
 }
 
 // supersede closes the unfinished runs that a new run of the job supersedes.
@@ -198,19 +203,19 @@ func (w *worker) supersede(o *Order) error {
 			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status,
 				"why", why)
 		}
-		if err := w.engine.close(old); err != nil {
+		if err := closeRun(w.engine.Store, old); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// close completes the record of a run that will not be resumed.
-func (e *Engine) close(old *runs.Run) error {
+// closeRun completes the record of a run that will not be resumed.
+func closeRun(s *state.Store, old *runs.Run) error {
 	if old.Status.Open() {
-		if err := e.Store.Runs.Tally(old); err != nil {
+		if err := s.Runs.Tally(old); err != nil {
 			return err
 		}
 	}
-	return e.Store.Supersede(*old)
+	return s.Supersede(*old)
 }

@@ -27,7 +27,7 @@ func (c *caller) blocked(r *outlier.Request) error {
 		return &outlier.Error{Kind: outlier.Unauthorized, Op: r.Op(), Entity: r.Entity(),
 			Message: fmt.Sprintf("%s (refused %s; "+
 				"tried again when the key changes, or when you run something by hand)",
-				block.Reason, c.engine.clock(block.Since))}
+				block.Reason, showTime(block.Since, c.engine.Config))}
 	}
 	if err != nil || !r.Paid() {
 		return err
@@ -38,7 +38,7 @@ func (c *caller) blocked(r *outlier.Request) error {
 	}
 	return &outlier.Error{Kind: outlier.NoCredits, Op: r.Op(),
 		Message: fmt.Sprintf("%s (refused %s; tried again after %s, or at once after 'outlierd budget resume')",
-			block.Reason, c.engine.clock(block.Since), c.engine.clock(block.Until))}
+			block.Reason, showTime(block.Since, c.engine.Config), showTime(block.Until, c.engine.Config))}
 }
 
 // blockOf returns a block of the key, or nil. If there is one, it reads the key again, and a new key has
@@ -96,13 +96,6 @@ func (c *caller) noteBlock(r *outlier.Request, err error) error {
 				ledger.LiftBlock(tx, ledger.BlockClock, ""))
 		}
 		return nil
-	})
-}
-
-// liftBlock removes a block of the key.
-func (e *Engine) liftBlock(l ledger.BlockKind) error {
-	return e.Store.DB.Update(func(tx *store.Tx) error {
-		return ledger.LiftBlock(tx, l, e.Client.Key.Fingerprint())
 	})
 }
 

@@ -11,9 +11,9 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
-	"outlierd/sync/load"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 )
 
 // # The rest of a run
@@ -101,14 +101,14 @@ func (e *UnendedError) Error() string {
 	return fmt.Sprintf("run %s has not ended; '%s' continues it", e.Run.ID, facts.Command(e.Run))
 }
 
-// Rest returns what a run of spec's job has left to buy.
-func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
+// FindRest returns what a run of spec's job has left to buy.
+func FindRest(known *facts.Reader, spec *job.Spec, of *runs.Run) (*Rest, error) {
 	rest := &Rest{Of: of}
-	unfinished, err := e.Store.Runs.Unfinished(of.Job)
+	unfinished, err := known.Store.Runs.Unfinished(of.Job)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := e.Store.Steps.OfRun(of.ID)
+	steps, err := known.Store.Steps.OfRun(of.ID)
 	if err != nil || len(steps) == 0 {
 		return rest, err
 	}
@@ -119,7 +119,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 	rest.plan.BuyRest(RestFlags(of.ID))
 	lastRuns := map[string]bool{of.ID: true} // the last runs that bought of its searches
 	for i := range steps {
-		last, err := e.Store.Steps.LastOf(&steps[i])
+		last, err := known.Store.Steps.LastOf(&steps[i])
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 		if !lastRuns[run.ID] {
 			continue
 		}
-		resumes, err := e.Facts().Resumes(spec, run, time.Time{})
+		resumes, err := known.Resumes(spec, run, time.Time{})
 		switch {
 		case err != nil:
 			return nil, err
@@ -144,19 +144,19 @@ func (e *Engine) Rest(spec *job.Spec, of *runs.Run) (*Rest, error) {
 			rest.superseded = append(rest.superseded, *run)
 		}
 	}
-	if err := rest.price(e, spec); err != nil {
+	if err := rest.price(known, spec); err != nil {
 		return nil, err
 	}
 	run, stored := &runs.Run{ID: "next", Job: of.Job}, rest.plan
 	if rest.Run != nil {
 		run = rest.Run
-		p, c, err := e.Facts().Left(run, spec.Budget)
+		p, c, err := known.Left(run, spec.Budget)
 		if err != nil {
 			return nil, err
 		}
 		stored, rest.Cost = p.Stored, c
 	}
-	rest.MayCost, err = e.Facts().Caps().Affords(run, stored, spec.Budget, rest.Cost)
+	rest.MayCost, err = known.Caps().Affords(run, stored, spec.Budget, rest.Cost)
 	return rest, err
 }
 
@@ -186,12 +186,12 @@ func (r *Rest) add(last runs.Step) {
 const restPages = 10
 
 // price computes the price of the rest, and makes it the cap of the run.
-func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
+func (r *Rest) price(known *facts.Reader, spec *job.Spec) (err error) {
 	for i := range r.steps {
 		step := &r.steps[i]
-		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * step.Query.Price(e.Config.Service.Prices)
+		r.Credits += outlier.Credits(r.plan.Ends[i]-step.Next) * step.Query.Price(known.Config.Service.Prices)
 	}
-	p, err := e.Facts().Continue(spec.Name, r.plan, r.steps, true)
+	p, err := known.Continue(spec.Name, r.plan, r.steps, true)
 	if err != nil {
 		return err
 	}
@@ -202,23 +202,18 @@ func (r *Rest) price(e *Engine, spec *job.Spec) (err error) {
 
 // Publish publishes everything in the journal, including what a killed process had not published.
 func (e *Engine) Publish(ctx context.Context) error {
-	w, err := e.newWorker(ctx)
+	w, err := newWorker(ctx, e)
 	if err != nil {
 		return err
 	}
 	return w.publish(ctx)
 }
 
-// Fill is like [Engine.Publish], except that a failure of the warehouse or of a copy is an error.
-func (e *Engine) Fill(ctx context.Context) error {
-	return load.Fill(ctx, e.Store, e.Line, e.log(), e.noteBeat)
-}
-
 // openRest records the run that buys the rest, and closes the runs whose searches it takes over.
-func (o *Order) openRest(e *Engine) (*runs.Run, error) {
+func (o *Order) openRest(s *state.Store) (*runs.Run, error) {
 	rest := o.Rest
 	for i := range rest.superseded {
-		if err := e.close(&rest.superseded[i]); err != nil {
+		if err := closeRun(s, &rest.superseded[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -228,5 +223,5 @@ func (o *Order) openRest(e *Engine) (*runs.Run, error) {
 	}
 	rest.plan.UseReserve = o.UseReserve
 	row.RestOf, row.Overridden, row.Plan, row.Key = rest.Of.ID, true, &rest.plan, o.Key
-	return row, e.Store.Runs.Begin(*row, rest.steps)
+	return row, s.Runs.Begin(*row, rest.steps)
 }

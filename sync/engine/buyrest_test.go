@@ -25,7 +25,7 @@ func (w *workshop) restOf(e *Engine, row *runs.Run) *Rest {
 	w.Helper()
 	spec := w.config.Jobs[0]
 	spec.Overridden, spec.Flags = true, RestFlags(row.ID)
-	rest, err := e.Rest(&spec, row)
+	rest, err := FindRest(e.Facts(), &spec, row)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				e, stop := w.open()
 				defer stop()
 				first := w.succeeds(e)
-				ends, err := e.Endings(first)
+				ends, err := Endings(e.Facts(), first)
 				if err != nil || !ends[0].Limited || ends[0].Left != 2 || ends[0].More != 4 || ends[0].Unseen() != 45 {
 					t.Fatalf("%+v (%v), want 2 pages left for 4 credits, with 45 hits", ends, err)
 				}
@@ -239,7 +239,7 @@ func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
 					e, stop := w.open()
 					defer stop()
 					first, _ := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-					ends, err := e.Endings(first)
+					ends, err := Endings(e.Facts(), first)
 					if err != nil || first.Status != runs.Partial || !ends[0].Leaves() || ends[0].Left != 4-bad {
 						t.Fatalf("%s, %+v (%v), want partial, and %d pages left", first.Status, ends, err, 4-bad)
 					}
@@ -257,7 +257,7 @@ func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
 					if !slices.Equal(l.asked, want) {
 						t.Errorf("asked from %v, want %v", l.asked, want)
 					}
-					if ends, err := e.Endings(row); err != nil || ends[0].Short || ends[0].Leaves() {
+					if ends, err := Endings(e.Facts(), row); err != nil || ends[0].Short || ends[0].Leaves() {
 						t.Errorf("%+v (%v), though the service gave all that it counts", ends, err)
 					}
 					if rest := w.restOf(e, first); !rest.Nothing() {
@@ -340,7 +340,7 @@ func TestUnfinishedRunHasNoRest(t *testing.T) {
 			t.Fatalf("run %+v, error %v; want one that was stopped", row, err)
 		}
 		spec := w.config.Jobs[0]
-		if _, err := e.Rest(&spec, row); err == nil || !strings.Contains(err.Error(), "outlierd run --continue "+row.ID) {
+		if _, err := FindRest(e.Facts(), &spec, row); err == nil || !strings.Contains(err.Error(), "outlierd run --continue "+row.ID) {
 			t.Errorf("error %v, want the command that continues it", err)
 		}
 	})
@@ -365,7 +365,7 @@ func TestRestBeginsAtAnEmptyPage(t *testing.T) {
 		if marks, err := e.Store.Watermarks.List(""); len(marks) != 0 || err != nil {
 			t.Errorf("the cursor has moved: %+v (%v)", marks, err)
 		}
-		ends, err := e.Endings(first)
+		ends, err := Endings(e.Facts(), first)
 		if err != nil || !ends[0].Cut || !ends[0].Leaves() || ends[0].Left != 4 || ends[0].More != 8 {
 			t.Fatalf("%+v (%v), want 4 pages left for 8 credits", ends, err)
 		}

@@ -188,7 +188,7 @@ func (s search) checkDates() error {
 	err := s.saveStep(*s.step)
 	return errors.Join(err, fmt.Errorf("its dates were computed with a clock that showed %s, "+
 		"while the service's time was not available; it is %s: run the job again",
-		s.engine.clock(s.row.Plan.Unsure), s.engine.clock(now)))
+		showTime(s.row.Plan.Unsure, s.engine.Config), showTime(now, s.engine.Config)))
 }
 
 // earlier returns the earlier of two times.
@@ -199,7 +199,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// clock formats a time in the time zone of the configuration.
-func (e *Engine) clock(t time.Time) string {
-	return t.In(e.Config.Timezone).Format("2006-01-02 15:04 MST")
+// showTime formats a time in the time zone of the configuration.
+func showTime(t time.Time, config *job.Config) string {
+	return t.In(config.Timezone).Format("2006-01-02 15:04 MST")
 }

@@ -20,7 +20,7 @@ import (
 // journal, nor for a search by seeds that were bought recently.
 //
 // Pages beyond the job's own `pages` were not wanted, but are reported because they can be bought; see
-// [Engine.Rest]. A search that ended by itself with fewer hits than the service counts is reported as
+// [FindRest]. A search that ended by itself with fewer hits than the service counts is reported as
 // well: its list changed between two pages, or the service does not return all of it.
 
 // Ending is how one search of a run ended. At most one of Early, Cut, Limited and Fresh is set, and none
@@ -48,7 +48,7 @@ type Ending struct {
 	Saved  outlier.Credits // what the pages not taken would have cost, if the search ended early
 	Left   int             // pages left by a cut or by `pages`; -1 if unknown
 	More   outlier.Credits // their price; -1 if unknown
-	Rest   string          // the command that buys them; set by the caller of [Engine.Endings]
+	Rest   string          // the command that buys them; set by the caller of [Endings]
 
 	Filters []string // of a search without hits, in the words of the file
 	Window  string   // its publication dates
@@ -74,44 +74,50 @@ var early = map[string]string{
 	plan.StopPrice:    "the next page was expected to bring less than a page must",
 }
 
+// endedRun is a run that has ended, with its searches.
+type endedRun struct {
+	*facts.Reader
+	row   *runs.Run
+	steps []runs.Step
+}
+
 // Endings returns how the searches of a run ended, in their order. The run must have ended; searches
 // that are still open count as cut. Of steps whose pages have not shown what `from` counts, it says what is believed.
-func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
+func Endings(known *facts.Reader, row *runs.Run) ([]Ending, error) {
 	if row.Plan == nil {
 		return nil, nil // it failed before it had a plan
 	}
-	steps, err := e.Store.Steps.OfRun(row.ID)
-	if err != nil {
-		return nil, err
-	}
-	stored := *row.Plan
-	own := job.JobBudget{}
-	if spec := e.Config.Job(row.Job); spec != nil {
-		own = spec.Budget
-	}
-	room, err := e.Facts().Caps().Leaves(row, stored, own)
-	if err != nil {
-		return nil, err
-	}
-	joined, err := e.joined(row.ID, steps)
+	steps, err := known.Store.Steps.OfRun(row.ID)
 	if err != nil {
 		return nil, err
 	}
 	for i := range steps {
 		if step := &steps[i]; step.Next > 1 && step.Reading == "" {
-			if step.Reading, err = e.readingOf(steps, step); err != nil {
+			if step.Reading, err = readingOf(known, steps, step); err != nil {
 				return nil, err
 			}
 		}
 	}
-	journaled, err := e.journaled(stored, steps)
+	r := endedRun{known, row, steps}
+	joined, err := r.joined()
 	if err != nil {
 		return nil, err
 	}
-	ends := e.endingsIn(stored, steps, room, journaled)
+	own := job.JobBudget{}
+	if spec := known.Config.Job(row.Job); spec != nil {
+		own = spec.Budget
+	}
+	room, err := known.Caps().Leaves(row, *row.Plan, own)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := r.endings(room)
+	if err != nil {
+		return nil, err
+	}
 	for i := range ends {
 		if end := &ends[i]; end.Short {
-			unread, err := e.Store.Steps.Unread(end.step) // hits that were returned and could not be read
+			unread, err := known.Store.Steps.Unread(end.step) // hits that were returned and could not be read
 			if err != nil {
 				return nil, err
 			}
@@ -122,95 +128,45 @@ func (e *Engine) Endings(row *runs.Run) ([]Ending, error) {
 }
 
 // joined returns an ending for each scan of another run that the run has joined.
-func (e *Engine) joined(run string, steps []runs.Step) (all []Ending, err error) {
-	for i := range steps {
-		step := &steps[i]
+func (r *endedRun) joined() (all []Ending, err error) {
+	for i := range r.steps {
+		step := &r.steps[i]
 		if step.Joined == 0 {
 			continue
 		}
-		scan, err := e.Store.Scans.OfStep(step.ID)
+		scan, err := r.Store.Scans.OfStep(step.ID)
 		if err != nil {
 			return nil, err
 		}
-		if scan != nil && scan.Run != run {
+		if scan != nil && scan.Run != r.row.ID {
 			all = append(all, Ending{Search: step.Name(), Of: -1,
-				Joined: scan.ScanID, StartedBy: scan.Job, StartedAt: scan.Intended.In(e.Config.Timezone)})
+				Joined: scan.ScanID, StartedBy: scan.Job, StartedAt: scan.Intended.In(r.Config.Timezone)})
 		}
 	}
 	return all, nil
 }
 
-// journaled returns how many of the pages that searches did not take, because they ended early, are in
-// the journal, by the step's ordinal. The run would not have paid for those.
-func (e *Engine) journaled(stored plan.Stored, steps []runs.Step) (map[int]int, error) {
-	known := map[int]int{}
-	for i := range steps {
-		pages, err := e.pagesKnown(&stored, steps, &steps[i], untaken(&stored, &steps[i]))
-		if err != nil {
-			return nil, err
-		}
-		known[steps[i].Ordinal] = pages
-	}
-	return known, nil
-}
-
-// InJournal returns how many of the pages that a plan asks for are in the journal, so that they cost nothing.
-func (e *Engine) InJournal(p *plan.Plan) (pages int, err error) {
-	steps, stored := p.Steps, p.Stored
-	for i := range steps {
-		if steps[i].Stop != "" || steps[i].Query.Op() == outlier.OpStartScan {
-			continue
-		}
-		known, err := e.pagesKnown(&stored, steps, &steps[i], stored.LimitOf(steps[i].Ordinal, "")-steps[i].Next)
-		if err != nil {
-			return 0, err
-		}
-		pages += known
-	}
-	return pages, nil
-}
-
-// pagesKnown returns how many of the next pages of a search, up to most, are in the journal.
-func (e *Engine) pagesKnown(stored *plan.Stored, steps []runs.Step, of *runs.Step, most int) (known int, err error) {
-	for step := *of; known < most && stored.ReuseFor > 0; known++ {
-		at, err := e.place(steps, &step)
-		if err != nil {
-			return 0, err
-		}
-		request, err := step.Query.Page(at.from, e.Config.Service.Prices)
-		if err != nil {
-			return 0, err
-		}
-		if answer, err := e.known(request, stored.ReuseFor); answer == nil || err != nil {
-			return known, err
-		}
-		step.Next, step.Seen = step.Next+1, step.Seen+outlier.MaxSize
-	}
-	return known, nil
-}
-
-// endingsIn returns how the steps ended. room is what is left under all caps: the credits saved by
-// searches that ended early are limited to it, because what could not have been spent is not saved.
-// journaled is the number of pages not taken that the journal has. Each page reused from the journal
-// saved its price.
-func (e *Engine) endingsIn(stored plan.Stored, steps []runs.Step, room outlier.Credits,
-	journaled map[int]int) (all []Ending) {
-	for i := range steps {
-		step := &steps[i]
+// endings returns how the steps ended. room is what is left under all caps: the credits saved by
+// searches that ended early are limited to it, because what could not have been spent is not saved. Nor are
+// the pages that the journal has. Each page reused from the journal saved its price.
+func (r *endedRun) endings(room outlier.Credits) (all []Ending, err error) {
+	for i := range r.steps {
+		step := &r.steps[i]
 		if step.Query.Op() == outlier.OpStartScan && step.Stop != runs.StopTime && step.Stop != plan.StopShare {
 			continue
 		}
-		end := e.ending(stored, step)
-		end.Kept = outlier.Credits(end.Reused) * step.Query.Price(e.Config.Service.Prices)
+		end := r.ending(step)
+		if end.Early != "" && !end.Short {
+			left := untaken(r.row.Plan, step)
+			journaled, err := pagesKnown(r.Reader, r.row.Plan, r.steps, step, left)
+			if err != nil {
+				return nil, err
+			}
+			end.Saved = fitting(&room, left-journaled, step.Query.Price(r.Config.Service.Prices))
+		}
 		all = append(all, end)
 	}
-	for i := range all {
-		if all[i].Early != "" && !all[i].Short {
-			step := all[i].step
-			all[i].Saved = fitting(&room, untaken(&stored, step)-journaled[step.Ordinal], step.Query.Price(e.Config.Service.Prices))
-		}
-	}
-	return all
+	return all, nil
 }
 
 // fitting takes the price of the given pages, or of as many as fit, out of room and returns it.
@@ -224,9 +180,10 @@ func fitting(room *outlier.Credits, pages int, price outlier.Credits) outlier.Cr
 }
 
 // ending returns how a step ended, without the credits saved.
-func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
-	end := Ending{step: s, Search: s.Name(), Pages: s.Pages, Reused: s.Reused,
-		Hits: s.Hits, Unread: s.Unread, Of: reachable(&stored, s), Seen: s.Seen, Total: s.Total}
+func (r *endedRun) ending(s *runs.Step) Ending {
+	stored, price := r.row.Plan, s.Query.Price(r.Config.Service.Prices)
+	end := Ending{step: s, Search: s.Name(), Pages: s.Pages, Reused: s.Reused, Kept: outlier.Credits(s.Reused) * price,
+		Hits: s.Hits, Unread: s.Unread, Of: reachable(stored, s), Seen: s.Seen, Total: s.Total}
 	if s.Next > 1 {
 		end.Paging = s.Reading
 	}
@@ -238,13 +195,13 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 	case plan.StopFresh:
 		end.Fresh = true
 	case "", runs.StopTime, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
-		if left := leftOf(&stored, s); left != 0 && (s.Stop != runs.StopUnreadable || canSkipPage(s)) {
+		if left := leftOf(stored, s); left != 0 && (s.Stop != runs.StopUnreadable || canSkipPage(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
-				end.More = outlier.Credits(left) * s.Query.Price(e.Config.Service.Prices)
+				end.More = outlier.Credits(left) * price
 			}
 			if s.Query.Op() == outlier.OpStartScan {
-				end.More = stored.PriceOfScan(e.Config.Service.Prices, s.Ordinal)
+				end.More = stored.PriceOfScan(r.Config.Service.Prices, s.Ordinal)
 			}
 		}
 	case runs.StopPages:
@@ -252,7 +209,7 @@ func (e *Engine) ending(stored plan.Stored, s *runs.Step) Ending {
 		end.Limited = end.Left != 0 && s.Query.Op() != outlier.OpTrendingFormats
 		end.Short = end.Left == 0 && int64(s.Seen) < s.Total
 		if end.More = -1; end.Left >= 0 {
-			end.More = outlier.Credits(end.Left) * s.Query.Price(e.Config.Service.Prices)
+			end.More = outlier.Credits(end.Left) * price
 		}
 	default:
 		if s.Next < stored.LimitOf(s.Ordinal, s.Scan) {
@@ -290,7 +247,7 @@ func reachable(f *plan.Stored, s *runs.Step) int64 {
 	return min(s.Total, int64(f.PagesOf(s.Ordinal))*outlier.MaxSize)
 }
 
-// Leaves reports whether the search left pages that a run can buy; see [Engine.Rest].
+// Leaves reports whether the search left pages that a run can buy; see [FindRest].
 func (e *Ending) Leaves() bool { return e.Limited || e.Cut && e.Left != 0 }
 
 // message returns the log message of an ending; "" for an ordinary one.

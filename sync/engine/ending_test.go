@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -36,8 +37,13 @@ func logText(e Ending) string {
 // ended returns how the searches of a run ended, given the pages per search and the room in credits,
 // without pages in the journal.
 func ended(pages int, room outlier.Credits, steps ...runs.Step) []Ending {
-	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
-	return e.endingsIn(plan.Stored{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}, steps, room, nil)
+	known := &facts.Reader{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
+	stored := &plan.Stored{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}
+	all, err := (&endedRun{known, &runs.Run{Plan: stored}, steps}).endings(room)
+	if err != nil {
+		panic(err)
+	}
+	return all
 }
 
 func TestEndingsShowSavedAndRemainingPages(t *testing.T) {
@@ -115,7 +121,7 @@ jobs:
 			kept, saved outlier.Credits
 		}{{time.Hour, 4, 0}, {7 * time.Hour, 0, 6}} {
 			time.Sleep(then.later)
-			ends, err := e.Endings(w.succeeds(e))
+			ends, err := Endings(e.Facts(), w.succeeds(e))
 			if err != nil || ends[0].Early != "hardly anything was new" || ends[0].Kept != then.kept || ends[0].Saved != then.saved {
 				t.Errorf("%s later: %+v (%v), want %d credits saved by the journal and %d by ending early",
 					then.later, ends, err, then.kept, then.saved)
@@ -131,25 +137,21 @@ func TestSavingsAreThePriceOfThePages(t *testing.T) {
 	known := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
 	answers := known
 	answers.Reused = 1
-	e := &Engine{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
-	stored, steps := plan.Stored{Pages: 3}, []runs.Step{known, answers}
-	got := e.endingsIn(stored, steps, 6, nil)
+	r := endedRun{&facts.Reader{Config: &job.Config{}}, &runs.Run{Plan: &plan.Stored{Pages: 3}}, []runs.Step{known, answers}}
+	got, err := r.endings(6)
 	want := []any{"pages_reused", 1, "credits_saved", outlier.Credits(8)}
-	if diff := cmp.Diff(want, sumOf(got)); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(want, sumOf(got)); diff != "" || err != nil {
+		t.Error(diff, err)
 	}
 	if got[0].Saved != 4 || got[1].Kept != 2 || got[1].Saved != 2 {
 		t.Errorf("the ending that saved 8 credits is %+v", got)
 	}
-	if got := e.endingsIn(stored, steps, 99, map[int]int{0: 2}); got[0].Saved != 0 {
-		t.Errorf("a search whose other pages the journal has saved %d credits by stopping", got[0].Saved)
-	}
-	stored.SharePages = map[int]int{0: 2}
-	if got := e.endingsIn(stored, steps, 99, nil); got[0].Saved != 2 {
+	r.row.Plan.SharePages = map[int]int{0: 2}
+	if got, err := r.endings(99); err != nil || got[0].Saved != 2 {
 		t.Errorf("a search with a share of 2 pages has saved %d credits by stopping after one", got[0].Saved)
 	}
-	e.Config.Service.Prices = outlier.Prices{"search": 7}
-	if got := e.endingsIn(stored, steps, 99, nil); got[0].Saved != 7 {
+	r.Config.Service.Prices = outlier.Prices{"search": 7}
+	if got, err := r.endings(99); err != nil || got[0].Saved != 7 {
 		t.Errorf("at the configured price of 7, %d credits are saved", got[0].Saved)
 	}
 }
@@ -185,7 +187,7 @@ jobs:
 			if err != nil || row.Credits != 4 {
 				t.Fatalf("%+v: %v", row, err)
 			}
-			ends, err := e.Endings(row)
+			ends, err := Endings(e.Facts(), row)
 			if err != nil || len(ends) != 1 || ends[0].Early == "" || ends[0].Saved != test.want {
 				t.Errorf("%+v: %+v (%v), want %d saved", test, ends, err, test.want)
 			}

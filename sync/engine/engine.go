@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -37,12 +38,12 @@ type Engine struct {
 	// Rekey reads the key again, which may have changed in its file. If Rekey is nil, the key is kept.
 	Rekey func() (outlier.Key, error)
 
-	key atomic.Pointer[outlier.Key] // see [Engine.KeyInUse]
+	key atomic.Pointer[outlier.Key] // of the client while the schedule is running, for readers
 
 	unread   string        // last logged reason why the key could not be read again
 	believed journal.Limit // the limiter's last recorded belief, without what changes with every call
 
-	beat atomic.Pointer[time.Time] // see [Engine.Beat]
+	beat heartbeat // see [Engine.Beat]
 
 	current  atomic.Pointer[run] // the run in progress, preferably an urgent one, or of the last run
 	waits    waits               // see [Engine.Waited]
@@ -54,15 +55,7 @@ type Engine struct {
 // what only runs use.
 func (e *Engine) Reading(s *state.Store, config *job.Config) *Engine {
 	return &Engine{Config: config, Store: s, Pace: e.Pace, Log: e.Log, IDs: e.IDs,
-		Client: &outlier.Client{URL: e.Client.URL, Key: e.KeyInUse()}}
-}
-
-// KeyInUse returns the key of the client. It is safe for concurrent use once the schedule is running.
-func (e *Engine) KeyInUse() outlier.Key {
-	if key := e.key.Load(); key != nil {
-		return *key
-	}
-	return e.Client.Key
+		Client: &outlier.Client{URL: e.Client.URL, Key: *cmp.Or(e.key.Load(), &e.Client.Key)}}
 }
 
 // Facts returns a reader of what plans depend on.
@@ -125,13 +118,14 @@ func (p *Progress) calls() int {
 // Progress returns the progress of the run in progress, or of the last one.
 func (e *Engine) Progress() (Progress, error) {
 	if r := e.current.Load(); r != nil {
-		return e.progress(r)
+		return progressOf(r)
 	}
 	return Progress{Pace: e.Pace.Status()}, nil
 }
 
-// progress returns the progress of a run.
-func (e *Engine) progress(r *run) (p Progress, err error) {
+// progressOf returns the progress of a run.
+func progressOf(r *run) (p Progress, err error) {
+	e := r.engine
 	p = *r.view.Load()
 	if p.Searches, err = e.Store.Steps.OfRun(p.Run); err != nil {
 		return p, err

@@ -13,6 +13,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // failOne makes all tries of the first call below a path fail.
@@ -271,7 +272,7 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 				w.service.Books().Total.Calls-calls)
 		}
 		e, stop := w.open()
-		err := e.liftBlock(ledger.BlockCredits)
+		err := e.Store.DB.Update(func(tx *store.Tx) error { return ledger.Lift(tx, e.Client.Key.Fingerprint()) })
 		stop()
 		if err != nil {
 			t.Fatal(err)

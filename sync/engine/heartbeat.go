@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // # Heartbeat
 //
@@ -8,12 +11,15 @@ import "time"
 // turn makes at most one call, does not wait for the rate limit and sleeps for at most a minute, so the longest
 // turns are those that wait for a slow answer or publish a large file. Only the loop records the time, so a stuck loop shows.
 
-// Beat returns when the scheduler last made progress; zero before [Engine.Serve].
-func (e *Engine) Beat() time.Time {
-	if turned := e.beat.Load(); turned != nil {
-		return *turned
-	}
-	return time.Time{}
-}
+// heartbeat has when the scheduler last made progress.
+type heartbeat struct{ at atomic.Pointer[time.Time] }
 
-func (e *Engine) noteBeat() { e.beat.Store(new(time.Now())) }
+func (h *heartbeat) note() { h.at.Store(new(time.Now())) }
+
+// Beat returns when the scheduler last made progress; zero before [Engine.Serve].
+func (e *Engine) Beat() (at time.Time) {
+	if noted := e.beat.at.Load(); noted != nil {
+		at = *noted
+	}
+	return at
+}

@@ -141,7 +141,7 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 		w.renew(anHour)
 		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
 		w.inspect(func(e *Engine) {
-			s, err := e.newWorker(w.ctx)
+			s, err := newWorker(w.ctx, e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 		paid, _ := w.runOf("first", 10*time.Minute, job.Overrides{})
 		_, _ = w.runOf("second", 10*time.Minute, job.Overrides{})
 		w.inspect(func(e *Engine) {
-			if err := e.close(paid); err != nil {
+			if err := closeRun(e.Store, paid); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -286,7 +286,7 @@ func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {
-			s, err := e.newWorker(w.ctx)
+			s, err := newWorker(w.ctx, e)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -106,7 +106,7 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, 
 	if err != nil {
 		w.Fatal(err)
 	}
-	ends, err := e.Endings(row)
+	ends, err := Endings(e.Facts(), row)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
+	"outlierd/sync/store"
 )
 
 // moneyFile has six jobs that need about three times the available credits.
@@ -130,7 +131,7 @@ func (w *workshop) resumed() {
 		if err != nil || len(b.Refusals) != 1 {
 			w.Fatalf("refusals %+v, error %v; want that for lack of credits", b.Refusals, err)
 		}
-		if err := e.liftBlock(ledger.BlockCredits); err != nil {
+		if err := e.Store.DB.Update(func(tx *store.Tx) error { return ledger.Lift(tx, e.Client.Key.Fingerprint()) }); err != nil {
 			w.Fatal(err)
 		}
 	})

@@ -165,7 +165,7 @@ func (w *workshop) toReaders() {
 	w.Helper()
 	w.bare, w.single = false, true
 	w.withSinks(func(e *Engine) {
-		s, err := e.newWorker(w.ctx)
+		s, err := newWorker(w.ctx, e)
 		if err == nil {
 			err = s.publish(w.ctx)
 		}

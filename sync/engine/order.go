@@ -299,7 +299,7 @@ func (o *OrderedRun) Result() (*runs.Run, error) {
 }
 
 // Progress returns what the run has done and what it has left.
-func (o *OrderedRun) Progress() (Progress, error) { return o.engine.progress(o.run) }
+func (o *OrderedRun) Progress() (Progress, error) { return progressOf(o.run) }
 
 // Cancel stops the run for all who wait for it, without waiting until it has stopped; see
 // [Engine.Cancel].
@@ -404,7 +404,7 @@ func (o *Order) refresh(w *worker) (err error) {
 		}
 	case o.Rest != nil:
 		of := o.Rest.Of
-		if o.Rest, err = w.engine.Rest(o.Spec, of); err == nil && o.Rest.Nothing() {
+		if o.Rest, err = FindRest(w.engine.Facts(), o.Spec, of); err == nil && o.Rest.Nothing() {
 			err = fmt.Errorf("nothing is left of run %s", of.ID)
 		}
 		for i := 0; err == nil && i < len(o.Rest.superseded); i++ {

@@ -772,7 +772,7 @@ func TestRestIsBoughtOnceForSeveralOrders(t *testing.T) {
 			of := w.ends(w.order(e, Order{Spec: spec}), runs.OK)
 			var rest *Rest
 			err := e.Between(w.ctx, func(context.Context) (err error) {
-				rest, err = e.Rest(spec, of)
+				rest, err = FindRest(e.Facts(), spec, of)
 				return err
 			})
 			if err != nil || rest.Nothing() {
@@ -855,7 +855,7 @@ jobs:
 		e.Line = w.line(sink)
 		w.serving(e, func(func()) {
 			time.Sleep(50 * time.Minute)
-			if waiting, err := e.FollowUps(time.Now()); len(waiting) != 1 || err != nil {
+			if waiting, err := FollowUps(e.Config, e.Store, time.Now()); len(waiting) != 1 || err != nil {
 				t.Fatalf("%d follow-ups wait (%v), want one", len(waiting), err)
 			}
 			_, before := sink.reads()

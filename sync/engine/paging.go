@@ -27,8 +27,8 @@ import (
 
 // readingOf returns what `from` counts for a step: what its pages have shown, or those of another search of
 // the run, or else what is believed; "" if unknown.
-func (e *Engine) readingOf(steps []runs.Step, step *runs.Step) (string, error) {
-	if said := facts.ConfiguredPaging(e.Config); said != "" {
+func readingOf(known *facts.Reader, steps []runs.Step, step *runs.Step) (string, error) {
+	if said := facts.ConfiguredPaging(known.Config); said != "" {
 		return said, nil
 	}
 	if step.Reading != "" {
@@ -39,7 +39,7 @@ func (e *Engine) readingOf(steps []runs.Step, step *runs.Step) (string, error) {
 			return steps[i].Reading, nil
 		}
 	}
-	p, err := e.Store.Learned.Paging(step.Query.Op())
+	p, err := known.Store.Learned.Paging(step.Query.Op())
 	if err != nil {
 		return "", fmt.Errorf("read what `from` counts: %w", err)
 	}
@@ -60,14 +60,14 @@ func (p place) behind(size int64) int64 {
 	return int64(p.from) * size
 }
 
-// place returns the place of a step's next page. steps are those of the run. While the reading is unknown,
+// nextPlace returns the place of a step's next page. steps are those of the run. While the reading is unknown,
 // `from` counts pages.
-func (e *Engine) place(steps []runs.Step, step *runs.Step) (place, error) {
-	reading, err := e.readingOf(steps, step)
+func nextPlace(known *facts.Reader, steps []runs.Step, step *runs.Step) (place, error) {
+	reading, err := readingOf(known, steps, step)
 	if err != nil || reading != job.PagingOffset {
 		return place{step.Next, reading}, err
 	}
-	unread, err := e.Store.Steps.Unread(step)
+	unread, err := known.Store.Steps.Unread(step)
 	return place{step.Seen + unread, reading}, err
 }
 

@@ -113,7 +113,7 @@ func firstNeeded(e *Engine, inProgress []*run) (first int64, err error) {
 // lack is kept. If none does, nothing is published: a disk that pruning is to relieve may have no
 // space for that.
 func (e *Engine) Prune(ctx context.Context, at func(pruned int64)) error {
-	w, err := e.newWorker(ctx)
+	w, err := newWorker(ctx, e)
 	if err != nil {
 		return err
 	}

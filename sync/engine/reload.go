@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -44,7 +45,7 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 		return err
 	}
 	s.rename()
-	if err := e.NoteJobs(); err != nil {
+	if err := NoteJobs(config, e.Store.DB, e.log()); err != nil {
 		e.log().Error("job changes not recorded", "err", err)
 	}
 	e.rekeyed()
@@ -98,18 +99,18 @@ func (s *scheduler) rename() {
 
 // NoteJobs logs how the jobs of the file have changed since a schedule last ran, and records them for the
 // next time. For a new state it logs nothing.
-func (e *Engine) NoteJobs() error {
-	earlier, err := store.Read(e.Store.DB, "read the jobs of the last schedule", servedJobs.Get)
+func NoteJobs(config *job.Config, in *store.Store, log *slog.Logger) error {
+	earlier, err := store.Read(in, "read the jobs of the last schedule", servedJobs.Get)
 	if err != nil {
 		return err
 	}
 	found := earlier != nil
 	var changes []job.Change
 	if found {
-		changes = e.Config.ChangesSince(earlier)
+		changes = config.ChangesSince(earlier)
 	}
 	for _, c := range changes {
-		switch log := e.log().With("job", c.Job); c.Kind {
+		switch log := log.With("job", c.Job); c.Kind {
 		case job.JobAdded:
 			log.Info("job added")
 		case job.JobRemoved:
@@ -123,8 +124,8 @@ func (e *Engine) NoteJobs() error {
 	if found && len(changes) == 0 {
 		return nil
 	}
-	return store.Change(e.Store.DB, "keep the jobs of the schedule", func(tx *store.Tx) error {
-		return servedJobs.Set(tx, e.Config.Known())
+	return store.Change(in, "keep the jobs of the schedule", func(tx *store.Tx) error {
+		return servedJobs.Set(tx, config.Known())
 	})
 }
 

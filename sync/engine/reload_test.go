@@ -31,7 +31,7 @@ func TestStartReportsChangesOfTheFile(t *testing.T) {
 			w.Helper()
 			log.Reset()
 			w.inspect(func(e *Engine) {
-				if err := e.NoteJobs(); err != nil {
+				if err := NoteJobs(e.Config, e.Store.DB, e.log()); err != nil {
 					w.Fatal(err)
 				}
 			})

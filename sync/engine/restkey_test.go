@@ -17,7 +17,7 @@ func TestKeyHasOneRunOfTheRest(t *testing.T) {
 			of := w.ends(w.order(e, Order{Spec: spec}), runs.OK)
 			order := Order{Spec: spec, Key: runs.NewKey("rest", "rest {}"), Trigger: Manual}
 			err := e.Between(w.ctx, func(context.Context) (err error) {
-				order.Rest, err = e.Rest(spec, of)
+				order.Rest, err = FindRest(e.Facts(), spec, of)
 				return err
 			})
 			if err != nil {

@@ -76,7 +76,7 @@ func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a := e.nextDueRun(spec, last, now); a != nil {
+		if a := nextDueRun(spec, last, now, e.Config.Timezone); a != nil {
 			a.Paused = pauses[spec.Name]
 			agenda = append(agenda, a)
 		}
@@ -93,7 +93,7 @@ func (e *Engine) Late(now time.Time) ([]*DueRun, error) {
 	}
 	var late []*DueRun
 	for _, a := range agenda {
-		for paused := a.Paused; a != nil && !a.Begins.After(now); a = e.nextDueRun(a.Spec, a.Due, now) {
+		for paused := a.Paused; a != nil && !a.Begins.After(now); a = nextDueRun(a.Spec, a.Due, now, e.Config.Timezone) {
 			a.Paused = paused
 			late = append(late, a)
 		}
@@ -105,8 +105,7 @@ func (e *Engine) Late(now time.Time) ([]*DueRun, error) {
 // the oldest, or if none is overdue the first in the future. last is the due time that was performed
 // last, or the time when the job was first seen if it has never run. A due time that jitter delays is
 // neither missed nor overdue until its run may begin.
-func (e *Engine) nextDueRun(spec *job.Spec, last, now time.Time) *DueRun {
-	zone := e.Config.Timezone
+func nextDueRun(spec *job.Spec, last, now time.Time, zone *time.Location) *DueRun {
 	coming := spec.Next(now, zone)
 	if coming.IsZero() {
 		return nil
@@ -163,7 +162,7 @@ func (e *Engine) Serve(ctx context.Context) {
 	e.requests.open(s)
 	defer e.requests.close(ctx)
 	for ctx.Err() == nil {
-		e.noteBeat()
+		e.beat.note()
 		s.noteClock(time.Now().Round(0), time.Since(s.started))
 		err := s.prepare(ctx)
 		if err == nil {
@@ -224,7 +223,7 @@ func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
 // prepare creates the worker if there is none, and resumes what the last process left unfinished.
 func (s *scheduler) prepare(ctx context.Context) error {
 	if s.worker == nil {
-		w, err := s.engine.newWorker(ctx)
+		w, err := newWorker(ctx, s.engine)
 		if err != nil {
 			return err
 		}
@@ -245,7 +244,7 @@ func (s *scheduler) prepare(ctx context.Context) error {
 // resumeUnfinished resumes the unfinished runs of the jobs for which of returns true. It skips jobs with an
 // overdue run: beginDue resumes their unfinished runs.
 func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) bool) {
-	noted, err := s.engine.due(time.Now(), s.started)
+	noted, err := dueRuns(s.engine.Config, s.engine.Store, time.Now(), s.started)
 	coming, failed := s.engine.Agenda(time.Now())
 	if err := errors.Join(err, failed); err != nil {
 		s.engine.log().Error("due times not read", "err", err)
@@ -268,7 +267,7 @@ func (s *scheduler) coming(now time.Time) (all []*DueRun, err error) {
 	if err != nil {
 		return nil, err
 	}
-	noted, err := s.engine.due(now, s.started)
+	noted, err := dueRuns(s.engine.Config, s.engine.Store, now, s.started)
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +278,7 @@ func (s *scheduler) coming(now time.Time) (all []*DueRun, err error) {
 			case a.Spec.CatchUp == job.CatchUpAll:
 				a = nil
 			case !a.Due.After(d.Due):
-				a = s.engine.nextDueRun(a.Spec, d.Due, now)
+				a = nextDueRun(a.Spec, d.Due, now, s.engine.Config.Timezone)
 			}
 		}
 		if a != nil {
@@ -309,7 +308,7 @@ func (s *scheduler) noteDues(now time.Time) (next time.Time, err error) {
 			a.Trigger = Scheduled
 		}
 		come = append(come, runs.Due{Job: a.Spec.Name, At: a.Due, Trigger: string(a.Trigger)})
-		if after := s.engine.nextDueRun(a.Spec, a.Due, now); after != nil {
+		if after := nextDueRun(a.Spec, a.Due, now, s.engine.Config.Timezone); after != nil {
 			next = soonest(next, after.Begins)
 			s.engine.log().Info("job scheduled", after.Attrs(s.engine.Config.Timezone)...)
 		}
@@ -327,7 +326,7 @@ func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 	next, err := s.noteDues(now)
 	var due []*DueRun
 	if err == nil {
-		due, err = s.engine.due(now, s.started)
+		due, err = dueRuns(s.engine.Config, s.engine.Store, now, s.started)
 	}
 	if err != nil {
 		s.engine.log().Error("due runs delayed", "err", err)
@@ -552,7 +551,7 @@ func (s *scheduler) report(r *run) {
 		log.Info("run interrupted; the next start continues it")
 		return
 	}
-	ends, err := s.engine.Endings(&r.row)
+	ends, err := Endings(s.engine.Facts(), &r.row)
 	if err != nil {
 		log.Error("endings of searches not read", "err", err)
 	}
@@ -561,7 +560,7 @@ func (s *scheduler) report(r *run) {
 			log.Info(message, ends[i].Attrs()...)
 		}
 	}
-	attrs := Summary(&r.row, ends)
+	attrs := summarize(&r.row, ends)
 	if queued, err := s.engine.Store.Queue.Queued(queue.Filter{Job: r.row.Job}); err != nil {
 		log.Error("queue not counted", "err", err)
 	} else if queued > 0 {
@@ -632,9 +631,9 @@ func soonest(a, b time.Time) time.Time {
 	return a
 }
 
-// Summary returns a finished run as log attributes, including the totals of its searches' endings:
+// summarize returns a finished run as log attributes, including the totals of its searches' endings:
 // credits saved and left.
-func Summary(row *runs.Run, ends []Ending) []any {
+func summarize(row *runs.Run, ends []Ending) []any {
 	took := row.Ended.Sub(row.Started).Round(time.Second)
 	attrs := []any{"status", row.Status, "pages", row.Pages, "hits", row.Hits, "new", row.NewHits,
 		"requests", row.Requests, "credits", row.Credits, "took", took.String()}

@@ -26,7 +26,7 @@ type search struct {
 // takePage buys the step's next page, or reuses it from the journal. The step advances in the
 // transaction that stores the answer.
 func (s search) takePage(ctx context.Context, steps []runs.Step) error {
-	at, err := s.engine.place(steps, s.step)
+	at, err := nextPlace(s.engine.Facts(), steps, s.step)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s search) pageResult(err error) error {
 // reuse takes the step's next page from the journal if any job has received an answer to an identical
 // request within reuse_for. It reports whether it did; that needs no credits and no request.
 func (s search) reuse(request *outlier.Request, at place) (bool, error) {
-	known, err := s.engine.known(request, s.row.Plan.ReuseFor)
+	known, err := findAnswer(s.engine.Store.Journal, request, s.row.Plan.ReuseFor)
 	if err != nil || known == nil {
 		return false, err
 	}
@@ -100,7 +100,7 @@ func (s search) reuse(request *outlier.Request, at place) (bool, error) {
 			return true, err
 		}
 		return true, s.pageResult(fmt.Errorf("the answer that was bought at %s cannot be read (%w); "+
-			"with --again the page is bought once more", s.engine.clock(known.ReceivedAt), err))
+			"with --again the page is bought once more", showTime(known.ReceivedAt, s.engine.Config), err))
 	}
 	if isMissing(s.step, at, page) && s.row.Trigger == string(Manual) {
 		return false, nil // a person asks for what the service did not return then
@@ -120,14 +120,48 @@ func (s search) reuse(request *outlier.Request, at place) (bool, error) {
 	return true, s.pageResult(nil)
 }
 
-// known returns the answer in the journal that can be reused for a request, or nil.
-func (e *Engine) known(request *outlier.Request, reuseFor time.Duration) (*journal.Entry, error) {
+// findAnswer returns the answer in the journal that can be reused for a request, or nil.
+func findAnswer(in *journal.Journal, request *outlier.Request, reuseFor time.Duration) (*journal.Entry, error) {
 	if reuseFor <= 0 {
 		return nil, nil
 	}
 	now := time.Now()
-	params := request.Params().Encode()
-	return e.Store.Journal.Answered(request.Op(), params, now.Add(-reuseFor), now.Add(ledger.Skew))
+	return in.Answered(request.Op(), request.Params().Encode(), now.Add(-reuseFor), now.Add(ledger.Skew))
+}
+
+// InJournal returns how many of the pages that a plan asks for are in the journal, so that they cost nothing.
+func InJournal(known *facts.Reader, p *plan.Plan) (pages int, err error) {
+	for i := range p.Steps {
+		step := &p.Steps[i]
+		if step.Stop != "" || step.Query.Op() == outlier.OpStartScan {
+			continue
+		}
+		found, err := pagesKnown(known, &p.Stored, p.Steps, step, p.Stored.LimitOf(step.Ordinal, "")-step.Next)
+		if err != nil {
+			return 0, err
+		}
+		pages += found
+	}
+	return pages, nil
+}
+
+// pagesKnown returns how many of the next pages of a search, up to most, are in the journal.
+func pagesKnown(known *facts.Reader, stored *plan.Stored, steps []runs.Step, of *runs.Step, most int) (pages int, err error) {
+	for step := *of; pages < most && stored.ReuseFor > 0; pages++ {
+		at, err := nextPlace(known, steps, &step)
+		if err != nil {
+			return 0, err
+		}
+		request, err := step.Query.Page(at.from, known.Config.Service.Prices)
+		if err != nil {
+			return 0, err
+		}
+		if answer, err := findAnswer(known.Store.Journal, request, stored.ReuseFor); answer == nil || err != nil {
+			return pages, err
+		}
+		step.Next, step.Seen = step.Next+1, step.Seen+outlier.MaxSize
+	}
+	return pages, nil
 }
 
 // readPage reads a page as the sinks do. A hit for which the sinks store no row loses its id, because

@@ -468,7 +468,7 @@ func TestFailedFillIsNotRecorded(t *testing.T) {
 		}
 		for _, readOnly := range []bool{false, true} {
 			e.Line = w.line(&fakeCopy{name: "duckdb", readOnly: readOnly, broken: func() bool { return true }})
-			if err := e.Fill(w.ctx); !errors.Is(err, errBroken) {
+			if err := load.Fill(w.ctx, e.Store, e.Line, e.log(), func() {}); !errors.Is(err, errBroken) {
 				t.Errorf("error %v, want that of the sink", err)
 			}
 			recorded, err := e.Store.Sinks.State("duckdb")
@@ -478,7 +478,7 @@ func TestFailedFillIsNotRecorded(t *testing.T) {
 			}
 		}
 		e.Line = w.line(&fakeCopy{name: "duckdb"})
-		if err := e.Fill(w.ctx); err != nil {
+		if err := load.Fill(w.ctx, e.Store, e.Line, e.log(), func() {}); err != nil {
 			t.Error(err)
 		}
 	})

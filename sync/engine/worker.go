@@ -48,8 +48,8 @@ type worker struct {
 const expireEvery = time.Minute
 
 // newWorker opens the sinks and brings them up to the end of the journal.
-func (e *Engine) newWorker(ctx context.Context) (*worker, error) {
-	loader, err := load.New(ctx, e.Store, e.Line, e.log(), e.noteBeat)
+func newWorker(ctx context.Context, e *Engine) (*worker, error) {
+	loader, err := load.New(ctx, e.Store, e.Line, e.log(), e.beat.note)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due t
 // Perform performs the run of an order as [Engine.Run] does, or only until it has all its pages. The run is the only
 // one of its worker, and urgent.
 func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
-	w, err := e.newWorker(ctx)
+	w, err := newWorker(ctx, e)
 	if err != nil {
 		return nil, err
 	}

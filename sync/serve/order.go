@@ -153,7 +153,7 @@ func (r resolver) resolveRest(o *Order, asked *engine.Order) error {
 	}
 	spec.Budget.MaxCredits = o.MaxCredits
 	asked.Spec = spec
-	asked.Rest, err = r.engine.Rest(spec, row)
+	asked.Rest, err = engine.FindRest(r.engine.Facts(), spec, row)
 	return err
 }
 

@@ -101,7 +101,7 @@ func (a actions) priceOfOnce(ctx context.Context, spec *job.Spec) (price outlier
 	if err != nil {
 		return 0, false, err
 	}
-	pages, err := a.p.Engine.InJournal(plan)
+	pages, err := engine.InJournal(a.p.Engine.Facts(), plan)
 	if err != nil || pages > 0 {
 		return 0, pages > 0, err
 	}
@@ -149,7 +149,7 @@ func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, d
 	if order.Spec == nil {
 		return nil, nil, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", job.Shown(row.Job))
 	}
-	if order.Rest, err = e.Rest(order.Spec, row); err != nil {
+	if order.Rest, err = engine.FindRest(e.Facts(), order.Spec, row); err != nil {
 		return nil, nil, err
 	}
 	if order.Rest.Nothing() {

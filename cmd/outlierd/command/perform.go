@@ -160,7 +160,7 @@ func listFollowers(p *program, done jobRun, row *runs.Run) (next []jobRun, err e
 	case !done.after || row == nil:
 		return nil, nil
 	case !row.Due.IsZero():
-		due, err := p.Engine.FollowUps(time.Now())
+		due, err := engine.FollowUps(p.Engine.Config, p.Engine.Store, time.Now())
 		if err != nil {
 			return nil, err
 		}

@@ -235,7 +235,7 @@ func refuseDisabled(spec *job.Spec) error {
 // dueNow returns the unfinished runs of the last process, the runs of jobs that come after others, and
 // those of due times that have passed.
 func dueNow(p *program, now time.Time) ([]jobRun, error) {
-	due, err := p.Engine.FollowUps(now)
+	due, err := engine.FollowUps(p.Engine.Config, p.Engine.Store, now)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run",
 			id, p.Engine.Config.Path, row.Job)}
 	}
-	rest, err := p.Engine.Rest(spec, row)
+	rest, err := engine.FindRest(p.Engine.Facts(), spec, row)
 	if err != nil {
 		return nil, err
 	}

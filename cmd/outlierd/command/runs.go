@@ -11,6 +11,7 @@ import (
 
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/queue"
@@ -138,7 +139,7 @@ func runNamed(p *program, prefix string) (*runs.Run, error) {
 func describeRun(p *program, row *runs.Run) (*report.Run, error) {
 	d, err := runOf(p.Engine.Store, row)
 	if err == nil && row.Status != runs.Running {
-		d.Endings, err = p.Engine.Endings(row)
+		d.Endings, err = engine.Endings(p.Engine.Facts(), row)
 	}
 	return d, err
 }

@@ -171,7 +171,7 @@ func (r *runner) priceRun(ctx context.Context, j *jobRun) (one price, err error)
 	}
 	if err == nil && next != nil {
 		_, one.Fresh = next.Freshness()
-		one.Known, err = r.p.Engine.InJournal(next)
+		one.Known, err = engine.InJournal(known.Reader, next)
 	}
 	r.g.spending.spent += cost.Credits
 	one.Job, one.Credits, one.Lost, one.Requests = job.Shown(spec.Name), cost.Credits, cost.Lost, cost.Requests

@@ -25,7 +25,7 @@ func (r *runner) reportRun(ctx context.Context, row *runs.Run, failed error) err
 	if err != nil {
 		return err
 	}
-	if end.Endings, err = r.p.Engine.Endings(row); err != nil {
+	if end.Endings, err = engine.Endings(r.p.Engine.Facts(), row); err != nil {
 		return err
 	}
 	if err := r.offerRest(end); err != nil {
@@ -117,7 +117,7 @@ func (r *runner) offerRest(end *report.Run) error {
 	if spec == nil {
 		return nil
 	}
-	rest, err := r.p.Engine.Rest(spec, &end.Run)
+	rest, err := engine.FindRest(r.p.Engine.Facts(), spec, &end.Run)
 	if err != nil || rest.Nothing() {
 		return err
 	}

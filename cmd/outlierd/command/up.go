@@ -94,7 +94,7 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 		log.Warn("no job has a schedule or an interval, so none starts by itself",
 			"remedy", "give one `schedule:` or `every:`, or use 'outlierd run'")
 	}
-	if err := p.Engine.NoteJobs(); err != nil {
+	if err := engine.NoteJobs(config, p.Engine.Store.DB, log); err != nil {
 		return err
 	}
 	logAgenda(agenda, config.Timezone, log)
