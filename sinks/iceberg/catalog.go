@@ -124,7 +124,7 @@ func (p *place) openREST(ctx context.Context, o Options) error {
 	} else if credential, _ := o.Env("ICEBERG_REST_CREDENTIAL"); credential != "" {
 		with = append(with, rest.WithCredential(credential))
 		_, secret, _ := strings.Cut(credential, ":")
-		p.secrets.add(credential, secret)
+		p.secrets.add(cmp.Or(secret, credential))
 		p.renew = "renew ICEBERG_REST_CREDENTIAL"
 	} else {
 		p.renew = "set ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL"

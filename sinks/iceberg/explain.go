@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -118,18 +117,13 @@ func cause(err error) string {
 }
 
 // secrets are texts that no message may have.
-type secrets struct {
-	mu    sync.Mutex
-	texts []string
-}
+type secrets struct{ texts sync.Map }
 
-// add adds texts, as they are and as addresses and forms have them.
-func (s *secrets) add(texts ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, text := range texts {
-		if text != "" && !slices.Contains(s.texts, text) {
-			s.texts = append(s.texts, text, url.QueryEscape(text), url.PathEscape(text))
+// add adds a text, as it is and as addresses and forms have it.
+func (s *secrets) add(text string) {
+	for _, form := range []string{text, url.QueryEscape(text), url.PathEscape(text)} {
+		if form != "" {
+			s.texts.Store(form, nil)
 		}
 	}
 }
@@ -147,16 +141,15 @@ func (s *secrets) addAddress(address string) {
 		}
 	}
 	if found != "" {
-		s.add(address, found)
+		s.add(address) // as it was written
+		s.add(found)
 	}
 }
 
 // hide replaces the secrets in a text.
 func (s *secrets) hide(text string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, secret := range s.texts {
-		text = strings.ReplaceAll(text, secret, "xxxxx")
+	for secret := range s.texts.Range {
+		text = strings.ReplaceAll(text, secret.(string), "xxxxx")
 	}
 	return text
 }
