@@ -49,7 +49,8 @@ type Options struct {
 	Tables []*schema.Table
 	Ops    []*schema.Table
 
-	// Constant is one more column of all files, with the same value in all rows; none if it has no name.
+	// Constant is one more column of all files, with the same value in all rows; none if it has no name. FieldIDs has
+	// its id.
 	Constant Constant
 
 	// FieldIDs returns the field ids of a table's columns, in the syntax of COPY. nil means numbers that follow

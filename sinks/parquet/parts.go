@@ -153,8 +153,7 @@ func (o Options) copyFrom(t *schema.Table, where string) (query, settings string
 		}
 	}
 	if o.Constant.Name != "" {
-		name := database.Name(o.Constant.Name)
-		values, ids = append(values, database.Text(o.Constant.Value)+" AS "+name), append(ids, fmt.Sprintf("%s: %d", name, fieldID(o.Constant.Name)))
+		values = append(values, database.Text(o.Constant.Value)+" AS "+database.Name(o.Constant.Name))
 	}
 	numbers := "{" + strings.Join(ids, ", ") + "}"
 	if o.FieldIDs != nil {
