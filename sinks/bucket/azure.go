@@ -42,11 +42,10 @@ const (
 var accountName = lazyregexp.New(`^[a-z0-9]{3,24}$`)
 
 func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper) (client, error) {
-	o := policy.ClientOptions{
+	return openContainer(bucket, env, &container.ClientOptions{ClientOptions: policy.ClientOptions{
 		Transport: sender{transport},
 		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: mostPatience},
-	}
-	return openContainer(bucket, env, &container.ClientOptions{ClientOptions: o})
+	}})
 }
 
 // sender adapts a transport to the library. Unlike [http.Client], it puts no URL in errors, which may

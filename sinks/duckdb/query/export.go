@@ -40,8 +40,5 @@ func Parquet(ctx context.Context, path, text, temp, to string) (rows int64, err 
 
 // Table returns a query of all rows of a table or view: "ops.runs" is runs in the schema ops.
 func Table(name string) string {
-	if space, table, ok := strings.Cut(name, "."); ok {
-		return "FROM " + database.Name(space) + "." + database.Name(table)
-	}
-	return "FROM " + database.Name(name)
+	return "FROM " + strings.ReplaceAll(database.Name(name), ".", `"."`)
 }

@@ -73,15 +73,12 @@ func (r *Reader) openNewest(ctx context.Context) (err error) {
 		r.opened++
 	}
 	if r.closing == nil {
-		r.closing = time.AfterFunc(r.idle, r.closeIdle)
+		r.closing = time.AfterFunc(r.idle, func() { _ = r.Close() }) // it was only read
 	} else {
 		r.closing.Reset(r.idle)
 	}
 	return nil
 }
-
-// closeIdle closes the file when nothing was asked for a while. A query in progress is completed.
-func (r *Reader) closeIdle() { _ = r.Close() } // it was only read
 
 func (r *Reader) close() error {
 	if r.file == nil {
@@ -92,7 +89,7 @@ func (r *Reader) close() error {
 	return f.Close()
 }
 
-// Close closes the file. The reader may be used again.
+// Close closes the file. A query in progress is completed. The reader may be used again.
 func (r *Reader) Close() error {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
