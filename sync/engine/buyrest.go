@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -198,15 +197,6 @@ func (r *Rest) price(known *facts.Reader, spec *job.Spec) (err error) {
 	p.Bound(spec.Budget)
 	r.plan, r.Cost = p.Stored, p.Cost(spec.Budget, plan.Spent{})
 	return nil
-}
-
-// Publish publishes everything in the journal, including what a killed process had not published.
-func (e *Engine) Publish(ctx context.Context) error {
-	w, err := newWorker(ctx, e)
-	if err != nil {
-		return err
-	}
-	return w.publish(ctx)
 }
 
 // openRest records the run that buys the rest, and closes the runs whose searches it takes over.

@@ -61,6 +61,15 @@ func newWorker(ctx context.Context, e *Engine) (*worker, error) {
 	return w, loader.Load(ctx)
 }
 
+// Publish publishes everything in the journal, including what a killed process had not published.
+func (e *Engine) Publish(ctx context.Context) error {
+	w, err := newWorker(ctx, e)
+	if err != nil {
+		return err
+	}
+	return w.publish(ctx)
+}
+
 // Run performs spec for a due time. With a zero due, which is a manual run, it resumes the run that a
 // kill, a cap or an outage left unfinished, if there is one. It returns the finished record and an
 // error that says why the run failed. If ctx ends, the run stays unfinished and the error is the cause.
