@@ -21,10 +21,16 @@ import (
 	"outlierd/sync/job"
 )
 
-// calendarDays is a period that contains each clock change of a year, and some of them twice.
-const calendarDays = 400
+// calendarDays returns a period. With -long it contains each clock change of a year, and some of them twice, and
+// otherwise at least one.
+func calendarDays() int {
+	if *long {
+		return 400
+	}
+	return 200
+}
 
-// TestCalendarIsFollowedInEveryTimeZone: over 400 days with clock changes, and with restarts and edits of
+// TestCalendarIsFollowedInEveryTimeZone: over days with clock changes, and with restarts and edits of
 // the job file at random times, jobs with random cron expressions have runs for exactly the due times
 // that an enumeration of all minutes finds. It uses one random time zone, or all of them with -long:
 // zones whose clocks change at the same times count as one.
@@ -61,7 +67,7 @@ func changingZones(t *testing.T, random *rand.Rand, from time.Time) (zones []*ti
 		t.Fatal(err)
 	}
 	defer all.Close()
-	known, to := map[string]bool{}, from.AddDate(0, 0, calendarDays)
+	known, to := map[string]bool{}, from.AddDate(0, 0, calendarDays())
 	for _, i := range random.Perm(len(all.File)) {
 		name := all.File[i].Name
 		zone, err := time.LoadLocation(name)
@@ -126,7 +132,7 @@ func (c *calendar) play(t *testing.T, began time.Time) {
 	}
 	w.use(file)
 	w.withSinks(func(e *Engine) { w.see(e, "all", "latest", "none") })
-	end := from.AddDate(0, 0, calendarDays)
+	end := from.AddDate(0, 0, calendarDays())
 	for time.Now().Before(end) {
 		up := span{time.Now(), time.Now().Add(c.some(time.Hour, 3*time.Hour, 3*time.Hour, 3*time.Hour, 3*time.Hour, day))}
 		// The process is up for most clock changes and rarely otherwise, because a day of idling takes a
@@ -279,7 +285,7 @@ func (c *calendar) someCron(from time.Time) cron {
 			months:   pick(nil, nil, []int{3, 10}, []int{4, 9, 11}),
 			weekdays: pick(nil, nil, []int{0}, []int{1, 4}, []int{0, 6}),
 		}
-		if n := len(x.instants(from, from.AddDate(0, 0, calendarDays), c.zone)); n > 0 && n < 250 {
+		if n := len(x.instants(from, from.AddDate(0, 0, calendarDays()), c.zone)); n > 0 && n < 250 {
 			return x
 		}
 	}
