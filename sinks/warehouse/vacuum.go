@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"outlierd/internal/disk"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -56,8 +55,8 @@ func (w *Warehouse) rewrite(ctx context.Context, db *database.DB) error {
 		return fmt.Errorf("size of %s: %w", w.options.Path, err)
 	}
 	used, total := rows[0][0].(int64), rows[0][1].(int64)
-	room, err := freeSpace(w.options.Path)
-	if err != nil || float64(total-used) < vacuumSaves*float64(total) || room < used+used/5 {
+	room, err := disk.FreeSpace(filepath.Dir(w.options.Path))
+	if err != nil || float64(total-used) < vacuumSaves*float64(total) || room < uint64(used+used/5) {
 		return err
 	}
 	made := w.options.Path + ".vacuumed"
@@ -76,13 +75,4 @@ func (w *Warehouse) rewrite(ctx context.Context, db *database.DB) error {
 		return errors.Join(fmt.Errorf("vacuum %s: %w", w.options.Path, err), w.Close(), database.Remove(made, made+".wal"))
 	}
 	return nil
-}
-
-// freeSpace returns the free bytes on a file's disk.
-func freeSpace(path string) (int64, error) {
-	var disk unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(path), &disk); err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", filepath.Dir(path), err)
-	}
-	return int64(disk.Bavail) * int64(disk.Bsize), nil
 }

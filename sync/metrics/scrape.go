@@ -14,13 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
+	"outlierd/internal/disk"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
-	"outlierd/sync/store"
 )
 
 // Sources are what metrics are read from at a scrape.
@@ -126,7 +126,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 		},
 		free: func() error {
 			room, err := s.Store.DB.Free()
-			if room != store.Unknown {
+			if room != disk.Unknown {
 				gauge(free, float64(room))
 			}
 			return err

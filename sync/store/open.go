@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"outlierd/internal/disk"
 	"outlierd/internal/durable"
 )
 
@@ -46,7 +47,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.MinFree = cmp.Or(o.MinFree, MinFree)
 	if o.FreeSpace == nil {
-		o.FreeSpace = FreeSpace
+		o.FreeSpace = disk.FreeSpace
 	}
 	if o.BootID == nil {
 		o.BootID = bootID

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"outlierd/internal/disk"
 )
 
 // MinFree is the free space in bytes that is kept for the next answer, the sinks and other programs.
@@ -27,7 +28,7 @@ func (f *Folder) Room() error {
 	if free < f.options.MinFree {
 		return &LowSpaceError{Dir: f.dir, Free: free, Need: f.options.MinFree}
 	}
-	if files, err := FreeFiles(f.dir); err != nil || files < MinFiles {
+	if files, err := disk.FreeFiles(f.dir); err != nil || files < MinFiles {
 		return cmp.Or(err, error(&LowSpaceError{Dir: f.dir, Free: files, Need: MinFiles, Files: true}))
 	}
 	return nil
@@ -70,45 +71,13 @@ func findFile(path string, own os.FileInfo) error {
 // Free returns the number of free bytes on the disk.
 func (f *Folder) Free() (uint64, error) { return f.options.FreeSpace(f.dir) }
 
-// Unknown is the free space of a file system that does not say how much it has, as some remote ones. Only an attempt
-// to write can tell.
-const Unknown = math.MaxUint64
-
 // MinFiles is how many files (inodes) must be free before anything is bought: about as many as the first publication
 // of all tables creates.
 const MinFiles = 128
 
-// FreeSpace returns the number of bytes that an unprivileged user may still write to the disk of dir, or [Unknown].
-func FreeSpace(dir string) (uint64, error) {
-	st, err := statFileSystem(dir)
-	if err != nil || st.Blocks == 0 || uint64(st.Bavail) > Unknown/uint64(st.Bsize) {
-		return Unknown, err
-	}
-	return uint64(st.Bavail) * uint64(st.Bsize), nil
-}
-
-// FreeFiles returns the number of files that may still be created on the disk of dir, or [Unknown]: many file systems
-// have no limit.
-func FreeFiles(dir string) (uint64, error) {
-	st, err := statFileSystem(dir)
-	if err != nil || st.Files == 0 {
-		return Unknown, err
-	}
-	return st.Ffree, nil
-}
-
-// statFileSystem returns the numbers of a file system; all are 0 if it has none.
-func statFileSystem(dir string) (st unix.Statfs_t, err error) {
-	err = unix.Statfs(dir, &st)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
-		return unix.Statfs_t{}, nil
-	}
-	return st, err
-}
-
 // Remedy returns what to do on a disk without space: often many bytes are free, and only the number of files is used up.
 func Remedy(dir string) string {
-	if files, err := FreeFiles(dir); err == nil && files < MinFiles {
+	if files, err := disk.FreeFiles(dir); err == nil && files < MinFiles {
 		return fmt.Sprintf("remove some files (%d inodes are free)", files)
 	}
 	return "free some space"

@@ -6,8 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"golang.org/x/sys/unix"
-
+	"outlierd/internal/disk"
 	"outlierd/internal/lazyregexp"
 	"outlierd/sinks/duckdb/database"
 )
@@ -41,11 +40,11 @@ const personal = math.MaxInt64
 // maxTemp returns the SQL that limits temporary files to half of the free disk space: a query must not leave a daemon
 // without any. DuckDB's default is nine tenths.
 func (r resources) maxTemp() string {
-	var disk unix.Statfs_t
-	if r.temp == "" || unix.Statfs(filepath.Dir(r.temp), &disk) != nil || disk.Blocks == 0 {
+	free, err := disk.FreeSpace(filepath.Dir(r.temp))
+	if r.temp == "" || err != nil || free == disk.Unknown {
 		return ""
 	}
-	return fmt.Sprintf("SET max_temp_directory_size = '%dB'; ", disk.Bavail/2*uint64(disk.Bsize))
+	return fmt.Sprintf("SET max_temp_directory_size = '%dB'; ", free/2)
 }
 
 // noSpace matches DuckDB's messages about a disk without room for temporary files, and noFolder about a folder that it
