@@ -148,9 +148,6 @@ func TestSocketOfADaemon(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}
 	for _, c := range []struct{ path, body, want string }{
-		{"SetCursors", `{"job": "nosuch", "keys": ["x"], "at": "2026-11-01T00:00:00Z"}`, `has no job \"nosuch\"`},
-		{"SetCursors", `{"job": "coffee", "keys": ["x"], "at": "2026-11-01T00:00:00Z"}`, "no cursor to set"},
-		{"ResetCursors", `{"job": "nosuch"}`, `has no job \"nosuch\"`},
 		{"Adjust", `{"credits": 9223372036854775807, "why": "x"}`, "the amount"},
 		{"PauseJobs", `{"pauses": [{"job": "nosuch", "since": "2026-11-01T00:00:00Z"}]}`, `has no job \"nosuch\"`},
 		{"PollScan", `{"scan_id": "../x"}`, "id must match"},

@@ -61,10 +61,11 @@ var answersInSQL = map[outlier.Operation]string{
 		from asked join transcripts t on _response_id = response_id`,
 	outlier.OpStartScan: scanInSQL,
 	outlier.OpScan:      scanInSQL,
-	// The simulator answers with an array that is not within an object.
+	// The simulator answers with an array that is not within an object, as the first row says.
 	outlier.OpTrendingFormats: `select nth, to_json(array(select value::json from trending_formats
-			where _response_id = response_id and extra::varchar = '[]' order by position))
-		from asked`,
+			where _response_id = response_id order by position))
+		from asked where exists (from trending_formats
+			where _response_id = response_id and position = 0 and extra::varchar = '[]')`,
 }
 
 const (
