@@ -23,7 +23,7 @@ type Client struct {
 	Key       Key               // the zero Key sends no Authorization
 	Arrays    Arrays            // encoding of lists in a query string; "" means ArraysRepeat
 	Pacer     Pacer             // nil: no rate limit
-	Transport http.RoundTripper // nil: that of [NewTransport], with a connection for each request
+	Transport http.RoundTripper // nil: that of [NewTransport]
 	UserAgent string            // "" means "outlierd"
 	Timeout   time.Duration     // from connecting to the last byte; 0 means 60 s
 	Forgotten Mention           // matches ids that must be neither requested nor stored; nil for none
@@ -114,9 +114,6 @@ func (c *Client) newHTTPRequest(ctx context.Context, r *Request) (*http.Request,
 		Method: cmp.Or(endpoints[r.op].method, http.MethodGet), URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	if !r.Paid() && req.Method == http.MethodGet {
-		req.Body = unrepeatable{}
-	}
 	if err := c.Arrays.putParams(r, req); err != nil {
 		return nil, err
 	}
@@ -127,12 +124,7 @@ func (c *Client) transport() (http.RoundTripper, error) {
 	if c.Transport != nil {
 		return c.Transport, nil
 	}
-	t, err := NewTransport(TransportOptions{})
-	if err != nil {
-		return nil, err
-	}
-	t.kept = t.fresh
-	return t, nil
+	return NewTransport("")
 }
 
 // name returns the name of r in errors: "transcript dQw4w9WgXcQ".

@@ -24,9 +24,6 @@ type exchange struct {
 
 	mu   sync.Mutex // orders mark and stop: a request that was sent before a stop may finish
 	sent bool
-
-	kept   *counted // the connection, if it was used before
-	before int64    // bytes that were written to kept before this attempt
 }
 
 var (
@@ -80,11 +77,6 @@ func (x *exchange) stopUnsent(cause error) bool {
 // writing it closes the connection: the transport writes in another goroutine, which might be faster than
 // a cancellation.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
-	if info.Reused && x.kept == nil {
-		if x.kept = countedBelow(info.Conn); x.kept != nil {
-			x.before = x.kept.written.Load()
-		}
-	}
 	if err := x.markSent(); err != nil {
 		x.cancel(err)
 		if info.Conn != nil {
@@ -133,8 +125,7 @@ func (x *exchange) sendAttempt(c *Client) (Outcome, *Error) {
 func (x *exchange) judgeUnanswered(err error) (Outcome, *Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	_, refused := errors.AsType[*notForwardedError](err)
-	if x.sent && (refused || x.wasStale()) {
+	if _, refused := errors.AsType[*notForwardedError](err); refused {
 		x.sent, x.a.SentAt = false, time.Time{}
 	}
 	if x.sent {
@@ -142,11 +133,6 @@ func (x *exchange) judgeUnanswered(err error) (Outcome, *Error) {
 	}
 	return Refunded, &Error{Kind: Unsent, Message: "not sent", Cause: x.causeOf(err)}
 }
-
-// wasStale reports whether a kept connection was closed before a byte of the request was written to it,
-// which proves that the request was not sent. It is called after the transport has failed: then nothing
-// more is written.
-func (x *exchange) wasStale() bool { return x.kept != nil && x.kept.written.Load() == x.before }
 
 // causeOf returns the cause of the cancellation if there is one, and otherwise err, which may only be its
 // effect.

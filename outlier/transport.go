@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,38 +13,18 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
-// TransportOptions are the options of a [Transport].
-type TransportOptions struct {
-	CAFile string // PEM file of certificates to trust besides the system's; "" for none
-}
-
 // A Transport sends requests to a service where each may cost money. It speaks HTTP/1.1, because Go
-// repeats requests on its own in more cases of HTTP/2. Answers stay as received. Proxies come from the
+// repeats requests on its own in more cases of HTTP/2, and each request has a connection of its own, because Go
+// may repeat one if a kept connection turns out to be closed. Answers stay as received. Proxies come from the
 // environment. The verification of certificates cannot be disabled.
-//
-// A paid request has a connection of its own. Free ones share a kept connection, which saves a handshake
-// (with TLS two or three round trips) and most of the CPU time of a call. See [unrepeatable] for why none
-// is sent twice. After a free request has failed without an answer, free requests have connections of
-// their own for a while too: a server or a gateway may handle kept connections badly.
-type Transport struct {
-	fresh *http.Transport // one connection per request
-	kept  *http.Transport // for unrepeatable requests, which share one kept connection
+type Transport struct{ http *http.Transport }
 
-	failed    atomic.Int64  // when a request on kept failed last, in nanoseconds since 1970
-	keepAfter time.Duration // how long after that connections are kept again
-}
-
-// keptFor is how long an idle connection is kept: longer than the pause between calls at ten per minute,
-// and shorter than the idle limit of most gateways.
-const keptFor = 30 * time.Second
-
-// NewTransport returns a transport with the given options.
-func NewTransport(o TransportOptions) (*Transport, error) {
-	roots, err := readCertificates(o.CAFile)
+// NewTransport returns a transport. caFile is a PEM file of certificates to trust besides the system's; "" for none.
+func NewTransport(caFile string) (*Transport, error) {
+	roots, err := readCertificates(caFile)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +33,10 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	}
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
-	fresh := &http.Transport{
+	return &Transport{&http.Transport{
 		Proxy:                  chooseProxy,
 		OnProxyConnectResponse: ProxyRefusal,
-		DialContext:            dialCounting,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  defaultTimeout,
@@ -65,85 +44,21 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		Protocols:              http1,
-	}
-	kept := fresh.Clone()
-	kept.DisableKeepAlives = false
-	kept.ReadBufferSize = 64 << 10 // most answers arrive in one read
-	kept.MaxIdleConns, kept.MaxIdleConnsPerHost, kept.IdleConnTimeout = 1, 1, keptFor
-	return &Transport{fresh: fresh, kept: kept, keepAfter: time.Hour}, nil
+	}}, nil
 }
 
 // RoundTrip implements [http.RoundTripper]. If a proxy answered instead of forwarding the request, it returns
 // a [*notForwardedError].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := t.sendOn(r)
+	answer, err := t.http.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	if proxy := t.keptBack(r, answer); proxy != nil {
+	if proxy := t.proxyOf(r, answer); proxy != nil {
 		answer.Body.Close()
 		return nil, &notForwardedError{proxy.Host}
 	}
 	return answer, nil
-}
-
-func (t *Transport) sendOn(r *http.Request) (*http.Response, error) {
-	_, ok := r.Body.(unrepeatable)
-	if !ok || time.Since(time.Unix(0, t.failed.Load())).Abs() < t.keepAfter {
-		return t.fresh.RoundTrip(r)
-	}
-	answer, err := t.kept.RoundTrip(r)
-	if err != nil {
-		t.failed.Store(time.Now().UnixNano())
-	}
-	return answer, err
-}
-
-// unrepeatable is the body of a free GET: empty, and such that net/http cannot send it again. If a kept
-// connection turns out to be closed, Go repeats a request on another one, although the server may have
-// read it before closing. It does so for a GET without a body, or with a GetBody, and, if nothing was
-// written, for a body of known length 0. This body exists, has no GetBody, and its length is unknown. It
-// makes no difference on the wire: Go reads it before it writes the request, and finds it empty.
-type unrepeatable struct{}
-
-func (unrepeatable) Read([]byte) (int, error) { return 0, io.EOF }
-func (unrepeatable) Close() error             { return nil }
-
-// dialCounting makes connections that count the bytes written to them. It disables keep-alive probes, because the
-// connections are short-lived.
-func dialCounting(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return &counted{Conn: c}, nil
-}
-
-// counted is a connection that counts the bytes that the network accepted.
-type counted struct {
-	net.Conn
-	written atomic.Int64
-}
-
-// Write implements [net.Conn].
-func (c *counted) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	c.written.Add(int64(n))
-	return n, err
-}
-
-// countedBelow returns the connection of [dialCounting] below TLS, or nil.
-func countedBelow(conn net.Conn) *counted {
-	for {
-		switch c := conn.(type) {
-		case *counted:
-			return c
-		case *tls.Conn:
-			conn = c.NetConn()
-		default:
-			return nil
-		}
-	}
 }
 
 // maxCertificates is the maximum size of a file of certificates, in bytes. The system's has less than one
@@ -215,15 +130,15 @@ func ProxyRefusal(_ context.Context, proxy *url.URL, _ *http.Request, answer *ht
 		proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
 }
 
-// keptBack returns the proxy that answered r itself; nil for none. Only a 407 proves that: it asks for the
+// proxyOf returns the proxy that answered r itself; nil for none. Only a 407 proves that: it asks for the
 // password of a proxy, which must say how to send it. Any other status may be the service's. A proxy that
 // tunnels, as for https, cannot answer.
-func (t *Transport) keptBack(r *http.Request, answer *http.Response) *url.URL {
+func (t *Transport) proxyOf(r *http.Request, answer *http.Response) *url.URL {
 	if r.URL.Scheme != "http" || answer.StatusCode != http.StatusProxyAuthRequired ||
 		answer.Header.Get("Proxy-Authenticate") == "" {
 		return nil
 	}
-	proxy, err := t.fresh.Proxy(r)
+	proxy, err := t.http.Proxy(r)
 	if err != nil || proxy == nil || proxy.Scheme != "http" && proxy.Scheme != "https" {
 		return nil
 	}

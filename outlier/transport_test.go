@@ -194,7 +194,7 @@ func TestEachCallHasItsOwnConnection(t *testing.T) {
 		if !r.Close || r.ProtoMajor != 1 {
 			t.Errorf("%s, close=%v", r.Proto, r.Close)
 		}
-		fmt.Fprint(w, `{}`)
+		fmt.Fprint(w, `{"items":[]}`)
 	}))
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -203,13 +203,13 @@ func TestEachCallHasItsOwnConnection(t *testing.T) {
 	}
 	s.Start()
 	defer s.Close()
-	transport, err := NewTransport(TransportOptions{})
+	transport, err := NewTransport("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &Client{URL: s.URL, Transport: transport}
-	for range 5 {
-		if _, err := c.Do(t.Context(), search(t), &books{}); err != nil {
+	for _, r := range []*Request{search(t), about(t, OpDetails, 1), about(t, OpDetails, 2), search(t), search(t)} {
+		if _, err := c.Do(t.Context(), r, &books{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -364,7 +364,7 @@ func TestPrivateCertificatesAreTrustedOnRequest(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	transport, err := NewTransport(TransportOptions{CAFile: file})
+	transport, err := NewTransport(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestCAFileLeavesOtherCertificatesUntrusted(t *testing.T) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		transport, err := NewTransport(TransportOptions{CAFile: file})
+		transport, err := NewTransport(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +431,7 @@ func TestCAFileThatHoldsNoneIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{empty, empty + ".missing", os.DevNull, t.TempDir()} {
-		if _, err := NewTransport(TransportOptions{CAFile: file}); err == nil || !strings.Contains(err.Error(), file) {
+		if _, err := NewTransport(file); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -494,7 +494,7 @@ func TestAProxyThatCannotBeUsedIsRefused(t *testing.T) {
 		"http://user:s3cret@proxy:porty/": false,
 	} {
 		t.Setenv("HTTPS_PROXY", address)
-		_, err := NewTransport(TransportOptions{})
+		_, err := NewTransport("")
 		if (err == nil) != usable {
 			t.Errorf("HTTPS_PROXY=%s gives %v", address, err)
 		}
@@ -524,11 +524,10 @@ func TestOnlyAProxyItselfAsksForItsPassword(t *testing.T) {
 			t.Run(name+"/"+string(r.op), func(t *testing.T) {
 				server := newRawServer(t, tt.answer)
 				transport := newTransport(t)
-				transport.keepAfter = time.Hour
 				c := &Client{URL: "http://" + server.Addr().String(), Transport: transport}
 				if tt.proxied {
 					proxy := &url.URL{Scheme: "http", User: url.UserPassword("ann", "s3cret"), Host: server.Addr().String()}
-					transport.fresh.Proxy, transport.kept.Proxy = http.ProxyURL(proxy), http.ProxyURL(proxy)
+					transport.http.Proxy = http.ProxyURL(proxy)
 					c.URL = "http://service.example"
 				}
 				b := &books{}
@@ -539,9 +538,6 @@ func TestOnlyAProxyItselfAsksForItsPassword(t *testing.T) {
 				named := strings.Contains(err.Error(), "the proxy "+server.Addr().String()+" did not forward")
 				if named != (tt.kind == Unsent) || strings.Contains(err.Error(), "s3cret") {
 					t.Errorf("the error is %v", err)
-				}
-				if transport.failed.Load() != 0 {
-					t.Error("connections are no longer kept")
 				}
 			})
 		}
@@ -578,8 +574,8 @@ func TestAnAnswerThroughATunnelIsTheServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	transport := newTransport(t)
-	transport.fresh.Proxy = http.ProxyURL(at)
-	transport.fresh.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
+	transport.http.Proxy = http.ProxyURL(at)
+	transport.http.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
 	b := &books{}
 	_, err = (&Client{URL: "https://example.com", Transport: transport}).Do(t.Context(), search(t), b)
 	if b.outcome != Unknown || kindOf(err) != Foreign {

@@ -24,7 +24,7 @@ type person struct {
 	in  string // standard input
 	env func(string) (string, bool)
 
-	network func(outlier.TransportOptions) (http.RoundTripper, error) // nil for the network of the system
+	network func(caFile string) (http.RoundTripper, error) // nil for the network of the system
 	dial    func(context.Context, string) (*serve.Client, error)      // of assistants, to the daemon; nil by its socket
 }
 
@@ -55,7 +55,7 @@ func (p *person) do(ctx context.Context, args ...string) (out, stderr string, co
 }
 
 // connect returns the network of the program.
-func (p *person) connect() func(outlier.TransportOptions) (http.RoundTripper, error) {
+func (p *person) connect() func(caFile string) (http.RoundTripper, error) {
 	if p.network != nil {
 		return p.network
 	}

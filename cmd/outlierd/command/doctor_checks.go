@@ -235,7 +235,7 @@ func checkService(ctx context.Context, c *checkup) {
 		return
 	}
 	c.ok("rate limit", "%s; %s may be sent now", limit.Pace(), term.Count(limit.Remaining, "request"))
-	transport, err := c.g.world.network(outlier.TransportOptions{CAFile: config.CAFile})
+	transport, err := c.g.world.network(config.CAFile)
 	if err != nil {
 		c.fail("address", "see service.ca_file and HTTPS_PROXY", "%v", err)
 		return

@@ -106,7 +106,7 @@ type world struct {
 	args     []string // of the command line
 
 	// network returns the transport to the service.
-	network func(outlier.TransportOptions) (http.RoundTripper, error)
+	network func(caFile string) (http.RoundTripper, error)
 
 	// listen opens the daemon's socket in a state folder; nil for none.
 	listen func(dir string) (net.Listener, error)
@@ -138,8 +138,8 @@ func listenForHangups() <-chan os.Signal {
 }
 
 // newTransport returns the transport of the operating system.
-func newTransport(o outlier.TransportOptions) (http.RoundTripper, error) {
-	return outlier.NewTransport(o)
+func newTransport(caFile string) (http.RoundTripper, error) {
+	return outlier.NewTransport(caFile)
 }
 
 // run executes one command line.

@@ -74,7 +74,7 @@ var sentTest = documentOf[testSent]("notify test")
 // newSender returns what sends notifications from this process.
 func newSender(config *job.Config, env lookup) (*notify.Sender, error) {
 	var transport http.RoundTripper
-	transport, err := outlier.NewTransport(outlier.TransportOptions{})
+	transport, err := outlier.NewTransport("")
 	if err != nil {
 		return nil, err
 	}

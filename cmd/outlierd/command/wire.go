@@ -502,7 +502,7 @@ func (p *program) hideAuthors() (err error) {
 
 // openClient creates the client, the only component that talks to the service. rekey reads the key
 // again, because it may have changed; the simulator's never does.
-func (p *program) openClient(network func(outlier.TransportOptions) (http.RoundTripper, error), folder string,
+func (p *program) openClient(network func(caFile string) (http.RoundTripper, error), folder string,
 	rekey func() (outlier.Key, error)) (err error) {
 	if err := p.openPace(folder); err != nil {
 		return explainUnwritable(err, p.Engine.Config.Data)
@@ -520,7 +520,7 @@ func (p *program) openClient(network func(outlier.TransportOptions) (http.RoundT
 		return err
 	}
 	p.Engine.Rekey = rekey
-	p.Engine.Client.Transport, err = network(outlier.TransportOptions{CAFile: p.Engine.Config.Service.CAFile})
+	p.Engine.Client.Transport, err = network(p.Engine.Config.Service.CAFile)
 	return err
 }
 
