@@ -12,7 +12,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
-	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -96,7 +95,7 @@ func (r *run) queueWatch(ctx context.Context) error {
 
 // countSkipped resets the numbers of calls that were skipped and returns a function that counts the calls that are skipped because the data
 // is fresh. Data that the run itself requested before it was interrupted does not count.
-func (r *run) countSkipped(calls []plan.Call) func(queue.Task, time.Time) {
+func (r *run) countSkipped(calls []job.Call) func(queue.Task, time.Time) {
 	if len(calls) == 0 {
 		return nil // a run has either hits or a watch: keep the counts of the other
 	}
@@ -125,13 +124,13 @@ func entities(ids []string) iter.Seq[runs.Hit] {
 
 // tasks returns the calls for one line of `enrich`: one for each video, or one for each channel of the
 // videos. Neither hits nor ids repeat a video. Data received after since is fresh.
-func (r *run) tasks(e plan.Call, best iter.Seq[runs.Hit], since time.Time) iter.Seq[queue.Task] {
+func (r *run) tasks(e job.Call, best iter.Seq[runs.Hit], since time.Time) iter.Seq[queue.Task] {
 	return func(yield func(queue.Task) bool) {
 		rank, channels := 0, map[string]bool{}
 		for hit := range best {
 			task := queue.Task{
 				Op: e.Op, Entity: hit.VideoID, Run: r.row.ID, Job: r.row.Job,
-				Value: e.Value - float64(rank)/1e6, MaxAge: time.Since(since),
+				Value: float64(e.Value) - float64(rank)/1e6, MaxAge: time.Since(since),
 				Once: strings.HasPrefix(r.row.Job, job.OnceMark),
 			}
 			rank++
@@ -211,7 +210,7 @@ func FreshFor(age time.Duration) string {
 	switch age {
 	case 0:
 		return "fetched since the run was due"
-	case plan.Once:
+	case job.Once:
 		return "fetched once"
 	}
 	return job.Duration(age).String()

@@ -183,7 +183,7 @@ var promises = []promise{
 		"**Freshness.** Default of `channels` and `videos` jobs: only what was received since the due instant is fresh (what they name is wanted each time);",
 		[]string{"sync/engine TestNamedEntitiesAreFetchedEachTimeTheJobIsDue", "sync/engine TestAnswersSinceTheDueTimeAreFresh"},
 	},
-	{"of `enrich` as documented.", []string{"sync/plan TestDataCallsHaveTheDocumentedAgeAndWorth"}},
+	{"of `enrich` as documented.", []string{"sync/job TestDefaultsAreTheDocumentedOnes"}},
 	{
 		"`refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
 		[]string{"sync/engine TestSecondRunBuysOnlyWhatMayHaveChanged", "sync/engine TestEmptyAnswerIsRemembered"},

@@ -89,7 +89,7 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 		}
 	}
 	if o.Calls {
-		watch := plan.Stored{Fetch: plan.FetchCalls(spec), IDs: work.IDs, Since: o.At}
+		watch := plan.Stored{Fetch: spec.Fetch, IDs: work.IDs, Since: o.At}
 		err = r.addCalls(f, spec.Name, &watch)
 	}
 	return f, err
@@ -115,7 +115,7 @@ func (r *Reader) neverRun(ctx context.Context, spec *job.Spec, o Options) (*plan
 	for i := range work.Asks {
 		f.Paging[plan.PagedBy(work.Asks[i].Query.Op())] = ConfiguredPaging(r.Config)
 	}
-	for _, call := range plan.FetchCalls(spec) {
+	for _, call := range spec.Fetch {
 		f.Unasked[call.Op] = len(work.IDs)
 	}
 	if spec.Auto {

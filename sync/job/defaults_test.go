@@ -11,8 +11,7 @@ import (
 )
 
 // Each default that users rely on stands here once more, as a number: nobody changes
-// one by accident. What a call for a hit has where a job says nothing, age and worth, is
-// the engine's to know and is 0 here.
+// one by accident.
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	config := parse(t, `
 version: 1
@@ -56,10 +55,14 @@ jobs:
 		{"refresh_after of search", of("search").SeedsFresh, time.Duration(0)},
 		{"refresh_after of scan", of("scan").SeedsFresh, time.Duration(0)},
 		{"refresh_after of find_channels with related_to", of("kin").SeedsFresh, time.Duration(0)},
-		{"fetch of channels", of("channels").Fetch, []Enrich{{Op: outlier.OpChannelVideos}, {Op: outlier.OpChannelShorts}}},
-		{"fetch of videos", of("videos").Fetch, []Enrich{{Op: outlier.OpDetails}}},
-		{"enrich", of("search").Enrich, []Enrich{
-			{Op: outlier.OpChannelVideos}, {Op: outlier.OpChannelShorts}, {Op: outlier.OpDetails}, {Op: outlier.OpComments}, {Op: outlier.OpTranscript},
+		{"fetch of channels", of("channels").Fetch, []Call{{Op: outlier.OpChannelVideos, Value: 5}, {Op: outlier.OpChannelShorts, Value: 4}}},
+		{"fetch of videos", of("videos").Fetch, []Call{{Op: outlier.OpDetails, Value: 1}}},
+		{"enrich", of("search").Enrich, []Call{
+			{Op: outlier.OpChannelVideos, RefreshAfter: 7 * day, Value: 5},
+			{Op: outlier.OpChannelShorts, RefreshAfter: 7 * day, Value: 4},
+			{Op: outlier.OpDetails, RefreshAfter: day, Value: 1},
+			{Op: outlier.OpComments, RefreshAfter: 2 * day, Value: 2},
+			{Op: outlier.OpTranscript, RefreshAfter: 36500 * day, Value: 3},
 		}},
 		{"enrich.sort", of("search").EnrichSort, Sort{By: "zScore"}},
 		{"enrich.sort of find_channels", of("find_channels").EnrichSort, Sort{By: "subscribers"}},

@@ -1,13 +1,59 @@
 package job
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"outlierd/outlier"
 	"outlierd/sync/yamltree"
 )
+
+// A Call is one kind of free data call that a run makes: about its hits, or about the ids of a job of channels or videos.
+type Call struct {
+	Op           outlier.Operation `json:"op"`
+	Top          int               `json:"top,omitempty" key:"top"`                   // number of best hits; 0 for all
+	TopPerItem   int               `json:"top_per_item,omitempty" key:"top_per_item"` // number of best hits per search, before Top; 0 for all
+	Value        int               `json:"value" key:"value"`                         // priority of the call
+	RefreshAfter time.Duration     `json:"refresh_after" key:"refresh_after"`         // maximum age of an answer; 0 for the time since the run was due
+}
+
+// Most returns the maximum number of calls about the hits of the given number of pages and searches of a run.
+func (c Call) Most(pages, searches int) int {
+	hits := pages * outlier.MaxSize
+	if c.TopPerItem > 0 {
+		hits = min(hits, c.TopPerItem*searches)
+	}
+	if c.Top > 0 {
+		hits = min(hits, c.Top)
+	}
+	return hits
+}
+
+// Once is the age for answers that never change and are fetched once.
+const Once = 100 * 365 * day
+
+// freshFor is how old an answer about a hit may be unless the job says otherwise.
+var freshFor = map[outlier.Operation]time.Duration{
+	outlier.OpChannelVideos: week,
+	outlier.OpChannelShorts: week,
+	outlier.OpTranscript:    Once,
+	outlier.OpComments:      2 * day,
+	outlier.OpDetails:       day,
+}
+
+// worth orders calls by the value of one request unless the job says otherwise. A channel page contains up to 120
+// uploads and the channel's statistics; a transcript never changes; comments are a hundred rows; a hit already contains
+// most of the details.
+var worth = map[outlier.Operation]int{
+	outlier.OpChannelVideos: 5,
+	outlier.OpChannelShorts: 4,
+	outlier.OpTranscript:    3,
+	outlier.OpComments:      2,
+	outlier.OpDetails:       1,
+}
 
 // readEnrich reads what to fetch for the hits, in the order of the file. The value of `defaults` applies only
 // to hits that are videos.
@@ -36,9 +82,10 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 		case spec.Verb == VerbFindChannels && !ofChannels(op):
 			e.Key.Refuse("not supported for channels: use channel_videos or channel_shorts")
 		default:
-			fetch := Enrich{Op: op}
-			readKeys(&fetch, schema().Definition("fetch"), e.Value)
-			spec.Enrich = append(spec.Enrich, fetch)
+			call := Call{Op: op}
+			readKeys(&call, schema().Definition("fetch"), e.Value)
+			call.RefreshAfter, call.Value = cmp.Or(call.RefreshAfter, freshFor[op]), cmp.Or(call.Value, worth[op])
+			spec.Enrich = append(spec.Enrich, call)
 			if each := e.Value.Get("top_per_item"); each != nil &&
 				len(spec.Loops) == 0 && job.Get("enrich") == n {
 				each.Warn("write top", "has the effect of top, as the job has no for_each")

@@ -104,7 +104,7 @@ jobs: {search: {search: {query: other}}}
 	}
 	want := &Spec{
 		Name: "search", CatchUp: CatchUpLatest, Verb: VerbSearch, Pages: 1, ReuseFor: 6 * time.Hour,
-		Enrich: []Enrich{{Op: outlier.OpComments, Top: 1}}, EnrichSort: Sort{By: "zScore"}, At: yamltree.Place{File: "command line", Line: 1, Column: 1},
+		Enrich: []Call{{Op: outlier.OpComments, Top: 1, RefreshAfter: 2 * day, Value: 2}}, EnrichSort: Sort{By: "zScore"}, At: yamltree.Place{File: "command line", Line: 1, Column: 1},
 	}
 	if diff := cmp.Diff(want, spec, plain); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -174,9 +174,9 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 			NewBelow: 0.125,
 			ReuseFor: time.Hour,
 			Notify:   []string{"me"},
-			Enrich: []Enrich{
-				{Op: outlier.OpTranscript},
-				{Op: outlier.OpChannelVideos, Top: 15, RefreshAfter: 7 * day},
+			Enrich: []Call{
+				{Op: outlier.OpTranscript, RefreshAfter: Once, Value: 3},
+				{Op: outlier.OpChannelVideos, Top: 15, RefreshAfter: 7 * day, Value: 5},
 			},
 			EnrichSort: Sort{By: "views"},
 			Budget:     JobBudget{PerRun: new(outlier.Credits(6)), PerMonth: new(outlier.Credits(60)), MaxRequests: 9},

@@ -53,10 +53,10 @@ jobs:
 			t.Errorf("%s gives %q, want %q", name, got, want)
 		}
 	}
-	if got := config.Job("file").Fetch; !slices.Equal(got, []Enrich{{Op: outlier.OpTranscript}}) {
+	if got := config.Job("file").Fetch; !slices.Equal(got, []Call{{Op: outlier.OpTranscript, RefreshAfter: Once, Value: 3}}) {
 		t.Errorf("the file's job fetches %v", got)
 	}
-	if got := config.Job("sql").Fetch; !slices.Equal(got, []Enrich{{Op: outlier.OpChannelVideos, RefreshAfter: 2 * day}, {Op: outlier.OpChannelShorts, RefreshAfter: 2 * day}}) {
+	if got := config.Job("sql").Fetch; !slices.Equal(got, []Call{{Op: outlier.OpChannelVideos, RefreshAfter: 2 * day, Value: 5}, {Op: outlier.OpChannelShorts, RefreshAfter: 2 * day, Value: 4}}) {
 		t.Errorf("the channels' job fetches %v", got)
 	}
 	if got := must(t, config.Job("each"), in).Asks; len(got) != 3 || got[1].Query.Params().Get("videoId") != "abcdefghijk" || got[1].Item == "abcdefghijk" {

@@ -33,8 +33,8 @@ type Spec struct {
 	ReuseFor   time.Duration `key:"reuse_for"` // a younger answer to an identical paid request is reused; 0 for never
 	SeedsFresh time.Duration // the same seeds are not bought again before; 0 for no limit, or without seeds
 	Scan       *Scan         // of a scan
-	Fetch      []Enrich      // of channels and videos, in the order of the file
-	Enrich     []Enrich      // what to fetch for the hits, in the order of the file
+	Fetch      []Call        // of channels and videos, in the order of the file
+	Enrich     []Call        // what to fetch for the hits, in the order of the file
 	EnrichSort Sort          // which hits are best, if Enrich takes only the top
 	Tags       []string      `key:"tags"` // of groups of jobs, for command lines
 	Budget     JobBudget     `key:"budget"`
@@ -140,16 +140,6 @@ type JobBudget struct {
 
 	// MaxCredits is a cap that a person sets for one run, beside PerRun.
 	MaxCredits *outlier.Credits `json:"-"`
-}
-
-// Enrich is one kind of free data to fetch, for the hits of a run or for the ids of a job of channels or
-// videos.
-type Enrich struct {
-	Op           outlier.Operation
-	Top          int           `key:"top"`                            // number of best hits; 0 for all
-	RefreshAfter time.Duration `key:"refresh_after"`                  // maximum age of an answer; 0 for the operation's default
-	Value        int           `key:"value"`                          // priority of the call; 0 for the operation's default
-	TopPerItem   int           `key:"top_per_item" json:",omitempty"` // number of best hits per search, before Top; 0 for all
 }
 
 // Sort is an order of hits by one of the values that the service sorts by (interface, GET

@@ -180,10 +180,14 @@ func (a *asker) readData(spec *Spec, n *yamltree.Node, ops ...outlier.Operation)
 		}
 	}
 	for _, op := range ops {
-		if slices.ContainsFunc(spec.Fetch, func(e Enrich) bool { return e.Op == op }) {
+		if slices.ContainsFunc(spec.Fetch, func(c Call) bool { return c.Op == op }) {
 			continue
 		}
-		spec.Fetch = append(spec.Fetch, Enrich{Op: op, RefreshAfter: fresh})
+		call := Call{Op: op, RefreshAfter: fresh, Value: worth[op]}
+		if op == outlier.OpTranscript && fresh == 0 {
+			call.RefreshAfter = Once
+		}
+		spec.Fetch = append(spec.Fetch, call)
 	}
 }
 

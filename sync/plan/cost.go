@@ -85,19 +85,6 @@ func (p *Plan) dataCalls(pages int) int {
 	return n
 }
 
-// Most returns the maximum number of calls of this kind about the hits of the given number of
-// pages and searches of a run.
-func (c Call) Most(pages, searches int) int {
-	hits := pages * outlier.MaxSize
-	if c.TopPerItem > 0 {
-		hits = min(hits, c.TopPerItem*searches)
-	}
-	if c.Top > 0 {
-		hits = min(hits, c.Top)
-	}
-	return hits
-}
-
 // An item is what one open step asks for if every page is full.
 type item struct {
 	start outlier.Credits // of a scan that is not started yet; sent once

@@ -155,7 +155,7 @@ func anySpec(t *rapid.T) *job.Spec {
 		spec.SeedsFresh = 7 * 24 * time.Hour
 	}
 	if rapid.Bool().Draw(t, "enriches") {
-		spec.Enrich = []job.Enrich{{Op: outlier.OpTranscript, Top: rapid.IntRange(0, 50).Draw(t, "top")}, {Op: outlier.OpDetails}}
+		spec.Enrich = []job.Call{{Op: outlier.OpTranscript, Top: rapid.IntRange(0, 50).Draw(t, "top")}, {Op: outlier.OpDetails}}
 	}
 	return spec
 }

@@ -31,10 +31,10 @@ type Stored struct {
 
 	// The order of the hits, and what is fetched for the best of them. EnrichWhere selects hits;
 	// see [Stored.HitParams].
-	Sort        string `json:"sort,omitempty"`
-	Ascending   bool   `json:"ascending,omitempty"`
-	Enrich      []Call `json:"enrich,omitempty"`
-	EnrichWhere string `json:"enrich_where,omitempty"`
+	Sort        string     `json:"sort,omitempty"`
+	Ascending   bool       `json:"ascending,omitempty"`
+	Enrich      []job.Call `json:"enrich,omitempty"`
+	EnrichWhere string     `json:"enrich_where,omitempty"`
 
 	// Cap is the worst case when the run began, including lost answers. Most is the worst case
 	// without per_run, which may be raised meanwhile.
@@ -54,9 +54,9 @@ type Stored struct {
 
 	// For a watch: what is fetched about each of IDs. Since is its due time, or its start if a
 	// person began it.
-	Fetch []Call    `json:"fetch,omitempty"`
-	IDs   []string  `json:"ids,omitempty"`
-	Since time.Time `json:"since,omitzero"`
+	Fetch []job.Call `json:"fetch,omitempty"`
+	IDs   []string   `json:"ids,omitempty"`
+	Since time.Time  `json:"since,omitzero"`
 
 	// Unknown are the channels of its lists whose ids are not known, as in [job.Resolved]: the run does not
 	// ask for them, and ends as partial.
@@ -83,8 +83,8 @@ func newStored(spec *job.Spec) Stored {
 		ReuseFor:    spec.ReuseFor,
 		Sort:        spec.EnrichSort.By,
 		Ascending:   spec.EnrichSort.Ascending,
-		Enrich:      EnrichCalls(spec),
-		Fetch:       FetchCalls(spec),
+		Enrich:      spec.Enrich,
+		Fetch:       spec.Fetch,
 		StopAfter:   spec.StopAfter,
 		MaxRequests: spec.Budget.MaxRequests,
 		Scan:        spec.Scan,
@@ -92,70 +92,12 @@ func newStored(spec *job.Spec) Stored {
 	}
 }
 
-// EnrichCalls returns the data calls that a run of spec makes about its hits.
-func EnrichCalls(spec *job.Spec) []Call { return completeCalls(spec.Enrich, freshFor) }
-
-// FetchCalls returns the data calls that a run of spec makes about the ids that it names.
-func FetchCalls(spec *job.Spec) []Call { return completeCalls(spec.Fetch, freshForNamed) }
-
-// completeCalls fills in the values that the job leaves to the program; ages are the default ages.
-func completeCalls(wanted []job.Enrich, ages map[outlier.Operation]time.Duration) []Call {
-	var all []Call
-	for _, e := range wanted {
-		all = append(all, Call{
-			Op: e.Op, Top: e.Top, TopPerItem: e.TopPerItem,
-			RefreshAfter: cmp.Or(e.RefreshAfter, ages[e.Op]), Value: cmp.Or(float64(e.Value), worth[e.Op]),
-		})
-	}
-	return all
-}
-
-// Call is one kind of data call that a run makes: about its hits, or about given ids.
-type Call struct {
-	Op         outlier.Operation `json:"op"`
-	Top        int               `json:"top,omitempty"`          // 0 means every hit
-	TopPerItem int               `json:"top_per_item,omitempty"` // per step; 0 means every hit
-	Value      float64           `json:"value"`
-
-	// RefreshAfter is the age up to which an answer is fresh. For a watch 0 means that only
-	// answers received since its due time are fresh.
-	RefreshAfter time.Duration `json:"refresh_after"`
-}
-
-// Once is the age for answers that never change and are fetched once.
-const Once = 100 * 365 * 24 * time.Hour
-
-// freshFor is how old an answer may be before it is requested again, unless the job says
-// otherwise. A transcript never changes.
-var freshFor = map[outlier.Operation]time.Duration{
-	outlier.OpChannelVideos: 7 * 24 * time.Hour,
-	outlier.OpChannelShorts: 7 * 24 * time.Hour,
-	outlier.OpTranscript:    Once,
-	outlier.OpComments:      2 * 24 * time.Hour,
-	outlier.OpDetails:       24 * time.Hour,
-}
-
-// freshForNamed is freshFor for channels or videos that a job names: they are fetched each time
-// the job is due, except for what never changes.
-var freshForNamed = map[outlier.Operation]time.Duration{outlier.OpTranscript: Once}
-
-// worth orders data calls by the value of one request. A channel page contains up to 120 uploads
-// and the channel's statistics; a transcript never changes; comments are a hundred rows; a hit
-// already contains most of the details. A job may override it.
-var worth = map[outlier.Operation]float64{
-	outlier.OpChannelVideos: 5,
-	outlier.OpChannelShorts: 4,
-	outlier.OpTranscript:    3,
-	outlier.OpComments:      2,
-	outlier.OpDetails:       1,
-}
-
 // JudgedAt returns the time for which a watch decides what is fresh: now for a run that has not begun.
 func (f *Stored) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now) }
 
 // FreshSince returns the earliest time at which an answer for a watch must have been received to
 // be fresh. It is relative to the due time, so that a resumed run asks for no more than before.
-func (f *Stored) FreshSince(call Call, now time.Time) time.Time {
+func (f *Stored) FreshSince(call job.Call, now time.Time) time.Time {
 	return f.JudgedAt(now).Add(-call.RefreshAfter)
 }
 

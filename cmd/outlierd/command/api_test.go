@@ -28,7 +28,6 @@ import (
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
 	"outlierd/internal/testenv"
-	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/serve"
 )
@@ -486,7 +485,7 @@ jobs:
 	dice := testenv.Random(t)
 	bubble(t, file, func(p *person) {
 		service := simulator.New(simulator.Options{Seed: 1, Key: "any"})
-		p.network = func(caFile string) (http.RoundTripper, error) { return service.Transport(), nil }
+		p.network = func(string) (http.RoundTripper, error) { return service.Transport(), nil }
 		runsOf, paused, byAssistants := map[string]string{}, 0, int64(0) // the runs by key
 		refusals := map[string]int{}                                     // of assistants, by the cap that they name
 		buy := func(a *assistant, query string, pages int) (spent int64) {

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 
 	"outlierd/cmd/outlierd/programtest"
-	"outlierd/outlier"
 	"outlierd/sync/serve"
 )
 
@@ -24,8 +23,8 @@ type person struct {
 	in  string // standard input
 	env func(string) (string, bool)
 
-	network func(caFile string) (http.RoundTripper, error) // nil for the network of the system
-	dial    func(context.Context, string) (*serve.Client, error)      // of assistants, to the daemon; nil by its socket
+	network func(caFile string) (http.RoundTripper, error)       // nil for the network of the system
+	dial    func(context.Context, string) (*serve.Client, error) // of assistants, to the daemon; nil by its socket
 }
 
 // bubble runs a test with a person who has a job file.

@@ -102,7 +102,7 @@ func TestDoctorChecksTheServiceWithOneFreeCall(t *testing.T) {
 					}
 					return "", false
 				}
-				p.network = func(caFile string) (http.RoundTripper, error) { return &service, nil }
+				p.network = func(string) (http.RoundTripper, error) { return &service, nil }
 				out, stderr, code := p.do(p.Context(), "doctor")
 				for _, want := range append(c.want, "ok    notify bell", "fail  notify lost") {
 					if !strings.Contains(out, want) {

@@ -171,7 +171,7 @@ jobs:
 `, func(p *person) {
 		hits := []string{hit("aaaaaaaaaaa", "the fourth", 1), hit("bbbbbbbbbbb", "the \x1b[2Jfirst\u202e\nline", 9), hit("ccccccccccc", "the third", 2), hit("ddddddddddd", "the second", 3)}
 		service := answers{status: 200, body: fmt.Sprintf(`{"hits": [%s], "pagination": {"total": 4}, "items": []}`, strings.Join(hits, ","))}
-		p.network = func(caFile string) (http.RoundTripper, error) { return &service, nil }
+		p.network = func(string) (http.RoundTripper, error) { return &service, nil }
 		p.env = func(name string) (string, bool) {
 			return map[string]string{"OUTLIERD_KEY": "CANARY"}[name], name == "OUTLIERD_KEY"
 		}

@@ -318,7 +318,7 @@ func (p *program) settleState(ctx context.Context, underWay func(name string) bo
 // wantsCalls reports whether a job makes data calls of operation op.
 func wantsCalls(spec *job.Spec, op outlier.Operation) bool {
 	return spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch),
-		func(e job.Enrich) bool { return e.Op == op })
+		func(c job.Call) bool { return c.Op == op })
 }
 
 // published returns the path of the file that readers open; "" without a duckdb sink.

@@ -63,7 +63,7 @@ jobs: {tea: {every: 1h, reuse_for: 1m, search: {query: tea}}}
 `
 	bubble(t, file, func(p *person) {
 		both := &twoServices{simulator.New(simulator.Options{Seed: 1, Key: "any"}), map[string][]string{}}
-		p.network = func(caFile string) (http.RoundTripper, error) { return both, nil }
+		p.network = func(string) (http.RoundTripper, error) { return both, nil }
 		jobs, key := filepath.Join(p.dir, "jobs.yaml"), filepath.Join(p.dir, "key")
 		write := func(path, text string) {
 			if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600)); err != nil {
