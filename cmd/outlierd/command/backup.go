@@ -309,10 +309,6 @@ func restoreBackup(ctx context.Context, g *globals, from string, which backup.Wh
 	if err != nil {
 		return err
 	}
-	log, err := g.logger()
-	if err != nil {
-		return err
-	}
 	folder := stateFolder(config)
 	m, err := backup.Restore(ctx, place, which, folder, stateOptions(config), func(s *state.Store, b backup.Backup) error {
 		if spent == 0 {
@@ -323,7 +319,7 @@ func restoreBackup(ctx context.Context, g *globals, from string, which backup.Wh
 	if err != nil {
 		return err
 	}
-	warnOfRoot(log, config.Data)
+	warnOfRoot(g.logger(), config.Data)
 	return backupShown.print(g.out, m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
 		"What 'outlierd forget' erased after that backup was restored too: erase it again.\n",
 		report.Path(folder), m.At.Format(time.RFC3339), m.Answers, spent)

@@ -178,10 +178,7 @@ func sinksError(results []check.Result) error {
 
 // checkSinks checks the warehouse and its copies.
 func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bool) (_ []check.Result, err error) {
-	log, err := g.logger()
-	if err != nil {
-		return nil, err
-	}
+	log := g.logger()
 	memory, err := duckdbMemory(g.world.env)
 	if err != nil {
 		return nil, err

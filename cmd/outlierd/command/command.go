@@ -81,7 +81,7 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	flags.StringVarP(&g.out.format, "output", "o", "table", "how to print results: "+term.OneOf(term.Formats))
 	flags.BoolVar(&g.out.wide, "wide", false, "print all columns of a table and all text, however wide")
 	flags.StringVar(&g.logLevel, "log-level", "info", term.OneOf(logLevels))
-	flags.StringVar(&g.logFormat, "log-format", "auto", "text, json or auto: text at a terminal, json elsewhere")
+	flags.StringVar(&g.logFormat, "log-format", "auto", term.OneOf(logFormats)+": text at a terminal, json elsewhere")
 	root.Version = version()
 	root.SetVersionTemplate("outlierd {{.Version}}\n")
 	addCommands(root, g)

@@ -13,7 +13,7 @@ import (
 func addCompletion(root *cobra.Command, jobs cobra.CompletionFunc) {
 	completeFlag(root, "output", term.Formats...)
 	completeFlag(root, "log-level", logLevels...)
-	completeFlag(root, "log-format", "auto", "text", "json")
+	completeFlag(root, "log-format", logFormats...)
 	completeJobs(root, jobs)
 }
 

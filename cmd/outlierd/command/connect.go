@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/template"
 
 	"github.com/spf13/cobra"
 
-	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 )
 
@@ -36,8 +34,10 @@ pyiceberg. All of them only read.`,
 			if err != nil {
 				return err
 			}
-			if len(args) > 0 && !slices.Contains(tools, args[0]) {
-				return usageError{fmt.Errorf("unknown tool %q: want %s%s", args[0], term.OneOf(tools), didYouMean(args[0], tools))}
+			if len(args) > 0 {
+				if err := refuseOther("TOOL", args[0], tools); err != nil {
+					return err
+				}
 			}
 			p, err := placesOf(config, g.world.env)
 			if err != nil {

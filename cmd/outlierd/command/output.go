@@ -86,10 +86,13 @@ func (p *printer) printValue(v any) error {
 
 // prepare checks the global flags before a command starts.
 func (g *globals) prepare() error {
-	if err := g.checkOutput(); err != nil {
-		return err
+	formats := []string{"table", "json", "ndjson"}
+	if slices.Contains(rowCommands, g.command.Name()) {
+		formats = term.Formats
 	}
-	if _, err := g.logger(); err != nil {
+	err := cmp.Or(refuseOther("--output", g.out.format, formats), refuseOther("--log-level", g.logLevel, logLevels),
+		refuseOther("--log-format", g.logFormat, logFormats))
+	if err != nil {
 		return err
 	}
 	if g.out.forPrograms() && g.out.counted == nil {
@@ -176,16 +179,12 @@ func each[T any](all []T) iter.Seq2[T, error] {
 var rowCommands = []string{"sql", "search", "related", "find-channels", "trending-formats", "start", "read", "channel", "video",
 	"comments", "transcript"}
 
-// checkOutput refuses an output format that the command does not have, before anything is done.
-func (g *globals) checkOutput() error {
-	formats := []string{"table", "json", "ndjson"}
-	if slices.Contains(rowCommands, g.command.Name()) {
-		formats = term.Formats
-	}
-	if slices.Contains(formats, g.out.format) {
+// refuseOther returns an error for a value that is not one of those that an argument or a flag has.
+func refuseOther(name, value string, known []string) error {
+	if slices.Contains(known, value) {
 		return nil
 	}
-	return usageError{fmt.Errorf("--output %s: want %s%s", g.out.format, term.OneOf(formats), didYouMean(g.out.format, formats))}
+	return usageError{fmt.Errorf("%s %s: want %s%s", name, value, term.OneOf(known), didYouMean(value, known))}
 }
 
 // second rounds a time for people to the second.

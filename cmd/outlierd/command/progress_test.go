@@ -262,11 +262,7 @@ func TestLogOmitsEmptyValues(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
 		g := &globals{world: world{err: &out}, logLevel: "info", logFormat: format, out: newPrinter(io.Discard, os.LookupEnv)}
-		log, err := g.logger()
-		if err != nil {
-			t.Fatal(err)
-		}
-		log.Warn("call repeated", "op", "search", "entity", "", "attempt", 2)
+		g.logger().Warn("call repeated", "op", "search", "entity", "", "attempt", 2)
 		if got := out.String(); strings.Contains(got, "entity") || !strings.Contains(got, "attempt") {
 			t.Errorf("%s: %s", format, got)
 		}

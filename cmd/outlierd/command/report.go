@@ -64,16 +64,12 @@ func noReport(config *job.Config, name string) error {
 
 // previewReport writes the files of a report. Files of an earlier preview are replaced.
 func previewReport(ctx context.Context, g *globals, config *job.Config, report *job.Report, dir string) error {
-	log, err := g.logger()
-	if err != nil {
-		return err
-	}
 	sender, err := newSender(config, g.world.env)
 	if err != nil {
 		return err
 	}
 	tables := openTables(g, config)
-	reportExtras(sender, config, tables, log)
+	reportExtras(sender, config, tables, g.logger())
 	find := seeds(config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
 	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), func(r *job.Report) (string, error) { return reportSQL(tables, r) }, ask)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,9 +46,10 @@ The table ops.runs has every run, too.`,
 			if limit < 0 {
 				return usageError{fmt.Errorf("--limit must be 0 or more, got %d", limit)}
 			}
-			if filter.Status != "" && !slices.Contains(statuses, string(filter.Status)) {
-				meant := didYouMean(string(filter.Status), statuses)
-				return usageError{fmt.Errorf("--status %s: want %s%s", filter.Status, term.OneOf(statuses), meant)}
+			if filter.Status != "" {
+				if err := refuseOther("--status", string(filter.Status), statuses); err != nil {
+					return err
+				}
 			}
 			if len(args) > 0 {
 				return showRun(c, g, args[0])

@@ -81,10 +81,6 @@ func writeShare(ctx context.Context, g *globals, s sharing, view string) error {
 	}
 	tables := openTables(g, s.config)
 	shared := page.Shared{Title: s.title, At: at.In(s.config.Timezone)}
-	log, err := g.logger()
-	if err != nil {
-		return err
-	}
 	total, err := selectShared(ctx, s, view, tables, &shared)
 	if err != nil {
 		return explainQuery(path, err)
@@ -92,7 +88,7 @@ func writeShare(ctx context.Context, g *globals, s sharing, view string) error {
 	if len(shared.Cards) == 0 {
 		return errors.New("nothing is selected, so no file was written")
 	}
-	if shared.Pictures, err = sharedPictures(ctx, log, g.world.err, s.config, tables, shared.Cards); err != nil {
+	if shared.Pictures, err = sharedPictures(ctx, g.logger(), g.world.err, s.config, tables, shared.Cards); err != nil {
 		return err
 	}
 	bytes, err := s.create(func(w io.Writer) error { return shared.WriteHTML(w) })

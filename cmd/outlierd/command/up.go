@@ -63,16 +63,9 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 	if err != nil {
 		return startError{err}
 	}
-	direct, err := g.logger()
-	if err != nil {
-		return err
-	}
 	buffered := daemon.NewLog(g.out.block.Above(g.world.err))
-	log, err := g.loggerTo(buffered)
-	if err != nil {
-		return err
-	}
-	go buffered.Run(direct)
+	log := g.loggerTo(buffered)
+	go buffered.Run(g.logger())
 	defer buffered.Close()
 	p, err := g.openProgram(ctx, config, toServe, log)
 	if err != nil {

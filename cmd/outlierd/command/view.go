@@ -50,10 +50,7 @@ func serveView(ctx context.Context, g *globals, config *job.Config, show func(ad
 	if err != nil {
 		return err
 	}
-	log, err := g.logger()
-	if err != nil {
-		return err
-	}
+	log := g.logger()
 	port, err := listenNear(ctx, config.Daemon.Listen)
 	if err != nil {
 		return err

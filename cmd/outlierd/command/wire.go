@@ -73,11 +73,7 @@ const (
 
 // with opens the program in a mode while work runs.
 func (g *globals) with(ctx context.Context, config *job.Config, m mode, work func(*program) error) (err error) {
-	log, err := g.logger()
-	if err != nil {
-		return err
-	}
-	p, err := g.openProgram(ctx, config, m, log)
+	p, err := g.openProgram(ctx, config, m, g.logger())
 	if err != nil {
 		return err
 	}
@@ -289,11 +285,7 @@ func warnErased(ctx context.Context, g *globals, config *job.Config) error {
 	if err != nil {
 		return nil // it is missing, another user's, or damaged, which does not keep anybody from reading tables
 	}
-	log, err := g.logger()
-	if err == nil {
-		err = warnUnfinishedErasure(seen, log)
-	}
-	return errors.Join(err, seen.Close())
+	return errors.Join(warnUnfinishedErasure(seen, g.logger()), seen.Close())
 }
 
 // settleState brings the state in line with the file: it applies renames of jobs, and removes calls that no
@@ -555,10 +547,11 @@ func (p *program) useSimulator() (err error) {
 	return err
 }
 
-var logLevels = []string{"debug", "info", "warn", "error"}
+// The values of --log-level and --log-format.
+var logLevels, logFormats = []string{"debug", "info", "warn", "error"}, []string{"text", "json", "auto"}
 
-// logger writes to standard error: text for people, JSON for machines.
-func (g *globals) logger() (*slog.Logger, error) {
+// logger returns a logger to standard error: text for people, JSON for machines.
+func (g *globals) logger() *slog.Logger {
 	if g.logs != nil {
 		return g.loggerTo(g.logs)
 	}
@@ -566,25 +559,14 @@ func (g *globals) logger() (*slog.Logger, error) {
 }
 
 // loggerTo returns a logger that writes to w what is meant for standard error.
-func (g *globals) loggerTo(w io.Writer) (*slog.Logger, error) {
+func (g *globals) loggerTo(w io.Writer) *slog.Logger {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
-		meant := didYouMean(g.logLevel, logLevels)
-		return nil, usageError{fmt.Errorf("--log-level %s: want %s%s", g.logLevel, term.OneOf(logLevels), meant)}
-	}
+	_ = level.UnmarshalText([]byte(g.logLevel)) // it is one of logLevels
 	with := &slog.HandlerOptions{Level: level, ReplaceAttr: formatAttrs(g.out.zone)}
-	switch g.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, with)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, with)), nil
-	case "auto":
-		if term.Is(g.world.err) {
-			return slog.New(slog.NewTextHandler(w, with)), nil
-		}
-		return slog.New(slog.NewJSONHandler(w, with)), nil
+	if g.logFormat == "text" || g.logFormat == "auto" && term.Is(g.world.err) {
+		return slog.New(slog.NewTextHandler(w, with))
 	}
-	return nil, usageError{fmt.Errorf("--log-format %s: want text, json or auto", g.logFormat)}
+	return slog.New(slog.NewJSONHandler(w, with))
 }
 
 // formatAttrs formats times in a zone (nil: unchanged), and omits empty attributes of a log line.
