@@ -7,17 +7,15 @@ import (
 )
 
 // Reopening returns a copy that is opened on first use. After a failed call it is closed, and the next
-// call opens it again, because the cause may have been removed. explain adds to an error what to do about
-// it.
-func Reopening(name string, open func(context.Context) (Copy, error), explain func(error) error) Copy {
-	return &reopening{name: name, open: open, explain: explain}
+// call opens it again, because the cause may have been removed.
+func Reopening(name string, open func(context.Context) (Copy, error)) Copy {
+	return &reopening{name: name, open: open}
 }
 
 type reopening struct {
-	name    string
-	open    func(context.Context) (Copy, error)
-	explain func(error) error
-	copy    Copy // nil while it is closed
+	name string
+	open func(context.Context) (Copy, error)
+	copy Copy // nil while it is closed
 }
 
 // use opens the copy, unless it is open, and calls it. It closes the copy if the call fails.
@@ -25,12 +23,12 @@ func (r *reopening) use(ctx context.Context, call func(Copy) error) error {
 	if r.copy == nil {
 		c, err := r.open(ctx)
 		if err != nil {
-			return r.explain(fmt.Errorf("open sink %s: %w", r.name, err))
+			return fmt.Errorf("open sink %s: %w", r.name, err)
 		}
 		r.copy = c
 	}
 	if err := call(r.copy); err != nil {
-		return errors.Join(r.explain(err), r.Close())
+		return errors.Join(err, r.Close())
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func TestRenewedKeysOfABucket(t *testing.T) {
 		return value, ok
 	}
 	rows := sinktest.Open(func(t testing.TB, _ string, w *warehouse.Warehouse) sinktest.Copy {
-		c := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Copy, error) { return Open(ctx, w, o) }, same)
+		c := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Copy, error) { return Open(ctx, w, o) })
 		return sinktest.Copy{Copy: c, Read: readOf(o)}
 	})
 	l := rows.Line(t, dir)
@@ -74,8 +74,6 @@ func TestRenewedKeysOfABucket(t *testing.T) {
 	l.Check(t, journal, 6)
 	l.Close(t)
 }
-
-func same(err error) error { return err }
 
 // TestRenewedPasswordOfPostgres: the file with the password is read again after the server has refused it.
 func TestRenewedPasswordOfPostgres(t *testing.T) {
@@ -105,7 +103,7 @@ func TestRenewedPasswordOfPostgres(t *testing.T) {
 	t.Setenv("PGPASSFILE", passwords)
 	o := options(dir, "a")
 	o.Catalog = "postgres://outlierd@" + address + "/lake?sslmode=disable"
-	s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Copy, error) { return Open(ctx, nil, o) }, same)
+	s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Copy, error) { return Open(ctx, nil, o) })
 	for _, c := range []struct{ password, says string }{
 		{"s3cr3t-of-yesterday", "a file that PGPASSFILE names is read again without that"},
 		{renewed, "accepted, but starting up"},

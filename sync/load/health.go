@@ -46,7 +46,8 @@ type copyState struct {
 type health struct {
 	record *runs.Sinks
 	log    *slog.Logger
-	strict bool // a failure is an error; see [Fill]
+	advise func(sink string, err error) error // see [Line]
+	strict bool                               // a failure is an error; see [Fill]
 
 	source *warehouseState
 	copies []*copyState
@@ -58,6 +59,9 @@ type health struct {
 // disableSink disables what failed and sets when it is retried. A retry before that time does not lengthen
 // the back-off.
 func (h *health) disableSink(s *sinkState, err error) error {
+	if h.advise != nil {
+		err = h.advise(s.name, err)
+	}
 	if h.strict {
 		return err
 	}

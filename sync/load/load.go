@@ -36,6 +36,8 @@ type Line struct {
 	Warehouse sinks.Warehouse
 	Copies    []sinks.Copy
 	Tables    func() []job.Table // what the job file leaves out now; nil for nothing
+
+	Advise func(sink string, err error) error // adds to an error what to do about it; nil for nothing
 }
 
 // Loader brings the warehouse up to the end of the journal, and publishes the copies.
@@ -89,7 +91,7 @@ func openLoader(
 ) (*Loader, error) {
 	l := &Loader{
 		store: store,
-		health: health{record: store.Sinks, log: log, strict: strict, answered: line.Warehouse == nil,
+		health: health{record: store.Sinks, log: log, advise: line.Advise, strict: strict, answered: line.Warehouse == nil,
 			source: &warehouseState{line.Warehouse, sinkState{name: "warehouse"}}},
 		tally: tally{rows: map[string]map[string]int64{}}, shown: -1, tables: line.Tables, published: time.Now(), beat: beat,
 	}

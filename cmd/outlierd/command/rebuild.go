@@ -158,7 +158,7 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 		_, err = load.Refill(ctx, p.Engine.Store, rows, has)
 	}
 	if err != nil {
-		return r, err
+		return r, explainUnwritable(err, p.Engine.Config.Data)
 	}
 	r.file = path
 	return r, nil
@@ -228,7 +228,7 @@ func rebuildAll(ctx context.Context, out *printer, p *program, from older, excep
 			err = p.Engine.Store.Sinks.SetPublished(c.Name(), done.Answers)
 		}
 		if err != nil {
-			done.Behind = append(done.Behind, term.Plain(fmt.Sprintf("publish sink %s: %v", c.Name(), err)))
+			done.Behind = append(done.Behind, term.Plain(fmt.Sprintf("publish sink %s: %v", c.Name(), adviseOnSink(config, s.Kind, err))))
 		}
 	}
 	done.Seconds.Duration = time.Since(began)

@@ -363,46 +363,27 @@ func (p *program) addLine() {
 	config := p.Engine.Config // a reload changes none of the settings used here, but for the tables
 	rows := warehouse.New(warehouseOptions(config, p.memory, p.Engine.Log))
 	p.closers = append(p.closers, rows.Close)
-	p.Engine.Line.Warehouse = p.metrics.Warehouse(advised{rows, config.Data})
+	p.Engine.Line.Warehouse = p.metrics.Warehouse(rows)
 	p.Engine.Line.Tables = func() []job.Table { return p.Engine.Config.Tables }
+	p.Engine.Line.Advise = func(sink string, err error) error { return adviseOnSink(config, sink, err) }
 	for _, s := range config.Sinks {
 		c := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Copy, error) {
 			if err := p.Engine.Store.DB.InPlace(); err != nil {
 				return nil, err // opening would create the folder, which prevents restoring the state
 			}
 			return p.openCopy(ctx, s, rows)
-		}, func(err error) error {
-			if s.Lake != nil {
-				return err // its files are elsewhere
-			}
-			return explainUnwritable(err, config.Data)
 		})
 		p.closers = append(p.closers, c.Close)
 		p.Engine.Line.Copies = append(p.Engine.Line.Copies, p.metrics.Copy(c))
 	}
 }
 
-// advised is a warehouse whose errors name who may write to the data folder.
-type advised struct {
-	*warehouse.Warehouse
-	data string
-}
-
-func (a advised) Marks(ctx context.Context) (sinks.Marks, error) {
-	has, err := a.Warehouse.Marks(ctx)
-	return has, explainUnwritable(err, a.data)
-}
-
-func (a advised) Write(ctx context.Context, b sinks.Batch) error {
-	return explainUnwritable(a.Warehouse.Write(ctx, b), a.data)
-}
-
-func (a advised) Omit(ctx context.Context, more sinks.Omitted) error {
-	return explainUnwritable(a.Warehouse.Omit(ctx, more), a.data)
-}
-
-func (a advised) WriteOps(ctx context.Context, ops *sinks.Ops) error {
-	return explainUnwritable(a.Warehouse.WriteOps(ctx, ops), a.data)
+// adviseOnSink adds what to do to an error of a sink, unless its files are elsewhere.
+func adviseOnSink(config *job.Config, sink string, err error) error {
+	if sink == job.SinkIceberg {
+		return err
+	}
+	return explainUnwritable(err, config.Data)
 }
 
 // warehouseOptions returns the options of a job file's warehouse.
