@@ -21,88 +21,46 @@ type Filter struct {
 const listPage = 200
 
 // Newest yields the runs that a filter selects, newest first. It reads them in pages as the caller
-// continues. An error comes last.
+// continues, of which the first is small: many callers stop after one run. An error comes last.
 func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
-		before, size := int64(1)<<62, 1 // of a page: many callers stop after the first
-		status := f.Status
-		if status == Interrupted && rs.db.Idle() {
-			f.Status = "" // those recorded as running were interrupted, too
-		}
-		if f.Before != "" {
-			var err error
-			if before, err = rs.rowID(f.Before); err != nil {
-				yield(nil, err)
-				return
-			}
-		}
-		for {
-			page, err := rs.listPage(f, before, size)
+		for size := 1; ; size = min(4*size, listPage) {
+			page, err := rs.readPage(f, size)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for i := range page {
-				if status != "" && page[i].Status != status {
-					continue
-				}
-				if !yield(&page[i].Run, nil) {
+				if r := &page[i]; (f.Status == "" || r.Status == f.Status) && !yield(r, nil) {
 					return
 				}
 			}
 			if len(page) < size {
 				return
 			}
-			before, size = page[len(page)-1].id, min(4*size, listPage)
+			f.Before = page[size-1].ID
 		}
 	}
 }
 
-// rowID returns the row id of a run, or 0.
-func (rs *Runs) rowID(run string) (int64, error) {
-	return store.Read(rs.db, "look for run "+run, func(tx *store.Tx) (int64, error) {
-		return store.Value[int64](tx, `SELECT id FROM runs WHERE run = ?`, run)
-	})
-}
-
-// placed is a run with its row id.
-type placed struct {
-	Run
-	id int64
-}
-
-func (p *placed) columns() store.Columns {
-	all := p.Run.columns()
-	all["id"] = &p.id
-	return all
-}
-
-// listPage returns the next page of [Runs.Newest].
-func (rs *Runs) listPage(f Filter, before int64, size int) ([]placed, error) {
-	from, args := f.pageQuery(before, size)
-	return store.Read(rs.db, "list runs", func(tx *store.Tx) ([]placed, error) {
-		page, err := store.Select(tx, (*placed).columns, from, args...)
-		for i := range page {
-			rs.setActualStatus(&page[i].Run)
-		}
-		return page, err
-	})
-}
-
-// pageQuery returns the query for one page without its columns. Its conditions have indexes in the order of the list, so that
+// readPage reads the first runs that a filter selects. Its conditions have indexes in the order of the list, so that
 // nothing is sorted.
-func (f Filter) pageQuery(before int64, size int) (query string, args []any) {
-	query = `FROM runs WHERE `
-	if f.Job != "" {
-		query, args = query+`job = ? AND `, append(args, f.Job)
-	}
-	if f.Status != "" {
-		if f.Job != "" {
-			query += "+" // the index of the job has the status, too
+func (rs *Runs) readPage(f Filter, size int) ([]Run, error) {
+	query, args := `FROM runs WHERE id < iif(?1 = '', 1 << 62, (SELECT id FROM runs WHERE run = ?1))`, []any{f.Before}
+	add := func(condition, value string) {
+		if value != "" {
+			query, args = query+` AND `+condition, append(args, value)
 		}
-		query, args = query+`status = ? AND `, append(args, string(f.Status))
 	}
-	return query + `id < ? ORDER BY id DESC LIMIT ` + strconv.Itoa(size), append(args, before)
+	add(`job = ?`, f.Job)
+	switch {
+	case f.Status == Interrupted && rs.db.Idle(): // those recorded as running were interrupted, too
+	case f.Job != "":
+		add(`+status = ?`, string(f.Status)) // the index of the job has the status, too
+	default:
+		add(`status = ?`, string(f.Status))
+	}
+	return rs.listRuns(query+` ORDER BY id DESC LIMIT `+strconv.Itoa(size), args...)
 }
 
 // List returns the newest runs of the job, or of all jobs if job is "", newest first. A limit of 0 or
