@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/facts"
@@ -12,6 +14,7 @@ import (
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
@@ -19,7 +22,7 @@ import (
 //
 // An answer is applied in the transaction that settles it: it turns into rows, and what happens next follows from
 // the rows. What it is applied to is read then, so an answer that an earlier process received and could not settle
-// is applied in the same way, before this process does anything else.
+// is applied in the same way when the state is opened.
 
 // A subject is what a call is about: a page of a search, the start of a scan or its state, or an entity.
 type subject struct {
@@ -59,32 +62,12 @@ func (a applier) apply(tx *store.Tx, of subject, kept ledger.Kept) (got result, 
 	return got, err
 }
 
-// applyRecovered applies the answers that an earlier process left. One that nothing waits for, or that cannot be
-// applied, stays in the journal.
-func (a applier) applyRecovered() error {
-	left, err := a.engine.Store.Ledger.Recovered()
-	if err != nil {
-		return err
-	}
-	for _, answer := range left {
-		of := subject{op: answer.Op, entity: answer.Entity, step: answer.Step, page: answer.Page}
-		err := a.engine.Store.DB.Update(func(tx *store.Tx) error {
-			if err := ledger.DropRecovered(tx, answer.ID); err != nil {
-				return err
-			}
-			_, err := a.apply(tx, of, answer.Kept)
-			return err
-		})
-		if err != nil && !store.IsLocked(err) {
-			a.engine.log().Error("answer of an earlier process not usable", "op", answer.Op, "entity", answer.Entity,
-				"run", answer.Run, "err", err)
-			err = a.engine.Store.DB.Update(func(tx *store.Tx) error { return ledger.DropRecovered(tx, answer.ID) })
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// Apply turns an answer that an earlier process could not settle into rows; see [state.Options].
+func (e *Engine) Apply(s *state.Store, tx *store.Tx, left ledger.Spooled) error {
+	a := applier{&Engine{Config: e.Config, Store: s, Log: e.Log}, schema.NewDecoder(memory.DefaultAllocator)}
+	call := left.Call
+	_, err := a.apply(tx, subject{op: call.Op, entity: call.Entity, step: call.Step, page: call.Page, intent: left.Intent}, left.Kept)
+	return err
 }
 
 // searchOf returns a step and its run; nil if the run will not continue.

@@ -258,8 +258,5 @@ func (l *life) check() {
 				l.Errorf("%s, due at %s, has no run and waits: %q", d.Job, d.At, d.Waits)
 			}
 		}
-		if answers, err := e.Store.Ledger.Recovered(); len(answers) > 0 || err != nil {
-			l.Errorf("%d answers are not processed (%v)", len(answers), err)
-		}
 	})
 }

@@ -55,9 +55,6 @@ func newWorker(ctx context.Context, e *Engine) (*worker, error) {
 	}
 	w := &worker{engine: e, loader: loader, pruned: -1}
 	w.calls = &caller{applier: applier{e, schema.NewDecoder(memory.DefaultAllocator)}, loader: loader, runs: &w.runs}
-	if err := w.calls.applyRecovered(); err != nil {
-		return nil, err
-	}
 	return w, loader.Load(ctx)
 }
 

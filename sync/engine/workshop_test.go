@@ -114,7 +114,7 @@ func (w *workshop) open() (*Engine, func()) {
 	}
 	store, err := state.Open(w.ctx, folder, state.Options{
 		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews,
-		MinFree: littleRoom, FreeSpace: w.free, Begin: w.begin,
+		MinFree: littleRoom, FreeSpace: w.free, Begin: w.begin, Apply: (&Engine{Config: w.config, Log: w.log}).Apply,
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -252,9 +252,6 @@ func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool
 			continue
 		}
 		open = true
-		if awaits, err := r.Store.Ledger.Awaits(steps[i].ID); awaits || err != nil {
-			return err == nil, err // a page that was bought
-		}
 		if noRequests && !p.Steps[i].Paid {
 			continue
 		}

@@ -138,11 +138,7 @@ func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
 	}
 }
 
-// Answer returns the answer with the given id; nil if it was removed or pruned.
-func (j *Journal) Answer(tx *store.Tx, id int64) (*Entry, error) {
-	return j.readEntry(tx, id, &opener{packer: j.pack})
-}
-
+// readEntry returns the answer with the given id; nil if it was removed or pruned.
 func (j *Journal) readEntry(tx *store.Tx, id int64, open *opener) (*Entry, error) {
 	if pruned, err := Pruned(tx); err != nil || id <= pruned {
 		return nil, err

@@ -1,7 +1,7 @@
 // Package ledger records what every paid call costs and its outcome, the caps and their periods,
 // the credits set aside for the calls that must follow, the blocks of paid calls, and the
 // service's time, which decides when days and billing cycles begin. It owns the tables attempts,
-// caps, blocks, recovered and jobs.
+// caps, blocks and jobs.
 //
 // Every call takes three transactions: its price is reserved, it is marked as sent, and its answer is
 // settled. Each is on disk before the next step. While the database cannot be written to, a received

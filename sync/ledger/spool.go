@@ -2,14 +2,11 @@ package ledger
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,8 +22,7 @@ import (
 //
 // An answer in hand is never given up. While another program locks the database, or the disk is full, the
 // answer is kept in a file in the same folder, and settled as soon as that is possible. If the process
-// ends before that, the next process settles it from the file. The answer is then in the journal and the
-// ledger, and the engine processes it before it does anything else; see [Ledger.Recovered].
+// ends before that, the next process settles it from the file before it does anything else.
 
 // settlePatience is how long Settle waits for a lock before it saves the answer to a file, and settlePause
 // is the pause between two tries on a full disk.
@@ -43,7 +39,7 @@ type spooled struct {
 	Attempt int64
 	Call    journal.Call
 	Price   outlier.Credits
-	Follows bool // the answer has work to commit; see [Ledger.Recovered]
+	Follows bool // the answer has work to commit
 
 	Outcome outlier.Outcome
 	Answer  outlier.Answer // without its request, headers and error
@@ -114,10 +110,17 @@ func removeSpooled(path string) error {
 	return durable.Sync(filepath.Dir(path))
 }
 
-// SettleSpooled settles the answers that an earlier process left in files. Each file is removed once
-// its answer is durable. If the process is killed in between, the next one does not settle the
-// answer again. started links the answer to a scan start with that scan, by its intent.
-func (l *Ledger) SettleSpooled(started func(tx *store.Tx, intent int64, answer *outlier.Answer) error) error {
+// Spooled is an answer that an earlier process received and could not settle. What follows from it is committed with it.
+type Spooled struct {
+	Kept
+	Call   journal.Call
+	Intent int64 // of the scan to start; see [Purchase.Intent]
+}
+
+// SettleSpooled settles the answers that an earlier process left in files. apply is [Purchase.Commit] for those whose
+// call had one. Each file is removed once its answer is durable. If the process is killed in between, the next one does
+// not settle the answer again.
+func (l *Ledger) SettleSpooled(apply func(*store.Tx, Spooled) error) error {
 	files, err := durable.Match(l.db.Dir(), spoolPrefix+"*")
 	if err != nil {
 		return err
@@ -135,11 +138,9 @@ func (l *Ledger) SettleSpooled(started func(tx *store.Tx, intent int64, answer *
 			}
 			continue
 		}
-		if err := l.db.Update(func(tx *store.Tx) error { return s.settleSpooled(tx, l, started) }); err != nil {
+		if err := l.settleSpooled(s, apply); err != nil {
 			return fmt.Errorf("settle the answer in %s: %w", path, err)
 		}
-		l.db.Log().Info("answer of an earlier process kept", "op", s.Call.Op, "entity", s.Call.Entity, "job", s.Call.Job,
-			"run", s.Call.Run, "credits", s.Price)
 		if err := removeSpooled(path); err != nil {
 			return err
 		}
@@ -158,34 +159,32 @@ func readSpooled(path string) (s spooled, err error) {
 	return s, err
 }
 
-// settleSpooled does what Settle could not, except for the engine's processing of the answer. It does nothing if
-// the attempt is settled already, as after a kill before its file was removed.
-func (s spooled) settleSpooled(tx *store.Tx, l *Ledger, started func(*store.Tx, int64, *outlier.Answer) error) error {
-	var intent int64
-	err := tx.Row(`SELECT coalesce(intent, 0) FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`,
-		s.Attempt).Scan(&intent)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
+// settleSpooled does what Settle could not. It does nothing if the attempt is settled already, as after a kill before its
+// file was removed.
+func (l *Ledger) settleSpooled(s spooled, apply func(*store.Tx, Spooled) error) error {
+	open, err := store.Read(l.db, "look for the attempt", func(tx *store.Tx) (*Spooled, error) {
+		return store.First(tx, func(o *Spooled) store.Columns { return store.Columns{"intent": store.Optional(&o.Intent)} },
+			`FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`, s.Attempt)
+	})
+	if err != nil || open == nil {
 		return err
 	}
 	a := &attempt{l: l, id: s.Attempt, call: s.Call, price: s.Price}
+	if s.Follows {
+		a.p.Commit = func(tx *store.Tx, kept Kept) error { return apply(tx, Spooled{kept, s.Call, open.Intent}) }
+	}
+	log := l.db.Log().With("op", s.Call.Op, "entity", s.Call.Entity, "job", s.Call.Job, "run", s.Call.Run)
 	answer := s.answer()
-	kept, err := a.recordOutcome(tx, answer, s.Outcome, l.journal.Pack(answer))
-	if err != nil {
+	err = a.settleOnce(answer, s.Outcome, l.journal.Pack(answer))
+	switch {
+	case !a.settled:
 		return err
+	case err != nil:
+		log.Error("answer of an earlier process not usable", "err", err)
+	default:
+		log.Info("answer of an earlier process kept", "credits", s.Price)
 	}
-	if intent != 0 {
-		return started(tx, intent, answer)
-	}
-	good := s.Outcome == outlier.Charged || s.Kind == outlier.NotFound || s.Kind == outlier.Invalid
-	if !s.Follows || kept.Response == 0 || !good {
-		return nil // another attempt follows
-	}
-	_, err = tx.Exec(`INSERT INTO recovered (response, attempt, kind, message) VALUES (?, ?, ?, ?)`,
-		kept.Response, kept.Attempt, s.Kind, s.Message)
-	return err
+	return nil
 }
 
 func (s spooled) answer() *outlier.Answer {
@@ -195,57 +194,4 @@ func (s spooled) answer() *outlier.Answer {
 			Message: s.Message}
 	}
 	return &answer
-}
-
-// Recovered is an answer that an earlier process received and could not process. It is in the journal and the
-// ledger, and the search or queued call that it belongs to knows nothing of it yet.
-type Recovered struct {
-	*journal.Entry
-	Kept Kept
-}
-
-// Recovered returns the answers that are still to be processed, oldest first. There are only as many as were in
-// flight when a process ended.
-func (l *Ledger) Recovered() ([]Recovered, error) {
-	type row struct {
-		response, attempt int64
-		kind              outlier.Kind
-		message           string
-	}
-	return store.Read(l.db, "list the answers of an earlier process", func(tx *store.Tx) (found []Recovered, err error) {
-		rows, err := store.Select(tx, func(r *row) store.Columns {
-			return store.Columns{"response": &r.response, "attempt": &r.attempt, "kind": &r.kind, "message": &r.message}
-		}, `FROM recovered ORDER BY response`)
-		for i := 0; err == nil && i < len(rows); i++ {
-			row := rows[i]
-			var e *journal.Entry
-			if e, err = l.journal.Answer(tx, row.response); e == nil {
-				continue
-			}
-			e.Body = slices.Clone(e.Body) // which is valid until the next entry is read
-			answer := &outlier.Answer{
-				Status: cmp.Or(e.Status, http.StatusOK), Body: e.Body, SentAt: e.SentAt, ReceivedAt: e.ReceivedAt,
-			}
-			if row.kind != "" {
-				answer.Err = &outlier.Error{Kind: row.kind, Op: e.Op, Entity: e.Entity, Status: e.Status, Message: row.message}
-			}
-			found = append(found, Recovered{e, Kept{
-				Answer: answer, Outcome: e.Outcome, Response: row.response, Attempt: row.attempt}})
-		}
-		return found, err
-	})
-}
-
-// DropRecovered records that an answer was processed, or that nothing waits for it any more.
-func DropRecovered(tx *store.Tx, response int64) error {
-	_, err := tx.Exec(`DELETE FROM recovered WHERE response = ?`, response)
-	return err
-}
-
-// Awaits reports whether the journal has an answer to a step's next call that is still to be processed.
-func (l *Ledger) Awaits(step int64) (bool, error) {
-	return store.Read(l.db, fmt.Sprintf("look for an answer to step %d", step), func(tx *store.Tx) (bool, error) {
-		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM recovered CROSS JOIN attempts a ON a.id = recovered.attempt
-			WHERE a.step = ?)`, step)
-	})
 }

@@ -244,20 +244,6 @@ func RecordStart(tx *store.Tx, intent int64, answer *outlier.Answer, outcome out
 	return scan, before, SaveScan(tx, *scan)
 }
 
-// Started is [RecordStart] for an answer that an earlier process received and did not record. The run that waits for
-// the scan polls it at once.
-func Started(tx *store.Tx, intent int64, answer *outlier.Answer) error {
-	outcome := outlier.Charged
-	if answer.Err != nil {
-		outcome = outlier.Unknown
-	}
-	unknown, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM scans WHERE state = 'unknown' AND id = ?)`, intent)
-	if err == nil && unknown {
-		_, _, err = RecordStart(tx, intent, answer, outcome)
-	}
-	return err
-}
-
 // Saw updates a scan from what the service says about it at the given time.
 func (s *Scan) Saw(seen outlier.Scan, at time.Time) {
 	s.ScanID, s.Status, s.Created = cmp.Or(s.ScanID, seen.ID), seen.Status, seen.CreatedAt

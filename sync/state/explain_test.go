@@ -73,7 +73,6 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"what to prune":        {func() error { _, err := s.Journal.Prune(journal.Keep{Since: now, UpTo: 9}); return err }, 0},
 		"whole answers":        {func() error { _, err := s.Journal.Kept(); return err }, 0},
 		"first answer of runs": {func() error { _, err := s.Ledger.FirstAnswer([]string{"run-1"}); return err }, 0},
-		"answers to a step":    {func() error { _, err := s.Ledger.Awaits(1); return err }, 0},
 	} {
 		before := s.DB.Statements()
 		if err := c.ask(); err != nil {

@@ -16,7 +16,7 @@ var owned = map[string][]string{
 	"store":   {"meta", "sqlite_schema", "pragma_quick_check"},
 	"ops":     {"ops_changes", "sqlite_sequence"},
 	"journal": {"responses", "drift", "paging", "limits", "sqlite_sequence"},
-	"ledger":  {"attempts", "caps", "blocks", "recovered", "jobs", "hold_rests", "releasable_holds", "cap_sums"},
+	"ledger":  {"attempts", "caps", "blocks", "jobs", "hold_rests", "releasable_holds", "cap_sums"},
 	"queue":   {"tasks", "wants", "freshness", "ops"},
 	"runs":    {"runs", "run_keys", "steps", "seen", "imported", "run_hits", "scans", "watermarks", "dues", "renames", "pauses"},
 	"notify":  {"notify_outbox", "notify_episodes", "alert_rows"},

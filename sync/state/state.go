@@ -41,6 +41,10 @@ type Options struct {
 	Began func(tx *store.Tx, r runs.Run) error
 	Ended func(tx *store.Tx, r runs.Run, superseded bool) error
 
+	// Apply is called in the unit of work that settles an answer of an earlier process; see [ledger.SettleSpooled]. nil
+	// calls nothing.
+	Apply func(s *Store, tx *store.Tx, left ledger.Spooled) error
+
 	Log *slog.Logger // nil discards
 }
 
@@ -118,7 +122,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	}
 	s, err := storesOver(db, o)
 	if err == nil {
-		err = s.startUp(ctx)
+		err = s.startUp(ctx, o.Apply)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -127,7 +131,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 }
 
 // startUp checks that the state can be trusted, and settles what the last process left open.
-func (s *Store) startUp(ctx context.Context) error {
+func (s *Store) startUp(ctx context.Context, apply func(*Store, *store.Tx, ledger.Spooled) error) error {
 	if err := s.checkAtStart(ctx); err != nil {
 		return err
 	}
@@ -137,7 +141,13 @@ func (s *Store) startUp(ctx context.Context) error {
 	if err := s.loadForgotten(); err != nil {
 		return err
 	}
-	if err := s.Ledger.SettleSpooled(runs.Started); err != nil {
+	err := s.Ledger.SettleSpooled(func(tx *store.Tx, left ledger.Spooled) error {
+		if apply == nil {
+			return nil
+		}
+		return apply(s, tx, left)
+	})
+	if err != nil {
 		return err
 	}
 	return s.DB.Update(s.recoverOpen)

@@ -257,6 +257,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 		p.tracer.RunEnded(r, superseded)
 		return p.watcher.RunEnded(tx, r, superseded)
 	}
+	with.Apply = p.Engine.Apply
 	p.Engine.Store, err = state.Open(ctx, folder, with)
 	if err != nil {
 		return explainUnwritable(err, p.Engine.Config.Data)

@@ -578,16 +578,6 @@ CREATE INDEX attempts_explained ON attempts (response) WHERE price > 0 AND state
 -- What a job's month holds is summed over that job's attempts alone.
 CREATE INDEX attempts_of_account ON attempts (account, counts_at, state, price) WHERE price > 0;
 
--- Answers that an earlier process received while the database was locked, and kept in a
--- file. They are in the journal and settled; the search or the queued call that they
--- belong to has not followed yet.
-CREATE TABLE recovered (
-	response INTEGER PRIMARY KEY REFERENCES responses (id),
-	attempt  INTEGER NOT NULL,
-	kind     TEXT NOT NULL, -- of the error that the answer is, '' for none
-	message  TEXT NOT NULL
-) STRICT;
-
 -- Changes of rows of the sources of the tables ops.*, in their order. A sink keeps the version up to which it
 -- has them, and changes that all sinks have are removed. A row that changes several times has several changes:
 -- to look for the earlier one costs more than to keep it.
