@@ -17,10 +17,8 @@ import (
 	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
-	"outlierd/outlier/pace"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/facts"
-	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/notify"
@@ -119,7 +117,7 @@ func (l *looking) addTo(sources *page.Sources) {
 	sources.Niche, sources.Money = l.readNiche, l.readMoney
 }
 
-// slow is the most that the next runs may cost, by job, and how large the data folder is.
+// slow is the most that the next runs may cost, by job, and how large the data folder is, in words.
 type slow struct {
 	prices map[string]string
 	data   string
@@ -168,71 +166,52 @@ func dataText(p *program) (string, error) {
 // readNow returns the overall status.
 func (l *looking) readNow(ctx context.Context, seen *program) (*page.Now, error) {
 	store, config := seen.Engine.Store, seen.Engine.Config
-	free, err := store.DB.Free()
-	if err != nil {
-		return nil, err
-	}
 	s, err := statusOf(ctx, seen)
 	if err != nil {
 		return nil, err
 	}
-	cycle, err := cycleOf(seen.Engine.Facts(), &s.Budget[0])
-	if err != nil {
-		return nil, err
-	}
+	s.At = s.At.In(l.zone)
+	now := &page.Now{Status: *s, In: report.Style{Zone: l.zone, Near: true}, Requests: seen.Engine.Pace.Status(), MaxAge: tooOld(config, s.At),
+		Cycle: cycleOf(seen.Engine.Facts(), &s.Budget[0])}
 	known, err := l.lookSlowly(ctx, seen)
 	if err != nil {
 		return nil, err
 	}
-	style := report.Style{Zone: l.zone, Near: true}
-	now := nowOf(s, style, config)
-	now.Stats = append(makeStats(s, style, seen.Engine.Pace.Status(), cycle),
-		page.Stat{Name: "Disk", Value: fmt.Sprintf("%d GB", free>>30), Unit: "free", More: known.data})
-	due := dueTimes(config, time.Now())
-	for i := range now.Jobs {
-		j := &now.Jobs[i]
-		j.Price, j.DueAt = known.prices[s.Jobs[i].Job], due[s.Jobs[i].Job]
-		if s.Jobs[i].Disabled || s.Jobs[i].Paused != nil {
-			j.DueAt = nil
+	now.Data = known.data
+	for i := range s.Jobs {
+		j := page.Job{JobStatus: s.Jobs[i], Price: known.prices[s.Jobs[i].Job]}
+		if spec := config.Job(j.Job); spec != nil {
+			j.Schedule = scheduleText(spec)
+			if !j.Disabled && j.Paused == nil {
+				j.DueAt = dueTimes(spec, s.At)
+			}
 		}
-		if j.New, j.Failed, err = readSpark(store, s.Jobs[i].Job); err != nil {
+		if j.Recent, err = listLast(store, runs.Filter{Job: j.Job}, sparkRuns, l.zone); err != nil {
 			return nil, err
 		}
+		slices.Reverse(j.Recent)
+		now.Rows = append(now.Rows, j)
 	}
-	if cycle != nil {
-		now.Left = new(cycle.Rest())
-	}
-	unconfirmed, err := unconfirmedScans(store)
-	if err != nil {
+	if now.Free, err = store.DB.Free(); err != nil {
 		return nil, err
 	}
-	for i := range unconfirmed {
-		now.Scans = append(now.Scans, unconfirmedText(&unconfirmed[i], l.zone))
-	}
-	if now.Runs, err = listLast(store, lastRuns, l.zone); err != nil {
+	if now.Unconfirmed, err = unconfirmedScans(store); err != nil {
 		return nil, err
 	}
-	recent, err := notify.Recent(store.DB, s.At.Add(-lookBack), mostNotifications)
-	for _, t := range recent {
-		now.Notifications = append(now.Notifications, page.Notification{
-			At: style.Short(t.Time, s.At), Title: t.Title, Text: t.Text, Targets: t.Targets, Waits: t.Waits,
-		})
+	if now.Runs, err = listLast(store, runs.Filter{}, lastRuns, l.zone); err != nil {
+		return nil, err
 	}
+	now.Notifications, err = notify.Recent(store.DB, s.At.Add(-lookBack), mostNotifications)
 	return now, err
 }
 
-// dueTimes returns the due times of the jobs within a day.
-func dueTimes(config *job.Config, now time.Time) map[string][]time.Time {
-	all := map[string][]time.Time{}
-	for i := range config.Jobs {
-		spec := &config.Jobs[i]
-		if len(spec.Schedule) == 0 {
-			continue // with every, it depends on the last run
-		}
-		for at := spec.Next(now, config.Timezone); !at.IsZero() && at.Sub(now) < 24*time.Hour && len(all[spec.Name]) < mostDue; {
-			all[spec.Name] = append(all[spec.Name], at.In(config.Timezone))
-			at = spec.Next(at, config.Timezone)
-		}
+// dueTimes returns the due times of a job within a day. With every, they depend on the last run.
+func dueTimes(spec *job.Spec, now time.Time) (all []time.Time) {
+	if len(spec.Schedule) == 0 {
+		return nil
+	}
+	for at := spec.Next(now, now.Location()); !at.IsZero() && at.Sub(now) < 24*time.Hour && len(all) < mostDue; at = spec.Next(at, now.Location()) {
+		all = append(all, at)
 	}
 	return all
 }
@@ -254,65 +233,6 @@ func listPrices(ctx context.Context, p *program) map[string]string {
 	return all
 }
 
-// nowOf returns the status for the page, in the words of `status`.
-func nowOf(s *forecast.Status, in report.Style, config *job.Config) *page.Now {
-	n := &page.Now{At: in.At(s.At), Time: s.At.In(in.Zone), Process: report.Process(s.Process, in), Blocked: len(s.Refused) > 0}
-	for _, text := range report.Problems(s) {
-		n.Problems = append(n.Problems, page.Problem{Text: text, Bad: s.Disk != nil})
-	}
-	for _, r := range s.Refused {
-		n.Problems = append(n.Problems, page.Problem{Title: "Calls are blocked.", Text: strings.TrimSpace(report.Refusal(r, in)), Bad: true})
-	}
-	for i := range s.Sinks {
-		if sink := &s.Sinks[i]; sink.Error != "" || sink.Lost {
-			n.Problems = append(n.Problems, page.Problem{Title: sink.Sink + " is not published.", Text: report.Sink(sink, s.At, in)})
-		}
-	}
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		row := page.Job{Name: job.Shown(j.Job), Due: report.NextDue(j, s.At, in), Why: j.Why, Status: "never", Schedule: scheduleText(config, j.Job)}
-		if j.Doing == forecast.JobRunning {
-			row.Working, n.Running = j.Run, job.Shown(j.Job)
-		}
-		row.Doing = report.Doing(j)
-		row.Paused = j.Paused != nil && j.Paused.Job == j.Job
-		row.Scheduled = !j.Disabled && (!j.Due.IsZero() || j.After != "")
-		if last := j.Last; last != nil {
-			row.Run, row.Status = last.ID, last.Status
-			row.Last = strings.TrimPrefix(report.LastRun(j, s.At, in), string(last.Status)+", ")
-			if last.Status == runs.Failed || last.Status == runs.PausedQuota {
-				title := row.Name + " failed."
-				if j.Streak != nil && j.Streak.Runs > 1 {
-					title = fmt.Sprintf("%s failed %d times.", row.Name, j.Streak.Runs)
-				}
-				text := strings.TrimSuffix(last.Error, ".") + "; " + describeSpent(int64(last.Credits)) + "."
-				if !j.Due.IsZero() {
-					text += " It is tried again at " + in.Short(j.Due, s.At) + "."
-				}
-				n.Problems = append(n.Problems, page.Problem{Title: title, Text: text, Bad: true, Run: last.ID, Job: row.Name})
-			}
-		}
-		n.Jobs = append(n.Jobs, row)
-	}
-	if !s.Newest.IsZero() {
-		n.Newest = in.Short(s.Newest, s.At)
-		if old := s.At.Sub(s.Newest); old > tooOld(config, s.At) {
-			n.Old = fmt.Sprintf("The newest data is of %s, %s ago.", in.At(s.Newest), formatDays(old))
-		}
-	}
-	return n
-}
-
-func formatDays(d time.Duration) string { return term.Count(int(d.Hours()/24), "day") }
-
-// describeSpent says what a run cost.
-func describeSpent(credits int64) string {
-	if credits == 0 {
-		return "nothing was charged"
-	}
-	return term.Count(credits, "credit") + " were charged"
-}
-
 // tooOld returns the age at which data are said to be old: twice the shortest schedule, and at least a day. Without a
 // schedule no new data are expected.
 func tooOld(config *job.Config, now time.Time) time.Duration {
@@ -329,11 +249,8 @@ func tooOld(config *job.Config, now time.Time) time.Duration {
 }
 
 // scheduleText says when a job runs.
-func scheduleText(config *job.Config, name string) string {
-	spec := config.Job(name)
+func scheduleText(spec *job.Spec) string {
 	switch {
-	case spec == nil:
-		return ""
 	case len(spec.Schedule) > 0:
 		words := make([]string, len(spec.Schedule))
 		for i, cron := range spec.Schedule {
@@ -365,69 +282,33 @@ func scheduleWords(cron string) string {
 	return fmt.Sprintf("%s %02d:%02d", f[4], hour, minute)
 }
 
-// makeStats returns the numbers of the status, without the disk.
-func makeStats(s *forecast.Status, in report.Style, window pace.Status, cycle *page.Cycle) []page.Stat {
-	credits := page.Stat{Name: "Credits of the cycle", Value: page.Thousands(int64(s.Budget[0].Held)), Unit: "held, no cap"}
-	if cycle != nil {
-		left := cycle.Rest()
-		credits = page.Stat{Name: "Credits of the cycle", Value: page.Thousands(left), Unit: "of " + page.Thousands(cycle.Max) + " left",
-			Meter: &page.Meter{Used: left, Of: cycle.Max, Even: cycle.Even()},
-			More:  "even spending from " + cycle.From.Format("2 Jan") + " to " + cycle.To.Format("2 Jan") + " would leave " + page.Thousands(cycle.Even())}
-	}
-	used := int64(window.Limit - window.Remaining)
-	requests := page.Stat{Name: "Requests", Value: page.Thousands(used), Unit: "of " + report.Pace(s, in), Meter: &page.Meter{Used: used, Of: int64(window.Limit)}}
-	if window.Foreign > 0 {
-		requests.More = fmt.Sprintf("%d by others with your key", window.Foreign)
-	}
-	queue := page.Stat{Name: "Queue", Value: page.Thousands(int64(s.Queue.Calls + s.Queue.Pages)), Unit: "calls", More: report.Queued(s, in)}
-	newest := page.Stat{Name: "Newest data", Value: "–"}
-	if !s.Newest.IsZero() {
-		newest.Value, newest.Unit = in.Short(s.Newest, s.At), term.Duration(max(0, s.At.Sub(s.Newest)))+" ago"
-	}
-	for i := range s.Sinks {
-		newest.More = strings.TrimPrefix(newest.More+" · "+report.Sink(&s.Sinks[i], s.At, in), " · ")
-	}
-	return []page.Stat{credits, requests, queue, newest}
-}
-
 // readMoney returns what credits were spent on in the billing cycle.
 func (l *looking) readMoney(ctx context.Context) (*page.Money, error) {
-	m := &page.Money{}
+	m := &page.Money{In: report.Style{Zone: l.zone, Near: true}}
 	var from time.Time
-	err := l.read(func(seen *program) error {
-		known := seen.Engine.Facts()
-		budget, err := seen.forecasts().Budget(ctx)
-		if err != nil {
+	err := l.read(func(seen *program) (err error) {
+		caps := seen.Engine.Facts().Caps()
+		m.At = caps.Clock.Now().In(l.zone)
+		from, _ = caps.CycleBounds()
+		if m.Month, err = caps.OfMonth(m.At); err != nil {
 			return err
 		}
-		m.Now = budget.At.In(l.zone)
-		from, _ = known.Caps().CycleBounds()
-		from = from.In(l.zone)
-		for i := range budget.Caps {
-			switch c := &budget.Caps[i]; c.Scope {
-			case ledger.ScopeMonth:
-				m.Spent, m.Lost = int64(c.Held), int64(c.Unknown)
-				m.Cycle, err = cycleOf(known, c)
-			case ledger.ScopeDay:
-				m.Today = int64(c.Held)
-				if c.Max != nil {
-					m.Day = new(int64(*c.Max))
-				}
-			}
-			if err != nil {
+		if m.Day, err = caps.OfDay(m.At); err != nil {
+			return err
+		}
+		if m.Cycle = cycleOf(seen.Engine.Facts(), &m.Month); m.Cycle != nil {
+			if err := addDays(m.Cycle, caps); err != nil {
 				return err
 			}
 		}
 		f, err := seen.forecasts().Forecast(ctx)
 		if err == nil {
-			m.Schedule = int64(f.Cycle.Wanted)
-			m.Auto = autoTopics(f)
-			m.Next = nextRuns(f, report.Style{Zone: l.zone, Near: true})
+			m.Forecast = *f
 		}
 		return err
 	})
 	if err == nil {
-		err = l.tables.AddMoney(ctx, m, from)
+		err = l.tables.AddMoney(ctx, m, from.In(l.zone))
 	}
 	if errors.Is(err, page.ErrNothingPublished) {
 		err = nil // the state knows what was spent
@@ -448,68 +329,38 @@ func (l *looking) readNiche(ctx context.Context, topic string) (*page.Niche, err
 		}
 		f, err := seen.forecasts().Forecast(ctx, n.Job)
 		if err == nil {
-			n.Auto = slices.DeleteFunc(autoTopics(f), func(t page.AutoTopic) bool { return t.Topic != n.Topic })
+			n.Auto = slices.DeleteFunc(page.AutoTopics(f), func(t page.AutoTopic) bool { return t.Name != n.Topic })
 		}
 		return err
 	})
 }
 
-// autoTopics returns what `schedule: auto` decides next, topic by topic.
-func autoTopics(f *forecast.Forecast) (all []page.AutoTopic) {
-	for i := range f.Jobs {
-		a := f.Jobs[i].Auto
-		if a == nil {
-			continue
-		}
-		for k, pages := range a.Expected() {
-			c := &a.Choices[k]
-			all = append(all, page.AutoTopic{Topic: job.Shown(c.Name), Job: job.Shown(c.Job), Rate: c.Rate, Expected: c.Expected, Next: c.Next(pages)})
-		}
-	}
-	return all
-}
-
-// nextRuns returns what the next run of each job costs, and all of them until the cycle ends.
-func nextRuns(f *forecast.Forecast, in report.Style) (all []page.NextRun) {
-	for i := range f.Jobs {
-		j := &f.Jobs[i]
-		next := page.NextRun{Job: job.Shown(j.Job), Due: "by hand", Most: int64(j.Worst.Credits), Expected: int64(j.Expected.Credits),
-			Runs: int64(j.Runs), Why: j.Problem}
-		switch {
-		case j.Disabled:
-			next.Due = "disabled"
-		case j.Paused != nil:
-			next.Due = "paused"
-		case j.After != "":
-			next.Due = "after " + job.Shown(j.After)
-		case len(j.Due) > 0:
-			next.Due = in.Short(j.Due[0], f.At)
-		}
-		all = append(all, next)
-	}
-	return all
-}
-
-// cycleOf returns the credits left at the end of each day of the cycle, and now; nil without a cap.
-func cycleOf(known *facts.Reader, month *facts.CapBalance) (*page.Cycle, error) {
+// cycleOf returns the billing cycle with the credits left now; nil without a cap.
+func cycleOf(known *facts.Reader, month *facts.CapBalance) *page.Cycle {
 	if month.Max == nil {
-		return nil, nil
+		return nil
 	}
-	clock, zone := known.Store.Clock, known.Config.Timezone
-	now := clock.Now().In(zone)
-	from, to := known.Caps().CycleBounds()
-	c := &page.Cycle{From: from.In(zone), To: to.In(zone), Max: int64(*month.Max + month.Bought())}
-	left := c.Max
-	for day := from.In(zone); day.Before(now); {
-		held, err := known.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(day, zone)})
+	caps, zone := known.Caps(), known.Config.Timezone
+	from, to := caps.CycleBounds()
+	most := int64(*month.Raised())
+	return &page.Cycle{From: from.In(zone), To: to.In(zone), Max: most,
+		Left: []page.Point{{At: caps.Clock.Now().In(zone), N: max(0, most-int64(month.Held))}}}
+}
+
+// addDays adds the credits left at the end of each day of a cycle.
+func addDays(c *page.Cycle, caps *facts.Caps) error {
+	now, left := c.Left[0], c.Max
+	c.Left = nil
+	for day := c.From; day.Before(now.At); {
+		held, err := caps.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(day, day.Location())})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		left -= int64(held)
-		if day = day.AddDate(0, 0, 1); day.Before(now) {
+		if day = day.AddDate(0, 0, 1); day.Before(now.At) {
 			c.Left = append(c.Left, page.Point{At: day, N: max(0, left)})
 		}
 	}
-	c.Left = append(c.Left, page.Point{At: now, N: max(0, c.Max-int64(month.Held))})
-	return c, nil
+	c.Left = append(c.Left, now)
+	return nil
 }

@@ -235,18 +235,6 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, doing, er
 	}), nil
 }
 
-// unconfirmedText identifies the start.
-func unconfirmedText(s *runs.Scan, zone *time.Location) string {
-	about := "queries"
-	if len(s.Queries) == 0 {
-		about = "channels"
-	}
-	return fmt.Sprintf("The service did not confirm the start of a scan of %s on %s (%s mode, %s: %s); "+
-		"its %s count as spent. Look for it on the service's site, then use 'outlierd scan adopt' or 'outlierd scan resolve'.",
-		job.Shown(s.Job), s.Intended.In(zone).Format("2006-01-02 15:04 MST"), s.Mode, about,
-		term.Clip(strings.Join(s.Queries, ", "), 100), term.Count(s.Price, "credit"))
-}
-
 func (a actions) offerRecord(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
 	return &page.Offer{Title: "Record credits", Button: "Record them", Says: []string{
 			"Credits that were spent outside outlierd with the same key, such as on the service's site, count against the budget " +

@@ -168,16 +168,16 @@ func TestNowAndMoneyLookAhead(t *testing.T) {
 		}
 		p.must("run", "coffee")
 		now, money := look()
-		if disk := now.Stats[4]; !strings.HasPrefix(disk.More, "data folder ") || strings.Contains(disk.More, "a week") {
+		if disk := now.Stats()[4]; !strings.HasPrefix(disk.More, "data folder ") || strings.Contains(disk.More, "a week") {
 			t.Errorf("on the first day: %+v", disk)
 		}
-		if len(money.Next) != 1 || money.Next[0].Job != "coffee" || money.Next[0].Most != 2 || money.Next[0].Expected != 2 || money.Next[0].Runs == 0 {
-			t.Errorf("the next runs: %+v", money.Next)
+		if next := money.Forecast.Jobs; len(next) != 1 || next[0].Job != "coffee" || next[0].Worst.Credits != 2 || next[0].Expected.Credits != 2 || next[0].Runs == 0 {
+			t.Errorf("the next runs: %+v", next)
 		}
 		time.Sleep(10 * 24 * time.Hour)
 		p.must("run", "coffee", "--again", "--yes")
-		if now, _ = look(); !strings.Contains(now.Stats[4].More, ", ≈ +") {
-			t.Errorf("after ten days: %+v", now.Stats[4])
+		if now, _ = look(); !strings.Contains(now.Stats()[4].More, ", ≈ +") {
+			t.Errorf("after ten days: %+v", now.Stats()[4])
 		}
 	})
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"outlierd/cmd/outlierd/page"
@@ -11,25 +10,16 @@ import (
 	"outlierd/sync/state"
 )
 
-// listRuns returns the runs that match a filter.
+// listRuns returns a page of the runs that match a filter.
 func listRuns(store *state.Store, f page.RunFilter, zone *time.Location) (*page.Runs, error) {
-	list := &page.Runs{Statuses: statuses}
-	for r, err := range store.Runs.Newest(runs.Filter{Job: f.Job, Status: runs.Status(f.Status), Before: f.Before}) {
-		if err != nil {
-			return nil, err
-		}
-		if len(list.Runs) == page.RunsPerPage {
-			list.More = true
-			break
-		}
-		list.Runs = append(list.Runs, localize(r, zone))
-	}
-	return list, nil
+	all, err := listLast(store, runs.Filter{Job: f.Job, Status: runs.Status(f.Status), Before: f.Before}, page.RunsPerPage+1, zone)
+	shown := min(len(all), page.RunsPerPage)
+	return &page.Runs{Runs: all[:shown], Statuses: statuses, More: shown < len(all)}, err
 }
 
-// listLast returns the last runs of all jobs.
-func listLast(store *state.Store, most int, zone *time.Location) (all []runs.Run, err error) {
-	for r, err := range store.Runs.Newest(runs.Filter{}) {
+// listLast returns the last runs that match a filter, the newest first.
+func listLast(store *state.Store, f runs.Filter, most int, zone *time.Location) (all []runs.Run, err error) {
+	for r, err := range store.Runs.Newest(f) {
 		if err != nil {
 			return nil, err
 		}
@@ -38,22 +28,6 @@ func listLast(store *state.Store, most int, zone *time.Location) (all []runs.Run
 		}
 	}
 	return all, nil
-}
-
-// readSpark returns how many hits were new in the last runs of a job, the oldest first, and which of them failed.
-func readSpark(store *state.Store, job string) (found []float64, failed []bool, err error) {
-	for r, err := range store.Runs.Newest(runs.Filter{Job: job}) {
-		if err != nil {
-			return nil, nil, err
-		}
-		found, failed = append(found, float64(r.NewHits)), append(failed, r.Status == runs.Failed)
-		if len(found) == sparkRuns {
-			break
-		}
-	}
-	slices.Reverse(found)
-	slices.Reverse(failed)
-	return found, failed, nil
 }
 
 // localize returns a run with its times in the zone of the page.

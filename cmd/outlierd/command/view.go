@@ -13,7 +13,9 @@ import (
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
+	"outlierd/cmd/outlierd/report"
 	"outlierd/internal/durable"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 )
 
@@ -91,25 +93,15 @@ func viewSite(ctx context.Context, g *globals, config *job.Config, log *slog.Log
 		path, err := systemTemporary("outlierd-download-")
 		return &temporary{path: path}, err
 	})
-	now := func(context.Context) (*page.Now, error) { return &page.Now{Time: time.Now()}, nil }
+	sources.Now = func(context.Context) (*page.Now, error) {
+		return &page.Now{Status: forecast.Status{At: time.Now()}, In: report.Style{Zone: g.out.zone}}, nil
+	}
 	if hasState(config) {
 		(&looking{read: peeking(g, config), zone: g.out.zone, tables: tables}).addTo(&sources)
-		now = sources.Now
-	}
-	sources.Now = func(ctx context.Context) (*page.Now, error) {
-		shown, err := now(ctx)
-		if err == nil {
-			shown.Problems = append([]page.Problem{notRunning}, shown.Problems...)
-		}
-		return shown, err
 	}
 	addThumbnails(&sources, newThumbnails(config, tables, log))
 	return page.New(ctx, sources, "", log)
 }
-
-// notRunning is the first problem of the page Now.
-var notRunning = page.Problem{Title: "Nothing runs.",
-	Text: "'outlierd up' is not running here, so no job starts by itself, and nothing can be changed."}
 
 // hasState reports whether this user can read a state, which belongs to the user of the daemon. Without a
 // job file nothing is known about it.

@@ -48,7 +48,7 @@ func monitored(t *testing.T, section string) *monitor {
 		return &monitor{w, w.Handler()}
 	}
 	from := page.Sources{
-		Now:     func(context.Context) (*page.Now, error) { return &page.Now{At: "12:00 UTC"}, nil },
+		Now:     func(context.Context) (*page.Now, error) { return &page.Now{}, nil },
 		Found:   func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil },
 		Runs:    func(context.Context, page.RunFilter) (*page.Runs, error) { return &page.Runs{}, nil },
 		Run:     func(context.Context, string) (*page.RunDetails, error) { return nil, page.ErrUnknown },

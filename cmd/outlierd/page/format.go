@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -10,11 +9,9 @@ import (
 	"outlierd/internal/figures"
 )
 
-// Thousands formats a whole number exactly, with thin spaces.
-func Thousands(n int64) string { return formatThousands(n) }
-
-func formatThousands(n int64) string {
-	digits := strconv.FormatInt(n, 10)
+// formatThousands formats a whole number exactly, with thin spaces.
+func formatThousands[N ~int | ~int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
 		digits = digits[:i] + "\u202f" + digits[i:] // a narrow no-break space
 	}
@@ -111,19 +108,11 @@ func formatDay(at time.Time) string {
 }
 
 // formatCount formats a number of things, in the singular if it is one.
-func formatCount(n int64, one string, many ...string) string {
+func formatCount[N ~int | ~int64](n N, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return formatThousands(n) + " " + cmp.Or(strings.Join(many, ""), one+"s")
-}
-
-// atMost formats a price.
-func atMost(credits int64) string {
-	if credits == 0 {
-		return "free"
-	}
-	return "at most " + formatCount(credits, "credit")
+	return formatThousands(n) + " " + one + "s"
 }
 
 // languages are the names of common languages by code.

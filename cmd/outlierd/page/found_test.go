@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/internal/figures"
+	"outlierd/sync/forecast"
 )
 
 // foundSite returns a site that finds outliers with find.
@@ -110,14 +111,16 @@ func TestFirstRunIsAnnounced(t *testing.T) {
 	from := Sources{
 		Found: func(context.Context, Filter) (*Found, error) { return nil, ErrNothingPublished },
 		Now: func(context.Context) (*Now, error) {
-			return &Now{Jobs: []Job{{Name: "coffee", Due: "Mon 06:30", Price: "≤ 10 credits"}}}, nil
+			return &Now{Rows: []Job{{JobStatus: forecast.JobStatus{Job: "coffee", After: "tea"}, Price: "≤ 10 credits"}}}, nil
 		},
 		Do: func(context.Context, Action) (*Done, error) { return nil, nil },
 	}
 	s := siteOf(t, from)
 	shows(t, answer(s, "/now"))
-	shows(t, answer(s, "/"), "Nothing is here yet", "Mon 06:30", `href="/do/run?job=coffee"`, "≤ 10 credits")
-	from.Now = func(context.Context) (*Now, error) { return &Now{Running: "coffee"}, nil }
+	shows(t, answer(s, "/"), "Nothing is here yet", "after tea", `href="/do/run?job=coffee"`, "≤ 10 credits")
+	from.Now = func(context.Context) (*Now, error) {
+		return &Now{Rows: []Job{{JobStatus: forecast.JobStatus{Job: "coffee", Doing: forecast.JobRunning, Run: "01a3"}}}}, nil
+	}
 	s = siteOf(t, from)
 	shows(t, answer(s, "/now"))
 	shows(t, answer(s, "/"), "Your first outliers are on their way", `id="live"`)

@@ -66,12 +66,15 @@ func (p *renderer) newFrame(r *http.Request, v view) *frame {
 	if now == nil {
 		return f
 	}
-	if f.ProblemCount = now.countProblems(); f.ProblemCount > 0 {
-		f.Problems = formatCount(int64(f.ProblemCount), "problem")
+	if f.ProblemCount = len(now.Problems()); f.ProblemCount > 0 {
+		f.Problems = formatCount(f.ProblemCount, "problem")
 	}
-	f.Running, f.Newest, f.Old = now.Running, now.Newest, now.Old
-	if now.Left != nil {
-		f.Left = formatThousands(*now.Left)
+	f.Running, f.Old = now.Running(), now.Old()
+	if !now.Newest.IsZero() {
+		f.Newest = now.In.Short(now.Newest, now.At)
+	}
+	if now.Cycle != nil {
+		f.Left = formatThousands(now.Cycle.Rest())
 	}
 	return f
 }

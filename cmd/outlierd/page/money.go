@@ -6,31 +6,43 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"outlierd/cmd/outlierd/report"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
+	"outlierd/sync/plan"
 )
 
 // Money is what credits were spent on in the billing cycle, and how long they last.
 type Money struct {
-	Now      time.Time
-	Cycle    *Cycle // nil without a cap of the cycle
-	Spent    int64
-	Today    int64  // spent today
-	Day      *int64 // the cap per day
-	Lost     int64  // credits of calls without an answer, which count as spent
-	Schedule int64  // what the scheduled runs will need until the cycle ends
-	Next     []NextRun
-	Auto     []AutoTopic // of jobs with `schedule: auto`, in the order in which they are bought
-	Days     []Spending
-	Yields   []Yield
-	Rests    []Rest
-	Entries  []Entry // unusual entries of the ledger
-	SQL      string  // of the yields
+	At         time.Time // the service's time
+	In         report.Style
+	Cycle      *Cycle // nil without a cap of the cycle
+	Month, Day facts.CapBalance
+	Forecast   forecast.Forecast
+	Days       []Spending
+	Yields     []Yield
+	Rests      []Rest
+	Entries    []Entry // unusual entries of the ledger
+	SQL        string  // of the yields
 }
 
 // AutoTopic is what `schedule: auto` decides next about a topic.
 type AutoTopic struct {
-	Topic, Job     string
-	Rate, Expected float64 // new hits a day, and on its next page
-	Next           string  // what it gets, or when
+	plan.Choice
+	Take int // expected pages
+}
+
+// AutoTopics returns what `schedule: auto` decides next, in the order in which topics are bought.
+func AutoTopics(f *forecast.Forecast) (all []AutoTopic) {
+	for i := range f.Jobs {
+		if a := f.Jobs[i].Auto; a != nil {
+			for k, pages := range a.Expected() {
+				all = append(all, AutoTopic{a.Choices[k], pages})
+			}
+		}
+	}
+	return all
 }
 
 // Cycle is the billing cycle, with the credits left over time.
@@ -54,14 +66,6 @@ type Spending struct {
 	Day   time.Time
 	Jobs  []string
 	Spent []int64 // by these jobs
-}
-
-// NextRun is what the next run of a job costs.
-type NextRun struct {
-	Job, Due       string
-	Most, Expected int64  // credits; the expected ones follow earlier runs
-	Runs           int64  // due until the cycle ends
-	Why            string // it cannot run
 }
 
 // Yield is what a search found for its credits in the cycle.
@@ -157,19 +161,20 @@ type moneyView struct{ *Money }
 
 func (v moneyView) title() string {
 	if v.Cycle == nil {
-		return formatCount(v.Spent, "credit") + " spent in this cycle"
+		return formatCount(v.Month.Held, "credit") + " spent in this cycle"
 	}
-	days := int64(v.Cycle.To.Sub(v.Now).Hours()/24) + 1
+	days := int(v.Cycle.To.Sub(v.At).Hours()/24) + 1
 	return fmt.Sprintf("%s left, %s to go", formatCount(v.Cycle.Rest(), "credit"), formatCount(max(0, days), "day"))
 }
 
 // Summary says whether the credits last.
 func (v moneyView) Summary() string {
-	text := fmt.Sprintf("The scheduled runs need about %s until the cycle ends.", formatCount(v.Schedule, "credit"))
+	wanted := v.Forecast.Cycle.Wanted
+	text := fmt.Sprintf("The scheduled runs need about %s until the cycle ends.", formatCount(wanted, "credit"))
 	if v.Cycle == nil {
 		return text
 	}
-	if left := v.Cycle.Rest() - v.Schedule; left < 0 {
+	if left := v.Cycle.Rest() - int64(wanted); left < 0 {
 		return text + fmt.Sprintf(" %s are missing.", formatCount(-left, "credit"))
 	} else if left >= 2 {
 		return text + fmt.Sprintf(" Enough remains for %s.", formatCount(left/2, "page"))
@@ -183,15 +188,33 @@ func (v moneyView) Rule() string {
 		"little is new: less than %.0f %%; others find it, too: more than %.0f %% of its videos.", 100*exhausted, 100*thin, 100*doubled)
 }
 
+// Auto are the topics of `schedule: auto`.
+func (v moneyView) Auto() []AutoTopic { return AutoTopics(&v.Forecast) }
+
+// Next says when a job is due next.
+func (v moneyView) Next(j forecast.Job) string {
+	switch {
+	case j.Disabled:
+		return "disabled"
+	case j.Paused != nil:
+		return "paused"
+	case j.After != "":
+		return "after " + j.After
+	case len(j.Due) > 0:
+		return v.In.Short(j.Due[0], v.Forecast.At)
+	}
+	return "by hand"
+}
+
 // Stats are the numbers at the head.
 func (v moneyView) Stats() []Stat {
 	var credits, found int64
 	for _, y := range v.Yields {
 		credits, found = credits+y.Credits, found+y.New
 	}
-	spent := Stat{Name: "Spent", Value: formatThousands(v.Spent)}
-	if v.Lost > 0 {
-		spent.More = formatThousands(v.Lost) + " of them for lost answers"
+	spent := Stat{Name: "Spent", Value: formatThousands(v.Month.Held)}
+	if lost := v.Month.Unknown; lost > 0 {
+		spent.More = formatThousands(lost) + " of them for lost answers"
 	}
 	all := []Stat{spent}
 	if c := v.Cycle; c != nil {
@@ -202,15 +225,15 @@ func (v moneyView) Stats() []Stat {
 		} else {
 			even.More = "you are " + formatThousands(-over) + " below it"
 		}
-		all = append(all, even, Stat{Name: "On " + c.To.Format("2 January"), Value: "≈ " + formatThousands(c.Rest()-v.Schedule), Unit: "left"})
+		all = append(all, even, Stat{Name: "On " + c.To.Format("2 January"), Value: "≈ " + formatThousands(c.Rest()-int64(v.Forecast.Cycle.Wanted)), Unit: "left"})
 	}
 	per := Stat{Name: "Price of a new outlier", Value: "–"}
 	if found > 0 {
 		per.Value, per.Unit, per.More = fmt.Sprintf("%.2f", float64(credits)/float64(found)), "credits", formatCount(found, "new one")
 	}
-	today := Stat{Name: "Today", Value: formatThousands(v.Today)}
-	if v.Day != nil {
-		today.Unit, today.Meter, today.More = "of "+formatThousands(*v.Day), &Meter{Used: v.Today, Of: *v.Day}, "cap per day"
+	today := Stat{Name: "Today", Value: formatThousands(v.Day.Held)}
+	if most := v.Day.Max; most != nil {
+		today.Unit, today.Meter, today.More = "of "+formatThousands(*most), &Meter{Used: int64(v.Day.Held), Of: int64(*most)}, "cap per day"
 	}
 	return append(all, per, today)
 }
@@ -228,7 +251,7 @@ func (v moneyView) Left() *plot {
 	now := c.Left[len(c.Left)-1]
 	p.drawLine("line even", false, []Point{{c.From, c.Max}, {c.To, 0}})
 	p.drawLine("line", true, append([]Point{{c.From, c.Max}}, c.Left...))
-	p.drawLine("line next", false, []Point{now, {c.To, max(0, now.N-v.Schedule)}})
+	p.drawLine("line next", false, []Point{now, {c.To, max(0, now.N-int64(v.Forecast.Cycle.Wanted))}})
 	at := p.placeOf(now.At)
 	p.Notes = append(p.Notes, note{formatPercent(min(at, 98) - 1), p.scale.yOf(float64(now.N)), formatThousands(now.N) + " left", at > 20, true})
 	p.Table.Head = []string{"Until", "Credits left"}

@@ -22,6 +22,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
+	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/notify"
 	"outlierd/sync/runs"
 )
 
@@ -114,30 +120,36 @@ func muxOf(s *Site) *http.ServeMux {
 
 func TestNowShowsStatus(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	left := int64(104)
+	pause := &runs.Pause{Job: "moka & co"}
 	from := Sources{Now: func(context.Context) (*Now, error) {
 		return &Now{
-			At: "2026-11-23 12:00 UTC", Time: at, Process: "process 7", Running: "coffee", Left: &left, Newest: "06:45",
-			Problems: []Problem{{Title: "games failed twice.", Text: "HTTP 503 <oops>", Bad: true, Run: "01a2-1", Job: "games"}},
-			Jobs: []Job{
-				{Name: "coffee", Run: "01a3-1", Status: "ok", Last: "11:30, 40 new", Due: "18:00", DueAt: []time.Time{at.Add(6 * time.Hour)},
-					Doing: "running", Working: "01a3-2", Scheduled: true, New: []float64{1, 0, 4}, Failed: []bool{false, true, false}},
-				{Name: "tea", Status: "never", Due: "by hand", Why: "a cap of 10 credits <a day> is reached", Price: "free"},
-				{Name: "moka & co", Status: "never", Due: "paused until resumed", Scheduled: true, Paused: true},
+			Status: forecast.Status{At: at, Process: &forecast.Process{PID: 7}, Refused: []ledger.Block{{Reason: "HTTP 402 <oops>"}},
+				Budget: []facts.CapBalance{{}}},
+			In: report.Style{Near: true},
+			Rows: []Job{
+				{JobStatus: forecast.JobStatus{Job: "coffee", Last: &runs.Run{ID: "01a3-1", Status: runs.OK, Ended: at.Add(-30 * time.Minute), NewHits: 40, Hits: 40},
+					Due: at.Add(6 * time.Hour), Doing: forecast.JobRunning, Run: "01a3-2"}, DueAt: []time.Time{at.Add(6 * time.Hour)},
+					Recent: []runs.Run{{NewHits: 1}, {Status: runs.Failed}, {NewHits: 4}}},
+				{JobStatus: forecast.JobStatus{Job: "tea", Why: "a cap of 10 credits <a day> is reached"}, Price: "free"},
+				{JobStatus: forecast.JobStatus{Job: "moka & co", Due: at, Paused: pause}},
+				{JobStatus: forecast.JobStatus{Job: "games", Last: &runs.Run{ID: "01a2-1", Status: runs.Failed, Error: "HTTP 503 <oops>"},
+					Streak: &runs.Streak{Runs: 2}}},
+				{JobStatus: forecast.JobStatus{Job: job.OnceMark + "search", Unlisted: true, Doing: forecast.JobWaiting, Run: "01a2-2"}},
 			},
-			Blocked: true, Scans: []string{"a start was not confirmed"},
-			Stats: []Stat{{Name: "Credits of the cycle", Value: "104", Unit: "of 400 left", Meter: &Meter{Used: 104, Of: 400, Even: 35}}},
-			Runs:  []runs.Run{{ID: "01a2-1", Job: "tea", Status: runs.Failed, Started: at.Add(-26 * time.Hour)}},
-			Notifications: []Notification{
-				{At: "10:01", Title: "tea failed", Text: "HTTP 500 <oops>", Targets: "team", Waits: true},
+			Unconfirmed: []runs.Scan{{Job: "coffee"}},
+			Cycle:       &Cycle{From: at.AddDate(0, 0, -22), To: at.AddDate(0, 0, 8), Max: 400, Left: []Point{{at, 104}}},
+			Runs:        []runs.Run{{ID: "01a2-1", Job: "tea", Status: runs.Failed, Started: at.Add(-26 * time.Hour)}},
+			Notifications: []notify.Notification{
+				{Event: notify.Event{Time: at, Title: "tea failed", Text: "HTTP 500 <oops>"}, Targets: "team", Waits: true},
 			},
 		}, nil
 	}}
 	shows(t, answer(siteOf(t, from), "/now"), "!/do/", "!/login", "Read the run")
 	from.Offer = func(context.Context, Action) (*Offer, error) { return nil, nil }
 	from.Do = func(context.Context, Action) (*Done, error) { return nil, nil }
-	shows(t, answer(siteOf(t, from), "/now"), "<h1 id=\"headline\">2 things need you</h1>", "1 job at work, the next is due 18:00",
-		`<span class="count" title="2 problems">2</span>`, "HTTP 503 &lt;oops&gt;", "/do/lift",
+	shows(t, answer(siteOf(t, from), "/now"), "<h1 id=\"headline\">3 things need you</h1>", "1 job at work, the next is due 18:00",
+		`<span class="count" title="3 problems">3</span>`, "games failed 2 times.", "HTTP 503 &lt;oops&gt;", "/do/lift", "HTTP 402 &lt;oops&gt;",
+		"11:30, 40 new", `href="/runs?job=once%3asearch"`, "!/do/run?job=once",
 		"/do/cancel?run=01a3-2", "/do/resume?job=moka%20%26%20co", `class="kbad"`,
 		`<rect class="due" x="24.25%"`, `width="26%"`, `<a href="/money">104`, "&lt;a day&gt; is reached", "team</bdi>, waits", "!/do/pause?job=moka")
 }
@@ -149,7 +161,7 @@ func TestHeaderCallsThePerson(t *testing.T) {
 		s := siteOf(t, Sources{
 			Now: func(context.Context) (*Now, error) {
 				time.Sleep(slow)
-				return &Now{Problems: []Problem{{}}}, nil
+				return &Now{}, nil // nothing runs, which is a problem
 			},
 			Found: func(context.Context, Filter) (*Found, error) { return &Found{Total: 1}, nil },
 		})
@@ -168,7 +180,8 @@ func TestHeaderCallsThePerson(t *testing.T) {
 // TestLoginPageTellsNothing about the state or the data.
 func TestLoginPageTellsNothing(t *testing.T) {
 	s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
-		return &Now{Running: "secret-job", Problems: []Problem{{}}, Newest: "06:45"}, nil
+		running := forecast.JobStatus{Job: "secret-job", Doing: forecast.JobRunning, Run: "01a3-2"}
+		return &Now{Status: forecast.Status{Newest: time.Date(2026, 11, 23, 6, 45, 0, 0, time.UTC)}, Rows: []Job{{JobStatus: running}}}, nil
 	}})
 	for _, path := range []string{"/login", "/login?ticket=x"} {
 		if body := answer(s, path).Body.String(); strings.Contains(body, "secret-job") || strings.Contains(body, "problem") || strings.Contains(body, "06:45") {
@@ -186,9 +199,9 @@ func TestMeterLength(t *testing.T) {
 }
 
 func TestTimeLineCoversOneDay(t *testing.T) {
-	now := &Now{Time: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
+	now := &Now{Status: forecast.Status{At: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}}
 	for in, want := range map[time.Duration]string{0: "[0%]", -time.Hour: "[0%]", 6 * time.Hour: "[24.25%]", 24 * time.Hour: "[97%]", 24*time.Hour + 1: "[]"} {
-		if got := fmt.Sprint(now.Places(Job{DueAt: []time.Time{now.Time.Add(in)}})); got != want {
+		if got := fmt.Sprint(now.Places(Job{DueAt: []time.Time{now.At.Add(in)}})); got != want {
 			t.Errorf("due in %s: %s, want %s", in, got, want)
 		}
 	}
@@ -383,7 +396,7 @@ func TestRequestsShareOneStatus(t *testing.T) {
 		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 			reads.Add(1)
 			time.Sleep(patience / 2)
-			return &Now{At: "12:00"}, nil
+			return &Now{}, nil
 		}})
 		var asking sync.WaitGroup
 		for range 200 {
@@ -406,7 +419,7 @@ func TestBusyScheduleShowsStaleStatus(t *testing.T) {
 		call := time.Duration(0)
 		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 			time.Sleep(call)
-			return &Now{At: "12:00"}, nil
+			return &Now{}, nil
 		}})
 		const old = "This was the state"
 		if w := answer(s, "/now"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), old) {
@@ -430,7 +443,7 @@ func TestStatusThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failure error
 		var log bytes.Buffer
-		s := New(t.Context(), Sources{Now: func(context.Context) (*Now, error) { return &Now{At: "12:00"}, failure }}, "",
+		s := New(t.Context(), Sources{Now: func(context.Context) (*Now, error) { return &Now{}, failure }}, "",
 			slog.New(slog.NewTextHandler(&log, nil)))
 		answer(s, "/now")
 		failure = errors.New("EIO")
@@ -460,7 +473,7 @@ func TestPageAfterAnActionShowsItsResult(t *testing.T) {
 		state.Store("before")
 		s := siteOf(t, Sources{
 			Now: func(context.Context) (*Now, error) {
-				now := &Now{At: state.Load().(string)}
+				now := &Now{Status: forecast.Status{Process: &forecast.Process{PID: 7, Command: state.Load().(string)}}}
 				time.Sleep(patience / 4)
 				return now, nil
 			},

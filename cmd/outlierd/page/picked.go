@@ -31,7 +31,7 @@ func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) error {
 	if format := form.Get("as"); format != "" {
 		return writeExport(w, s.from.Export, cards, format)
 	}
-	return s.render.show(w, r, view{"picked.html", formatCount(int64(len(cards)), "picked video"), "Found", pickedView{cards, ids}})
+	return s.render.show(w, r, view{"picked.html", formatCount(len(cards), "picked video"), "Found", pickedView{cards, ids}})
 }
 
 // writeExport sends videos as a file. Links and Markdown are shown by the browser, so that they can be copied.

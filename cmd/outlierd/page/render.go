@@ -21,10 +21,12 @@ import (
 // pages are parsed at the first request, since most processes of the program serve none.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"whole": formatWhole, "thousands": func(n any) string { return formatThousands(reflect.ValueOf(n).Int()) }, "short": formatShort, "times": formatTimes, "decimal": formatDecimal, "gained": formatGained,
-		"gainedExactly": gainedExactly, "level": levelOf, "segment": url.PathEscape, "count": formatCount, "atMost": atMost,
+		"whole": formatWhole, "thousands": func(n any) string { return formatThousands(reflect.ValueOf(n).Int()) },
+		"count": func(n any, one string) string { return formatCount(reflect.ValueOf(n).Int(), one) },
+		"short": formatShort, "times": formatTimes, "decimal": formatDecimal, "gained": formatGained,
+		"gainedExactly": gainedExactly, "level": levelOf, "segment": url.PathEscape,
 		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": shareOf, "percent": formatPercent,
-		"day": formatDay, "int64": func(n int) int64 { return int64(n) }, "took": formatTook, "perNew": formatPerNew, "jobName": job.Shown,
+		"day": formatDay, "took": formatTook, "perNew": formatPerNew, "jobName": job.Shown,
 		"statusLevel": func(s runs.Status) string { return statusLevels[s] }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
 		"language": func(code string) string { return labelValue("language", code) }, "many": func(n int) []int { return make([]int, n) },
 	}).ParseFS(files, "*.html"))
@@ -156,12 +158,12 @@ func viewOfTimeout(r *http.Request) view {
 
 // viewWithoutData explains why there are no data yet: the first run works, or none has begun.
 func (p *renderer) viewWithoutData(why string) view {
-	v, first := view{"first.html", "Nothing is here yet", "Found", nil}, firstView{Why: why}
-	if now := p.status.latest(); now != nil {
-		if first.Running = now.Running; first.Running != "" {
+	v, first := view{"first.html", "Nothing is here yet", "Found", nil}, firstView{Now: p.status.latest(), Why: why}
+	if now := first.Now; now != nil {
+		if first.Running = now.Running(); first.Running != "" {
 			v.Title = "Your first outliers are on their way"
 		} else if p.from.Do != nil {
-			first.Jobs = now.Jobs[:min(3, len(now.Jobs))]
+			first.Jobs = now.Rows[:min(3, len(now.Rows))]
 		}
 	}
 	v.Data = first
@@ -170,6 +172,7 @@ func (p *renderer) viewWithoutData(why string) view {
 
 // firstView is shown before the first run has published something.
 type firstView struct {
+	*Now
 	Why, Running string
 	Jobs         []Job
 }

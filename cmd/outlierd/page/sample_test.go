@@ -7,6 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
+	"outlierd/outlier"
+	"outlierd/outlier/pace"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
+	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
 
@@ -54,26 +60,41 @@ func sample(t *testing.T) *Site {
 	for i := range 5 {
 		niche.Leaders = append(niche.Leaders, Leader{ID: "UC1", Title: "Dialed In", Subscribers: n(96_000), Count: [5]int64{3, 4, int64(5 - i), 2, 1}, Best: x(32), Week: 3})
 	}
+	monday := now.AddDate(0, 0, (8-int(now.Weekday()))%7).Add(-150 * time.Minute)
 	cycle := &Cycle{From: ago(20), To: ago(-10), Max: 400}
 	for i := range 20 {
 		cycle.Left = append(cycle.Left, Point{ago(19 - i), int64(385 - 15*i)})
 	}
-	money := &Money{Now: now, Cycle: cycle, Spent: 300, Today: 15, Day: n(80), Schedule: 60,
-		Auto:   []AutoTopic{{"latte art", "niches", 2.24, 4, "in 3 d"}},
-		Next:   []NextRun{{Job: "coffee", Due: "Mon 06:30", Most: 16, Expected: 12, Runs: 4}, {Job: "tea", Due: "by hand", Most: 4, Expected: 4}},
+	credits := func(n int64) *outlier.Credits { return (*outlier.Credits)(&n) }
+	cost := func(n outlier.Credits) forecast.Estimate { return forecast.Estimate{Cost: plan.Cost{Credits: n}} }
+	topic := plan.Choice{Name: "latte art", Job: "niches", Rate: 2.24, Expected: 4, Every: 3, AtLeast: 3}
+	money := &Money{At: now, In: report.Style{Near: true}, Cycle: cycle, Month: facts.CapBalance{Held: 300}, Day: facts.CapBalance{Held: 15, Max: credits(80)},
+		Forecast: forecast.Forecast{At: now, Cycle: forecast.Cycle{Wanted: 60}, Jobs: []forecast.Job{
+			{Job: "coffee", Due: []time.Time{monday}, Worst: cost(16), Expected: cost(12), Runs: 4},
+			{Job: "tea", Worst: cost(4), Expected: cost(4), Auto: &plan.Auto{Choices: []plan.Choice{topic}}}}},
 		Yields: []Yield{{Topic: "home espresso", Job: "coffee", Credits: 32, New: 46, IDs: 50, Shared: 9, Shares: []float64{.9, .5, .4}}, {Topic: "pour over", Job: "coffee", Credits: 24, New: 13, IDs: 50, Shared: 30, Shares: []float64{.9, .3, .2}}},
 		Rests:  []Rest{{Topic: "home espresso", Job: "coffee", Run: "01a", Seen: 346, Total: 466, Pages: n(3)}}}
 	for i := range 20 {
 		money.Days = append(money.Days, Spending{ago(19 - i), []string{"coffee", "tea"}, []int64{10, int64(i % 6)}})
 	}
-	status := &Now{At: "09:00 UTC", Time: now, Process: "process 7", Running: "coffee", Left: n(100), Newest: "06:45",
-		Problems: []Problem{{Title: "games failed twice.", Text: "The service answered HTTP 503; nothing was charged.", Bad: true, Run: "01a", Job: "games"}},
-		Stats: []Stat{{Name: "Credits of the cycle", Value: "100", Unit: "of 400 left", Meter: &Meter{Used: 100, Of: 400, Even: 133}}, {Name: "Requests", Value: "7", Unit: "of 10/min", Meter: &Meter{Used: 7, Of: 10}},
-			{Name: "Queue", Value: "31", Unit: "calls"}, {Name: "Newest data", Value: "06:45", More: "duckdb up to date · parquet up to date"}, {Name: "Disk", Value: "41 GB", Unit: "free", More: "data folder 320 MB, ≈ +40 MB a week"}}}
+	status := &Now{In: report.Style{Near: true}, Cycle: cycle, Requests: pace.Status{Limit: 10, Remaining: 3}, Free: 41 << 30, Data: "data folder 320 MB, ≈ +40 MB a week",
+		MaxAge: 48 * time.Hour, Status: forecast.Status{At: now, Process: &forecast.Process{PID: 7, Command: "outlierd up", Since: ago(1)}, Newest: now.Add(-135 * time.Minute),
+			Budget: []facts.CapBalance{{Max: credits(400), Held: 300}}, Queue: forecast.QueueStatus{Calls: 31, Done: now.Add(4 * time.Minute)}, Pace: forecast.PaceStatus{Pace: "10/min"},
+			Sinks: []forecast.SinkStatus{{Sink: "duckdb", Known: true, SinkState: runs.SinkState{Published: now}}}}}
 	for i, name := range []string{"coffee", "games", "a job with a long name", "tea"} {
-		status.Jobs = append(status.Jobs, Job{Name: name, Schedule: "mon,thu 06:30", Run: "01a", Status: []runs.Status{"ok", "failed"}[i%2],
-			Last: "06:31, 4 new", New: []float64{4, 3, 2, 1, 5, 0, 1, 2}, Failed: make([]bool, 8), Due: "Mon 06:30", DueAt: []time.Time{now.Add(time.Duration(5*i) * time.Hour)},
-			Price: "≤ 16 credits", Scheduled: true, Paused: i == 3})
+		last := &runs.Run{ID: "01a", Status: []runs.Status{runs.OK, runs.Failed, runs.OK, runs.OK}[i], Ended: now.Add(-149 * time.Minute), Hits: 120, NewHits: 4,
+			Error: "The service answered HTTP 503"}
+		j := Job{JobStatus: forecast.JobStatus{Job: name, Last: last, Due: monday}, Schedule: "mon,thu 06:30", Price: "≤ 16 credits",
+			DueAt: []time.Time{now.Add(time.Duration(5*i) * time.Hour)}}
+		for _, n := range []int64{4, 3, 2, 1, 5, 0, 1, 2} {
+			j.Recent = append(j.Recent, runs.Run{NewHits: n})
+		}
+		if i == 0 {
+			j.Doing, j.Run = forecast.JobRunning, "01b"
+		} else if i == 3 {
+			j.Paused = &runs.Pause{Job: name}
+		}
+		status.Rows = append(status.Rows, j)
 		status.Runs = append(status.Runs, runs.Run{ID: "01a", Job: name, Status: runs.OK, Started: now, Ended: now.Add(12 * time.Second), Hits: 120, NewHits: 4, Credits: 6})
 	}
 	channel := &Channel{ID: "UC1", Title: "Cheap Espresso Club", Handle: "cheap", Last: now, Subscribers: n(41_200), Videos: n(130), Average: n(9400), Median: n(6100), Outliers: n(4),

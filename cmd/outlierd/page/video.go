@@ -406,7 +406,7 @@ func (v *videoView) Waited() string {
 	if v.Found.IsZero() || v.Published.IsZero() || v.Found.Before(v.Published) {
 		return ""
 	}
-	return formatCount(int64(v.Found.Sub(v.Published).Hours()/24), "day")
+	return formatCount(int(v.Found.Sub(v.Published).Hours()/24), "day")
 }
 
 // Previous and Next are the addresses of the neighbouring lines, or "".

@@ -3,12 +3,12 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
@@ -16,27 +16,31 @@ import (
 
 // A Style is how times are written.
 type Style struct {
-	Zone *time.Location
-	Near bool // times that are not far away are short, as on the page
+	Zone *time.Location // UTC if nil
+	Near bool           // times that are not far away are short, as on the page
 }
 
 // At formats a time with its zone.
-func (s Style) At(t time.Time) string { return t.In(s.Zone).Format("2006-01-02 15:04 MST") }
+func (s Style) At(t time.Time) string { return s.local(t).Format("2006-01-02 15:04 MST") }
 
 // Day formats a date.
-func (s Style) Day(t time.Time) string { return t.In(s.Zone).Format(time.DateOnly) }
+func (s Style) Day(t time.Time) string { return s.local(t).Format(time.DateOnly) }
 
-// Short formats a time, without its date if that is today.
+// Short formats a time, without its date if that is today; with Near such as 06:45, Thu 06:30 or 1 Dec.
 func (s Style) Short(t, now time.Time) string {
-	t, now = t.In(s.Zone), now.In(s.Zone)
-	if s.Near {
-		return page.Near(now, t)
-	}
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+	t, now = s.local(t), s.local(now)
+	switch days := t.Sub(now).Abs().Hours() / 24; {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
 		return t.Format("15:04")
+	case !s.Near:
+		return t.Format("2006-01-02 15:04")
+	case days < 6:
+		return t.Format("Mon 15:04")
 	}
-	return t.Format("2006-01-02 15:04")
+	return t.Format("2 Jan")
 }
+
+func (s Style) local(t time.Time) time.Time { return t.In(cmp.Or(s.Zone, time.UTC)) }
 
 // lines collects lines of text.
 type lines struct {

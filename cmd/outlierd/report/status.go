@@ -151,7 +151,7 @@ func NextDue(j *forecast.JobStatus, at time.Time, in Style) string {
 	case j.After != "":
 		return fmt.Sprintf("%s, after %s", in.Short(j.Due, at), j.After)
 	case j.Begins.After(j.Due):
-		return fmt.Sprintf("%s, starts %s", in.Short(j.Due, at), j.Begins.In(in.Zone).Format("15:04"))
+		return fmt.Sprintf("%s, starts %s", in.Short(j.Due, at), in.local(j.Begins).Format("15:04"))
 	}
 	return in.Short(j.Due, at)
 }
