@@ -2,7 +2,6 @@ package bucket
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,9 +26,7 @@ func readRecord(path string) (r record, err error) {
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		id := make([]byte, 8)
-		rand.Read(id) // never fails
-		return record{hex.EncodeToString(id), map[string]int64{}}, nil
+		return record{rand.Text(), map[string]int64{}}, nil
 	case err != nil:
 		return r, err
 	}

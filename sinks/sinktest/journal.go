@@ -3,6 +3,7 @@ package sinktest
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -160,11 +161,7 @@ func Generate(n int, pick func(n int) int) Journal {
 
 // Sample returns a pseudo-random journal of n answers, which depends on n only.
 func Sample(n int) Journal {
-	state := uint64(n)
-	return Generate(n, func(n int) int {
-		state = state*6364136223846793005 + 1442695040888963407
-		return int(state>>33) % n
-	})
+	return Generate(n, rand.New(rand.NewPCG(1, uint64(n))).IntN)
 }
 
 // start is the time of the first answer, late enough that a journal of twenty answers spans two dates.
