@@ -99,7 +99,7 @@ type apiClient struct {
 }
 
 // serveAPI runs work with a client of the daemon, until work calls stop or returns.
-func (p *person) serveAPI(work func(c *apiClient, a actions, stop func())) {
+func (p *person) serveAPI(work func(c *apiClient, a *program, stop func())) {
 	p.Helper()
 	p.env = func(name string) (string, bool) {
 		token, is := map[string]string{"TOKEN": runToken, "READ_TOKEN": readToken, "KEY": "any"}[name]
@@ -153,7 +153,7 @@ func (p *person) serveAPI(work func(c *apiClient, a actions, stop func())) {
 				p.Error(err)
 			}
 		}()
-		work(c, actions{prog}, stop)
+		work(c, prog, stop)
 		return nil
 	})
 }
@@ -283,7 +283,7 @@ func TestInterfaceIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	bubble(t, apiJobs, func(p *person) {
 		var coffee, recorded map[string]any
-		p.serveAPI(func(c *apiClient, a actions, stop func()) {
+		p.serveAPI(func(c *apiClient, a *program, stop func()) {
 			refused := func(want int, says, token, method, path, key, body string) {
 				t.Helper()
 				status, doc := c.send(token, method, "/api/v1/"+path, key, body)
@@ -406,12 +406,11 @@ func (c *apiClient) describes() {
 }
 
 // act does what a person does on the page.
-func (p *person) act(a actions, asked page.Action) {
+func (p *person) act(prog *program, asked page.Action) {
 	p.Helper()
-	offer, err := a.offerAction(p.Context(), asked)
+	offer, err := prog.offerAction(p.Context(), asked)
 	if err == nil {
-		asked.Seen = offer.Seen
-		_, err = a.doAction(p.Context(), asked)
+		_, err = offer.Do(p.Context())
 	}
 	if err != nil {
 		p.Errorf("%s %s: %v", asked.Verb, asked.Job, err)
@@ -423,7 +422,7 @@ func (p *person) act(a actions, asked page.Action) {
 func TestHangingClientsStartNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, apiJobs, func(p *person) {
-		p.serveAPI(func(c *apiClient, a actions, stop func()) {
+		p.serveAPI(func(c *apiClient, a *program, stop func()) {
 			began := time.Now()
 			for _, half := range []string{"POST /api/v1/jobs/tea/runs HTTP/1.1\r\nHost: ",
 				"POST /api/v1/jobs/tea/runs" + head + "Idempotency-Key: a\r\nContent-Length: 100\r\n\r\n{\"max_"} {
@@ -434,7 +433,7 @@ func TestHangingClientsStartNothing(t *testing.T) {
 					t.Errorf("after %s the answer to %q is %s", took, half, answer)
 				}
 			}
-			if rows, err := a.p.Engine.Store.Runs.List("tea", 1); err != nil || len(rows) > 0 {
+			if rows, err := a.Engine.Store.Runs.List("tea", 1); err != nil || len(rows) > 0 {
 				t.Errorf("half a request started %v, %v", rows, err)
 			}
 			_, run := c.start("coffee", "a", `{"max_credits": 4}`)
@@ -531,7 +530,7 @@ jobs:
 			}
 		}
 		for day := 1; day <= days; {
-			p.serveAPI(func(c *apiClient, a actions, stop func()) {
+			p.serveAPI(func(c *apiClient, a *program, stop func()) {
 				session, bought := p.meet(), int64(0)
 				for left := 1 + dice.IntN(6); left > 0 && day <= days; left, day = left-1, day+1 {
 					order(c, "flow", fmt.Sprint("flow-", day), `{"max_credits": 6}`)

@@ -53,8 +53,8 @@ func newSite(ctx context.Context, p *program, tables *pagedata.Tables, zone *tim
 	(&looking{read: p.read, zone: zone, tables: tables}).addTo(&sources)
 	addThumbnails(&sources, newThumbnails(p.Engine.Config, tables, p.Engine.Log))
 	if p.Engine.Config.Daemon.UI == job.UIFull {
-		do, mark := actions{p}, marking{p.Engine}
-		sources.Offer, sources.Do, sources.Mark = do.offerAction, do.doAction, mark.editMarks
+		mark := marking{p.Engine}
+		sources.Offer, sources.Mark = p.offerAction, mark.editMarks
 		sources.Views = page.Views{List: mark.listViews, Save: mark.saveView}
 	}
 	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)

@@ -22,7 +22,6 @@ func TestFailuresOfActionsAreNoRefusals(t *testing.T) {
 		err     error
 		refused bool
 	}{
-		{errChanged, true},
 		{usageError{errors.New("job coffee runs by hand only")}, true},
 		{&outlier.Error{Kind: outlier.Unsent, Cause: syscall.ECONNREFUSED}, true},
 		{fmt.Errorf("pause jobs: %w", eio), false},

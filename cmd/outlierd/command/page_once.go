@@ -67,19 +67,19 @@ func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err er
 			"id": []string{id}, "fetch": []outlier.Operation{outlier.OpTranscript},
 		}}}
 	}
-	spec, err = r.spec(a.p.Engine.Config)
+	spec, err = r.spec(a.seen.Engine.Config)
 	return title, spec, err
 }
 
 // offerOnce makes a one-off request, whose offer has its maximum cost and what the budget leaves.
-func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, doing, error) {
+func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, error) {
 	title, spec, err := a.onceOf(asked)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	price, reused, err := a.priceOfOnce(ctx, spec)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	offer := &page.Offer{Title: title, Seen: seenOnce(spec, price)}
 	switch {
@@ -92,20 +92,21 @@ func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer,
 		offer.Says = []string{"It buys the first page of hits, at most 40."}
 		offer.Button = "Search: at most " + term.Count(price, "credit")
 	}
-	return offer, startRun(engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec}), a.sayLeft(offer, price)
+	offer.Do = a.startRun(engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec})
+	return offer, a.sayLeft(offer, price)
 }
 
 // priceOfOnce returns what a one-off request costs at most now. It is nothing if its only page is in the journal.
 func (a actions) priceOfOnce(ctx context.Context, spec *job.Spec) (price outlier.Credits, reused bool, err error) {
-	plan, err := a.p.Engine.Facts().Plan(ctx, spec, facts.Options{At: time.Now(), Now: true})
+	plan, err := a.seen.Engine.Facts().Plan(ctx, spec, facts.Options{At: time.Now(), Now: true})
 	if err != nil {
 		return 0, false, err
 	}
-	pages, err := engine.InJournal(a.p.Engine.Facts(), plan)
+	pages, err := engine.InJournal(a.seen.Engine.Facts(), plan)
 	if err != nil || pages > 0 {
 		return 0, pages > 0, err
 	}
-	_, cost, err := a.p.forecasts().WorstCase(ctx, spec, false)
+	_, cost, err := a.seen.forecasts().WorstCase(ctx, spec, false)
 	return cost.Credits, false, err
 }
 
@@ -117,7 +118,7 @@ func seenOnce(spec *job.Spec, price outlier.Credits) string {
 // sayLeft adds how many credits the cycle leaves to an offer with a price, or refuses it if not one page could
 // be bought.
 func (a actions) sayLeft(offer *page.Offer, price outlier.Credits) error {
-	status, err := a.p.forecasts().Status()
+	status, err := a.seen.forecasts().Status()
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (a actions) sayLeft(offer *page.Offer, price outlier.Credits) error {
 	switch {
 	case left == nil:
 		offer.Says = append(offer.Says, "The job file sets no cap for the cycle.")
-	case *left < min(price, a.p.Engine.Config.Service.Prices.Of(outlier.OpSearch, "")):
+	case *left < min(price, a.seen.Engine.Config.Service.Prices.Of(outlier.OpSearch, "")):
 		return fmt.Errorf("this costs at most %s, and the budget of this cycle leaves %d", term.Count(price, "credit"), *left)
 	case *left < price:
 		offer.Says = append(offer.Says, fmt.Sprintf("Left in this cycle: %s, so it ends there.", term.Count(*left, "credit")))
@@ -136,32 +137,33 @@ func (a actions) sayLeft(offer *page.Offer, price outlier.Credits) error {
 }
 
 // offerRest buys what the searches of a run left.
-func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
-	e := a.p.Engine
+func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, error) {
+	e := a.seen.Engine
 	row, err := e.Store.Runs.Get(asked.Run)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if row == nil {
-		return nil, nil, fmt.Errorf("run %s: %w", asked.Run, page.ErrUnknown)
+		return nil, fmt.Errorf("run %s: %w", asked.Run, page.ErrUnknown)
 	}
 	order := engine.Order{Trigger: engine.Manual, Spec: engine.RestSpec(e.Config, row)}
 	if order.Spec == nil {
-		return nil, nil, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", job.Shown(row.Job))
+		return nil, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", job.Shown(row.Job))
 	}
 	if order.Rest, err = engine.FindRest(e.Facts(), order.Spec, row); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if order.Rest.Nothing() {
-		return nil, nil, errors.New("the searches of this run left nothing to buy")
+		return nil, errors.New("the searches of this run left nothing to buy")
 	}
 	price := order.Rest.Cost.Credits
 	offer := &page.Offer{Title: "Buy the rest of the searches of " + job.Shown(order.Spec.Name),
 		Button: "Buy it: at most " + term.Count(price, "credit"), Seen: seenOnce(order.Spec, price)}
-	for line := range strings.Lines(describeRest(a.p.forecasts(), order.Spec, order.Rest)) {
+	for line := range strings.Lines(describeRest(a.seen.forecasts(), order.Spec, order.Rest)) {
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
-	return offer, startRun(order), a.sayLeft(offer, price)
+	offer.Do = a.startRun(order)
+	return offer, a.sayLeft(offer, price)
 }
 
 // # Following a channel
@@ -175,10 +177,10 @@ const (
 	followSQL = "select channel_id from outliers join marks using (video_id) where list_contains(tags, 'follow')"
 )
 
-func (a actions) offerFollow(_ context.Context, asked page.Action) (*page.Offer, doing, error) {
+func (a actions) offerFollow(_ context.Context, asked page.Action) (*page.Offer, error) {
 	id, err := outlier.ParseVideoID(asked.Video)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	offer := &page.Offer{Title: "Follow the channel of video " + id, Button: "Follow it: free", Says: []string{
 		"The video gets the tag \u201cfollow\u201d. To end it, remove the tag.",
@@ -190,16 +192,17 @@ func (a actions) offerFollow(_ context.Context, asked page.Action) (*page.Offer,
 		offer.Says = append(offer.Says, "No job of the job file fetches the uploads of followed channels yet. This one does: "+
 			`follow: {every: 1d, channels: {id: {sql: "`+followSQL+`"}}}`)
 	}
-	return offer, func(a actions, ctx context.Context) (*page.Done, error) {
-		_, err := serve.EditMarks{Edit: marks.Edit{Videos: []string{id}, Tag: []string{followTag}}}.Do(ctx, a.p.Engine)
+	offer.Do = func(ctx context.Context) (*page.Done, error) {
+		_, err := serve.EditMarks{Edit: marks.Edit{Videos: []string{id}, Tag: []string{followTag}}}.Do(ctx, a.runs.Engine)
 		return &page.Done{To: "/videos/" + id}, err
-	}, nil
+	}
+	return offer, nil
 }
 
 // jobsOfFollowed returns the channels jobs whose SQL reads the tag.
 func (a actions) jobsOfFollowed() (names []string) {
-	for i := range a.p.Engine.Config.Jobs {
-		spec := &a.p.Engine.Config.Jobs[i]
+	for i := range a.seen.Engine.Config.Jobs {
+		spec := &a.seen.Engine.Config.Jobs[i]
 		reads := slices.ContainsFunc(spec.SQL(), func(q job.Query) bool {
 			return strings.Contains(q.SQL, "marks") && strings.Contains(q.SQL, "'"+followTag+"'")
 		})

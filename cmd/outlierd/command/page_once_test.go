@@ -22,7 +22,7 @@ jobs:
 `
 
 // serving runs work beside the schedule of the program.
-func (p *person) serving(work func(context.Context, actions)) {
+func (p *person) serving(work func(context.Context, *program)) {
 	p.Helper()
 	p.opened(func(prog *program) error {
 		ctx, stop := context.WithCancel(p.Context())
@@ -32,7 +32,7 @@ func (p *person) serving(work func(context.Context, actions)) {
 			prog.Engine.Serve(ctx)
 		}()
 		<-prog.Engine.Keeping()
-		work(ctx, actions{prog})
+		work(ctx, prog)
 		stop()
 		<-ended
 		return nil
@@ -46,7 +46,7 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 		p.must("run", "coffee")
 		video := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 1"))[1]
 		run := strings.Fields(p.must("sql", "-o", "csv", "select run_id from ops.runs"))[1]
-		p.serving(func(ctx context.Context, a actions) {
+		p.serving(func(ctx context.Context, prog *program) {
 			for _, c := range []struct {
 				asked   page.Action
 				button  string // "" if it is refused
@@ -64,27 +64,23 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 				{page.Action{Verb: page.LookAlikes, By: "video_id", Video: "no id"}, "", "neither a video id"},
 				{page.Action{Verb: page.SearchOnce}, "", "enter what to search for"},
 			} {
-				offer, err := a.offerAction(ctx, c.asked)
+				offer, err := prog.offerAction(ctx, c.asked)
 				if c.button == "" {
 					if err == nil || !strings.Contains(err.Error(), c.refusal) {
 						t.Errorf("%+v: offered %+v, %v; want a refusal with %q", c.asked, offer, err, c.refusal)
 					}
 					continue
 				}
-				if err != nil || offer.Button != c.button {
+				if err != nil || offer.Button != c.button || offer.Seen == "" {
 					t.Errorf("%+v: offered %+v, %v; want %q", c.asked, offer, err, c.button)
 					continue
 				}
-				if _, err := a.doAction(ctx, c.asked); err == nil || !strings.Contains(err.Error(), "changed") {
-					t.Errorf("%+v: done without the price that was seen: %v", c.asked, err)
-				}
-				c.asked.Seen = offer.Seen
-				done, err := a.doAction(ctx, c.asked)
+				done, err := offer.Do(ctx)
 				if err != nil {
 					t.Errorf("%+v: %v", c.asked, err)
 					continue
 				}
-				p.awaitEnd(a, strings.TrimPrefix(done.To, "/runs/"))
+				p.awaitEnd(prog, strings.TrimPrefix(done.To, "/runs/"))
 			}
 		})
 		if got := p.must("sql", "-o", "csv", "select distinct video_id from transcript_events"); !strings.Contains(got, video) {
@@ -94,10 +90,10 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 }
 
 // awaitEnd waits until a run has ended well.
-func (p *person) awaitEnd(a actions, id string) {
+func (p *person) awaitEnd(prog *program, id string) {
 	p.Helper()
 	for {
-		row, err := a.p.Engine.Store.Runs.Get(id)
+		row, err := prog.Engine.Store.Runs.Get(id)
 		if err != nil || row == nil {
 			p.Fatalf("run %s: %v, %v", id, row, err)
 		}
@@ -122,16 +118,16 @@ func TestFollowedChannelsAreReadByJobs(t *testing.T) {
 		bubble(t, onceJobs+c.job, func(p *person) {
 			p.must("run", "coffee")
 			video := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 1"))[1]
-			p.serving(func(ctx context.Context, a actions) {
+			p.serving(func(ctx context.Context, prog *program) {
 				asked := page.Action{Verb: page.Follow, Video: video}
-				offer, err := a.offerAction(ctx, asked)
+				offer, err := prog.offerAction(ctx, asked)
 				if err != nil || !strings.Contains(strings.Join(offer.Says, " "), c.says) {
-					t.Errorf("offered %+v, %v; want %q", offer, err, c.says)
+					t.Fatalf("offered %+v, %v; want %q", offer, err, c.says)
 				}
-				if _, err := a.doAction(ctx, asked); err != nil {
+				if _, err := offer.Do(ctx); err != nil {
 					t.Error(err)
 				}
-				_ = a.p.Engine.Store.DB.View(func(tx *store.Tx) error {
+				_ = prog.Engine.Store.DB.View(func(tx *store.Tx) error {
 					if all, err := marks.List(tx); err != nil || len(all) != 1 || all[0].Video != video || all[0].Tags[0] != followTag {
 						t.Errorf("marks %v, %v; want the tag of %s", all, err, video)
 					}

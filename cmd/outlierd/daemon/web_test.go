@@ -59,9 +59,8 @@ func monitored(t *testing.T, section string) *monitor {
 		Questions: func() []page.Question { return nil },
 	}
 	if config.Daemon.UI == job.UIFull {
-		from.Offer = func(context.Context, page.Action) (*page.Offer, error) { return &page.Offer{}, nil }
-		from.Do = func(context.Context, page.Action) (*page.Done, error) {
-			return &page.Done{Message: "done", To: "/"}, nil
+		from.Offer = func(context.Context, page.Action) (*page.Offer, error) {
+			return &page.Offer{Do: func(context.Context) (*page.Done, error) { return &page.Done{Message: "done", To: "/"}, nil }}, nil
 		}
 	}
 	w.Site = page.New(t.Context(), from, config.Daemon.Token.Reveal(), slog.New(slog.DiscardHandler))

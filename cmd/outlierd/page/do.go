@@ -48,6 +48,8 @@ type Offer struct {
 	Says   []string // what will happen and its maximum cost, in sentences
 	Button string
 	Seen   string // identifies what the sentences depend on; if that changes, the action is refused
+
+	Do func(context.Context) (*Done, error) // carries it out
 }
 
 // Done is the result of an action.
@@ -124,8 +126,15 @@ func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
-	done, err := s.from.Do(ctx, a)
-	s.status.expire()
+	var done *Done
+	offer, err := s.from.Offer(ctx, a)
+	switch {
+	case err == nil && offer.Seen != a.Seen:
+		err = &RefusedError{"the job has changed since its price was shown; look at it again."}
+	case err == nil:
+		done, err = offer.Do(ctx)
+		s.status.expire()
+	}
 	switch {
 	case err != nil:
 		return explainAction(r, a, err)

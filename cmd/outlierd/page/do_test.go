@@ -83,30 +83,32 @@ func TestActionReportsItsResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
 			does func(Action) (*Done, error)
+			seen string
 			code int
 			says string
 		}{
 			"done": {
 				func(Action) (*Done, error) { return &Done{Message: "coffee is <paused>.", To: "/"}, nil },
-				http.StatusOK, "coffee is &lt;paused&gt;.",
+				"h1", http.StatusOK, "coffee is &lt;paused&gt;.",
 			},
 			"refused": {
-				func(Action) (*Done, error) { return nil, &RefusedError{"Nothing was done: the job has changed."} },
-				http.StatusConflict, "the job has changed",
+				func(Action) (*Done, error) { return nil, &RefusedError{"coffee runs by hand only."} },
+				"h1", http.StatusConflict, "by hand only",
 			},
+			"changed since its offer was shown": {nil, "h0", http.StatusConflict, "the job has changed"},
 			"broken": {
 				func(Action) (*Done, error) { return nil, errors.New("EIO") },
-				http.StatusInternalServerError, "the log of outlierd up has the reason",
+				"h1", http.StatusInternalServerError, "the log of outlierd up has the reason",
 			},
 			"busy": {
 				func(Action) (*Done, error) { time.Sleep(acting); return nil, context.DeadlineExceeded },
-				http.StatusServiceUnavailable, "busy with a call",
+				"h1", http.StatusServiceUnavailable, "busy with a call",
 			},
 		} {
 			s := actionSite(t, c.does)
 			r := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/do/pause?job=coffee", nil))
 			form := between(answerTo(s, r).Body.String(), `name="form" value="`, `"`)
-			p := post("/do/pause", url.Values{"form": {form}, "job": {"coffee"}})
+			p := post("/do/pause", url.Values{"form": {form}, "job": {"coffee"}, "seen": {c.seen}})
 			p.Header["Cookie"] = r.Header["Cookie"]
 			w := answerTo(s, p)
 			if w.Code != c.code || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "EIO") {

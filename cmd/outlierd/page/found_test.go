@@ -59,7 +59,7 @@ func TestWhoIsNotLoggedInIsToldHow(t *testing.T) {
 	find := func(context.Context, Filter) (*Found, error) {
 		return &Found{Total: 1, Hidden: 6, Cards: cardsOf("a"), Facets: []Facet{{Name: "more", Title: "More"}}}, nil
 	}
-	s := siteOf(t, Sources{Found: find, Do: func(context.Context, Action) (*Done, error) { return nil, nil }})
+	s := siteOf(t, Sources{Found: find, Offer: func(context.Context, Action) (*Offer, error) { return nil, nil }})
 	shows(t, answer(s, "/found"), "To star, tag, save views or run jobs, log in", `href="/found?show=hidden"`)
 	shows(t, answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/found", nil))), "!log in:", ">Logged in<")
 	shows(t, answer(foundSite(t, find), "/found"), "!log in:", "!/login") // daemon.ui: view
@@ -113,7 +113,7 @@ func TestFirstRunIsAnnounced(t *testing.T) {
 		Now: func(context.Context) (*Now, error) {
 			return &Now{Rows: []Job{{JobStatus: forecast.JobStatus{Job: "coffee", After: "tea"}, Price: "≤ 10 credits"}}}, nil
 		},
-		Do: func(context.Context, Action) (*Done, error) { return nil, nil },
+		Offer: func(context.Context, Action) (*Offer, error) { return nil, nil },
 	}
 	s := siteOf(t, from)
 	shows(t, answer(s, "/now"))
@@ -351,7 +351,6 @@ func TestWordsCanBeSearchedForOnce(t *testing.T) {
 	s := siteOf(t, Sources{
 		Found: func(context.Context, Filter) (*Found, error) { return &Found{}, nil },
 		Offer: func(context.Context, Action) (*Offer, error) { return nil, nil },
-		Do:    func(context.Context, Action) (*Done, error) { return nil, nil },
 	})
 	const path, offered = "/found?q=%3Ctea%3E+%26+milk", `href="/do/search?query=%3ctea%3e%20%26%20milk"`
 	shows(t, answer(s, path), "!/do/search")

@@ -36,7 +36,7 @@ var sections = []Link{
 
 // newFrame returns the frame of a page.
 func (p *renderer) newFrame(r *http.Request, v view) *frame {
-	f := &frame{view: v, Style: styleAddress, Script: scriptAddress, Acts: p.from.Do != nil,
+	f := &frame{view: v, Style: styleAddress, Script: scriptAddress, Acts: p.from.Offer != nil,
 		Pictured: p.from.Thumbnails != nil, Priced: p.from.Money != nil, now: time.Now()}
 	if p.from.ThumbnailTrouble != nil {
 		if err := p.from.ThumbnailTrouble(); err != nil {

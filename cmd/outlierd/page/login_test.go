@@ -19,9 +19,9 @@ func actionSite(t *testing.T, do func(Action) (*Done, error)) *Site {
 	return New(t.Context(), Sources{
 		Now: func(context.Context) (*Now, error) { return &Now{}, nil },
 		Offer: func(_ context.Context, a Action) (*Offer, error) {
-			return &Offer{Title: "Run coffee", Says: []string{"coffee: at most 5 credits"}, Button: "Run it", Seen: "h1"}, nil
+			return &Offer{Title: "Run coffee", Says: []string{"coffee: at most 5 credits"}, Button: "Run it", Seen: "h1",
+				Do: func(context.Context) (*Done, error) { return do(a) }}, nil
 		},
-		Do: func(_ context.Context, a Action) (*Done, error) { return do(a) },
 	}, token, slog.New(slog.DiscardHandler))
 }
 

@@ -50,7 +50,6 @@ type Sources struct {
 
 	// The actions of logged-in users. A [RefusedError] explains why an action was refused.
 	Offer func(context.Context, Action) (*Offer, error)
-	Do    func(context.Context, Action) (*Done, error)
 	Mark  func(context.Context, Marking) error
 	Views Views
 }
@@ -144,7 +143,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 			return nil
 		}
 	}
-	if s.from.Do != nil {
+	if s.from.Offer != nil {
 		routes["GET /do/{verb}"], routes["POST /do/{verb}"] = s.serveOffer, s.serveAction
 	}
 	if s.from.Mark != nil {

@@ -146,7 +146,6 @@ func TestNowShowsStatus(t *testing.T) {
 	}}
 	shows(t, answer(siteOf(t, from), "/now"), "!/do/", "!/login", "Read the run")
 	from.Offer = func(context.Context, Action) (*Offer, error) { return nil, nil }
-	from.Do = func(context.Context, Action) (*Done, error) { return nil, nil }
 	shows(t, answer(siteOf(t, from), "/now"), "<h1 id=\"headline\">3 things need you</h1>", "1 job at work, the next is due 18:00",
 		`<span class="count" title="3 problems">3</span>`, "games failed 2 times.", "HTTP 503 &lt;oops&gt;", "/do/lift", "HTTP 402 &lt;oops&gt;",
 		"11:30, 40 new", `href="/runs?job=once%3asearch"`, "!/do/run?job=once",
@@ -243,7 +242,6 @@ func allOf(t *testing.T, text string) *Site {
 		Ask:     func(context.Context, string) (*Result, error) { return filled[Result](text), nil },
 		Tables:  *filled[[]Table](text), Questions: func() []Question { return *filled[[]Question](text) },
 		Offer: func(context.Context, Action) (*Offer, error) { return filled[Offer](text), nil },
-		Do:    func(context.Context, Action) (*Done, error) { return &Done{Message: text, To: "/"}, nil },
 		Mark:  func(context.Context, Marking) error { return nil },
 		Views: Views{List: func(context.Context) ([]View, error) { return *filled[[]View](text), nil },
 			Save: func(context.Context, string, string, string) error { return nil }},
@@ -477,10 +475,11 @@ func TestPageAfterAnActionShowsItsResult(t *testing.T) {
 				time.Sleep(patience / 4)
 				return now, nil
 			},
-			Offer: func(context.Context, Action) (*Offer, error) { return &Offer{}, nil },
-			Do: func(context.Context, Action) (*Done, error) {
-				state.Store("after")
-				return &Done{To: "/"}, nil
+			Offer: func(context.Context, Action) (*Offer, error) {
+				return &Offer{Do: func(context.Context) (*Done, error) {
+					state.Store("after")
+					return &Done{To: "/"}, nil
+				}}, nil
 			},
 		})
 		r := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/do/pause?job=coffee", nil))

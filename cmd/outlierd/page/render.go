@@ -162,7 +162,7 @@ func (p *renderer) viewWithoutData(why string) view {
 	if now := first.Now; now != nil {
 		if first.Running = now.Running(); first.Running != "" {
 			v.Title = "Your first outliers are on their way"
-		} else if p.from.Do != nil {
+		} else if p.from.Offer != nil {
 			first.Jobs = now.Rows[:min(3, len(now.Rows))]
 		}
 	}

@@ -113,7 +113,7 @@ func sample(t *testing.T) *Site {
 		Offer: func(context.Context, Action) (*Offer, error) {
 			return &Offer{Title: "Run coffee", Says: []string{"coffee: at most 12 credits"}, Button: "Run it"}, nil
 		},
-		Do: func(context.Context, Action) (*Done, error) { return &Done{}, nil }, Mark: func(context.Context, Marking) error { return nil },
+		Mark:  func(context.Context, Marking) error { return nil },
 		Views: Views{List: func(context.Context) ([]View, error) { return nil, nil }, Save: func(context.Context, string, string, string) error { return nil }},
 		Thumbnails: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/svg+xml")
