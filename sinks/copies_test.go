@@ -226,8 +226,8 @@ func TestRefillKeepsFirstSightings(t *testing.T) {
 }
 
 // upTo says that all copies have the answers of the journal up to one.
-func upTo(answer int64) func(string, sinks.Marks) int64 {
-	return func(string, sinks.Marks) int64 { return answer }
+func upTo(answer int64) func(sinks.Marks) int64 {
+	return func(sinks.Marks) int64 { return answer }
 }
 
 // older returns one of the copies.

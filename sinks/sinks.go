@@ -78,7 +78,7 @@ type Warehouse interface {
 	// Refill replaces what the warehouse has by the rows that a copy has, because the journal no longer has the answers
 	// up to least. common returns the last answer of a copy that is also one of the journal; later rows are not taken.
 	// After an error it has what it had.
-	Refill(ctx context.Context, least int64, common func(copy string, has Marks) int64) error
+	Refill(ctx context.Context, least int64, common func(has Marks) int64) error
 
 	// Omit deletes what is left out from now on, in addition to what already is, and durably: also rows of
 	// answers that are written later. It costs little if that is nothing new.

@@ -15,7 +15,7 @@ import (
 // Older returns a folder as a copy from which the warehouse takes rows. A folder with a part that is missing or has
 // changed is refused.
 func Older(dir string, tables []*schema.Table) warehouse.Older {
-	return warehouse.Older{Name: "parquet", Path: dir, Look: func(ctx context.Context) (has sinks.Marks, attach string, err error) {
+	return warehouse.Older{Path: dir, Look: func(ctx context.Context) (has sinks.Marks, attach string, err error) {
 		found, err := Look(ctx, dir, "", tables)
 		if err != nil {
 			return has, "", err

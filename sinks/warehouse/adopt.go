@@ -28,7 +28,6 @@ type Except struct {
 
 // Older is a copy from which the warehouse takes rows whose answers the journal no longer has.
 type Older struct {
-	Name string // of the copy
 	Path string
 
 	// Look returns what the copy has, and the SQL that attaches it as the database "older", in which rowid has the order of
@@ -38,7 +37,7 @@ type Older struct {
 
 // Published is a copy of a warehouse that was published as a DuckDB file.
 func Published(path string) Older {
-	return Older{"duckdb", path, func(ctx context.Context) (has sinks.Marks, attach string, err error) {
+	return Older{path, func(ctx context.Context) (has sinks.Marks, attach string, err error) {
 		err = verifyFile(path)
 		if err == nil {
 			has, err = readPublished(ctx, path)
@@ -103,14 +102,14 @@ func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except E
 
 // Refill implements [sinks.Warehouse]. The first copy that has the rows is taken. A damaged warehouse may have others: it is
 // only removed once there is such a copy.
-func (w *Warehouse) Refill(ctx context.Context, least int64, common func(copy string, has sinks.Marks) int64) error {
+func (w *Warehouse) Refill(ctx context.Context, least int64, common func(has sinks.Marks) int64) error {
 	var wrong []error
 	for _, from := range w.options.Older {
 		if _, err := os.Stat(from.Path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		has, attach, err := from.Look(ctx)
-		upTo := min(has.Answers, common(from.Name, has))
+		upTo := min(has.Answers, common(has))
 		if err == nil && upTo < least {
 			err = fmt.Errorf("it has answers up to %d", upTo)
 		}

@@ -69,7 +69,7 @@ func (f *fakeWarehouse) WriteOps(_ context.Context, o *sinks.Ops) error {
 	return f.fail()
 }
 
-func (f *fakeWarehouse) Refill(context.Context, int64, func(string, sinks.Marks) int64) error {
+func (f *fakeWarehouse) Refill(context.Context, int64, func(sinks.Marks) int64) error {
 	return errors.New("no copy has the rows")
 }
 
@@ -229,6 +229,34 @@ func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
 		}
 		if broken.shown != works.shown {
 			t.Errorf("after the repair one sink shows answers up to %d, the other up to %d", broken.shown, works.shown)
+		}
+	})
+}
+
+// TestRestoredStateKnowsItsOwnAnswers: a warehouse with an old version that has lost its process before anything was
+// published is not taken for one of the state that was lost.
+func TestRestoredStateKnowsItsOwnAnswers(t *testing.T) {
+	t.Parallel()
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		e.Line = w.line(&fakeCopy{name: "duckdb"})
+		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Store.Restored(); err != nil {
+			t.Fatal(err)
+		}
+		written := false
+		w.fake.write = func(b sinks.Batch) {
+			written = true
+			if err := load.CheckMarks(e.Store, "warehouse", sinks.Marks{Answers: b.Hi, Ops: w.fake.has.Ops}); err != nil {
+				t.Errorf("killed after answer %d: %v", b.Hi, err)
+			}
+		}
+		time.Sleep(7 * time.Hour)
+		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || !written {
+			t.Errorf("answers are written: %t, %v", written, err)
 		}
 	})
 }

@@ -292,7 +292,7 @@ func (l *Loader) writeOps(ctx context.Context) error {
 	}
 	marks := &l.source.marks
 	changes, err := ops.Since(l.store.DB, marks.Ops)
-	if err != nil || changes.None() {
+	if err != nil || changes.Version == marks.Ops {
 		return err
 	}
 	if err := l.source.WriteOps(ctx, opsOf(l.store, changes, marks.Ops)); err != nil {

@@ -32,8 +32,8 @@ func (l *Loader) readMarks(ctx context.Context) error {
 			return err
 		}
 	}
-	if source.err != nil {
-		return nil
+	if err := l.writeOps(ctx); err != nil || source.err != nil { // before answers: see [ops.Restores.LostWith]
+		return err
 	}
 	l.batch, l.drift = batchAfter(l.store, source.marks.Answers), nil
 	l.answered, l.omitted = l.answered || l.Working(), unread
@@ -52,11 +52,7 @@ func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err e
 		}
 		return err
 	}
-	restores, err := ops.ReadRestores(l.store.DB)
-	if err != nil || l.strict || restores.Accepted(s.name) { // a new warehouse says nothing about the one that it is to replace
-		return err
-	}
-	return ops.Accept(l.store.DB, s.name)
+	return nil
 }
 
 // CheckMarks returns an [AheadError] or a [LostStateError] for a sink with answers that are not those of the journal.
@@ -69,7 +65,7 @@ func CheckMarks(of *state.Store, sink string, has sinks.Marks) error {
 	if err != nil {
 		return err
 	}
-	lost := restores.LostWith(sink, has.Ops, has.Answers)
+	lost := restores.LostWith(has.Ops, has.Answers)
 	switch {
 	case has.Answers > end:
 		return &AheadError{Sink: sink, Mark: has.Answers, End: end, Restored: lost != nil}
@@ -95,8 +91,8 @@ func Refill(ctx context.Context, from *state.Store, w sinks.Warehouse, has sinks
 	if err != nil {
 		return false, err
 	}
-	common := func(copy string, has sinks.Marks) int64 {
-		if lost := restores.LostWith(copy, has.Ops, has.Answers); lost != nil {
+	common := func(has sinks.Marks) int64 {
+		if lost := restores.LostWith(has.Ops, has.Answers); lost != nil {
 			return lost.Answers
 		}
 		return end

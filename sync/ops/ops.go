@@ -42,9 +42,6 @@ type Changes struct {
 	changed map[string][]int64 // numbers of the changed rows by source, unless All
 }
 
-// None reports whether nothing has changed.
-func (n Changes) None() bool { return !n.All && len(n.changed) == 0 }
-
 // From returns the number of the first changed row of a table, from which on a warehouse replaces its rows,
 // and whether there is one; 0 if all rows count as changed.
 func (n Changes) From(t *Table) (id int64, changed bool) {

@@ -1,11 +1,6 @@
 package ops
 
-import (
-	"fmt"
-	"slices"
-
-	"outlierd/sync/store"
-)
+import "outlierd/sync/store"
 
 // # States restored from a backup
 //
@@ -18,10 +13,6 @@ type Skipped struct {
 	After   int64 `json:"after"`   // the version of the backup
 	Until   int64 `json:"until"`   // the first version of the restored state
 	Answers int64 `json:"answers"` // the last answer in the backup
-
-	// Sinks has the sinks that were found without answers of the lost state, see [Accept]. Their later
-	// versions are of the restored state.
-	Sinks []string `json:"sinks,omitempty"`
 }
 
 // hasVersion reports whether a version belongs to the lost state.
@@ -55,23 +46,6 @@ func Skip(tx *store.Tx, answers int64) error {
 	return err
 }
 
-// Accept records, before anything is written to a sink, that the sink has no answers of a lost state.
-func Accept(db *store.Store, sink string) error {
-	doing := fmt.Sprintf("record that sink %s continues the restored state", sink)
-	return store.Change(db, doing, func(tx *store.Tx) error {
-		all, err := skipped.Get(tx)
-		if err != nil {
-			return err
-		}
-		for i := range all {
-			if !slices.Contains(all[i].Sinks, sink) {
-				all[i].Sinks = append(all[i].Sinks, sink)
-			}
-		}
-		return skipped.Set(tx, all)
-	})
-}
-
 // Restores has the skipped versions of all restores of a state.
 type Restores []Skipped
 
@@ -80,20 +54,14 @@ func ReadRestores(db *store.Store) (all Restores, err error) {
 	return store.Read(db, "read when the state was restored", skipped.Get)
 }
 
-// LostWith returns the restore before which the lost state has filled a sink; nil if there is none. Such
-// a sink has answers after those of the backup, and a version of the lost state; or a version of the
-// backup although it was not accepted yet: the lost state wrote these answers and did not publish them.
-func (r Restores) LostWith(sink string, version, mark int64) *Skipped {
+// LostWith returns the restore before which the lost state has filled a sink; nil if there is none. Such a sink has
+// answers after those of the backup, and an earlier version than any of the restored state, because a warehouse gets the
+// operations tables before answers. Without a version, it has only rows of answers in common with the journal.
+func (r Restores) LostWith(version, mark int64) *Skipped {
 	for i := range r {
-		unpublished := version <= r[i].After && !slices.Contains(r[i].Sinks, sink)
-		if mark > r[i].Answers && (r[i].hasVersion(version) || unpublished) {
+		if mark > r[i].Answers && version > 0 && version < r[i].Until {
 			return &r[i]
 		}
 	}
 	return nil
-}
-
-// Accepted reports whether [Accept] has nothing to record for a sink.
-func (r Restores) Accepted(sink string) bool {
-	return !slices.ContainsFunc(r, func(s Skipped) bool { return !slices.Contains(s.Sinks, sink) })
 }

@@ -168,7 +168,7 @@ func olderRows(ctx context.Context, p *program) (r older, err error) {
 // has others after those of the backup.
 func sharedAnswers(journal *state.Store, has sinks.Marks) (int64, error) {
 	restores, err := ops.ReadRestores(journal.DB)
-	if lost := restores.LostWith("warehouse", has.Ops, has.Answers); lost != nil {
+	if lost := restores.LostWith(has.Ops, has.Answers); lost != nil {
 		return lost.Answers, err
 	}
 	return has.Answers, err
