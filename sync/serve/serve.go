@@ -24,6 +24,8 @@ package serve
 import (
 	"fmt"
 	"time"
+
+	"outlierd/sync/store"
 )
 
 // Version is the version of the interface. It is incremented by every change that an older command
@@ -37,8 +39,11 @@ type About struct {
 	PID       int       `json:"pid"`
 	Config    string    `json:"config"` // path of the job file
 	Started   time.Time `json:"started"`
-	State     string    `json:"state"`             // starting, serving or stopping
-	Refused   string    `json:"refused,omitempty"` // why the job file on disk is not in use
+	State     string    `json:"state"` // starting, serving or stopping
+
+	Stuck   store.Seconds `json:"stuck_seconds,omitzero"` // see [Server.Stuck]
+	Page    string        `json:"page,omitempty"`         // the address of its page, if it serves one
+	Refused string        `json:"refused,omitempty"`      // why the job file on disk is not in use
 	// Changed says when the job file is read again if it differs from the one in use: [ReadSoon] or
 	// [ReadOnSignal].
 	Changed string `json:"changed,omitempty"`

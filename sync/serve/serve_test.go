@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -372,10 +373,23 @@ func TestLoginNeedsAPage(t *testing.T) {
 	if _, err := c.Login(t.Context()); !as[*RefusedError](err) {
 		t.Errorf("login without a page: %v, want a refusal", err)
 	}
-	s.LogIn(func() string { return "/login?ticket=1" })
+	s.LogIn("http://localhost:7411", func() string { return "/login?ticket=1" })
 	if ticket, err := c.Login(t.Context()); err != nil || ticket.Path != "/login?ticket=1" {
 		t.Errorf("ticket %+v, error %v; want /login?ticket=1", ticket, err)
 	}
+}
+
+// TestStuckScheduleIsReported once it has made no progress for ten minutes since the daemon has started.
+func TestStuckScheduleIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(&engine.Engine{Config: &job.Config{}}, "test")
+		for _, c := range []struct{ after, want time.Duration }{{stuckAfter, 0}, {time.Second, stuckAfter + time.Second}} {
+			time.Sleep(c.after)
+			if got := s.Describe().Stuck.Duration; got != c.want {
+				t.Errorf("stuck for %s after %s more, want %s", got, c.after, c.want)
+			}
+		}
+	})
 }
 
 // TestRemedyDependsOnTheFileOnDisk as far as the daemon knows it.

@@ -45,7 +45,7 @@ type Server struct {
 	timeout time.Duration                 // for a request to arrive, and for each write of an answer
 	refused atomic.Pointer[string]        // why the job file on disk is not used
 	changed atomic.Pointer[func() string] // see [About.Changed]
-	ticket  atomic.Pointer[func() string] // see [Server.LogIn]
+	page    atomic.Pointer[servedPage]    // see [Server.LogIn]
 	answers atomic.Pointer[Documents]     // see [Server.Provide]
 	stop    sync.Once
 }
@@ -111,9 +111,17 @@ func (s *Server) Refused(why string) { s.refused.Store(&why) }
 // [About.Changed]. Several goroutines call it.
 func (s *Server) Compare(changed func() string) { s.changed.Store(&changed) }
 
-// LogIn sets the function that creates tickets, which log a browser in to the page of the daemon: see
-// [Ticket]. Several goroutines call it.
-func (s *Server) LogIn(ticket func() (path string)) { s.ticket.Store(&ticket) }
+// servedPage is the page of the daemon.
+type servedPage struct {
+	address string
+	ticket  func() (path string)
+}
+
+// LogIn sets the address of the page of the daemon, and the function that creates tickets, which log a browser in to it:
+// see [Ticket]. Several goroutines call it.
+func (s *Server) LogIn(address string, ticket func() (path string)) {
+	s.page.Store(&servedPage{address, ticket})
+}
 
 // Stop refuses new orders. Clients that follow a run still receive its end.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
@@ -140,6 +148,10 @@ func (s *Server) Describe() About {
 	default:
 		about.State = "starting"
 	}
+	about.Stuck.Duration = s.Stuck()
+	if page := s.page.Load(); page != nil {
+		about.Page = page.address
+	}
 	if why := s.refused.Load(); why != nil {
 		about.Refused = *why
 	}
@@ -149,13 +161,31 @@ func (s *Server) Describe() About {
 	return about
 }
 
+// stuckAfter is how long the schedule may make no progress. It is longer than a call, and than copying a
+// large file for readers.
+const stuckAfter = 10 * time.Minute
+
+// Stuck returns how long the schedule has made no progress, since its last heartbeat or the start of the daemon; 0 while that
+// is not too long.
+func (s *Server) Stuck() time.Duration {
+	last := s.about.Started
+	if beat := s.engine.Beat(); beat.After(last) {
+		last = beat
+	}
+	still := time.Since(last)
+	if still <= stuckAfter {
+		return 0
+	}
+	return still.Round(time.Second)
+}
+
 // makeTicket makes a ticket for any client of the socket, which only the daemon's user can reach.
 func (s *Server) makeTicket(*http.Request, Nothing) (Ticket, error) {
-	ticket := s.ticket.Load()
-	if ticket == nil {
+	page := s.page.Load()
+	if page == nil {
 		return Ticket{}, requestMistake("%s serves no page", s.about.Name())
 	}
-	return Ticket{Path: (*ticket)()}, nil
+	return Ticket{Path: page.ticket()}, nil
 }
 
 func isClosed(c <-chan struct{}) bool {

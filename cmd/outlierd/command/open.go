@@ -47,10 +47,13 @@ once and within a minute. --print always prints one.`,
 			if d.UI == job.UIOff {
 				return errors.New("the page is switched off by daemon.ui: off; remove it, and restart 'outlierd up'")
 			}
-			if d.Listen != "" {
-				if requestHealth(c.Context(), reachable(d.Listen)) == nil {
-					return openDaemon(c.Context(), g, filepath.Join(data, "state"), "http://"+reachable(d.Listen), show)
-				}
+			folder := filepath.Join(data, "state")
+			daemon, err := serve.Dial(c.Context(), folder)
+			switch {
+			case err == nil && daemon.Page != "":
+				return openDaemon(c.Context(), g, daemon, folder, show)
+			case err != nil && !errors.Is(err, serve.ErrNoDaemon) && d.Listen != "":
+				return fmt.Errorf("ask for a login: %w", err)
 			}
 			config, err := g.loadToRead()
 			if err != nil {
@@ -71,19 +74,16 @@ type pageAt struct {
 var pageAddress = documentOf[pageAt]("open")
 
 // openDaemon opens the page of the daemon that uses a state folder.
-func openDaemon(ctx context.Context, g *globals, folder, address string, show bool) error {
-	daemon, err := serve.Dial(ctx, folder)
-	if err != nil {
-		return fmt.Errorf("ask for a login: %w", err)
-	}
+func openDaemon(ctx context.Context, g *globals, daemon *serve.Client, folder string, show bool) error {
 	ticket, err := daemon.Login(ctx)
 	if err != nil {
 		return err
 	}
+	login := daemon.Page + ticket.Path
 	if show || findBrowser() == "" {
-		return pageAddress.print(g.out, pageAt{address + ticket.Path}, "%s\n", address+ticket.Path)
+		return pageAddress.print(g.out, pageAt{login}, "%s\n", login)
 	}
-	return openBrowser(g, address, func(program string) error { return openLogin(ctx, program, folder, address+ticket.Path) },
+	return openBrowser(g, daemon.Page, func(program string) error { return openLogin(ctx, program, folder, login) },
 		"'outlierd open --print' prints an address that logs in any browser")
 }
 

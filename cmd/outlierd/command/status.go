@@ -95,9 +95,7 @@ func diskOf(db *store.Store) (*forecast.Disk, error) {
 // askProcess requests the state of the job file from the process that holds a state folder. A process
 // other than 'outlierd up' has no socket. Without an answer everything else comes from the state.
 func askProcess(ctx context.Context, folder string, h *forecast.Process) {
-	within, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	daemon, err := serve.Dial(within, folder)
+	daemon, err := dialSoon(ctx, folder)
 	if err == nil {
 		err = daemon.Understands(version())
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -123,16 +125,25 @@ func serveHTTP(ctx context.Context, g *globals, p *program, tables *pagedata.Tab
 		return nil, errors.Join(err, port.Close())
 	}
 	site := newSite(ctx, p, tables, g.out.zone)
-	web := &daemon.Web{Daemon: d, Site: site, API: p.server.API(), Metrics: scraped, Beat: p.Engine.Beat, Check: func() daemon.Readiness {
+	web := &daemon.Web{Daemon: d, Site: site, API: p.server.API(), Metrics: scraped, Stuck: p.server.Stuck, Check: func() daemon.Readiness {
 		_, file := job.Load(g.config, g.world.env)
 		_, state := p.Engine.Store.Instance()
 		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), p.metrics.Sinks())
 	}}
 	if web.Site != nil {
-		p.server.LogIn(web.Site.Ticket)
+		p.server.LogIn("http://"+localAddress(d.Listen), web.Site.Ticket)
 	}
 	web.Serve(port, log)
 	return web, nil
+}
+
+// localAddress returns the address on this machine for a listen address such as 0.0.0.0.
+func localAddress(listen string) string {
+	host, port, _ := net.SplitHostPort(listen)
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // applyEdit makes a daemon use an edited job file.

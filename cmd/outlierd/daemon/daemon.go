@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -69,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { edits.serve(ctx, o.Hangups) })
 	beside.Go(func() { o.Backups(ctx) })
-	beside.Go(func() { newSystemd(o.Env, log).serve(ctx, o.Engine.Beat) })
+	beside.Go(func() { newSystemd(o.Env, log).serve(ctx, o.Commands.Stuck) })
 	o.Engine.Serve(ctx)
 	beside.Wait()
 	notifier.stop()
@@ -91,17 +90,4 @@ func (r *runningNotifier) start(ctx context.Context, n *Notifier) {
 		n.Serve(ctx)
 	}()
 	r.now, r.stop = n, func() { cancel(); <-done }
-}
-
-// stuckAfter is how long the schedule may make no progress. It is longer than a call, and than copying a
-// large file for readers.
-const stuckAfter = 10 * time.Minute
-
-// stuckFor returns how long the schedule has made no progress: since its last heartbeat, or since the
-// process began to run it.
-func stuckFor(began, beat time.Time) time.Duration {
-	if beat.Before(began) {
-		beat = began
-	}
-	return time.Since(beat)
 }

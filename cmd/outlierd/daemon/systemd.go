@@ -29,14 +29,13 @@ const sendTimeout = time.Second
 type systemd struct {
 	socket net.Conn      // nil without a service manager
 	every  time.Duration // interval of watchdog messages; 0 without a watchdog
-	began  time.Time     // when this process began to run the schedule
 	log    *slog.Logger
 }
 
 // newSystemd connects to the service manager named in the environment. If that fails, the process runs
 // anyway, and the service manager decides.
 func newSystemd(env func(string) (string, bool), log *slog.Logger) *systemd {
-	s := &systemd{began: time.Now(), log: log}
+	s := &systemd{log: log}
 	address, _ := env(notifyVariable)
 	if address == "" {
 		return s
@@ -70,9 +69,9 @@ func (s *systemd) sendStates(states ...string) {
 }
 
 // serve reports that the schedule runs, until ctx ends, and then that this process stops. Watchdog
-// messages are sent only while the schedule makes progress: beat is its last heartbeat. If the schedule
+// messages are sent only while the schedule makes progress: stuck says for how long it has made none. If it
 // is stuck, no message is sent, and the service is restarted.
-func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
+func (s *systemd) serve(ctx context.Context, stuck func() time.Duration) {
 	s.sendStates("READY=1", statusRunning)
 	var tick <-chan time.Time
 	if s.every > 0 {
@@ -83,7 +82,7 @@ func (s *systemd) serve(ctx context.Context, beat func() time.Time) {
 	for {
 		select {
 		case <-tick:
-			if still := stuckFor(s.began, beat()); still <= stuckAfter {
+			if still := stuck(); still == 0 {
 				s.sendStates("WATCHDOG=1", statusRunning)
 			} else {
 				s.sendStates(fmt.Sprintf("STATUS=The schedule has been stuck for %s", still.Round(time.Minute)))

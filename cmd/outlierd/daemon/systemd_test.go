@@ -20,17 +20,16 @@ func TestWatchdogFollowsTheSchedule(t *testing.T) {
 	t.Parallel()
 	const stopping = "STOPPING=1\nSTATUS=Stopping; a call in progress may finish"
 	for name, c := range map[string]struct {
-		beat func() time.Time
-		env  map[string]string
-		want string
+		stuck time.Duration
+		env   map[string]string
+		want  string
 	}{
-		"goes on":         {time.Now, nil, "WATCHDOG=1\n" + statusRunning},
-		"stuck":           {func() time.Time { return time.Now().Add(-stuckAfter - time.Second) }, nil, "STATUS=The schedule has been stuck for 10m0s"},
-		"never began":     {func() time.Time { return time.Time{} }, nil, "STATUS=The schedule has been stuck for 1h0m0s"},
-		"another's":       {time.Now, map[string]string{watchdogPIDVariable: "1"}, stopping},
-		"no watchdog":     {time.Now, map[string]string{watchdogVariable: ""}, stopping},
-		"not a number":    {time.Now, map[string]string{watchdogVariable: "10min"}, stopping},
-		"of this process": {time.Now, map[string]string{watchdogPIDVariable: strconv.Itoa(os.Getpid())}, "WATCHDOG=1\n" + statusRunning},
+		"goes on":         {0, nil, "WATCHDOG=1\n" + statusRunning},
+		"stuck":           {time.Hour, nil, "STATUS=The schedule has been stuck for 1h0m0s"},
+		"another's":       {0, map[string]string{watchdogPIDVariable: "1"}, stopping},
+		"no watchdog":     {0, map[string]string{watchdogVariable: ""}, stopping},
+		"not a number":    {0, map[string]string{watchdogVariable: "10min"}, stopping},
+		"of this process": {0, map[string]string{watchdogPIDVariable: strconv.Itoa(os.Getpid())}, "WATCHDOG=1\n" + statusRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,10 +42,9 @@ func TestWatchdogFollowsTheSchedule(t *testing.T) {
 				}
 				return value, set
 			}, slog.New(slog.DiscardHandler))
-			s.began = time.Now().Add(-time.Hour)
 			ctx, stop := context.WithCancel(t.Context())
 			var serving sync.WaitGroup
-			serving.Go(func() { s.serve(ctx, c.beat) })
+			serving.Go(func() { s.serve(ctx, func() time.Duration { return c.stuck }) })
 			manager.Want("READY=1", "STATUS=Running the schedules")
 			if c.want == stopping {
 				stop()

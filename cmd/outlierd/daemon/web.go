@@ -39,13 +39,12 @@ const (
 // A Web serves the HTTP endpoints of a daemon; without Metrics it serves its pages alone. A nil one does nothing.
 type Web struct {
 	Daemon  job.Daemon
-	Site    *page.Site       // nil if none is offered
-	API     http.Handler     // the interface for other programs; nil if this process is no daemon
-	Metrics http.Handler     // nil if this process is no daemon
-	Beat    func() time.Time // of the schedule
+	Site    *page.Site           // nil if none is offered
+	API     http.Handler         // the interface for other programs; nil if this process is no daemon
+	Metrics http.Handler         // nil if this process is no daemon
+	Stuck   func() time.Duration // see [serve.Server.Stuck]
 	Check   func() Readiness
 
-	began   time.Time
 	server  *http.Server
 	known   *rate.Limiter // requests with a token or a session
 	reads   *rate.Limiter // those of them for pages, which share their data
@@ -116,7 +115,6 @@ func (h *Web) Close() error {
 
 // Handler returns the handler of all requests.
 func (h *Web) Handler() http.Handler {
-	h.began = time.Now()
 	h.known, h.unknown = rate.NewLimiter(perSecond, atOnce), rate.NewLimiter(perSecond, atOnce)
 	h.reads = rate.NewLimiter(10*perSecond, 20*atOnce)
 	mux := http.NewServeMux()
@@ -212,8 +210,8 @@ func (h *Web) isLocal(r *http.Request) bool {
 
 // serveHealth reports whether the schedule makes progress.
 func (h *Web) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	if still := stuckFor(h.began, h.Beat()); still > stuckAfter {
-		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still.Round(time.Second))),
+	if still := h.Stuck(); still > 0 {
+		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still)),
 			http.StatusServiceUnavailable)
 		return
 	}
