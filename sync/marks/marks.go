@@ -4,6 +4,7 @@
 package marks
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -32,12 +33,13 @@ func (m *Mark) Blank() bool { return !m.Starred && !m.Hidden && len(m.Tags) == 0
 // Edit is a change of the marks of videos. What is nil or empty stays as it is, so that edits of two
 // people add up.
 type Edit struct {
-	Videos []string `json:"video_ids"`
-	Star   *bool    `json:"star,omitempty"`
-	Hide   *bool    `json:"hide,omitempty"`
-	Tag    []string `json:"tag,omitempty"`   // tags to add
-	Untag  []string `json:"untag,omitempty"` // tags to remove
-	Note   *string  `json:"note,omitempty"`  // replaces the note; "" removes it
+	Videos []string  `json:"video_ids"`
+	Star   *bool     `json:"star,omitempty"`
+	Hide   *bool     `json:"hide,omitempty"`
+	Tag    []string  `json:"tag,omitempty"`   // tags to add
+	Untag  []string  `json:"untag,omitempty"` // tags to remove
+	Tags   *[]string `json:"tags,omitempty"`  // replaces all tags
+	Note   *string   `json:"note,omitempty"`  // replaces the note; "" removes it
 }
 
 // Limits of what people enter, in characters, and for each video.
@@ -65,7 +67,7 @@ func (e *Edit) checkEdit() error {
 	case len(e.Videos) > maxVideos:
 		return refuseEdit("mark at most %d videos at once, got %d", maxVideos, len(e.Videos))
 	}
-	for _, tags := range []*[]string{&e.Tag, &e.Untag} {
+	for _, tags := range []*[]string{&e.Tag, &e.Untag, cmp.Or(e.Tags, new([]string))} {
 		trimmed := make([]string, len(*tags))
 		for i, tag := range *tags {
 			trimmed[i] = strings.TrimSpace(tag)
@@ -117,7 +119,7 @@ func (e *Edit) applyTo(m Mark) (Mark, error) {
 	if e.Note != nil {
 		m.Note = *e.Note
 	}
-	tags := append(append([]string{}, m.Tags...), e.Tag...) // never nil, which JSON has as null
+	tags := append(append([]string{}, *cmp.Or(e.Tags, &m.Tags)...), e.Tag...) // never nil, which JSON has as null
 	slices.Sort(tags)
 	m.Tags = slices.DeleteFunc(slices.Compact(tags), func(tag string) bool { return slices.Contains(e.Untag, tag) })
 	if len(m.Tags) > maxTags {

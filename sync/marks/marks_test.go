@@ -51,7 +51,8 @@ func TestEditsAddUp(t *testing.T) {
 	edit(t, s, marks.Edit{Videos: []string{"video-00001", "video-00002"}, Tag: []string{"b", " a "}, Note: &note})
 	edit(t, s, marks.Edit{Videos: []string{"video-00003"}, Hide: new(true), Note: new("short-lived")})
 	edit(t, s, marks.Edit{Videos: []string{"video-00003"}, Hide: new(false), Note: new("")})
-	got := edit(t, s, marks.Edit{Videos: []string{"video-00002", "video-00001"}, Untag: []string{"b", "never had"}})
+	edit(t, s, marks.Edit{Videos: []string{"video-00002"}, Tags: &[]string{" c ", "a", "b"}})
+	got := edit(t, s, marks.Edit{Videos: []string{"video-00002", "video-00001"}, Untag: []string{"b", "c", "never had"}})
 	want := []marks.Mark{
 		{Video: "video-00002", Tags: []string{"a"}, Note: "why it works:\na question"},
 		{Video: "video-00001", Starred: true, Tags: []string{"a", "hook"}, Note: "why it works:\na question"},

@@ -214,7 +214,7 @@ func TestMarksFilterOutliers(t *testing.T) {
 	a, b := all.Cards[0].ID, all.Cards[1].ID
 	tables.Marks = func() (*pagedata.Marked, error) {
 		return &pagedata.Marked{ByID: map[string]marks.Mark{a: {Hidden: true}, b: {Starred: true, Tags: []string{"Hook"}, Note: "why"}},
-			Views: []page.View{{Name: "mine", Address: "/found?q=%23hook"}}}, nil
+			Views: []marks.View{{Name: "mine", Address: "/found?q=%23hook"}}}, nil
 	}
 	for address, want := range map[string]int64{"/found": all.Total - 1, "/found?show=starred": 1, "/found?show=hidden": 1, "/found?q=%23HOOK": 1, "/found?q=%23none": 0} {
 		if got := found(address); got.Total != want {
@@ -225,7 +225,7 @@ func TestMarksFilterOutliers(t *testing.T) {
 		t.Errorf("the first card is %+v, want %s with its marks", c, b)
 	}
 	views := found("/found").Views
-	if got := fmt.Sprint(views[1], views[2], views[3]); got != fmt.Sprintf("{Everything /found %d} {★ Starred /found?show=starred 1} {mine /found?q=%%23hook 1}", all.Total-1) {
+	if got := fmt.Sprint(views[1].Address, views[1].Count, views[2].Address, views[2].Count, views[3].Name, views[3].Count); got != fmt.Sprintf("/found%d/found?show=starred1mine1", all.Total-1) {
 		t.Errorf("the views are %s", got)
 	}
 }
@@ -496,7 +496,7 @@ func TestErasedVideoIsGone(t *testing.T) {
 			t.Errorf("its pictures: %v, %v", images, err)
 		}
 		p.opened(func(prog *program) error {
-			err := marking{prog.Engine}.editMarks(p.Context(), page.Marking{IDs: []string{video}, Star: new(true)})
+			err := marking{prog.Engine}.editMarks(p.Context(), marks.Edit{Videos: []string{video}, Star: new(true)})
 			if refused, is := errors.AsType[*page.RefusedError](err); !is || !strings.Contains(refused.Why, "was erased") {
 				t.Errorf("a star for it: %v, want a refusal that says why", err)
 			}

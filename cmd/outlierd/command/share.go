@@ -18,6 +18,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/sync/job"
+	"outlierd/sync/marks"
 )
 
 // maxShared is the maximum number of videos in one file, which has about 10 KB for each.
@@ -156,9 +157,9 @@ func addressOf(view string, tables *pagedata.Tables) (name, address string, err 
 	if err != nil {
 		return "", "", err
 	}
-	views := append([]page.View{{Name: "new_this_week", Address: "/"}, {Name: "everything", Address: "/found"},
+	views := append([]marks.View{{Name: "new_this_week", Address: "/"}, {Name: "everything", Address: "/found"},
 		{Name: "starred", Address: "/found?show=starred"}}, marked.Views...)
-	at := slices.IndexFunc(views, func(v page.View) bool { return strings.EqualFold(v.Name, view) })
+	at := slices.IndexFunc(views, func(v marks.View) bool { return strings.EqualFold(v.Name, view) })
 	if at < 0 {
 		names := make([]string, len(views))
 		for i, v := range views {

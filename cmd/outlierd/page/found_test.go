@@ -17,6 +17,7 @@ import (
 
 	"outlierd/internal/figures"
 	"outlierd/sync/forecast"
+	"outlierd/sync/marks"
 )
 
 // foundSite returns a site that finds outliers with find.
@@ -37,9 +38,9 @@ func TestFoundShowsCards(t *testing.T) {
 	s := foundSite(t, func(_ context.Context, f Filter) (*Found, error) {
 		return &Found{Total: 1201, SQL: "SELECT 1", Cards: []Card{
 			{ID: "v0000000001", ChannelID: "UC1", Title: "Moka pot & fire", Channel: "Coffee", Kind: "video", Views: &views, Ratio: &ratio,
-				Median: &ratio, Seconds: &seconds, Subscribers: &subscribers, OneHit: true, Published: time.Now().AddDate(0, 0, -16), Starred: true},
+				Median: &ratio, Seconds: &seconds, Subscribers: &subscribers, OneHit: true, Published: time.Now().AddDate(0, 0, -16), Mark: marks.Mark{Starred: true}},
 			{ID: "v0000000002", Title: "v0000000002"}, // all other columns are NULL
-		}, Views: []View{{"New this week", "/", 40}, {"Everything", "/found", 1201}, {"Hooks <3", "/found?kind=short", 7}}}, nil
+		}, Views: viewsOf(40, "New this week", "/", 1201, "Everything", "/found", 7, "Hooks <3", "/found?kind=short")}, nil
 	})
 	shows(t, answer(s, "/found"), "<h1>1\u202f201 outliers</h1>", `<b class="times t4" title="41.2 times the channel’s average views">41×`,
 		`<rect class="f4" width="80.74%"`, "title=\"1\u202f234\u202f567 views\">1.2M<", ">9.4K<", ">2 wk<", "one-hit", "Moka pot &amp; fire",
@@ -107,6 +108,14 @@ func TestNoMatchOffersToRemoveFilters(t *testing.T) {
 		`<a class="chip" href="/found?q=oat&amp;ratio=30"><bdi>language: German</bdi> ✕ <span class="n quiet">1</span></a>`, "!ratio: 30")
 }
 
+// viewsOf returns views: for each its count, name and address.
+func viewsOf(all ...any) (views []View) {
+	for i := 0; i < len(all); i += 3 {
+		views = append(views, View{marks.View{Name: all[i+1].(string), Address: all[i+2].(string)}, int64(all[i].(int))})
+	}
+	return views
+}
+
 func TestFirstRunIsAnnounced(t *testing.T) {
 	from := Sources{
 		Found: func(context.Context, Filter) (*Found, error) { return nil, ErrNothingPublished },
@@ -156,7 +165,7 @@ func TestVideoLeadsThroughItsList(t *testing.T) {
 	}
 	s := siteOf(t, Sources{
 		Found: func(_ context.Context, f Filter) (*Found, error) {
-			return &Found{Total: 100, Cards: cardsOf(ids[f.Skip:min(100, f.Skip+f.Most)]...), Views: []View{{"Shorts", "/found?kind=short", 100}}}, nil
+			return &Found{Total: 100, Cards: cardsOf(ids[f.Skip:min(100, f.Skip+f.Most)]...), Views: viewsOf(100, "Shorts", "/found?kind=short")}, nil
 		},
 		Video: func(_ context.Context, f VideoFilter) (*Video, error) {
 			return &Video{Card: Card{ID: f.ID, Title: f.ID}}, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/internal/figures"
+	"outlierd/sync/marks"
 )
 
 // frame is what every page has around its own data.
@@ -92,9 +93,7 @@ type Card struct {
 	OneHit             bool      // a few videos have most of the channel's views
 	Topics             []string  // what it was searched for
 
-	Starred, Hidden bool
-	Tags            []string
-	Note            string
+	marks.Mark
 }
 
 // tile is a card on a page.

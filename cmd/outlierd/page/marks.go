@@ -6,27 +6,20 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"outlierd/sync/marks"
 )
 
-// Marking is a change of the marks of videos. What is nil or empty stays as it is.
-type Marking struct {
-	IDs        []string
-	Star, Hide *bool
-	Tag        []string
-	Set        bool // Tag has all tags: others are removed
-	Note       *string
-}
-
-// View is a saved view: a name for an address of the page Found, with the number of its outliers.
+// View is a view with the number of its outliers.
 type View struct {
-	Name, Address string
-	Count         int64
+	marks.View
+	Count int64
 }
 
 // Views changes the saved views. A [RefusedError] explains why one was refused.
 type Views struct {
-	List func(context.Context) ([]View, error)
-	Save func(ctx context.Context, old, name, address string) error // an empty name deletes the old one
+	List func() ([]marks.View, error)
+	Save func(old, name, address string) error // an empty name deletes the old one
 }
 
 // serveMark carries out a form that marks videos. A script sends it without leaving the page.
@@ -34,13 +27,13 @@ func (s *Site) serveMark(w http.ResponseWriter, r *http.Request) error {
 	if err := s.logins.checkForm(r, "Nothing was marked"); err != nil {
 		return err
 	}
-	m := markingOf(r.PostForm)
-	if len(m.IDs) == 0 || len(m.IDs) > mostPicked {
+	edit := markingOf(r.PostForm)
+	if len(edit.Videos) == 0 || len(edit.Videos) > mostPicked {
 		return badRequest("Nothing was marked: name from 1 to 200 videos.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
-	if err := s.from.Mark(ctx, m); err != nil {
+	if err := s.from.Mark(ctx, edit); err != nil {
 		return err
 	}
 	http.Redirect(w, r, ofThisSite(r.PostFormValue("to")), http.StatusSeeOther)
@@ -48,20 +41,20 @@ func (s *Site) serveMark(w http.ResponseWriter, r *http.Request) error {
 }
 
 // markingOf reads a marking from a form: a button of one video, or fields about some.
-func markingOf(form url.Values) (m Marking) {
+func markingOf(form url.Values) (m marks.Edit) {
 	yes, no := new(true), new(false)
 	for name, set := range map[string]func(){
 		"star": func() { m.Star = yes }, "unstar": func() { m.Star = no }, "hide": func() { m.Hide = yes }, "show": func() { m.Hide = no },
 	} {
 		if form.Has(name) {
-			m.IDs = []string{form.Get(name)}
+			m.Videos = []string{form.Get(name)}
 			set()
 		}
 	}
-	if len(m.IDs) > 0 {
+	if len(m.Videos) > 0 {
 		return m
 	}
-	m.IDs = slices.Compact(form["v"])
+	m.Videos = slices.Compact(form["v"])
 	switch form.Get("all") {
 	case "star":
 		m.Star = yes
@@ -70,13 +63,18 @@ func markingOf(form url.Values) (m Marking) {
 		m.Hide = yes
 		return m
 	}
+	var tags []string
 	for _, tag := range strings.FieldsFunc(form.Get("tags"), func(r rune) bool { return r == ',' }) {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "#"); tag != "" {
-			m.Tag = append(m.Tag, tag)
+			tags = append(tags, tag)
 		}
 	}
-	m.Set = form.Has("set")
-	if note := form.Get("note"); note != "" || m.Set {
+	note := form.Get("note")
+	if form.Has("set") {
+		m.Tags, m.Note = &tags, &note
+		return m
+	}
+	if m.Tag = tags; note != "" {
 		m.Note = &note
 	}
 	return m
@@ -93,7 +91,7 @@ func (s *Site) serveViews(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("Only a list of outliers can be saved as a view.")
 	}
 	var err error
-	if v.Views, err = s.from.Views.List(r.Context()); err != nil {
+	if v.Views, err = s.from.Views.List(); err != nil {
 		return err
 	}
 	return s.render.show(w, r, view{"views.html", "Saved views", "Found", v})
@@ -101,7 +99,7 @@ func (s *Site) serveViews(w http.ResponseWriter, r *http.Request) error {
 
 // viewsView is the data of the page of saved views.
 type viewsView struct {
-	Views         []View
+	Views         []marks.View
 	Address, Form string
 }
 
@@ -127,7 +125,7 @@ func (s *Site) saveView(w http.ResponseWriter, r *http.Request) error {
 	} else if err := checkTexts(url.Values{"name": {name}}); err != nil || name == "" || !isList(address) {
 		return badRequest("Nothing was saved: a view needs a name and the address of a list.")
 	}
-	if err := s.from.Views.Save(r.Context(), form.Get("old"), name, address); err != nil {
+	if err := s.from.Views.Save(form.Get("old"), name, address); err != nil {
 		return err
 	}
 	if name == "" {

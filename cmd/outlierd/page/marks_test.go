@@ -9,20 +9,22 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"outlierd/sync/marks"
 )
 
 // markSite returns a site whose marks and views are changed by these functions, and the form secret and cookie of a login.
-func markSite(t *testing.T, mark func(Marking) error, save func(old, name, address string) error) (s *Site, cookie []string, form string) {
+func markSite(t *testing.T, mark func(marks.Edit) error, save func(old, name, address string) error) (s *Site, cookie []string, form string) {
 	s = siteOf(t, Sources{
 		Found: func(context.Context, Filter) (*Found, error) {
 			return &Found{Total: 1, Cards: cardsOf("v0000000001")}, nil
 		},
-		Mark: func(_ context.Context, m Marking) error { return mark(m) },
+		Mark: func(_ context.Context, m marks.Edit) error { return mark(m) },
 		Views: Views{
-			List: func(context.Context) ([]View, error) {
-				return []View{{Name: "Hooks & more", Address: "/found?kind=short"}}, nil
+			List: func() ([]marks.View, error) {
+				return []marks.View{{Name: "Hooks & more", Address: "/found?kind=short"}}, nil
 			},
-			Save: func(_ context.Context, old, name, address string) error { return save(old, name, address) },
+			Save: save,
 		},
 	})
 	r := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/found?kind=short", nil))
@@ -33,8 +35,8 @@ func markSite(t *testing.T, mark func(Marking) error, save func(old, name, addre
 }
 
 func TestStarNeedsALoginAndItsForm(t *testing.T) {
-	var marked []Marking
-	s, cookie, form := markSite(t, func(m Marking) error { marked = append(marked, m); return nil }, nil)
+	var marked []marks.Edit
+	s, cookie, form := markSite(t, func(m marks.Edit) error { marked = append(marked, m); return nil }, func(old, name, address string) error { return nil })
 	if body := answer(s, "/found").Body.String(); strings.Contains(body, `id="marks"`) || strings.Contains(body, `name="star"`) {
 		t.Errorf("without a login, stars are buttons: %s", body)
 	}
@@ -69,15 +71,15 @@ func TestStarNeedsALoginAndItsForm(t *testing.T) {
 
 func TestMarkingFromForm(t *testing.T) {
 	yes, no, note, none := true, false, "why", ""
-	for form, want := range map[string]Marking{
-		"star=a":                          {IDs: []string{"a"}, Star: &yes},
-		"unstar=a":                        {IDs: []string{"a"}, Star: &no},
-		"hide=a":                          {IDs: []string{"a"}, Hide: &yes},
-		"show=a":                          {IDs: []string{"a"}, Hide: &no},
-		"all=star&v=a&v=b&tags=x":         {IDs: []string{"a", "b"}, Star: &yes},
-		"all=tag&v=a&tags=%23x,+y+z+,,":   {IDs: []string{"a"}, Tag: []string{"x", "y z"}},
-		"all=tag&v=a&note=why":            {IDs: []string{"a"}, Note: &note},
-		"set=1&v=a&tags=x&note=":          {IDs: []string{"a"}, Tag: []string{"x"}, Set: true, Note: &none},
+	for form, want := range map[string]marks.Edit{
+		"star=a":                          {Videos: []string{"a"}, Star: &yes},
+		"unstar=a":                        {Videos: []string{"a"}, Star: &no},
+		"hide=a":                          {Videos: []string{"a"}, Hide: &yes},
+		"show=a":                          {Videos: []string{"a"}, Hide: &no},
+		"all=star&v=a&v=b&tags=x":         {Videos: []string{"a", "b"}, Star: &yes},
+		"all=tag&v=a&tags=%23x,+y+z+,,":   {Videos: []string{"a"}, Tag: []string{"x", "y z"}},
+		"all=tag&v=a&note=why":            {Videos: []string{"a"}, Note: &note},
+		"set=1&v=a&tags=x&note=":          {Videos: []string{"a"}, Tags: &[]string{"x"}, Note: &none},
 		"form=secret&to=/&note=nothing+x": {Note: new("nothing x")},
 	} {
 		values, err := url.ParseQuery(form)

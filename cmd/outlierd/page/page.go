@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"outlierd/sync/marks"
 )
 
 // Sources provides the data of a site. Each function may be called concurrently. Functions that are nil belong to what
@@ -50,7 +52,7 @@ type Sources struct {
 
 	// The actions of logged-in users. A [RefusedError] explains why an action was refused.
 	Offer func(context.Context, Action) (*Offer, error)
-	Mark  func(context.Context, Marking) error
+	Mark  func(context.Context, marks.Edit) error
 	Views Views
 }
 

@@ -27,6 +27,7 @@ import (
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/marks"
 	"outlierd/sync/notify"
 	"outlierd/sync/runs"
 )
@@ -242,9 +243,8 @@ func allOf(t *testing.T, text string) *Site {
 		Ask:     func(context.Context, string) (*Result, error) { return filled[Result](text), nil },
 		Tables:  *filled[[]Table](text), Questions: func() []Question { return *filled[[]Question](text) },
 		Offer: func(context.Context, Action) (*Offer, error) { return filled[Offer](text), nil },
-		Mark:  func(context.Context, Marking) error { return nil },
-		Views: Views{List: func(context.Context) ([]View, error) { return *filled[[]View](text), nil },
-			Save: func(context.Context, string, string, string) error { return nil }},
+		Mark:  func(context.Context, marks.Edit) error { return nil },
+		Views: Views{List: func() ([]marks.View, error) { return *filled[[]marks.View](text), nil }, Save: func(string, string, string) error { return nil }},
 		Thumbnails: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/svg+xml")
 			_, _ = w.Write(icon)

@@ -12,6 +12,7 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
+	"outlierd/sync/marks"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
@@ -34,7 +35,7 @@ func sample(t *testing.T) *Site {
 		c := Card{ID: fmt.Sprintf("v%02d", i+1), Title: titles[i%len(titles)], Link: "https://youtu.be/v", ChannelID: "UC1", Channel: "Cheap Espresso Club of Trieste",
 			Kind: "video", Language: "en", Seconds: n(int64(100 * (i + 3))), Views: n(int64(389_000 / (i + 1))), Subscribers: n(41_200),
 			Ratio: &ratio, Median: x(1.5 * ratio), Score: x(ratio / 6), Gain: x(22_100 / float64(i+1)), OneHit: i%4 == 1,
-			Published: ago(9 + 5*i), Found: ago(i), Topics: []string{"home espresso", "moka pot"}, Starred: i == 2}
+			Published: ago(9 + 5*i), Found: ago(i), Topics: []string{"home espresso", "moka pot"}, Mark: marks.Mark{Starred: i == 2}}
 		cards = append(cards, c)
 		uploads = append(uploads, Upload{ID: c.ID, Title: c.Title, Kind: c.Kind, Published: c.Published, Views: c.Views, Ratio: c.Ratio, Score: c.Score})
 	}
@@ -102,7 +103,7 @@ func sample(t *testing.T) *Site {
 	return siteOf(t, Sources{
 		Now: func(context.Context) (*Now, error) { return status, nil },
 		Found: func(context.Context, Filter) (*Found, error) {
-			return &Found{Cards: cards, Total: 12, SQL: "SELECT 1", Views: []View{{"New this week", "/", 12}, {"Everything", "/found", 1284}, {"Hooks to steal", "/found?q=%23hook", 3}},
+			return &Found{Cards: cards, Total: 12, SQL: "SELECT 1", Views: viewsOf(12, "New this week", "/", 1284, "Everything", "/found", 3, "Hooks to steal", "/found?q=%23hook"),
 				Facets: []Facet{{Name: "topic", Title: "Topic"}, {Name: "ratio", Title: "Times average"}, {Name: "days", Title: "Published"}, {Name: "size", Title: "Channel size"},
 					{Name: "kind", Title: "Type"}, {Name: "language", Title: "Language"}, {Name: "more", Title: "More"}}}, nil
 		},
@@ -113,8 +114,8 @@ func sample(t *testing.T) *Site {
 		Offer: func(context.Context, Action) (*Offer, error) {
 			return &Offer{Title: "Run coffee", Says: []string{"coffee: at most 12 credits"}, Button: "Run it"}, nil
 		},
-		Mark:  func(context.Context, Marking) error { return nil },
-		Views: Views{List: func(context.Context) ([]View, error) { return nil, nil }, Save: func(context.Context, string, string, string) error { return nil }},
+		Mark:  func(context.Context, marks.Edit) error { return nil },
+		Views: Views{List: func() ([]marks.View, error) { return nil, nil }, Save: func(string, string, string) error { return nil }},
 		Thumbnails: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/svg+xml")
 			_, _ = w.Write(icon)

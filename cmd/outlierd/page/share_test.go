@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"outlierd/sync/marks"
 )
 
 func TestSharedFileHasOnlyWhatWasChosen(t *testing.T) {
@@ -14,7 +16,7 @@ func TestSharedFileHasOnlyWhatWasChosen(t *testing.T) {
 		"a": {"image/png", []byte("picture of a")}, "z": {"image/png", []byte("of another video")}}}
 	for _, title := range []string{"<script>alert(1)</script>", "\u202eesrever", strings.Repeat("x", 5000), `" onload="alert(1)`, "</style>"} {
 		s.Cards = append(s.Cards, Card{ID: "a", Title: title, Link: "https://youtu.be/a", Channel: "<b>channel</b>", Views: &views, Ratio: &ratio,
-			Topics: []string{"secret topic"}, Tags: []string{"secret tag"}, Note: "secret note", Starred: true})
+			Topics: []string{"secret topic"}, Mark: marks.Mark{Tags: []string{"secret tag"}, Note: "secret note", Starred: true}})
 	}
 	s.Cards = append(s.Cards, Card{ID: "b", Title: "without picture and numbers", Link: "javascript:alert(1)"})
 	var b bytes.Buffer

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"outlierd/sync/marks"
 )
 
 func TestVideoPage(t *testing.T) {
@@ -18,7 +20,7 @@ func TestVideoPage(t *testing.T) {
 		v := &Video{
 			Card: Card{ID: f.ID, Title: "Moka pot & fire", Link: "https://youtu.be/v0000000001", Channel: "Coffee", ChannelID: "UC1", Kind: "video",
 				Language: "en", Seconds: new(int64(522)), Views: &n, Ratio: &ratio, Score: &ratio, Published: at.AddDate(0, 0, -11), Found: at,
-				Topics: []string{"moka pot"}, Tags: []string{"hook", "blind test"}, Note: "Authority <against> experts"},
+				Topics: []string{"moka pot"}, Mark: marks.Mark{Tags: []string{"hook", "blind test"}, Note: "Authority <against> experts"}},
 			Likes: &n, Remarks: &n, Average: &average, Description: "Two\nlines",
 			Curve:     []Point{{at, 100}, {at.AddDate(0, 0, 1), 250}, {at.AddDate(0, 0, 3), 1400}},
 			Sightings: []Sighting{{At: at, Job: "coffee", Run: "01a3", Topic: "moka pot", Page: new(int64(1)), Rank: new(int64(7))}},

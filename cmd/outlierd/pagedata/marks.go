@@ -15,14 +15,12 @@ import (
 // Marked is what people have marked, as it is now: the published table follows later.
 type Marked struct {
 	ByID  map[string]marks.Mark
-	Views []page.View
+	Views []marks.View
 }
 
 // applyTo sets what a video is marked with.
 func (m *Marked) applyTo(c *page.Card) {
-	if mark, is := m.ByID[c.ID]; is {
-		c.Starred, c.Hidden, c.Tags, c.Note = mark.Starred, mark.Hidden, mark.Tags, mark.Note
-	}
+	c.Mark = m.ByID[c.ID]
 }
 
 // MarksIn returns a function that reads the marks of a state.
@@ -37,10 +35,7 @@ func MarksIn(db *store.Store) func() (*Marked, error) {
 			for _, mark := range all {
 				m.ByID[mark.Video] = mark
 			}
-			views, err := marks.Views(tx)
-			for _, v := range views {
-				m.Views = append(m.Views, page.View{Name: v.Name, Address: v.Address})
-			}
+			m.Views, err = marks.Views(tx)
 			return err
 		})
 	}

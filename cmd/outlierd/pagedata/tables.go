@@ -16,6 +16,7 @@ import (
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
+	"outlierd/sync/marks"
 )
 
 // Tables are the tables of a published DuckDB file. A reading is of the newest publication, which stays open while
@@ -225,13 +226,13 @@ func (t *Tables) keepCounts(publication int, key string, c counts) {
 
 // countViews returns the tabs: what is new, everything, what is starred, and the saved views.
 func (t *Tables) countViews(ctx context.Context, marked *Marked) (all []page.View, err error) {
-	all = []page.View{{Name: "New this week", Address: "/"}, {Name: "Everything", Address: "/found"}}
+	views := []marks.View{{Name: "New this week", Address: "/"}, {Name: "Everything", Address: "/found"}}
 	if t.Marks != nil {
-		all = append(all, page.View{Name: "★ Starred", Address: "/found?show=starred"})
+		views = append(views, marks.View{Name: "★ Starred", Address: "/found?show=starred"})
 	}
-	all = append(all, marked.Views...)
-	for i := range all {
-		f, err := page.FilterOf(all[i].Address)
+	for _, view := range append(views, marked.Views...) {
+		all = append(all, page.View{View: view})
+		f, err := page.FilterOf(view.Address)
 		if err != nil {
 			continue // an address from before a change of the page
 		}
@@ -240,7 +241,7 @@ func (t *Tables) countViews(ctx context.Context, marked *Marked) (all []page.Vie
 		if err != nil {
 			return nil, err
 		}
-		all[i].Count = counted.total
+		all[len(all)-1].Count = counted.total
 	}
 	return all, nil
 }
