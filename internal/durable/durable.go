@@ -27,12 +27,15 @@ func Write(path string, mode fs.FileMode, write func(*os.File) error) error {
 // WriteNew is [Write] for a new file. It returns an [fs.ErrExist] if there is a file by the time at which the
 // content is complete, and the file system supports hard links; else it replaces that file.
 func WriteNew(path string, mode fs.FileMode, write func(*os.File) error) error {
-	return writeAs(path, mode, write, func(from, to string) error {
-		if err := os.Link(from, to); err == nil || errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		return os.Rename(from, to)
-	})
+	return writeAs(path, mode, write, placeNew)
+}
+
+// placeNew gives a file a name that no file has; see [WriteNew].
+func placeNew(from, to string) error {
+	if err := os.Link(from, to); err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // writeAs writes the content under a hidden name in the same folder. Several processes may do so at once.
@@ -50,15 +53,17 @@ func writeAs(path string, mode fs.FileMode, write func(*os.File) error, publish 
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err := publish(file.Name(), path); err != nil {
-		return err
-	}
-	return Sync(filepath.Dir(path))
+	return place(file.Name(), path, publish)
 }
 
 // Rename gives a finished and synced file its name, in place of a file that has it.
-func Rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
+func Rename(from, to string) error { return place(from, to, os.Rename) }
+
+// RenameNew is [Rename] to a name that no file has, as [WriteNew] is [Write].
+func RenameNew(from, to string) error { return place(from, to, placeNew) }
+
+func place(from, to string, by func(from, to string) error) error {
+	if err := by(from, to); err != nil {
 		return err
 	}
 	return Sync(filepath.Dir(to))

@@ -50,7 +50,7 @@ func downloadCommand(g *globals) *cobra.Command {
 			}
 			// A user's browser or spreadsheet opens the file, and its texts are untrusted.
 			e := export{text: text, to: "-", format: args[1], escape: args[1] == "csv"}
-			_, err = exportFrom(c.Context(), args[0], e, zone, g.out.w, g.world.err)
+			_, err = exportFrom(c.Context(), args[0], e, os.TempDir(), zone, g.out.w, g.world.err)
 			return err
 		},
 	}

@@ -147,7 +147,7 @@ func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
 func withoutState(ctx context.Context, config *job.Config, work func(*forecast.Reader) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	if _, err := p.temporaryStore(ctx); err != nil {
+	if err := p.temporaryStore(ctx); err != nil {
 		return err
 	}
 	return work(p.forecasts())

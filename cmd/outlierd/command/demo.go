@@ -102,18 +102,18 @@ Next steps:
 const demoLength = 4 * 7 * 24 * time.Hour
 
 // playWeeks lets the schedule of the job file run for the last weeks, in virtual time, and says what came of it.
-func playWeeks(ctx context.Context, g *globals, config *job.Config) error {
+func playWeeks(ctx context.Context, g *globals, config *job.Config) (err error) {
 	began := time.Now()
 	fmt.Fprintf(g.out.w, "playing four weeks of %s, from %s to now\n", term.Count(len(config.Jobs), "scheduled job"),
 		began.Add(-demoLength).Format(time.DateOnly))
 	defer g.out.block.Erase()
 	count, credits := 0, 0
-	temporary, err := os.MkdirTemp(filepath.Dir(config.Data), "outlierd-demo-")
+	temp, err := makeTemporary(filepath.Dir(config.Data), "outlierd-demo-*")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temporary)
-	played := filepath.Join(temporary, "data")
+	defer func() { err = errors.Join(err, temp.Close()) }()
+	played := filepath.Join(temp.path, "data")
 	err = playSchedule(ctx, g.config, played, demoLength, began, func(run playedRun) {
 		count, credits = count+1, credits+run.Credits
 		if term.Is(g.out.w) {

@@ -179,12 +179,16 @@ var exportedFile = documentOf[fileExported]("export")
 // export writes a result to its destination.
 func exportNow(ctx context.Context, g *globals, e export) error {
 	if e.to == "-" {
-		_, err := exportTo(ctx, g, e, g.out.w)
-		return err
+		temp, err := systemTemporary("outlierd-export-*")
+		if err != nil {
+			return err
+		}
+		_, err = exportTo(ctx, g, e, temp.path, g.out.w)
+		return errors.Join(err, temp.Close())
 	}
 	var rows int64
-	bytes, err := e.create(func(file io.Writer) (err error) {
-		rows, err = exportTo(ctx, g, e, file)
+	bytes, err := e.create(func(file io.Writer, temp string) (err error) {
+		rows, err = exportTo(ctx, g, e, temp, file)
 		return err
 	})
 	if err != nil {
@@ -194,15 +198,21 @@ func exportNow(ctx context.Context, g *globals, e export) error {
 		"wrote %s (%s, %s)\n", report.Path(e.to), term.Count(rows, "row"), report.Size(bytes))
 }
 
-// create writes the file. Without --force it keeps one that was created meanwhile.
-func (e *export) create(write func(io.Writer) error) (bytes int64, err error) {
-	place := durable.WriteNew
+// create writes the file, in a folder beside it that has room for what writing needs. Without --force it keeps one that
+// was created meanwhile.
+func (e *export) create(write func(file io.Writer, temp string) error) (bytes int64, err error) {
+	temp, err := makeTemporary(filepath.Dir(e.to), ".outlierd-export-*.tmp")
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", e.to, err)
+	}
+	defer func() { err = errors.Join(err, temp.Close()) }()
+	made, place := filepath.Join(temp.path, "made"), durable.RenameNew
 	if e.force {
-		place = durable.Write
+		place = durable.Rename
 	}
 	var failed error // of the query, which says itself what failed
-	err = place(e.to, 0o644, func(file *os.File) error {
-		if failed = write(file); failed != nil {
+	err = durable.Write(made, 0o644, func(file *os.File) error {
+		if failed = write(file, temp.path); failed != nil {
 			return failed
 		}
 		info, err := file.Stat()
@@ -211,6 +221,9 @@ func (e *export) create(write func(io.Writer) error) (bytes int64, err error) {
 		}
 		return err
 	})
+	if err == nil {
+		err = place(made, e.to)
+	}
 	switch {
 	case failed != nil:
 		return 0, failed
@@ -224,26 +237,17 @@ func (e *export) create(write func(io.Writer) error) (bytes int64, err error) {
 }
 
 // exportTo writes a result to a stream and counts its rows.
-func exportTo(ctx context.Context, g *globals, e export, w io.Writer) (rows int64, err error) {
+func exportTo(ctx context.Context, g *globals, e export, temp string, w io.Writer) (rows int64, err error) {
 	path, _, err := publishedFile(ctx, g, e.config)
 	if err != nil {
 		return 0, err
 	}
-	return exportFrom(ctx, path, e, g.out.zone, w, g.world.err)
+	return exportFrom(ctx, path, e, temp, g.out.zone, w, g.world.err)
 }
 
-// exportFrom writes a result over a published file, and says to people how a sheet differs from it.
-func exportFrom(ctx context.Context, path string, e export, zone *time.Location, w, remarks io.Writer) (rows int64, err error) {
-	temp := ""
-	if e.to == "-" {
-		temp, err = systemTemporary("outlierd-export-*")
-	} else { // on a disk with room for the result
-		temp, err = os.MkdirTemp(filepath.Dir(e.to), ".outlierd-export-*.tmp")
-	}
-	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", e.to, err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+// exportFrom writes a result over a published file, and says to people how a sheet differs from it. In the folder temp it
+// keeps what does not fit into memory.
+func exportFrom(ctx context.Context, path string, e export, temp string, zone *time.Location, w, remarks io.Writer) (rows int64, err error) {
 	if e.format == "parquet" {
 		rows, err = exportParquet(ctx, path, e.text, temp, w)
 	} else {

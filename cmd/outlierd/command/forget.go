@@ -277,7 +277,7 @@ func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlag
 	if err := store.Forget(ctx, e, journalProgress(out, p.Engine.Log, "erasing from the journal")); err != nil {
 		return err
 	}
-	if err := removeLeft(temporaryFolder(p.Engine.Config), "*"); err != nil {
+	if err := removeLeft(temporaryFolder(p.Engine.Config)); err != nil {
 		return err
 	}
 	if err := rebuildWithout(ctx, out, p, e); err != nil {

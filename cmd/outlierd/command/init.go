@@ -3,11 +3,13 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/internal/durable"
 	"outlierd/sync/job"
 )
 
@@ -53,13 +55,15 @@ var writtenFiles = documentOf[filesWritten]("init", "man")
 
 // writeNew writes a file that must not exist.
 func writeNew(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s was not changed: %w; name another file with --config", path, os.ErrExist)
+	err := fs.ErrExist
+	if isMissing(path) {
+		err = durable.WriteNew(path, 0o644, func(file *os.File) error {
+			_, err := file.Write(content)
+			return err
+		})
 	}
-	if err != nil {
-		return err
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s was not changed: %w; name another file with --config", path, fs.ErrExist)
 	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
+	return err
 }

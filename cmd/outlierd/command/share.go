@@ -92,7 +92,7 @@ func writeShare(ctx context.Context, g *globals, s sharing, view string) error {
 	if shared.Pictures, err = sharedPictures(ctx, g.logger(), g.world.err, s.config, tables, shared.Cards); err != nil {
 		return err
 	}
-	bytes, err := s.create(func(w io.Writer) error { return shared.WriteHTML(w) })
+	bytes, err := s.create(func(file io.Writer, _ string) error { return shared.WriteHTML(file) })
 	if err != nil {
 		return err
 	}

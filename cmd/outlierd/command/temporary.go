@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -16,41 +17,64 @@ import (
 // the results of downloads are kept until they are sent.
 const workFolders = "work-*"
 
-// temporary is a folder on the disk of the data. Its process holds a lock on it, so that other
-// processes can tell which folders killed processes have left.
+// temporary is a folder on which its process holds a lock, so that other processes can tell which folders killed processes
+// have left.
 type temporary struct {
 	path string
-	lock *os.File // nil for a folder elsewhere
+	lock *os.File
 }
 
-// newTemporary creates a folder, and removes those of killed processes.
-func newTemporary(config *job.Config) (t *temporary, err error) {
+// newTemporary creates a folder on the disk of the data.
+func newTemporary(config *job.Config) (*temporary, error) {
 	above := temporaryFolder(config)
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, explainUnwritable(err, config.Data)
 	}
-	whole, err := os.Open(above)
+	t, err := makeTemporary(above, workFolders)
+	return t, explainUnwritable(err, config.Data)
+}
+
+// makeTemporary creates a folder in another one, and removes those that killed processes of this user have left.
+func makeTemporary(above, pattern string) (*temporary, error) {
+	left, err := durable.Match(above, pattern)
+	for _, path := range left {
+		if isOwnFolder(path) {
+			err = errors.Join(err, removeUnlocked(path))
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, whole.Close()) }()
-	if err := unix.Flock(int(whole.Fd()), unix.LOCK_EX); err != nil { // until the new folder is locked
-		return nil, fmt.Errorf("lock %s: %w", above, err)
+	for {
+		path, err := os.MkdirTemp(above, pattern)
+		if err != nil {
+			return nil, err
+		}
+		lock, err := os.Open(path)
+		if err == nil {
+			err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+		}
+		if isMissing(path) { // another process took it for one of a killed process, before it was locked
+			_ = lock.Close()
+			continue
+		}
+		t := &temporary{path, lock}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), t.Close())
+		}
+		return t, nil
 	}
-	if err := removeLeft(above, workFolders); err != nil {
-		return nil, err
+}
+
+// isOwnFolder reports whether there is a folder of this user at a path. Others may put anything there where all users keep
+// temporary files.
+func isOwnFolder(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return false
 	}
-	t = &temporary{}
-	if t.path, err = os.MkdirTemp(above, workFolders); err != nil {
-		return nil, explainUnwritable(err, config.Data)
-	}
-	if t.lock, err = os.Open(t.path); err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(t.lock.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", t.path, err), t.Close())
-	}
-	return t, nil
+	stat, is := info.Sys().(*syscall.Stat_t)
+	return is && int(stat.Uid) == os.Geteuid()
 }
 
 // Close removes the folder.
@@ -58,29 +82,26 @@ func (t *temporary) Close() error {
 	if t == nil {
 		return nil
 	}
-	err := os.RemoveAll(t.path)
-	if t.lock != nil {
-		err = errors.Join(err, t.lock.Close())
-	}
-	return err
+	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
 }
 
 // systemTemporary creates a folder where the system keeps temporary files.
-func systemTemporary(pattern string) (path string, err error) {
-	if path, err = os.MkdirTemp("", pattern); err != nil {
+func systemTemporary(pattern string) (*temporary, error) {
+	t, err := makeTemporary(os.TempDir(), pattern)
+	if err != nil {
 		err = fmt.Errorf("make a temporary folder: %w; set TMPDIR to a folder that user %d may write to",
 			err, os.Getuid())
 	}
-	return path, err
+	return t, err
 }
 
 // temporaryFolder returns the folder to which DuckDB spills data that does not fit into memory, and in
 // which temporary tables are built.
 func temporaryFolder(config *job.Config) string { return filepath.Join(stateFolder(config), "tmp") }
 
-// removeLeft removes leftovers of killed processes from a folder.
-func removeLeft(folder, pattern string) error {
-	names, err := durable.Match(folder, pattern)
+// removeLeft removes what killed processes have left in a folder.
+func removeLeft(folder string) error {
+	names, err := durable.Match(folder, "*")
 	for _, name := range names {
 		err = errors.Join(err, removeUnlocked(name))
 	}

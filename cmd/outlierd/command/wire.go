@@ -571,8 +571,7 @@ func (p *program) openReading(ctx context.Context, folder string) error {
 		return fmt.Errorf("%s is missing: restore it from a backup; %s", folder, readTables)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		_, err := p.temporaryStore(ctx)
-		return err
+		return p.temporaryStore(ctx)
 	}
 	if err != nil {
 		return err
@@ -583,17 +582,18 @@ func (p *program) openReading(ctx context.Context, folder string) error {
 }
 
 // temporaryStore opens an empty state in a temporary folder, which Close removes.
-func (p *program) temporaryStore(ctx context.Context) (folder string, err error) {
-	if folder, err = systemTemporary("outlierd-"); err != nil {
-		return "", err
-	}
-	p.closers = append(p.closers, func() error { return os.RemoveAll(folder) })
-	p.Engine.Store, err = state.Open(ctx, folder, stateOptions(p.Engine.Config))
+func (p *program) temporaryStore(ctx context.Context) error {
+	temp, err := systemTemporary("outlierd-state-*")
 	if err != nil {
-		return "", err
+		return err
+	}
+	p.closers = append(p.closers, temp.Close)
+	p.Engine.Store, err = state.Open(ctx, temp.path, stateOptions(p.Engine.Config))
+	if err != nil {
+		return err
 	}
 	p.closers = append(p.closers, p.Engine.Store.Close)
-	return folder, nil
+	return nil
 }
 
 // stateOptions returns the options of the state for a configuration.
