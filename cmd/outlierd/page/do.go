@@ -82,7 +82,6 @@ func actionOf(verb string, form url.Values) (a Action, err error) {
 type offerView struct {
 	*Offer
 	Action
-	Form string // of the session
 }
 
 // Back is the page on which the action was chosen.
@@ -98,12 +97,11 @@ type doneView struct{ Message, To string }
 
 // serveOffer shows what an action will do, with a button to confirm it.
 func (s *Site) serveOffer(w http.ResponseWriter, r *http.Request) error {
-	session := s.logins.sessionOf(r)
 	a, err := actionOf(r.PathValue("verb"), r.URL.Query())
 	switch {
 	case err != nil:
 		return badRequest("%w", err)
-	case session == "":
+	case !s.Knows(r):
 		return errNoLogin
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answering)
@@ -112,7 +110,7 @@ func (s *Site) serveOffer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return explainAction(r, a, err)
 	}
-	return s.render.show(w, r, view{"do.html", offer.Title, "", offerView{offer, a, formMark(session)}})
+	return s.render.show(w, r, view{"do.html", offer.Title, "", offerView{offer, a}})
 }
 
 // serveAction performs an action that the user has confirmed.

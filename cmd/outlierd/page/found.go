@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -81,22 +82,23 @@ func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("%w", err)
 	}
-	fv := foundView{Filter: f, Saves: s.from.Views.Save != nil && s.Knows(r)}
-	fv.Found, err = findMatches(s, f)
-	if err == nil && fv.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.activeFilters()) == 1 { // nothing is new
-		fv.Nothing = true
+	v := foundView{Saves: s.from.Views.Save != nil && s.Knows(r)}
+	v.Found, err = findMatches(s, f)
+	if err == nil && v.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.activeFilters()) == 1 { // nothing is new
+		v.Nothing = true
 		f.Show = ShowAll
-		if fv.Found, err = findMatches(s, f); err == nil && fv.Total == 0 {
+		if v.Found, err = findMatches(s, f); err == nil && v.Total == 0 {
 			return s.render.show(w, r, s.render.viewWithoutData("No run has found an outlier yet."))
 		}
 	}
-	if err == nil && fv.Total == 0 {
-		fv.Without, err = findWithout(s, f)
+	if err == nil && v.Total == 0 {
+		v.Without, err = findWithout(s, f)
 	}
 	if err != nil {
 		return err
 	}
-	return s.render.show(w, r, view{"found.html", fv.title(), "Found", &fv})
+	v.Filter = f
+	return s.render.show(w, r, view{"found.html", v.title(), "Found", &v})
 }
 
 // findMatches returns what matches a filter.
@@ -106,7 +108,7 @@ func findMatches(s *Site, f Filter) (*Found, error) {
 }
 
 // findWithout returns the filters without which something matches.
-func findWithout(s *Site, f Filter) (all []Without, err error) {
+func findWithout(s *Site, f Filter) (all []without, err error) {
 	for _, one := range f.activeFilters() {
 		one.rest.Most = 0
 		found, err := findMatches(s, one.rest)
@@ -114,14 +116,14 @@ func findWithout(s *Site, f Filter) (all []Without, err error) {
 			return nil, err
 		}
 		if found.Total > 0 {
-			all = append(all, Without{one.label, one.rest.address(1), found.Total})
+			all = append(all, without{one.label, one.rest.address(1), found.Total})
 		}
 	}
 	return all, nil
 }
 
-// Without is a filter without which something matches.
-type Without struct {
+// without is a filter without which something matches.
+type without struct {
 	Label, Address string
 	Count          int64
 }
@@ -238,6 +240,16 @@ func (f Filter) address(page int) string {
 	return pageAddress(path, f.form(), page)
 }
 
+// change returns the filter with a change.
+func (f Filter) change(edit func(*Filter)) Filter {
+	f.Page, f.Skip, f.Chosen = 1, 0, maps.Clone(f.Chosen)
+	edit(&f)
+	return f
+}
+
+// addressOf returns the address of the filter with a change.
+func (f Filter) addressOf(edit func(*Filter)) string { return f.change(edit).address(1) }
+
 // one is a filter, and the other ones without it.
 type one struct {
 	label string
@@ -246,13 +258,7 @@ type one struct {
 
 // activeFilters returns the filters that are in force.
 func (f Filter) activeFilters() (all []one) {
-	f.Page, f.Skip = 1, 0
-	add := func(label string, remove func(*Filter)) {
-		rest := f
-		rest.Chosen = maps.Clone(f.Chosen)
-		remove(&rest)
-		all = append(all, one{label, rest})
-	}
+	add := func(label string, remove func(*Filter)) { all = append(all, one{label, f.change(remove)}) }
 	if label := map[string]string{ShowNew: "new this week", ShowStarred: "starred", ShowHidden: "hidden"}[f.Show]; label != "" {
 		add(label, func(rest *Filter) { rest.Show = ShowAll })
 	}
@@ -302,7 +308,7 @@ type foundView struct {
 	*Found
 	Filter  Filter
 	Nothing bool      // nothing is new, so that everything is shown
-	Without []Without // if nothing matches
+	Without []without // if nothing matches
 	Saves   bool      // the view can be saved
 }
 
@@ -332,19 +338,7 @@ func (v *foundView) Leader() *Card {
 }
 
 // Tiles returns the cards, whose pages lead through the list.
-func (v *foundView) Tiles(f *frame) []tile {
-	return f.tilesOf(v.Cards, v.shownFilter().address(1), v.Filter.Skip+1)
-}
-
-// shownFilter is the filter of what is shown.
-func (v *foundView) shownFilter() Filter {
-	f := v.Filter
-	f.Table = false
-	if v.Nothing {
-		f.Show = ShowAll
-	}
-	return f
-}
+func (v *foundView) Tiles(f *frame) []tile { return f.tilesOf(v.Cards, v.Here(), v.Filter.Skip+1) }
 
 // Menu is a facet as a menu of links.
 type menu struct {
@@ -378,26 +372,21 @@ func (v *foundView) Menus() (all []menu) {
 		}
 		for i, o := range options {
 			on := slices.Contains(chosen, o.Value)
-			f := v.shownFilter()
-			f.Table = v.Filter.Table
-			f.Chosen = maps.Clone(f.Chosen)
-			switch {
-			case on:
-				f.Chosen[facet.Name] = slices.DeleteFunc(slices.Clone(chosen), func(c string) bool { return c == o.Value })
-			case facet.Several:
-				f.Chosen[facet.Name] = append(slices.Clone(chosen), o.Value)
-			default:
-				f.Chosen[facet.Name] = []string{o.Value}
-			}
-			name := o.Label
-			if name == "" {
-				name = labelValue(facet.Name, o.Value)
-			}
+			address := v.Filter.addressOf(func(f *Filter) {
+				switch {
+				case on:
+					f.Chosen[facet.Name] = slices.DeleteFunc(slices.Clone(chosen), func(c string) bool { return c == o.Value })
+				case facet.Several:
+					f.Chosen[facet.Name] = append(slices.Clone(chosen), o.Value)
+				default:
+					f.Chosen[facet.Name] = []string{o.Value}
+				}
+			})
 			dot := ""
 			if facet.Name == "ratio" && i < len(limits)+1 {
 				dot = fmt.Sprint("dot b", len(limits)-i)
 			}
-			m.Items = append(m.Items, item{Label: name, Address: f.address(1), Count: o.Count, On: on, Counted: true, Dot: dot})
+			m.Items = append(m.Items, item{Label: cmp.Or(o.Label, labelValue(facet.Name, o.Value)), Address: address, Count: o.Count, On: on, Counted: true, Dot: dot})
 		}
 		if facet.Name == "more" && v.Hidden > 0 {
 			m.Items = append(m.Items, item{Label: "hidden by you", Address: "/found?show=hidden", Count: v.Hidden, Counted: true,
@@ -410,29 +399,23 @@ func (v *foundView) Menus() (all []menu) {
 
 // Sorting is the menu of orders.
 func (v *foundView) Sorting() menu {
-	m := menu{}
+	m := menu{Title: "Sorted"}
 	for _, o := range orders {
 		if o.Text == "" {
 			continue
 		}
-		f := v.shownFilter()
-		f.Table, f.Order = v.Filter.Table, o.Value
-		m.Items = append(m.Items, item{Label: o.Text, Address: f.address(1), On: v.Filter.Order == o.Value})
-		if v.Filter.Order == o.Value {
+		on := v.Filter.Order == o.Value
+		m.Items = append(m.Items, item{Label: o.Text, Address: v.Filter.addressOf(func(f *Filter) { f.Order = o.Value }), On: on})
+		if on {
 			m.Title = strings.ToUpper(o.Text[:1]) + o.Text[1:]
 		}
-	}
-	if m.Title == "" {
-		m.Title = "Sorted"
 	}
 	return m
 }
 
 // Tabs are the views: those of every page first, then the saved ones.
 func (v *foundView) Tabs() (all []tab) {
-	f := v.shownFilter()
-	f.Order = orders[0].Value
-	here := f.address(1)
+	here := v.Filter.addressOf(func(f *Filter) { f.Order, f.Table = orders[0].Value, false })
 	for _, view := range v.Views {
 		all = append(all, tab{Name: view.Name, Address: view.Address, Count: view.Count, On: view.Address == here})
 	}
@@ -455,22 +438,21 @@ type head struct {
 func (v *foundView) Heads() (all []head) {
 	for _, c := range []choice{{"ratio", "Times average"}, {"median", "Times median"}, {"score", "Score"}, {"views", "Views"},
 		{"gain", "Views a day"}, {"subscribers", "Subscribers"}, {"published", "Published"}, {"found", "Found"}} {
-		f := v.shownFilter()
-		f.Table, f.Order = true, c.Value
-		all = append(all, head{c.Text, f.address(1), v.Filter.Order == c.Value})
+		address := v.Filter.addressOf(func(f *Filter) { f.Table, f.Order = true, c.Value })
+		all = append(all, head{c.Text, address, v.Filter.Order == c.Value})
 	}
 	return all
 }
 
-// Other is the address of the same list as a table, or as cards.
+// Other is the address of the same page as a table, or as cards.
 func (v *foundView) Other() string {
-	f := v.shownFilter()
-	f.Table = !v.Filter.Table
-	return f.address(v.Filter.Page)
+	f := v.Filter
+	f.Table = !f.Table
+	return f.address(f.Page)
 }
 
 // Here is the address of the list, which can be saved.
-func (v *foundView) Here() string { return v.shownFilter().address(1) }
+func (v *foundView) Here() string { return v.Filter.addressOf(func(f *Filter) { f.Table = false }) }
 
 // Files are the addresses of the whole list as a file, and as SQL.
 func (v *foundView) Files() []Link {
@@ -482,25 +464,9 @@ func (v *foundView) Files() []Link {
 		{Text: "Parquet", Address: "/ask/result/parquet" + sql}, {Text: "SQL", Address: "/ask" + sql}}
 }
 
-// Previous and Next are the addresses of the neighbouring pages, or "".
-func (v *foundView) Previous() string {
-	if v.Filter.Page == 1 {
-		return ""
-	}
-	return v.page(v.Filter.Page - 1)
-}
-
-func (v *foundView) Next() string {
-	if int64(v.Filter.Skip+PerPage) >= v.Total {
-		return ""
-	}
-	return v.page(v.Filter.Page + 1)
-}
-
-func (v *foundView) page(n int) string {
-	f := v.shownFilter()
-	f.Table = v.Filter.Table
-	return f.address(n)
+// Pages are the neighbouring pages.
+func (v *foundView) Pages() pager {
+	return pagesBeside(v.Filter.Page, int64(v.Filter.Skip+PerPage) < v.Total, v.Filter.address)
 }
 
 // First and Last are the numbers of the first and last outlier shown.
@@ -521,7 +487,7 @@ func (v *foundView) Fields() (all []choice) {
 
 // Path is where the form that searches leads.
 func (v *foundView) Path() string {
-	if v.shownFilter().Show == ShowNew {
+	if v.Filter.Show == ShowNew {
 		return "/"
 	}
 	return "/found"
@@ -538,6 +504,20 @@ func pageOf(form url.Values) (int, error) {
 		return 0, fmt.Errorf("page: must be a number from 1 to 1000000, got %.40q", number)
 	}
 	return n, nil
+}
+
+// pager has the addresses of the pages before and after one, or "".
+type pager struct{ Previous, Next string }
+
+// pagesBeside returns the neighbours of a page.
+func pagesBeside(page int, more bool, address func(page int) string) (p pager) {
+	if page > 1 {
+		p.Previous = address(page - 1)
+	}
+	if more {
+		p.Next = address(page + 1)
+	}
+	return p
 }
 
 // pageAddress returns the address of a page; the first page has no number.

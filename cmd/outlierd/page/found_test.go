@@ -215,7 +215,7 @@ func TestLinksToPreviousAndNextPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := foundView{Found: &Found{Total: c.total}, Filter: f}
-		if diff := cmp.Diff([]string{c.previous, c.next}, []string{v.Previous(), v.Next()}); diff != "" {
+		if diff := cmp.Diff([]string{c.previous, c.next}, []string{v.Pages().Previous, v.Pages().Next}); diff != "" {
 			t.Errorf("page %d of %d (-want +got):\n%s", c.page, c.total, diff)
 		}
 	}

@@ -165,11 +165,9 @@ func (s *Site) Knows(r *http.Request) bool { return s != nil && s.logins.session
 
 // loginView is the data of the login page.
 type loginView struct {
-	Known  bool   // the browser is logged in
-	New    bool   // with this request
+	New    bool   // the browser was logged in by this request
 	Token  bool   // the form accepts a token
 	To     string // the requested page
-	Form   string // of the session
 	Wrong  string // what was wrong with the last attempt
 	Acting bool   // a login is needed for changes, but not for viewing
 }
@@ -201,16 +199,15 @@ func requestedPage(r *http.Request) string {
 // redirect.
 func (s *Site) serveLogin(w http.ResponseWriter, r *http.Request) error {
 	v, status := loginView{To: "/"}, http.StatusOK
-	if ticket := r.URL.Query().Get("ticket"); ticket == "" {
-		if session := s.logins.sessionOf(r); session != "" {
-			v.Known, v.Form = true, formMark(session)
-		}
-	} else if v.New = s.logins.useTicket(ticket); v.New {
+	switch ticket := r.URL.Query().Get("ticket"); {
+	case ticket == "":
+	case s.logins.useTicket(ticket):
+		v.New = true
 		s.logins.beginSession(w, r)
 		w.Header().Set("Refresh", "0;url=/")
-	} else if !s.logins.tries.Allow() {
+	case !s.logins.tries.Allow():
 		return errTooMany
-	} else {
+	default:
 		v.Wrong, status = "This login URL was already used or has expired.", http.StatusForbidden
 	}
 	s.render.write(w, r, status, s.logins.page(v))

@@ -82,11 +82,10 @@ func markingOf(form url.Values) (m marks.Edit) {
 
 // serveViews shows the saved views, which can be renamed and deleted, and offers to save an address.
 func (s *Site) serveViews(w http.ResponseWriter, r *http.Request) error {
-	session := s.logins.sessionOf(r)
-	if session == "" {
+	if !s.Knows(r) {
 		return errNoLogin
 	}
-	v := viewsView{Address: r.URL.Query().Get("address"), Form: formMark(session)}
+	v := viewsView{Address: r.URL.Query().Get("address")}
 	if v.Address != "" && !isList(v.Address) {
 		return badRequest("Only a list of outliers can be saved as a view.")
 	}
@@ -99,8 +98,8 @@ func (s *Site) serveViews(w http.ResponseWriter, r *http.Request) error {
 
 // viewsView is the data of the page of saved views.
 type viewsView struct {
-	Views         []marks.View
-	Address, Form string
+	Views   []marks.View
+	Address string
 }
 
 // isList reports whether an address is one of the page Found.

@@ -206,25 +206,13 @@ func (v runView) Last() int64  { return int64(v.first + len(v.Shown)) }
 // All returns the number of calls.
 func (v runView) All() int64 { return int64(len(v.Calls)) }
 
-// Previous and Next are the addresses of the neighbouring calls, or "".
-func (v runView) Previous() string {
-	if v.page == 1 {
-		return ""
-	}
-	return v.address(v.page - 1)
-}
-
-func (v runView) Next() string {
-	if int(v.Last()) >= len(v.Calls) {
-		return ""
-	}
-	return v.address(v.page + 1)
-}
-
-func (v runView) address(page int) string {
-	path := "/runs/" + url.PathEscape(v.ID)
-	if page > 1 {
-		path += "?calls=" + strconv.Itoa(page)
-	}
-	return path
+// Pages are the neighbouring calls.
+func (v runView) Pages() pager {
+	return pagesBeside(v.page, int(v.Last()) < len(v.Calls), func(page int) string {
+		path := "/runs/" + url.PathEscape(v.ID)
+		if page > 1 {
+			path += "?calls=" + strconv.Itoa(page)
+		}
+		return path
+	})
 }

@@ -409,34 +409,17 @@ func (v *videoView) Waited() string {
 	return formatCount(int(v.Found.Sub(v.Published).Hours()/24), "day")
 }
 
-// Previous and Next are the addresses of the neighbouring lines, or "".
-func (v *videoView) Previous() string {
-	return v.address(v.Filter.Page-1, v.Filter.Page > 1)
+// Pages are the neighbouring lines.
+func (v *videoView) Pages() pager {
+	more := v.Filter.All && int64(v.Filter.Page)*LinesPerPage < v.LineCount
+	return pagesBeside(v.Filter.Page, more, func(page int) string {
+		return pageAddress("/videos/"+url.PathEscape(v.ID), url.Values{"words": {v.Filter.Words}}, page) + "#transcript"
+	})
 }
 
-func (v *videoView) Next() string {
-	return v.address(v.Filter.Page+1, v.Filter.All && int64(v.Filter.Page)*LinesPerPage < v.LineCount)
-}
-
-func (v *videoView) address(page int, is bool) string {
-	if !is {
-		return ""
-	}
-	form := url.Values{"words": {v.Filter.Words}}
-	return pageAddress("/videos/"+url.PathEscape(v.ID), form, page) + "#transcript"
-}
-
-// Previous and Next are the addresses of the neighbouring videos, or "".
-func (v *channelView) Previous() string {
-	if v.Filter.Page == 1 {
-		return ""
-	}
-	return pageAddress("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page-1)
-}
-
-func (v *channelView) Next() string {
-	if int64(v.Filter.Page)*PerPage >= v.UploadCount {
-		return ""
-	}
-	return pageAddress("/channels/"+url.PathEscape(v.ID), url.Values{}, v.Filter.Page+1)
+// Pages are the neighbouring videos.
+func (v *channelView) Pages() pager {
+	return pagesBeside(v.Filter.Page, int64(v.Filter.Page)*PerPage < v.UploadCount, func(page int) string {
+		return pageAddress("/channels/"+url.PathEscape(v.ID), url.Values{}, page)
+	})
 }
