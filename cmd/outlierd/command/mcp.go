@@ -148,7 +148,7 @@ func queryFor(ctx context.Context, config *job.Config, sql string, most int) (*m
 			if text != nil {
 				cells[i] = *text
 			}
-			if text != nil && got.Columns[i].Number && json.Valid([]byte(*text)) {
+			if text != nil && got.Columns[i].IsNumber() && json.Valid([]byte(*text)) {
 				cells[i] = json.Number(*text)
 			}
 		}

@@ -64,8 +64,8 @@ func newSite(ctx context.Context, p *program, tables *pagedata.Tables, zone *tim
 func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary func() (*temporary, error)) page.Sources {
 	return page.Sources{
 		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Picked: tables.Picked, Export: tables.Export,
-		Niche: tables.Niche, Tables: listTables(), Questions: func() []page.Question { return listQuestions(config()) },
-		Ask: func(ctx context.Context, sql string) (*page.Result, error) {
+		Niche: tables.Niche, Questions: func() []page.Question { return listQuestions(config()) },
+		Ask: func(ctx context.Context, sql string) (*query.Rows, error) {
 			return tables.First(ctx, query.Process{Command: newAnswerer}, sql)
 		},
 		PublishedAt: tables.PublishedAt,

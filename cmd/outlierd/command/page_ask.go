@@ -20,14 +20,6 @@ import (
 	"outlierd/sync/notify"
 )
 
-// listTables lists the tables that can be queried.
-func listTables() (all []page.Table) {
-	for _, t := range query.Catalog() {
-		all = append(all, page.Table(t))
-	}
-	return all
-}
-
 // listQuestions returns the questions of the job file, followed by common ones.
 func listQuestions(config *job.Config) (all []page.Question) {
 	for _, q := range config.Questions {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 )
 
@@ -54,7 +55,7 @@ func monitored(t *testing.T, section string) *monitor {
 		Run:     func(context.Context, string) (*page.RunDetails, error) { return nil, page.ErrUnknown },
 		Video:   func(context.Context, page.VideoFilter) (*page.Video, error) { return &page.Video{}, nil },
 		Channel: func(context.Context, page.ChannelFilter) (*page.Channel, error) { return &page.Channel{}, nil },
-		Ask:     func(context.Context, string) (*page.Result, error) { return &page.Result{}, nil },
+		Ask:     func(context.Context, string) (*query.Rows, error) { return &query.Rows{}, nil },
 
 		Questions: func() []page.Question { return nil },
 	}

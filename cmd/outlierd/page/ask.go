@@ -9,29 +9,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"outlierd/sinks/duckdb/query"
 )
 
 // Question is a named SQL query.
 type Question struct{ Name, SQL string }
-
-// Table is a table or view that can be queried, with its columns.
-type Table struct {
-	Name    string
-	Columns []string
-}
-
-// Result has the first rows of a query. A cell is nil if it has no value.
-type Result struct {
-	Columns []Column
-	Rows    [][]*string
-	More    bool // there are further rows
-}
-
-// Column is a column of a [Result].
-type Column struct {
-	Name   string
-	Number bool // its cells are numbers
-}
 
 // MostRows is the maximum number of rows shown.
 const MostRows = 1000
@@ -56,7 +39,7 @@ const (
 // askSQL runs a query and shows its result.
 func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
-	v := askView{SQL: strings.TrimSpace(form.Get("sql")), Tables: s.from.Tables, Questions: s.from.Questions()}
+	v := askView{SQL: strings.TrimSpace(form.Get("sql")), Tables: query.Catalog(), Questions: s.from.Questions()}
 	if len(v.SQL) > longestSQL {
 		return badRequest("The SQL is longer than 8000 bytes; use 'outlierd sql'.")
 	}
@@ -133,10 +116,10 @@ type Snippet struct{ Program, Lines string }
 type askView struct {
 	SQL       string
 	Elsewhere []Snippet
-	Tables    []Table
+	Tables    []query.Readable
 	Questions []Question
 	Refused   string // why the SQL has no result
-	*Result
+	Result    *query.Rows
 }
 
 // File returns the address for downloading the whole result.
@@ -153,11 +136,8 @@ func (q Question) Feed() string { return "/feed/" + url.PathEscape(q.Name) + ".a
 // Feed returns the address of the feed of a question with videos; "" for other results.
 func (v askView) Feed() string {
 	asked := slices.IndexFunc(v.Questions, func(q Question) bool { return strings.TrimSpace(q.SQL) == v.SQL })
-	if asked < 0 || v.Result == nil || !slices.ContainsFunc(v.Columns, func(c Column) bool { return c.Name == "video_id" }) {
+	if asked < 0 || v.Result == nil || !slices.ContainsFunc(v.Result.Columns, func(c query.Field) bool { return c.Name == "video_id" }) {
 		return ""
 	}
 	return v.Questions[asked].Feed()
 }
-
-// Count returns the number of rows shown.
-func (v askView) Count() int64 { return int64(len(v.Rows)) }

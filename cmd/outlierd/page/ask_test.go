@@ -12,11 +12,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"outlierd/sinks/duckdb/query"
 )
 
 // resultOf returns a result with the given cells; "NULL" stands for NULL.
-func resultOf(columns []Column, rows ...[]string) *Result {
-	r := &Result{Columns: columns}
+func resultOf(columns []query.Field, rows ...[]string) *query.Rows {
+	r := &query.Rows{Columns: columns}
 	for _, row := range rows {
 		cells := make([]*string, len(row))
 		for i := range row {
@@ -30,18 +32,18 @@ func resultOf(columns []Column, rows ...[]string) *Result {
 }
 
 // askSite returns a site that answers SQL with ask.
-func askSite(t *testing.T, ask func(ctx context.Context, sql string) (*Result, error)) *Site {
+func askSite(t *testing.T, ask func(ctx context.Context, sql string) (*query.Rows, error)) *Site {
 	return siteOf(t, Sources{
-		Ask: ask, Tables: []Table{{"outliers", []string{"video_id", "title"}}},
+		Ask:       ask,
 		Questions: func() []Question { return []Question{{"Best & worst", "select 1 as best"}} },
 		Elsewhere: func(sql string) []Snippet { return []Snippet{{"DuckDB", sql + ";"}} },
 	})
 }
 
 func TestAskShowsResults(t *testing.T) {
-	channels := resultOf([]Column{{Name: "channel"}, {Name: "videos", Number: true}}, []string{"Coffee & tea", "12"}, []string{"NULL", "6"})
+	channels := resultOf([]query.Field{{Name: "channel"}, {Name: "videos", Kind: "BIGINT"}}, []string{"Coffee & tea", "12"}, []string{"NULL", "6"})
 	channels.More = true
-	s := askSite(t, func(_ context.Context, sql string) (*Result, error) {
+	s := askSite(t, func(_ context.Context, sql string) (*query.Rows, error) {
 		if sql != "select '&'" {
 			t.Errorf("the query is %q", sql)
 		}
@@ -53,7 +55,7 @@ func TestAskShowsResults(t *testing.T) {
 }
 
 func TestRefusedSQLIsShownWithReason(t *testing.T) {
-	w := answer(askSite(t, func(context.Context, string) (*Result, error) {
+	w := answer(askSite(t, func(context.Context, string) (*query.Rows, error) {
 		return nil, &RefusedError{"line 1 of the SQL: there is no column <b>"}
 	}), "/ask?sql=select+nosuch")
 	body := w.Body.String()
@@ -61,7 +63,7 @@ func TestRefusedSQLIsShownWithReason(t *testing.T) {
 		!strings.Contains(body, ">select nosuch</textarea>") {
 		t.Errorf("HTTP %d %s, want the SQL and the error", w.Code, body)
 	}
-	s := askSite(t, func(context.Context, string) (*Result, error) {
+	s := askSite(t, func(context.Context, string) (*query.Rows, error) {
 		t.Error("SQL that is too long was run")
 		return nil, nil
 	})
@@ -87,7 +89,7 @@ func answerFrom(s *Site, site, path string) *httptest.ResponseRecorder {
 func TestLinkFromOtherSiteRunsNoSQL(t *testing.T) {
 	queries := 0
 	s := siteOf(t, Sources{
-		Ask: func(context.Context, string) (*Result, error) { queries++; return &Result{}, nil },
+		Ask: func(context.Context, string) (*query.Rows, error) { queries++; return &query.Rows{}, nil },
 		Download: func(context.Context, string, string) (io.ReadCloser, error) {
 			queries++
 			return io.NopCloser(strings.NewReader("x")), nil

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/notify"
 )
 
@@ -23,8 +24,8 @@ func feedSite(t *testing.T, published *time.Time, feed func(Question) ([]byte, e
 			return *published, nil
 		},
 		Feed: func(_ context.Context, q Question, _ time.Time) ([]byte, error) { return feed(q) },
-		Ask: func(_ context.Context, sql string) (*Result, error) {
-			return resultOf([]Column{{Name: map[bool]string{true: "video_id", false: "title"}[sql == "select 1"]}}, []string{"x"}), nil
+		Ask: func(_ context.Context, sql string) (*query.Rows, error) {
+			return resultOf([]query.Field{{Name: map[bool]string{true: "video_id", false: "title"}[sql == "select 1"]}}, []string{"x"}), nil
 		},
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/marks"
 )
 
@@ -37,9 +38,8 @@ type Sources struct {
 
 	PublishedAt func() (time.Time, error)
 
-	Tables    []Table // that can be queried
 	Questions func() []Question
-	Ask       func(ctx context.Context, sql string) (*Result, error)               // [MostRows] rows, or a [RefusedError]
+	Ask       func(ctx context.Context, sql string) (*query.Rows, error)           // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
 	Feed      func(ctx context.Context, q Question, published time.Time) (atom []byte, err error)
 	Export    func(cards []Card, format string) (file []byte, err error)

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/report"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
@@ -236,15 +237,15 @@ func allOf(t *testing.T, text string) *Site {
 			v.LineCount = 2
 			return v, nil
 		},
-		Channel: func(context.Context, ChannelFilter) (*Channel, error) { return filled[Channel](text), nil },
-		Niche:   func(context.Context, string) (*Niche, error) { return filled[Niche](text), nil },
-		Money:   func(context.Context) (*Money, error) { m := filled[Money](text); m.Cycle = nil; return m, nil },
-		Picked:  func(context.Context, []string) ([]Card, error) { return *filled[[]Card](text), nil },
-		Ask:     func(context.Context, string) (*Result, error) { return filled[Result](text), nil },
-		Tables:  *filled[[]Table](text), Questions: func() []Question { return *filled[[]Question](text) },
-		Offer: func(context.Context, Action) (*Offer, error) { return filled[Offer](text), nil },
-		Mark:  func(context.Context, marks.Edit) error { return nil },
-		Views: Views{List: func() ([]marks.View, error) { return *filled[[]marks.View](text), nil }, Save: func(string, string, string) error { return nil }},
+		Channel:   func(context.Context, ChannelFilter) (*Channel, error) { return filled[Channel](text), nil },
+		Niche:     func(context.Context, string) (*Niche, error) { return filled[Niche](text), nil },
+		Money:     func(context.Context) (*Money, error) { m := filled[Money](text); m.Cycle = nil; return m, nil },
+		Picked:    func(context.Context, []string) ([]Card, error) { return *filled[[]Card](text), nil },
+		Ask:       func(context.Context, string) (*query.Rows, error) { return filled[query.Rows](text), nil },
+		Questions: func() []Question { return *filled[[]Question](text) },
+		Offer:     func(context.Context, Action) (*Offer, error) { return filled[Offer](text), nil },
+		Mark:      func(context.Context, marks.Edit) error { return nil },
+		Views:     Views{List: func() ([]marks.View, error) { return *filled[[]marks.View](text), nil }, Save: func(string, string, string) error { return nil }},
 		Thumbnails: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/svg+xml")
 			_, _ = w.Write(icon)
@@ -342,7 +343,7 @@ func TestEveryPageHasSecurityHeaders(t *testing.T) {
 		Niche:    func(context.Context, string) (*Niche, error) { return nil, eio },
 		Money:    func(context.Context) (*Money, error) { return nil, eio },
 		Picked:   func(context.Context, []string) ([]Card, error) { return nil, eio },
-		Ask:      func(context.Context, string) (*Result, error) { return nil, eio },
+		Ask:      func(context.Context, string) (*query.Rows, error) { return nil, eio },
 		Download: func(context.Context, string, string) (io.ReadCloser, error) { return nil, eio },
 	})
 	for path, want := range map[string]int{

@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"os"
-	"regexp"
 	"time"
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sinks/duckdb/query"
 )
 
-// numbers matches the types of columns of numbers.
-var numbers = regexp.MustCompile(`^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\))$`)
-
 // First returns the first rows of a query, which runs in a process that can be killed.
-func (t *Tables) First(ctx context.Context, process query.Process, sql string) (*page.Result, error) {
+func (t *Tables) First(ctx context.Context, process query.Process, sql string) (*query.Rows, error) {
 	if _, err := t.PublishedAt(); err != nil {
 		return nil, err
 	}
@@ -26,15 +22,12 @@ func (t *Tables) First(ctx context.Context, process query.Process, sql string) (
 	case err != nil:
 		return nil, &page.RefusedError{Why: err.Error()}
 	}
-	result := &page.Result{Rows: got.Rows, More: got.More}
 	for i, f := range got.Columns {
-		c := page.Column{Name: f.Name, Number: numbers.MatchString(f.Kind)}
 		if f.Kind == "TIMESTAMP WITH TIME ZONE" {
-			t.localize(result.Rows, i)
+			t.localize(got.Rows, i)
 		}
-		result.Columns = append(result.Columns, c)
 	}
-	return result, nil
+	return got, nil
 }
 
 // localize converts the times of a column to the time zone of the job file.

@@ -30,6 +30,12 @@ type Field struct {
 	Kind string // its type in DuckDB; "" if it is not known yet
 }
 
+// numbers matches the types of columns of numbers.
+var numbers = lazyregexp.New(`^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\))$`)
+
+// IsNumber reports whether the values of the column are numbers.
+func (f Field) IsNumber() bool { return numbers().MatchString(f.Kind) }
+
 // Column returns the index of the column want in a result: the column with that name, else the only
 // column, unless its name shows that it contains something else. If want is "", it is the first column.
 // It returns an error if there is no such column, or its type cannot be converted to text; an id must
