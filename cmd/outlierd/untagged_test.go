@@ -1,4 +1,4 @@
-//go:build !azure && !iceberg && !otlp
+//go:build !azure && !iceberg
 
 package main
 

@@ -1,64 +1,72 @@
-//go:build otlp
-
+// Package trace exports the traces of runs to an OpenTelemetry collector.
+//
+// A trace is made from the records of a run after it has ended: a span for the run, one below it
+// for each search, and one for each request. So nothing is measured during a run, a request counts
+// once its outcome is recorded, and a run that was killed and resumed has one trace. Ids are
+// derived from the run's id: spans that are sent twice, such as after a failed run was resumed, are
+// the same.
+//
+// Runs never wait for a collector. Traces that it does not accept are dropped, which is logged once
+// an hour.
 package trace
 
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	otrace "go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 const (
-	mostWaiting = 256        // runs whose traces are queued; more are dropped
-	batch       = 512        // spans that are sent at once
-	logEvery    = time.Hour  // how often dropped traces are logged
-	name        = "outlierd" // name of the service, unless OTEL_SERVICE_NAME is set
+	mostWaiting = 256             // runs whose traces are queued; more are dropped
+	batch       = 512             // spans that are sent at once
+	logEvery    = time.Hour       // how often dropped traces are logged
+	closeTime   = 3 * time.Second // how long queued traces are still sent when the program ends
 )
+
+// Options configure a tracer.
+type Options struct {
+	Env     func(string) (string, bool) // the environment; OTEL_* variables name the collector
+	Version string
+	Redact  func(string) string // removes secrets from errors
+	Log     *slog.Logger
+}
 
 // A Tracer exports the traces of runs. A nil Tracer does nothing.
 type Tracer struct {
 	options Options
+	to      *collector
 	store   *state.Store
 	ended   chan ending
-	closed  chan struct{}
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 	dropped rate.Sometimes
 }
 
-// ending is the end of a run.
+// ending is the end of a run; the zero ending is that of the tracer.
 type ending struct {
 	run        string
 	superseded bool // it is not resumed, whatever its status
 }
 
-// New returns a tracer, or nil if the environment names no collector or disables tracing. The
-// variables are those of the OpenTelemetry specification.
+// New returns a tracer, or nil if the environment names no collector or disables tracing.
 func New(o Options) *Tracer {
-	if !o.isWanted() {
+	to := newCollector(o.Env, o.Version)
+	if to == nil {
 		return nil
 	}
-	return &Tracer{options: o, ended: make(chan ending, mostWaiting), closed: make(chan struct{}),
+	return &Tracer{options: o, to: to, ended: make(chan ending, mostWaiting),
 		dropped: rate.Sometimes{Interval: logEvery}}
 }
 
@@ -69,7 +77,13 @@ func (t *Tracer) Start(store *state.Store) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.store, t.stop = store, cancel
-	t.stopped.Go(func() { t.serveEndings(ctx) })
+	t.stopped.Go(func() {
+		for e := <-t.ended; e != (ending{}); e = <-t.ended {
+			if err := t.sendRun(ctx, e); err != nil {
+				t.logFailure(fmt.Errorf("trace of run %s: %w", e.run, err))
+			}
+		}
+	})
 }
 
 // RunEnded queues the trace of a run. It returns at once, and may be called in the transaction that
@@ -85,16 +99,13 @@ func (t *Tracer) RunEnded(r runs.Run, superseded bool) {
 	}
 }
 
-// closeTime is how long queued traces are still sent when the program ends.
-const closeTime = 3 * time.Second
-
 // Close sends queued traces for at most three seconds.
 func (t *Tracer) Close() error {
 	if t == nil || t.stop == nil {
 		return nil
 	}
-	close(t.closed)
 	late := time.AfterFunc(closeTime, t.stop)
+	t.ended <- ending{} // after those that wait
 	t.stopped.Wait()
 	late.Stop()
 	t.stop()
@@ -105,107 +116,12 @@ func (t *Tracer) logFailure(err error) {
 	t.dropped.Do(func() { t.options.Log.Warn("traces dropped", "err", t.options.Redact(err.Error())) })
 }
 
-// serveEndings sends traces one after another.
-func (t *Tracer) serveEndings(ctx context.Context) {
-	var s *sender
-	for {
-		e, more := t.nextEnding()
-		if !more {
-			break
-		}
-		var err error
-		if s == nil {
-			s, err = t.newSender(ctx)
-		}
-		if err == nil {
-			err = t.sendRun(ctx, s, e)
-		}
-		if err != nil {
-			t.logFailure(fmt.Errorf("trace of run %s: %w", e.run, err))
-		}
-	}
-	if s != nil {
-		_ = s.exporter.Shutdown(ctx) // it buffers nothing
-	}
-}
-
-// nextEnding waits for the next run that has ended. It reports false once the tracer is closed.
-func (t *Tracer) nextEnding() (e ending, more bool) {
-	select {
-	case e = <-t.ended:
-		return e, true
-	default:
-	}
-	select {
-	case e = <-t.ended:
-		return e, true
-	case <-t.closed:
-		return e, false
-	}
-}
-
-// sender makes spans and sends them.
-type sender struct {
-	exporter sdk.SpanExporter
-	tracer   otrace.Tracer
-	ctx      context.Context
-	spans    []sdk.ReadOnlySpan
-	err      error // the first error of the trace
-}
-
-func (t *Tracer) newSender(ctx context.Context) (*sender, error) {
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.logFailure)) // for example for a partial success
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
-		otlptracehttp.WithProxy(refuseRedirects))
-	if err != nil {
-		return nil, err
-	}
-	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", name),
-			attribute.String("service.version", t.options.Version)),
-		resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil {
-		return nil, err
-	}
-	s := &sender{exporter: exporter, ctx: ctx}
-	s.tracer = sdk.NewTracerProvider(sdk.WithSpanProcessor(s), sdk.WithIDGenerator(ids{}),
-		sdk.WithResource(about)).Tracer(name)
-	return s, nil
-}
-
-// refuseRedirects returns the proxy for a request according to the environment. It refuses requests that
-// follow a redirect: those would send the headers of OTEL_EXPORTER_OTLP_HEADERS, such as a token, to any
-// host, and the answer might be a login page. The exporter's HTTP client cannot be replaced without
-// losing the certificates and timeouts of other variables.
-func refuseRedirects(r *http.Request) (*url.URL, error) {
-	if r.Response != nil {
-		return nil, errors.New("the collector redirects; redirects are not followed, because they could leak its token")
-	}
-	return http.ProxyFromEnvironment(r)
-}
-
-// OnStart, OnEnd, Shutdown and ForceFlush implement [sdk.SpanProcessor]: spans are sent in batches,
-// and none is dropped because many end at once.
-func (s *sender) OnStart(context.Context, sdk.ReadWriteSpan) {}
-
-func (s *sender) OnEnd(span sdk.ReadOnlySpan) {
-	if s.spans = append(s.spans, span); len(s.spans) >= batch {
-		_ = s.ForceFlush(s.ctx) // s.err has it
-	}
-}
-
-func (s *sender) Shutdown(context.Context) error { return nil }
-
-func (s *sender) ForceFlush(ctx context.Context) error {
-	if len(s.spans) > 0 && s.err == nil {
-		s.err = s.exporter.ExportSpans(ctx, s.spans)
-	}
-	s.spans = s.spans[:0]
-	return s.err
-}
-
 // sendRun sends the spans of a run, from its records.
-func (t *Tracer) sendRun(ctx context.Context, s *sender, e ending) error {
+func (t *Tracer) sendRun(ctx context.Context, e ending) error {
+	// Readers do not see the end of the run before the transaction that records it has ended.
+	if err := t.store.DB.Update(func(*store.Tx) error { return nil }); err != nil {
+		return err
+	}
 	run, err := t.store.Runs.Get(e.run)
 	if err != nil || run == nil || run.Status.Open() && !e.superseded {
 		return err
@@ -218,123 +134,70 @@ func (t *Tracer) sendRun(ctx context.Context, s *sender, e ending) error {
 	if err != nil {
 		return err
 	}
-	s.err = nil
-	root, span := s.beginSpan(ctx, run.ID, "", "run", run.Started, otrace.SpanKindInternal, t.ofRun(run)...)
-	var direct []ledger.Call // data calls
-	of := map[int64][]ledger.Call{}
-	for i := range steps {
-		of[steps[i].ID] = nil
-	}
-	for _, c := range calls {
-		if _, known := of[c.Step]; known {
-			of[c.Step] = append(of[c.Step], c)
-		} else {
-			direct = append(direct, c)
+	for some := range slices.Chunk(spansOf(run, steps, calls, t.options.Redact), batch) {
+		if err := t.to.send(ctx, some); err != nil {
+			return err
 		}
 	}
-	for i := range steps {
-		t.sendStep(root, s, run, &steps[i], of[steps[i].ID])
-	}
-	t.sendCalls(root, s, run, direct)
+	return nil
+}
+
+// spansOf returns the spans of a run, of its searches that have made calls, and of the requests that were sent. redact
+// removes secrets from errors.
+func spansOf(run *runs.Run, steps []runs.Step, calls []ledger.Call, redact func(string) string) []span {
+	root := newSpan(run, "", "run", run.Started, cmp.Or(run.Ended, time.Now()),
+		"outlierd.trigger", run.Trigger, "outlierd.status", string(run.Status),
+		"outlierd.pages", run.Pages, "outlierd.hits", run.Hits, "outlierd.new_hits", run.NewHits,
+		"outlierd.requests", run.Requests, "outlierd.credits", int64(run.Credits),
+		"outlierd.waited_s", run.Waited.Seconds())
 	if run.Status == runs.Failed {
-		span.SetStatus(codes.Error, t.options.Redact(run.Error))
+		root.Status = failedWith(redact(run.Error))
 	}
-	span.End(otrace.WithTimestamp(cmp.Or(run.Ended, time.Now())))
-	return s.ForceFlush(ctx)
-}
-
-// beginSpan starts a span whose id is derived from its run and subject.
-func (s *sender) beginSpan(ctx context.Context, run, about, name string, at time.Time, kind otrace.SpanKind,
-	attrs ...attribute.KeyValue) (context.Context, otrace.Span) {
-	ctx = context.WithValue(ctx, identity{}, [2]string{run, about})
-	return s.tracer.Start(ctx, name, otrace.WithTimestamp(at), otrace.WithSpanKind(kind),
-		otrace.WithAttributes(attrs...))
-}
-
-func (t *Tracer) ofRun(r *runs.Run) []attribute.KeyValue {
-	return []attribute.KeyValue{
-		attribute.String("outlierd.run", r.ID), attribute.String("outlierd.job", r.Job),
-		attribute.String("outlierd.trigger", r.Trigger), attribute.String("outlierd.status", string(r.Status)),
-		attribute.Int64("outlierd.pages", r.Pages), attribute.Int64("outlierd.hits", r.Hits),
-		attribute.Int64("outlierd.new_hits", r.NewHits),
-		attribute.Int64("outlierd.requests", r.Requests), attribute.Int64("outlierd.credits", int64(r.Credits)),
-		attribute.Float64("outlierd.waited_s", r.Waited.Seconds()),
-	}
-}
-
-// sendStep sends the span of a search that has made calls, from the first to the last of them.
-func (t *Tracer) sendStep(ctx context.Context, s *sender, run *runs.Run, step *runs.Step, calls []ledger.Call) {
-	if len(calls) == 0 {
-		return
-	}
-	last := calls[0].AnsweredAt
+	type period struct{ from, to time.Time }
+	asked := map[int64]period{} // by step, from the first call to the last answer
 	for i := range calls {
-		if calls[i].AnsweredAt.After(last) {
-			last = calls[i].AnsweredAt
+		c := &calls[i]
+		p, known := asked[c.Step]
+		if !known {
+			p.from = cmp.Or(c.SentAt, c.AnsweredAt)
 		}
+		if c.AnsweredAt.After(p.to) {
+			p.to = c.AnsweredAt
+		}
+		asked[c.Step] = p
 	}
-	ctx, span := s.beginSpan(ctx, run.ID, fmt.Sprint("step ", step.ID), string(step.Query.Op()), sentAt(&calls[0]),
-		otrace.SpanKindInternal,
-		attribute.String("outlierd.run", run.ID), attribute.String("outlierd.job", run.Job),
-		attribute.String("outlierd.op", string(step.Query.Op())),
-		attribute.StringSlice("outlierd.queries", step.Queries), attribute.StringSlice("outlierd.seeds", step.Seeds),
-		attribute.Int("outlierd.pages", step.Pages), attribute.Int("outlierd.hits", step.Hits),
-		attribute.String("outlierd.stop_reason", step.Stop))
-	t.sendCalls(ctx, s, run, calls)
-	span.End(otrace.WithTimestamp(last))
-}
-
-// sendCalls sends the spans of requests that were sent.
-func (t *Tracer) sendCalls(ctx context.Context, s *sender, run *runs.Run, calls []ledger.Call) {
+	all, parents := []span{root}, map[int64]string{}
+	for i := range steps {
+		step := &steps[i]
+		p, known := asked[step.ID]
+		if !known {
+			continue
+		}
+		s := newSpan(run, fmt.Sprint("step ", step.ID), string(step.Query.Op()), p.from, p.to,
+			"outlierd.op", string(step.Query.Op()), "outlierd.queries", step.Queries, "outlierd.seeds", step.Seeds,
+			"outlierd.pages", int64(step.Pages), "outlierd.hits", int64(step.Hits), "outlierd.stop_reason", step.Stop)
+		s.Parent, parents[step.ID] = root.ID, s.ID
+		all = append(all, s)
+	}
 	for i := range calls {
 		c := &calls[i]
 		if c.SentAt.IsZero() {
 			continue
 		}
-		attrs := []attribute.KeyValue{
-			attribute.String("outlierd.run", run.ID), attribute.String("outlierd.job", c.Job),
-			attribute.String("outlierd.op", string(c.Op)),
-			attribute.Int("outlierd.attempt", c.Attempt), attribute.Int64("outlierd.credits", int64(c.Price)),
-			attribute.String("outlierd.outcome", string(c.Outcome)),
-			attribute.Float64("outlierd.waited_s", c.Waited.Seconds()),
-		}
+		s := newSpan(run, fmt.Sprint("call ", c.ID), string(c.Op), c.SentAt, cmp.Or(c.AnsweredAt, c.SentAt),
+			"outlierd.op", string(c.Op), "outlierd.attempt", int64(c.Attempt), "outlierd.credits", int64(c.Price),
+			"outlierd.outcome", string(c.Outcome), "outlierd.waited_s", c.Waited.Seconds())
 		if c.Entity != "" {
-			attrs = append(attrs, attribute.String("outlierd.entity", c.Entity))
+			s.add("outlierd.entity", c.Entity)
 		}
 		if c.Status > 0 {
-			attrs = append(attrs, attribute.Int("http.response.status_code", c.Status))
+			s.add("http.response.status_code", int64(c.Status))
 		}
-		_, span := s.beginSpan(ctx, run.ID, fmt.Sprint("call ", c.ID), string(c.Op), c.SentAt,
-			otrace.SpanKindClient, attrs...)
 		if c.Outcome != outlier.Charged && c.Status != 404 {
-			span.SetStatus(codes.Error, t.options.Redact(c.Error))
+			s.Status = failedWith(redact(c.Error))
 		}
-		span.End(otrace.WithTimestamp(cmp.Or(c.AnsweredAt, c.SentAt)))
+		s.Kind, s.Parent = kindClient, cmp.Or(parents[c.Step], root.ID)
+		all = append(all, s)
 	}
-}
-
-// sentAt returns when a call was sent or cancelled.
-func sentAt(c *ledger.Call) time.Time { return cmp.Or(c.SentAt, c.AnsweredAt) }
-
-// identity is the context key of what the ids of a span are derived from: its run and its subject.
-type identity struct{}
-
-// ids derives ids by hashing: a run's own id begins with its time, which a sampler would not
-// distribute evenly.
-type ids struct{}
-
-// NewIDs implements [sdk.IDGenerator].
-func (ids) NewIDs(ctx context.Context) (id otrace.TraceID, span otrace.SpanID) {
-	of, _ := ctx.Value(identity{}).([2]string)
-	sum := sha256.Sum256([]byte(of[0]))
-	copy(id[:], sum[:])
-	return id, ids{}.NewSpanID(ctx, id)
-}
-
-// NewSpanID implements [sdk.IDGenerator].
-func (ids) NewSpanID(ctx context.Context, _ otrace.TraceID) (id otrace.SpanID) {
-	of, _ := ctx.Value(identity{}).([2]string)
-	sum := sha256.Sum256([]byte(of[0] + "\x00" + of[1]))
-	copy(id[:], sum[:])
-	return id
+	return all
 }

@@ -1,28 +1,22 @@
-//go:build otlp
-
 package trace
 
 import (
 	"bytes"
-	"compress/gzip"
+	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"outlierd/outlier"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
+	"outlierd/sync/store"
 )
 
 // performed is a state with a run that has a search of two attempts and some data calls.
@@ -62,41 +56,41 @@ func told(variables map[string]string) (*Tracer, *bytes.Buffer) {
 
 // TestTraceHasSearchesAndRequests in more than one batch, also if it is sent again.
 func TestTraceHasSearchesAndRequests(t *testing.T) {
-	var spans []*otlp.Span
-	var service string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if r.Header.Get("Content-Encoding") == "gzip" {
-			unpacked, broken := gzip.NewReader(bytes.NewReader(body))
-			if err = broken; err == nil {
-				body, err = io.ReadAll(unpacked)
+	var spans []span
+	var service any
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var body bytes.Buffer
+		_, err := body.ReadFrom(r.Body)
+		var request struct {
+			ResourceSpans []struct {
+				Resource   struct{ Attributes []attribute }
+				ScopeSpans []struct{ Spans []span }
 			}
 		}
-		var request collector.ExportTraceServiceRequest
 		if err == nil {
-			err = proto.Unmarshal(body, &request)
+			err = json.Unmarshal(body.Bytes(), &request)
 		}
-		if err != nil || r.URL.Path != "/v1/traces" {
+		if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Api-Key") != "a b" {
 			t.Errorf("%s: %v", r.URL.Path, err)
 		}
 		for _, from := range request.ResourceSpans {
 			for _, a := range from.Resource.Attributes {
 				if a.Key == "service.name" {
-					service = a.Value.GetStringValue()
+					service = a.Value["stringValue"]
 				}
 			}
 			for _, scope := range from.ScopeSpans {
 				spans = append(spans, scope.Spans...)
 			}
 		}
-		if strings.Contains(string(body), "SECRET") {
+		if strings.Contains(body.String(), "SECRET") {
 			t.Error("a secret is sent")
 		}
 	}))
 	defer server.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 	s, run := performed(t, batch)
-	tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL})
+	tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL + "/",
+		"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test"})
 	tracer.Start(s)
 	tracer.RunEnded(run, false)
 	tracer.RunEnded(run, false)
@@ -107,27 +101,59 @@ func TestTraceHasSearchesAndRequests(t *testing.T) {
 	if len(spans) != 2*each || service != "outlierd" {
 		t.Fatalf("%d spans of service %q, want %d", len(spans), service, 2*each)
 	}
-	names, ids := map[string]int{}, map[string]bool{}
-	parents := map[string]string{}
-	for _, span := range spans[:each] {
-		names[span.Name]++
-		ids[string(span.SpanId)] = true
-		parents[string(span.SpanId)] = string(span.ParentSpanId)
-		if !bytes.Equal(span.TraceId, spans[0].TraceId) || span.EndTimeUnixNano < span.StartTimeUnixNano {
-			t.Errorf("span %v is of another trace, or ends before it starts", span)
+	names, parents := map[string]int{}, map[string]string{}
+	for _, s := range spans[:each] {
+		names[s.Name]++
+		parents[s.ID] = s.Parent
+		if s.Trace != spans[0].Trace || len(s.Trace) != 32 || len(s.ID) != 16 || s.End < s.Start {
+			t.Errorf("span %v is of another trace, or ends before it starts", s)
 		}
 	}
-	if names["run"] != 1 || names["search"] != 3 || names["details"] != batch || len(ids) != each {
-		t.Errorf("spans %v with %d ids", names, len(ids))
+	if names["run"] != 1 || names["search"] != 3 || names["details"] != batch || len(parents) != each {
+		t.Errorf("spans %v with %d ids", names, len(parents))
 	}
-	at := slices.IndexFunc(spans, func(span *otlp.Span) bool { return span.Name == "run" })
-	if root := spans[at]; len(root.ParentSpanId) > 0 || root.Status.Code != otlp.Status_STATUS_CODE_ERROR || root.Status.Message != "the service refused …" {
+	if root := spans[0]; root.Name != "run" || root.Parent != "" || *root.Status != (status{2, "the service refused …"}) {
 		t.Errorf("the run is %v", root)
 	}
-	for _, span := range spans[each:] {
-		if !ids[string(span.SpanId)] || parents[string(span.SpanId)] != string(span.ParentSpanId) {
-			t.Errorf("sent again, span %s has another id", span.Name)
+	for _, s := range spans[each:] {
+		if parent, known := parents[s.ID]; !known || parent != s.Parent {
+			t.Errorf("sent again, span %s has another id", s.Name)
 		}
+	}
+}
+
+// TestTraceWaitsForTheEndOfTheRun, which is queued in the transaction that records it.
+func TestTraceWaitsForTheEndOfTheRun(t *testing.T) {
+	sent := make(chan bool, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent <- true }))
+	defer server.Close()
+	s, _ := performed(t, 1)
+	tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL})
+	tracer.Start(s)
+	for n := range 5 {
+		run := runs.Run{ID: fmt.Sprint("ended-", n), Job: "ideas", Trigger: runs.Manual, Started: time.Now(), Status: runs.Running}
+		if err := s.Runs.Begin(run, nil); err != nil {
+			t.Fatal(err)
+		}
+		run.Status, run.Ended = runs.OK, time.Now()
+		err := s.DB.Update(func(tx *store.Tx) error {
+			tracer.RunEnded(run, false)
+			for len(tracer.ended) > 0 {
+				runtime.Gosched()
+			}
+			return runs.Finish(tx, run)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-sent:
+		case <-time.After(10 * time.Second):
+			t.Fatal("no trace was sent")
+		}
+	}
+	if err := tracer.Close(); err != nil || log.Len() > 0 {
+		t.Errorf("error %v, log %s", err, log)
 	}
 }
 
@@ -135,7 +161,6 @@ func TestTraceHasSearchesAndRequests(t *testing.T) {
 func TestMissingCollectorIsLoggedOnce(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL)
 	s, run := performed(t, 1)
 	tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": server.URL})
 	for range 2 * mostWaiting { // nobody reads yet
@@ -155,10 +180,9 @@ func TestRedirectingCollectorLeaksNoToken(t *testing.T) {
 	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
 		server := httptest.NewServer(http.RedirectHandler(other.URL, status))
 		defer server.Close()
-		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=CANARY-4711")
 		s, run := performed(t, 1)
-		tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL})
+		tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "api-key=CANARY-4711"})
 		tracer.RunEnded(run, false)
 		tracer.Start(s)
 		if err := tracer.Close(); err != nil || !strings.Contains(log.String(), "redirects are not followed") {

@@ -32,7 +32,6 @@ var fenced = map[string][]string{
 	"github.com/getkin/":           {}, // for tests alone
 	"github.com/santhosh-tekuri/":  {}, // for tests alone
 	"github.com/spf13/":            {"cmd/outlierd/command"},
-	"go.opentelemetry.io/":         {"sync/trace"},
 	"filippo.io/age":               {"internal/sealed"},
 	"github.com/wneessen/":         {"sync/notify"},
 	"github.com/prometheus/":       {"sync/metrics"},
@@ -91,7 +90,7 @@ func listedPackages(t *testing.T) []string {
 // imported asks the go command what each of our packages imports, tests left out.
 func imported(t *testing.T) map[string][]string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "azure,iceberg,otlp", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "outlierd/...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "azure,iceberg", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "outlierd/...")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

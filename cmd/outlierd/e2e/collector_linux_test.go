@@ -1,5 +1,3 @@
-//go:build otlp
-
 package e2e
 
 import (
@@ -58,6 +56,6 @@ jobs:
 		waited++
 	}
 	if waited == 0 {
-		t.Error("no connection to the collector was made")
+		t.Errorf("no connection to the collector was made: %s", d.log)
 	}
 }
