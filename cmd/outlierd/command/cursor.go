@@ -36,7 +36,7 @@ func cursorShowCommand(g *globals) *cobra.Command {
 			name := strings.Join(args, "") // "" for all
 			marks, err := p.Engine.Store.Watermarks.List(name)
 			if err == nil && name != "" {
-				err = refuseUnsearched(p, name)
+				err = refuseUnknown(p, name)
 			}
 			if err != nil {
 				return err
@@ -59,7 +59,7 @@ have no cursor yet get one.`,
 		Args:    cobra.ExactArgs(2),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
 			config := p.Engine.Config
-			if err := refuseUnsearched(p, args[0]); err != nil {
+			if err := refuseUnknown(p, args[0]); err != nil {
 				return err
 			}
 			at, err := parsePast(args[1], config.Timezone)
@@ -107,7 +107,7 @@ func cursorResetCommand(g *globals) *cobra.Command {
 		Long: `Delete the cursors of a job. Its next run searches like its first one, from "first" of its
 window, and buys fresh seeds again.`,
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
-			if err := refuseUnsearched(p, args[0]); err != nil {
+			if err := refuseUnknown(p, args[0]); err != nil {
 				return err
 			}
 			deleted, err := change(ctx, p, serve.ResetCursors{Job: args[0]})
@@ -118,18 +118,6 @@ window, and buys fresh seeds again.`,
 				"%s of %s deleted; its next run searches like its first one\n", term.Count(deleted, "cursor"), args[0])
 		}),
 	}
-}
-
-// refuseUnsearched refuses the name of a job that is not in the file and has never searched.
-func refuseUnsearched(p *program, name string) error {
-	if p.Engine.Config.Job(name) != nil {
-		return nil
-	}
-	marks, err := p.Engine.Store.Watermarks.List(name)
-	if err == nil && len(marks) == 0 {
-		err = noJob(p.Engine.Config, name, ", and no job of that name has ever searched")
-	}
-	return err
 }
 
 // cursorKeys returns the searches of a job: those that have a cursor, and those that it would make now.

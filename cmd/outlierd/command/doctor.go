@@ -19,8 +19,7 @@ import (
 )
 
 func doctorCommand(g *globals) *cobra.Command {
-	var send bool
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the setup: service, key, folders, sinks, targets",
 		Long: `Check everything that runs need: the job file, the data folder and its disk, the state, the
@@ -29,14 +28,12 @@ one line, and each problem comes with a remedy. Exit code 1 if a check fails.
 
 One free request is sent to the service, if the rate limit allows it. No credits are spent and
 no data changes, so it works while 'outlierd up' runs. Of the targets only the host names are
-looked up; --notify sends each a test notification.
+looked up; 'outlierd notify test' sends to one.
 
 'outlierd lint' lists all mistakes of a job file, and 'outlierd check' looks for damage.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), g, send) },
+		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), g) },
 	}
-	c.Flags().BoolVar(&send, "notify", false, "send a test notification to each target")
-	return c
 }
 
 // setup is the output of doctor for programs.
@@ -58,7 +55,6 @@ type finding struct {
 // checkup collects the results. Each check runs even if the one before it failed.
 type checkup struct {
 	g        *globals
-	send     bool // test notifications
 	config   *job.Config
 	redact   func(string) string
 	findings []finding
@@ -88,8 +84,8 @@ var setupChecks = []func(context.Context, *checkup){
 // checksWithoutFile do not depend on the job file.
 var checksWithoutFile = []func(context.Context, *checkup){checkZone, checkFolders, checkDisk, checkDaemon}
 
-func runDoctor(ctx context.Context, g *globals, send bool) error {
-	c := &checkup{g: g, send: send, redact: func(text string) string { return text }}
+func runDoctor(ctx context.Context, g *globals) error {
+	c := &checkup{g: g, redact: func(text string) string { return text }}
 	checks, hasFile := setupChecks, checkFile(ctx, c)
 	if hasFile {
 		c.redact = c.config.Service.Key.Redact

@@ -165,10 +165,8 @@ func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags) error
 			return err
 		}
 	}
-	if err := refuseAhead(ctx, p); err != nil { // before anything is erased
-		return err
-	}
-	if err := refuseLost(ctx, p); err != nil {
+	none := func(error) bool { return false }
+	if err := refuseAhead(ctx, p, none); err != nil { // before anything is erased
 		return err
 	}
 	if _, err := olderRows(ctx, p); err != nil {

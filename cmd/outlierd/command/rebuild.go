@@ -44,7 +44,7 @@ So is a copy that cannot be made now, such as in a bucket that refuses: the exit
 		Example: `  outlierd rebuild`,
 		Args:    cobra.NoArgs,
 		RunE: g.inSession(toRepair, func(ctx context.Context, p *program, _ []string) error {
-			if err := refuseAhead(ctx, p); err != nil {
+			if err := refuseAhead(ctx, p, isAccepted); err != nil {
 				return err
 			}
 			older, err := olderRows(ctx, p)
@@ -85,51 +85,38 @@ func (r *rebuilt) String() string {
 	return text
 }
 
-// refuseAhead refuses to rebuild if the warehouse or a copy has more answers than the journal, because they
-// would be lost, unless they are of the state that was lost before a backup was restored: runs are refused beside such
-// tables, and name the rebuild as one of the remedies. What cannot be read has nothing to lose.
-func refuseAhead(ctx context.Context, p *program) error {
-	return eachMarks(ctx, p, func(name string, has sinks.Marks, err error) error {
-		if errors.Is(err, database.ErrForeign) {
+// refuseAhead returns an error if the warehouse or a copy has other answers than the journal, which would be lost, unless
+// accepts returns true for it. What cannot be read has nothing to lose.
+func refuseAhead(ctx context.Context, p *program, accepts func(error) bool) error {
+	check := func(name string, has sinks.Marks, err error) error {
+		switch {
+		case errors.Is(err, database.ErrForeign):
 			return err
-		}
-		if err != nil {
+		case err != nil:
 			p.Engine.Log.Warn("old tables unreadable", "sink", name, "err", err)
 			return nil
 		}
-		err = load.CheckMarks(p.Engine.Store, name, has)
-		if ahead, is := errors.AsType[*load.AheadError](err); isA[*load.LostStateError](err) || is && ahead.Restored {
+		if err = load.CheckMarks(p.Engine.Store, name, has); accepts(err) {
 			return nil
 		}
 		return err
-	})
-}
-
-// refuseLost returns an error if the warehouse or a copy, from which something is to be erased, has answers
-// of a state that was lost: the rebuild would lose them. 'outlierd rebuild' does that after a warning.
-func refuseLost(ctx context.Context, p *program) error {
-	return eachMarks(ctx, p, func(name string, has sinks.Marks, err error) error {
-		if err != nil {
-			return nil
-		}
-		return load.CheckMarks(p.Engine.Store, name, has)
-	})
-}
-
-// eachMarks calls check with what the warehouse and each of its copies hold, or why that is not known, until it returns
-// an error.
-func eachMarks(ctx context.Context, p *program, check func(name string, has sinks.Marks, err error) error) error {
+	}
 	has, err := p.Engine.Line.Warehouse.Marks(ctx)
-	if err := check("warehouse", has, err); err != nil {
-		return err
-	}
+	err = check("warehouse", has, err)
 	for _, c := range p.Engine.Line.Copies {
-		has, err := c.Shows(ctx)
-		if err := check(c.Name(), has, err); err != nil {
-			return err
+		if err == nil {
+			has, err = c.Shows(ctx)
+			err = check(c.Name(), has, err)
 		}
 	}
-	return nil
+	return err
+}
+
+// isAccepted accepts tables of the state that was lost before a backup was restored: runs are refused beside them, and name
+// the rebuild as one of the remedies.
+func isAccepted(err error) bool {
+	ahead, is := errors.AsType[*load.AheadError](err)
+	return isA[*load.LostStateError](err) || is && ahead.Restored
 }
 
 // older says where a rebuilt warehouse gets the rows of pruned answers.

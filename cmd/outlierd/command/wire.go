@@ -143,9 +143,11 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 		}
 		p.Engine.Config = config
 	}
-	lost := isMissing(folder)
-	if lost && m == toRepair {
+	if isMissing(folder) && m == toRepair {
 		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
+	}
+	if err := refuseLostState(ctx, config, g.world.env); err != nil {
+		return err
 	}
 	g.world.prepareToAct(m == toServe)
 	if p.memory, err = duckdbMemory(g.world.env); err != nil {
@@ -162,11 +164,6 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 	}
 	if !g.world.unread {
 		p.addLine()
-	}
-	if lost {
-		if err := p.checkAhead(ctx); err != nil {
-			return errors.Join(err, p.discardState(err, folder))
-		}
 	}
 	if m == toBuy || m == toServe {
 		return p.openClient(g.world.network, folder, func() (outlier.Key, error) { return readKey(g.config, g.world.env, p.Engine.Config.Service) })
@@ -192,30 +189,19 @@ func isMissing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// checkAhead returns an error for the first copy that shows answers which the journal does not have.
-// [program.openAlone] then removes a state folder that it has just created beside such a copy: it would look
-// as if nothing had been spent. A copy that does not answer is not an error here; the engine reads it
-// later.
-func (p *program) checkAhead(ctx context.Context) error {
-	end, err := p.Engine.Store.Journal.End()
-	if err != nil {
-		return err
-	}
-	for _, c := range p.Engine.Line.Copies {
-		if shows, err := c.Shows(ctx); err == nil && shows.Answers > end {
-			return &load.AheadError{Sink: c.Name(), Mark: shows.Answers, End: end}
+// refuseLostState returns an error if there is no state, and a copy shows answers: with a new state it would look as if
+// nothing had been spent. A copy that cannot be read now is not an error here, and a lake has the rows of each state apart.
+func refuseLostState(ctx context.Context, config *job.Config, env lookup) error {
+	for _, s := range config.Sinks {
+		if s.Lake != nil || !isMissing(stateFolder(config)) {
+			continue
+		}
+		shown := openPublished(ctx, config, s, env, "", false).Has.Answers
+		if shown > 0 && isMissing(stateFolder(config)) { // no other process has created it meanwhile
+			return &load.AheadError{Sink: s.Kind, Mark: shown}
 		}
 	}
 	return nil
-}
-
-// discardState removes a state folder that is behind a sink, if it has no answers. If it has any, another
-// process has created it meanwhile.
-func (p *program) discardState(cause error, folder string) error {
-	if ahead, ok := errors.AsType[*load.AheadError](cause); !ok || ahead.End > 0 {
-		return nil
-	}
-	return errors.Join(p.Close(), os.RemoveAll(folder))
 }
 
 // readKey reads the key again from the job file, unless the file now names another address: the key of

@@ -16,7 +16,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
-	"outlierd/sync/load"
 	"outlierd/sync/queue"
 )
 
@@ -169,27 +168,6 @@ func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
 	if hits["repeat"] == "" || hits["bracket"] != hits["repeat"] || hits["comma"] != hits["repeat"] {
 		t.Errorf("the hits are %v", hits)
 	}
-}
-
-// TestOnlyAnEmptyStateIsDiscarded: if two processes find no state, the second one opens the state that the first has
-// created meanwhile, and must not remove it.
-func TestOnlyAnEmptyStateIsDiscarded(t *testing.T) {
-	t.Parallel()
-	bubble(t, `{version: 1, service: {url: "sim://"}, jobs: {tea: {search: {query: tea}}}}`, func(p *person) {
-		folder := filepath.Join(p.dir, "data", "state")
-		for end, kept := range map[int64]bool{0: false, 3: true} {
-			p.opened(func(prog *program) error {
-				return prog.discardState(&load.AheadError{Sink: "duckdb", Mark: 7, End: end}, folder)
-			})
-			if isMissing(folder) == kept {
-				t.Errorf("a state with %d answers is there: %v, want %v", end, !kept, kept)
-			}
-		}
-		p.opened(func(prog *program) error { return prog.discardState(context.Canceled, folder) })
-		if isMissing(folder) {
-			t.Error("a state went because a command was stopped")
-		}
-	})
 }
 
 // TestForgetNamesALakeThatIsNotListed: a lake that the job file listed before is not erased.
