@@ -62,8 +62,7 @@ func dueRuns(config *job.Config, in *state.Store, now, since time.Time) ([]*DueR
 	for _, d := range noted {
 		spec, paused := config.Job(d.Job), pauses[d.Job]
 		switch {
-		case passesOver(spec, d, latest[d.Job], paused != nil || d.Noted.Before(since), now, config.Timezone),
-			d.Trigger != string(After) && paused != nil: // the end of the pause decides again
+		case passesOver(spec, d, latest[d.Job], paused != nil || d.Noted.Before(since), now, config.Timezone):
 			dropped = append(dropped, d)
 		case paused == nil && !spec.Disabled:
 			a := &DueRun{Spec: spec, Due: d.At, Begins: d.At, Trigger: Trigger(d.Trigger), noted: d}
@@ -95,7 +94,7 @@ func passesOver(spec *job.Spec, d runs.Due, latest time.Time, missed bool, now t
 	switch {
 	case spec == nil, follows && spec.After == "":
 		return true
-	case !follows && (spec.Disabled || d.At.After(now) || !spec.Next(d.At.Add(-1), zone).Equal(d.At)):
+	case !follows && (d.At.After(now) || !spec.Next(d.At.Add(-1), zone).Equal(d.At)):
 		return true
 	case !follows && spec.CatchUp != job.CatchUpAll && d.At.Before(latest):
 		return true

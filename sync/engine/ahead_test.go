@@ -84,7 +84,7 @@ func (w *workshop) runLate() (dues []string) {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
-	late, err := e.Late(time.Now())
+	late, err := e.DueNow(time.Now())
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func TestNothingIsPrunedThatAnUnfinishedRunNeeds(t *testing.T) {
 	bare(t, file, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 36 * time.Hour}, simulator.Phase{Status: "Completed"}))
 		w.inspect(func(e *Engine) {
-			if _, err := e.Store.Schedule.FirstSeen("niche", time.Now().Add(-30*day)); err != nil {
+			if err := e.Store.Schedule.SetNoted("niche", time.Now().Add(-30*day)); err != nil {
 				w.Fatal(err)
 			}
 		})

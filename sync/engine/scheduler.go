@@ -63,15 +63,13 @@ func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
 		if spec.Disabled {
 			continue
 		}
-		last, ahead, err := e.Store.Schedule.LastDue(spec.Name, now)
-		switch {
-		case err != nil:
-		case !ahead.IsZero():
+		last, err := e.Store.Schedule.Noted(spec.Name)
+		if err == nil && last.After(now) {
 			e.log().Warn("due time in the future counted as now: the clock was ahead when it ran", "job", spec.Name,
-				"due", ahead.In(e.Config.Timezone))
-			err = e.Store.Schedule.CountAsNow(spec.Name, ahead, now)
-		case last.IsZero():
-			last, err = e.Store.Schedule.FirstSeen(spec.Name, now)
+				"due", last.In(e.Config.Timezone))
+		}
+		if err == nil && (last.IsZero() || last.After(now)) {
+			last, err = now, e.Store.Schedule.SetNoted(spec.Name, now)
 		}
 		if err != nil {
 			return nil, err
@@ -84,21 +82,14 @@ func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
 	return agenda, nil
 }
 
-// Late returns the overdue runs, including those of paused jobs: at most one per job, or
-// with `catch_up: all` every missed one, oldest first.
-func (e *Engine) Late(now time.Time) ([]*DueRun, error) {
-	agenda, err := e.Agenda(now)
-	if err != nil {
+// DueNow returns the runs that are due, as [Engine.Serve] would start them: those of schedules in the order of the file,
+// then those of jobs with `after`. `catch_up` decides about what has come due since the last time.
+func (e *Engine) DueNow(now time.Time) ([]*DueRun, error) {
+	if _, err := e.noteDues(now, now); err != nil {
 		return nil, err
 	}
-	var late []*DueRun
-	for _, a := range agenda {
-		for paused := a.Paused; a != nil && !a.Begins.After(now); a = nextDueRun(a.Spec, a.Due, now, e.Config.Timezone) {
-			a.Paused = paused
-			late = append(late, a)
-		}
-	}
-	return late, nil
+	due, err := dueRuns(e.Config, e.Store, now, now)
+	return slices.DeleteFunc(due, func(a *DueRun) bool { return !a.Ready(now) }), err
 }
 
 // nextDueRun returns the job's next run: the latest overdue one, or with `catch_up: all`
@@ -260,70 +251,43 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 	}
 }
 
-// coming returns the next run of each scheduled job whose due time is not a row yet. With `catch_up: all` one due
-// time is a row at a time.
-func (s *scheduler) coming(now time.Time) (all []*DueRun, err error) {
-	agenda, err := s.engine.Agenda(now)
-	if err != nil {
-		return nil, err
-	}
-	noted, err := dueRuns(s.engine.Config, s.engine.Store, now, s.started)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range agenda {
-		for _, d := range noted {
-			switch {
-			case a == nil || d.Spec.Name != a.Spec.Name || d.Trigger == After:
-			case a.Spec.CatchUp == job.CatchUpAll:
-				a = nil
-			case !a.Due.After(d.Due):
-				a = nextDueRun(a.Spec, d.Due, now, s.engine.Config.Timezone)
-			}
-		}
-		if a != nil {
-			all = append(all, a)
-		}
-	}
-	return all, nil
-}
-
-// noteDues records the due times that have come, and returns when the next one will.
-func (s *scheduler) noteDues(now time.Time) (next time.Time, err error) {
-	coming, err := s.coming(now)
+// noteDues records the due times that have come, and returns when the next one will. since is when the process began to
+// run the schedule.
+func (e *Engine) noteDues(now, since time.Time) (next time.Time, err error) {
+	agenda, err := e.Agenda(now)
 	if err != nil {
 		return next, err
 	}
 	var come []runs.Due
-	for _, a := range coming {
-		switch {
-		case a.Paused != nil:
+	for _, a := range agenda {
+		if a.Paused != nil {
 			next = soonest(next, a.Paused.Until)
 			continue
-		case a.Begins.After(now):
-			next = soonest(next, a.Begins)
-			continue
 		}
-		if a.Begins.After(s.started) && now.Sub(a.Begins) <= 2*maxSleep { // a call and a sleep
-			a.Trigger = Scheduled
-		}
-		come = append(come, runs.Due{Job: a.Spec.Name, At: a.Due, Trigger: string(a.Trigger)})
-		if after := nextDueRun(a.Spec, a.Due, now, s.engine.Config.Timezone); after != nil {
-			next = soonest(next, after.Begins)
-			s.engine.log().Info("job scheduled", after.Attrs(s.engine.Config.Timezone)...)
+		for before := len(come); a != nil; a = nextDueRun(a.Spec, a.Due, now, e.Config.Timezone) {
+			if a.Begins.After(now) {
+				if next = soonest(next, a.Begins); len(come) > before {
+					e.log().Info("job scheduled", a.Attrs(e.Config.Timezone)...)
+				}
+				break
+			}
+			if a.Begins.After(since) && now.Sub(a.Begins) <= 2*maxSleep { // a call and a sleep
+				a.Trigger = Scheduled
+			}
+			come = append(come, runs.Due{Job: a.Spec.Name, At: a.Due, Trigger: string(a.Trigger)})
 		}
 	}
 	if len(come) == 0 {
 		return next, nil
 	}
-	return next, s.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
+	return next, e.Store.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
 }
 
 // beginDue starts the runs that are due, and returns when the next one may be. A due time is a row until its run is
 // recorded, whatever delays that.
 func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 	now := time.Now()
-	next, err := s.noteDues(now)
+	next, err := s.engine.noteDues(now, s.started)
 	var due []*DueRun
 	if err == nil {
 		due, err = dueRuns(s.engine.Config, s.engine.Store, now, s.started)

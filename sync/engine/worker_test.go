@@ -266,7 +266,7 @@ jobs:
 `
 	bare(t, file, func(w *workshop) {
 		e, stop := w.open()
-		if _, err := e.Store.Schedule.FirstSeen("long", time.Now()); err != nil {
+		if err := e.Store.Schedule.SetNoted("long", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		stop()

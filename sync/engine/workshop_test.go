@@ -299,7 +299,7 @@ func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFu
 func (w *workshop) see(e *Engine, names ...string) {
 	w.Helper()
 	for _, name := range names {
-		if _, err := e.Store.Schedule.FirstSeen(name, time.Now()); err != nil {
+		if err := e.Store.Schedule.SetNoted(name, time.Now()); err != nil {
 			w.Fatal(err)
 		}
 	}

@@ -227,6 +227,10 @@ func (s *Status) addJobs(r *Reader) error {
 	if err != nil {
 		return err
 	}
+	noted, err := r.Store.Schedule.Dues()
+	if err != nil {
+		return err
+	}
 	specs := make([]*job.Spec, 0, len(r.Config.Jobs))
 	for i := range r.Config.Jobs {
 		specs = append(specs, &r.Config.Jobs[i])
@@ -244,7 +248,7 @@ func (s *Status) addJobs(r *Reader) error {
 		}
 		if !j.Unlisted {
 			j.Paused = facts.PausedBy(r.Config, spec, pauses)
-			if err := j.addDue(r, spec, s.At); err != nil {
+			if err := j.addDue(r, spec, noted, s.At); err != nil {
 				return err
 			}
 		}
@@ -269,8 +273,8 @@ func (j *JobStatus) addPast(r *Reader) (err error) {
 }
 
 // addDue adds when a job is due: next, after its pause if it has one, or in the past if it has missed a
-// run that it will catch up on.
-func (j *JobStatus) addDue(r *Reader, spec *job.Spec, now time.Time) error {
+// run that it will catch up on. noted are the due times whose runs have not begun.
+func (j *JobStatus) addDue(r *Reader, spec *job.Spec, noted []runs.Due, now time.Time) error {
 	clock, zone := r.Config.ScheduledBy(spec), r.Config.Timezone
 	from := now
 	if j.Paused != nil {
@@ -286,11 +290,14 @@ func (j *JobStatus) addDue(r *Reader, spec *job.Spec, now time.Time) error {
 	if clock != spec || spec.Disabled || j.Paused != nil || spec.CatchUp == job.CatchUpNone {
 		return nil
 	}
-	last, _, err := r.Store.Schedule.LastDue(spec.Name, now)
+	last, err := r.Store.Schedule.Noted(spec.Name)
 	if err != nil || last.IsZero() {
 		return err
 	}
 	missed := clock.Next(last, zone)
+	if at := slices.IndexFunc(noted, func(d runs.Due) bool { return d.Job == spec.Name }); at >= 0 {
+		missed = noted[at].At
+	}
 	if j.Overdue = !missed.IsZero() && !clock.Begins(missed, zone).After(now); j.Overdue {
 		j.Due, j.Begins = missed, time.Time{}
 		if end := clock.AfterQuiet(now, zone); end.After(now) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"outlierd/sync/store"
 )
@@ -29,27 +28,9 @@ func accountOf(tx *store.Tx, job string) (string, error) {
 	return cmp.Or(account, job), err
 }
 
-// Former is what the name of a job has taken over from a former name, beside its account.
-type Former struct {
-	LastDue  time.Time // the latest due time under the former name
-	AfterRun int64     // runs up to this row of runs belong to the job that bore the name before
-}
-
-// FormerOf returns what the name of a job has taken over.
-func FormerOf(tx *store.Tx, job string) (Former, error) {
-	former, err := store.First(tx, func(f *Former) store.Columns {
-		return store.Columns{"last_due": store.Time(&f.LastDue), "after_run": &f.AfterRun}
-	}, `FROM jobs WHERE job = ?`, job)
-	if err != nil || former == nil {
-		return Former{}, err
-	}
-	return *former, nil
-}
-
-// HandOver moves the account of the old name to the new one, with what it takes over, and gives the
-// old name a fresh account for the next job of that name. A new name that has already spent
-// something keeps its own account.
-func HandOver(tx *store.Tx, old, new string, takes Former, rename, lastRun int64) error {
+// HandOver moves the account of the old name to the new one, and gives the old name a fresh account for the next job
+// of that name. A new name that has already spent something keeps its own account.
+func HandOver(tx *store.Tx, old, new string, rename int64) error {
 	account, err := accountAfter(tx, old, new)
 	if err != nil {
 		return err
@@ -57,10 +38,7 @@ func HandOver(tx *store.Tx, old, new string, takes Former, rename, lastRun int64
 	if _, err := tx.Exec(`DELETE FROM jobs WHERE job IN (?, ?)`, old, new); err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT INTO jobs (job, account, last_due, after_run)
-		VALUES (?1, ?2, ?3, ?4), (?5, ?6, 0, ?7)`,
-		new, account, store.Micros(takes.LastDue), takes.AfterRun, old, fmt.Sprintf("%s~%d", old, rename),
-		lastRun)
+	_, err = tx.Exec(`INSERT INTO jobs (job, account) VALUES (?, ?), (?, ?)`, new, account, old, fmt.Sprintf("%s~%d", old, rename))
 	return err
 }
 

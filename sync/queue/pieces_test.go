@@ -16,6 +16,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/queue"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
@@ -151,10 +152,18 @@ func TestQueueIsWhatJobsWant(t *testing.T) {
 					withdraw(job, func(of want) bool { return of.op == w.op })
 				case "rename":
 					to := rapid.SampledFrom(jobs).Draw(r, "to")
-					if done, err := s.Runs.Renamed(job, to); done || err != nil || to == job {
+					done := to == job
+					if !done {
+						err = s.DB.Update(func(tx *store.Tx) (err error) {
+							if done, err = runs.Rename(tx, job, to); !done && err == nil {
+								err = queue.Rename(tx, job, to)
+							}
+							return err
+						})
+					}
+					if done {
 						continue
 					}
-					err = s.Rename(job, to)
 					for of, all := range model {
 						if slices.Contains(all, to) {
 							withdraw(job, func(other want) bool { return other == of })

@@ -1,19 +1,17 @@
 package runs
 
 import (
-	"fmt"
-	"math"
+	"errors"
 
 	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
 
-// Rename moves a job to a new name: its watermarks, its scans, its spending, when it was first seen
-// and last due, a pause, pending follow-up runs and unfinished runs. Finished runs keep the old name.
+// Rename moves a job to a new name: its watermarks, its scans, its spending, when it was last due, a pause, pending follow-up runs and unfinished runs. Finished runs keep the old name.
 // If it was done already, and no other rename has brought the old name back, Rename does nothing and
 // returns true.
 func Rename(tx *store.Tx, old, new string) (done bool, err error) {
-	done, err = renameRows(tx, old, new)
+	done, err = isRenamed(tx, old, new)
 	if done || err != nil {
 		return done, err
 	}
@@ -34,22 +32,21 @@ func Rename(tx *store.Tx, old, new string) (done bool, err error) {
 	return false, err
 }
 
-// Renamed reports whether a job's rename has been carried out; see [Rename].
-func (rs *Runs) Renamed(old, new string) (done bool, err error) {
-	return store.Read(rs.db, fmt.Sprintf("read whether job %s was renamed to %s", old, new),
-		func(tx *store.Tx) (bool, error) { return renameRows(tx, old, new) })
-}
-
-func renameRows(tx *store.Tx, old, new string) (done bool, err error) {
+// isRenamed reports whether a job's rename has been carried out; see [Rename].
+func isRenamed(tx *store.Tx, old, new string) (done bool, err error) {
 	return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM renames AS r WHERE old = ? AND new = ?
 		AND NOT EXISTS (SELECT 1 FROM renames AS later WHERE later.new = r.old AND later.id > r.id))`, old, new)
 }
 
 func handOver(tx *store.Tx, old, new string, rename int64) error {
-	if err := handOverAccount(tx, old, new, rename); err != nil {
+	if err := ledger.HandOver(tx, old, new, rename); err != nil {
 		return err
 	}
-	if err := handOverFirstSeen(tx, old, new); err != nil {
+	last, err := noted(old).Get(tx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(moveNoted(tx, new, last), noted(old).Clear(tx)); err != nil {
 		return err
 	}
 	// The new name has a watermark of its own only if it was used before the rename was
@@ -69,33 +66,4 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 		}
 	}
 	return nil
-}
-
-// handOverAccount moves the account and the last due time of the old name to the new one.
-func handOverAccount(tx *store.Tx, old, new string, rename int64) error {
-	due, _, err := lastDue(tx, old, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	ownDue, _, err := lastDue(tx, new, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	lastRun, err := store.Value[int64](tx, `SELECT max(id) FROM runs`)
-	if err != nil {
-		return err
-	}
-	takes := ledger.Former{LastDue: store.Instant(max(due, ownDue))}
-	return ledger.HandOver(tx, old, new, takes, rename, lastRun)
-}
-
-func handOverFirstSeen(tx *store.Tx, old, new string) error {
-	before, err := firstSeen(old).Get(tx)
-	if err != nil || before.IsZero() {
-		return err
-	}
-	if err := firstSeen(new).Set(tx, before); err != nil {
-		return err
-	}
-	return firstSeen(old).Clear(tx)
 }

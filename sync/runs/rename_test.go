@@ -26,10 +26,6 @@ func jobMonth(job string) ledger.Cap {
 func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
-	first, err := s.Schedule.FirstSeen("old", statetest.Noon)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, r := range []runs.Run{
 		{ID: "run-1", Job: "old", Due: statetest.Noon, Status: runs.OK}, {ID: "run-2", Job: "old", Due: statetest.Noon.Add(time.Hour), Status: runs.PausedBudget},
 	} {
@@ -52,15 +48,12 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 			t.Errorf("unfinished are %+v (%v)", rows, err)
 		}
 		for job, want := range map[string]time.Time{"new": statetest.Noon.Add(time.Hour), "old": {}} {
-			if due, _, err := s.Schedule.LastDue(job, statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(want) {
+			if due, err := s.Schedule.Noted(job); err != nil || !due.Equal(want) {
 				t.Errorf("%s was last due at %s (%v), want %s", job, due, err, want)
 			}
 		}
 		if rows, err := s.Runs.List("old", 0); err != nil || len(rows) != 1 || rows[0].ID != "run-1" {
 			t.Errorf("runs of the old name: %+v (%v)", rows, err)
-		}
-		if seen, err := s.Schedule.FirstSeen("new", statetest.Noon.Add(time.Hour)); err != nil || !seen.Equal(first) {
-			t.Errorf("first seen at %s (%v), want %s", seen, err, first)
 		}
 		if n, err := s.Queue.Queued(queue.Filter{Job: "new"}); n != 1 || err != nil {
 			t.Errorf("%d tasks are queued (%v), want 1", n, err)
@@ -73,7 +66,7 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 	}
 
 	statetest.Buy(t, s, underCap("new"), statetest.AnswerTo(request, `{}`), outlier.Charged)
-	_, err = s.Ledger.Meter(underCap("new")).Reserve(t.Context(), request)
+	_, err := s.Ledger.Meter(underCap("new")).Reserve(t.Context(), request)
 	if refusal, ok := errors.AsType[*ledger.Exceeded](err); !ok || refusal.Held != 4 {
 		t.Errorf("what was spent under the old name does not count: %v", err)
 	}
@@ -95,7 +88,7 @@ func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
 	checkWatermark(t, s, "a", "a", statetest.Noon)
 	statetest.CheckHeld(t, s, jobMonth("a"), 2)
 	statetest.CheckHeld(t, s, jobMonth("b"), 2)
-	if due, _, err := s.Schedule.LastDue("a", statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(statetest.Noon) {
+	if due, err := s.Schedule.Noted("a"); err != nil || !due.Equal(statetest.Noon) {
 		t.Errorf("a was last due at %s (%v)", due, err)
 	}
 	statetest.CheckBooks(t, s)
@@ -116,7 +109,7 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 		checkWatermark(t, s, to[1], "k", statetest.Noon)
 		statetest.CheckHeld(t, s, jobMonth(to[0]), 0)
 		statetest.CheckHeld(t, s, jobMonth(to[1]), 2)
-		if due, _, err := s.Schedule.LastDue(to[1], statetest.Noon.Add(24*time.Hour)); err != nil || !due.Equal(statetest.Noon) {
+		if due, err := s.Schedule.Noted(to[1]); err != nil || !due.Equal(statetest.Noon) {
 			t.Errorf("%s was last due at %s (%v)", to[1], due, err)
 		}
 	}

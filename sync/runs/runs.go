@@ -176,6 +176,11 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		if err := DropDues(tx, []Due{{Job: r.Job, At: r.Due}}); err != nil {
 			return err
 		}
+		if r.Trigger != After {
+			if err := moveNoted(tx, r.Job, r.Due); err != nil {
+				return err
+			}
+		}
 		for i, step := range steps {
 			step.Run, step.Ordinal = r.ID, i
 			if _, err := addStep(tx, step); err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
 
@@ -36,6 +35,9 @@ func NoteDues(tx *store.Tx, all []Due) error {
 			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0)
 			ON CONFLICT DO NOTHING`,
 			d.Job, store.Micros(d.At), d.Trigger, store.Micros(tx.Now()))
+		if err == nil && d.Trigger != After {
+			err = moveNoted(tx, d.Job, d.At)
+		}
 		if err != nil {
 			return fmt.Errorf("note that job %s is due at %s: %w", d.Job, d.At, err)
 		}
@@ -69,40 +71,29 @@ func (sc *Schedule) Dues() ([]Due, error) {
 	})
 }
 
-// FirstSeen returns when FirstSeen was first called for a job, which is now for the first call. Due
-// times before that time are not caught up.
-func (sc *Schedule) FirstSeen(job string, now time.Time) (time.Time, error) {
-	return sc.firstTime(firstSeen(job), now)
+// noted has the time up to which the due times of a job have a run or a row of their own, or will have none.
+func noted(job string) store.Cell[time.Time] {
+	return store.Cell[time.Time]{Key: "due times noted: " + job}
 }
 
-// firstSeen has the time at which a job was first seen.
-func firstSeen(job string) store.Cell[time.Time] {
-	return store.Cell[time.Time]{Key: "first seen: " + job}
+// Noted returns the time up to which the due times of a job have come: the last one, under this name or a former
+// one, or when a schedule first saw the job; zero if none did. It is in the future if the clock was ahead.
+func (sc *Schedule) Noted(job string) (time.Time, error) {
+	return store.Read(sc.db, "read when job "+job+" was last due", noted(job).Get)
 }
 
-// CountAsNow records that the due time of a run of the job, which is after now, counts as now: the run was
-// recorded while the clock was ahead. Later calls for the same due time change nothing.
-func (sc *Schedule) CountAsNow(job string, due, now time.Time) error {
-	_, err := sc.firstTime(dueAhead(job, store.Micros(due)), now)
-	return err
+// SetNoted sets the time after which the next due time of a job comes.
+func (sc *Schedule) SetNoted(job string, at time.Time) error {
+	return store.Change(sc.db, "set when job "+job+" was last due", func(tx *store.Tx) error { return noted(job).Set(tx, at.UTC()) })
 }
 
-// dueAhead has the time as which a due time in the future counts.
-func dueAhead(job string, due int64) store.Cell[time.Time] {
-	return store.Cell[time.Time]{Key: fmt.Sprintf("due ahead: %s %d", job, due)}
-}
-
-// firstTime returns the time in a cell. If there is none, or one after now, as the clock was ahead, it is now
-// from then on.
-func (sc *Schedule) firstTime(cell store.Cell[time.Time], now time.Time) (first time.Time, err error) {
-	err = sc.db.Update(func(tx *store.Tx) error {
-		if first, err = cell.Get(tx); err != nil || !first.IsZero() && !first.After(now) {
-			return err
-		}
-		first = now
-		return cell.Set(tx, now.UTC())
-	})
-	return first, err
+// moveNoted records that a due time of a job has come.
+func moveNoted(tx *store.Tx, job string, due time.Time) error {
+	last, err := noted(job).Get(tx)
+	if err != nil || !due.After(last) {
+		return err
+	}
+	return noted(job).Set(tx, due.UTC())
 }
 
 // Performed reports whether a run of the job is recorded for a due time.
@@ -111,49 +102,4 @@ func (sc *Schedule) Performed(job string, due time.Time) (bool, error) {
 		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
 			job, store.Micros(due))
 	})
-}
-
-// LastDue returns the latest due time for which a run of the job was started, under this name or a
-// former one, or the zero time. If there is one after now, as the clock was ahead, it counts as the time
-// that [Schedule.CountAsNow] has recorded for it. If that was not called yet, last is now, and ahead the due time.
-func (sc *Schedule) LastDue(job string, now time.Time) (last, ahead time.Time, err error) {
-	err = sc.db.View(func(tx *store.Tx) error {
-		due, future, err := lastDue(tx, job, store.Micros(now))
-		last = store.Instant(due)
-		if err != nil || future == 0 {
-			return err
-		}
-		noted, err := dueAhead(job, future).Get(tx)
-		switch {
-		case err != nil:
-			return err
-		case noted.IsZero() || noted.After(now):
-			last, ahead = now, store.Instant(future)
-		case noted.After(last):
-			last = noted
-		}
-		return nil
-	})
-	if err != nil {
-		return last, ahead, fmt.Errorf("read when job %s was last due: %w", job, err)
-	}
-	return last, ahead, nil
-}
-
-// lastDue returns the latest due time of a job's runs up to now, and the latest one after now; 0 for none.
-func lastDue(tx *store.Tx, job string, now int64) (due, future int64, err error) {
-	former, err := ledger.FormerOf(tx, job)
-	if err != nil {
-		return 0, 0, err
-	}
-	err = tx.Row(`SELECT
-		(SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND due <= ?3 AND id > ?2),
-		(SELECT coalesce(max(due), 0) FROM runs WHERE job = ?1 AND due <> 0 AND due > ?3 AND id > ?2)`,
-		job, former.AfterRun, now).Scan(&due, &future)
-	if at := store.Micros(former.LastDue); at <= now {
-		due = max(due, at)
-	} else {
-		future = max(future, at)
-	}
-	return due, future, err
 }

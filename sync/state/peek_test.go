@@ -128,17 +128,3 @@ func TestLiftEndsBlocksOfOneKey(t *testing.T) {
 		t.Errorf("liftable again: %+v, error %v", again, err)
 	}
 }
-
-func TestRenamedTellsWhetherARenameWasCarriedOut(t *testing.T) {
-	t.Parallel()
-	s := statetest.Open(t, t.TempDir())
-	if done, err := s.Runs.Renamed("old", "new"); err != nil || done {
-		t.Errorf("done %v, error %v before", done, err)
-	}
-	if err := s.Rename("old", "new"); err != nil {
-		t.Fatal(err)
-	}
-	if done, err := s.Runs.Renamed("old", "new"); err != nil || !done {
-		t.Errorf("done %v, error %v after", done, err)
-	}
-}

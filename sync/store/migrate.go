@@ -29,7 +29,7 @@ func migrateFile(ctx context.Context, db *sql.DB, path string, o Options) error 
 
 // applicationID marks the files of this program in SQLite's header. Versions count from the first release: files of
 // development versions before it have another mark, or none. Until then a change of the tables changes the mark.
-const applicationID = 0x6f75746f
+const applicationID = 0x6f757470
 
 // readVersion returns the schema version of the file: 0 if it is empty. A file with tables but no
 // version belongs to another program.

@@ -235,21 +235,9 @@ func refuseDisabled(spec *job.Spec) error {
 // dueNow returns the unfinished runs of the last process, the runs of jobs that come after others, and
 // those of due times that have passed.
 func dueNow(p *program, now time.Time) ([]jobRun, error) {
-	due, err := engine.FollowUps(p.Engine.Config, p.Engine.Store, now)
+	due, err := p.Engine.DueNow(now)
 	if err != nil {
 		return nil, err
-	}
-	late, err := p.Engine.Late(now)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range late {
-		if a.Paused == nil {
-			due = append(due, a)
-			continue
-		}
-		p.Engine.Log.Debug("job paused",
-			append(a.Attrs(p.Engine.Config.Timezone), "paused", report.Paused(a.Paused, p.Engine.Config.Timezone))...)
 	}
 	todo, err := listInterrupted(p, due)
 	if err != nil {

@@ -320,9 +320,7 @@ CREATE TABLE drift (
 	PRIMARY KEY (op, path, problem)
 ) STRICT, WITHOUT ROWID;
 
--- Renames that were carried out, and what they left to each name: the account under
--- which its spending adds up, the instant at which it was last due under another name,
--- and the last run that the name saw under another bearer.
+-- Renames that were carried out, and the account that they left to each name, under which its spending adds up.
 CREATE TABLE renames (
 	id  INTEGER PRIMARY KEY AUTOINCREMENT,
 	old TEXT NOT NULL,
@@ -332,10 +330,8 @@ CREATE TABLE renames (
 ) STRICT;
 
 CREATE TABLE jobs (
-	job       TEXT PRIMARY KEY,
-	account   TEXT NOT NULL UNIQUE,
-	last_due  INTEGER NOT NULL,
-	after_run INTEGER NOT NULL
+	job     TEXT PRIMARY KEY,
+	account TEXT NOT NULL UNIQUE
 ) STRICT, WITHOUT ROWID;
 
 -- Refusals of the service, by the key that was refused. Until one ends, no call of its kind is made.

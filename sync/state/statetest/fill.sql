@@ -32,7 +32,7 @@ INSERT INTO steps (id, run, ordinal, op, item, queries, seeds, params, window, n
 INSERT INTO watermarks (job, key, at, run, set_at)
 	SELECT job, printf('search topic %d', run), min(at), run_id, max(at) FROM calls GROUP BY run;
 
-INSERT INTO meta (key, value) SELECT 'first seen: ' || job, strftime('"%FT%TZ"', min(at) / 1000000, 'unixepoch') FROM calls GROUP BY job;
+INSERT INTO meta (key, value) SELECT 'due times noted: ' || job, strftime('"%FT%TZ"', max(due) / 1000000, 'unixepoch') FROM runs GROUP BY job;
 
 INSERT INTO responses (id, run, job, step, op, entity, params, item, page, rank_base, sent_at, received_at, http_status,
 		outcome, missing, retry_at, encoding, sum, body)
