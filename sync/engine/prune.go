@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"outlierd/sync/facts"
 	"outlierd/sync/journal"
 	"outlierd/sync/store"
 )
@@ -13,9 +12,9 @@ import (
 // # Retention
 //
 // The scheduler prunes the journal as `retention` says, in short transactions and only while no call can
-// leave. It keeps the bodies of answers that a sink has not published, that an unfinished run may
-// still read, or that a job may reuse. Age is measured by the time agreed on with the service: a local
-// clock that is years ahead must not prune everything.
+// leave. It keeps the bodies of answers that a sink has not published, or that a job may reuse. A run reads no answer
+// again, but for counting its rows after a kill. Age is measured by the time agreed on with the service: a local clock
+// that is years ahead must not prune everything.
 
 // pruneEvery is the interval of checks for answers to prune once none are left.
 const pruneEvery = time.Minute
@@ -78,34 +77,7 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	config := w.engine.Config
 	k.Since = now.Add(-max(config.Least(), time.Duration(config.Retention)))
 	kept, err := w.engine.Store.Journal.Kept()
-	if err != nil || !kept.Since.Before(k.Since) { // nothing is old, which is the usual case
-		return k, false, err
-	}
-	first, err := firstNeeded(w.engine, w.runs)
-	if first > 0 {
-		k.UpTo = min(k.UpTo, first-1)
-	}
-	return k, err == nil, err
-}
-
-// firstNeeded returns the first answer that a run may read again, or 0.
-func firstNeeded(e *Engine, inProgress []*run) (first int64, err error) {
-	var needed []string
-	for _, r := range inProgress {
-		needed = append(needed, r.row.ID)
-	}
-	for i := range e.Config.Jobs {
-		unfinished, err := e.Facts().Unfinished(&e.Config.Jobs[i], time.Time{})
-		if err != nil {
-			return 0, err
-		}
-		for _, u := range unfinished {
-			if u.Fate != facts.Supersede {
-				needed = append(needed, u.Run.ID)
-			}
-		}
-	}
-	return e.Store.Ledger.FirstAnswer(needed)
+	return k, err == nil && kept.Since.Before(k.Since), err // usually nothing is old
 }
 
 // Prune prunes all that may be pruned now, and returns the space to the disk. After each step it calls at

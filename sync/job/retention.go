@@ -18,8 +18,7 @@ func (r Retention) String() string {
 	return Duration(r).String()
 }
 
-// leastKept is how long every answer keeps its body at least, because an unfinished run may be resumed
-// for that long.
+// leastKept is how long every answer keeps its body at least.
 const leastKept = day
 
 // Least returns how long every answer keeps its body at least, whatever the retention: a day, or as long

@@ -102,14 +102,6 @@ func EverAnswered(tx *store.Tx) (bool, error) {
 		WHERE state IN ('charged', 'refunded') AND http_status NOT IN (0, 429))`)
 }
 
-// FirstAnswer returns the journal id of the first answer to a call of one of these runs, or 0.
-func (l *Ledger) FirstAnswer(runs []string) (int64, error) {
-	return store.Read(l.db, fmt.Sprintf("find the first answer of %d runs", len(runs)), func(tx *store.Tx) (int64, error) {
-		return store.Value[int64](tx, `SELECT min(response) FROM attempts WHERE run IN (SELECT value FROM json_each(?))`,
-			store.JSON(runs))
-	})
-}
-
 // LastPurchase returns when the last paid call was made, in the service's time; zero if there was
 // none.
 func (l *Ledger) LastPurchase() (time.Time, error) {
