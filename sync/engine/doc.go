@@ -51,7 +51,7 @@
 // pause, returns a [waitError], and the worker's owner sleeps until the first of them may leave. So a
 // run that a person asks for waits at most for the call in progress: its pages and then its data calls
 // come before everything else ([Engine.Order]). Without a schedule, a manual run has a worker of its
-// own ([Engine.Run]), for which it is urgent in the same way.
+// own ([Engine.Perform]), for which it is urgent in the same way.
 //
 // An error means the same wherever it arrives ([judge]). One in a search affects only that search, one in a run's
 // pages ends that run, and one that every call would meet pauses the queue, longer each time, and ends nothing. An

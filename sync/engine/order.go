@@ -25,7 +25,7 @@ import (
 // A run that somebody asked for is urgent, as its row says until it ends. Its pages come before those of other runs,
 // and its data calls before theirs; pages that are due come before all data calls. It does not wait for the end of an
 // outage or a long rate limit, because a person waits for it: an ordered run ends then, as a run that has the engine
-// to itself does ([Engine.Run]), and a run of the schedule goes on later.
+// to itself does ([Engine.Perform]), and a run of the schedule goes on later.
 
 // An Order asks for a run. The schedule, and commands that work without one, also use orders.
 type Order struct {
@@ -291,7 +291,7 @@ func (o *OrderedRun) Joined() bool { return o.joined }
 // Done returns a channel that is closed when [OrderedRun.Result] is available.
 func (o *OrderedRun) Done() <-chan struct{} { return o.outcome.done }
 
-// Result waits for the end of the run and returns as [Engine.Run] does. A scheduled run that was
+// Result waits for the end of the run and returns as [Engine.Perform] does. A scheduled run that was
 // joined may continue after Result returns, because the schedule waits where a caller would not.
 func (o *OrderedRun) Result() (*runs.Run, error) {
 	<-o.outcome.done

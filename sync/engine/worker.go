@@ -10,7 +10,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/schema"
-	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -67,15 +66,9 @@ func (e *Engine) Publish(ctx context.Context) error {
 	return w.publish(ctx)
 }
 
-// Run performs spec for a due time. With a zero due, which is a manual run, it resumes the run that a
-// kill, a cap or an outage left unfinished, if there is one. It returns the finished record and an
-// error that says why the run failed. If ctx ends, the run stays unfinished and the error is the cause.
-func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*runs.Run, error) {
-	return e.Perform(ctx, &Order{Spec: spec, Trigger: trigger, Due: due})
-}
-
-// Perform performs the run of an order as [Engine.Run] does, or only until it has all its pages. The run is the only
-// one of its worker, and urgent.
+// Perform performs the run of an order without a schedule: it is the only one of its worker, and urgent. A manual order
+// resumes the run that a kill, a cap or an outage left unfinished, if there is one. Perform returns the finished record
+// and an error that says why the run failed. If ctx ends, the run stays unfinished and the error is the cause.
 func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 	w, err := newWorker(ctx, e)
 	if err != nil {

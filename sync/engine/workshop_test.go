@@ -295,6 +295,11 @@ func contextFor(w *workshop, d time.Duration) (context.Context, context.CancelFu
 	return context.WithTimeout(w.ctx, d)
 }
 
+// Run performs spec for a due time; a zero one is that of a manual run.
+func (e *Engine) Run(ctx context.Context, spec *job.Spec, trigger Trigger, due time.Time) (*runs.Run, error) {
+	return e.Perform(ctx, &Order{Spec: spec, Trigger: trigger, Due: due})
+}
+
 // see records jobs in the state, so that they are due from now on.
 func (w *workshop) see(e *Engine, names ...string) {
 	w.Helper()

@@ -40,7 +40,7 @@ jobs:
 		run := func(ctx context.Context, name string, trigger engine.Trigger, due time.Time) {
 			t.Helper()
 			w.inspect(func(e *engine.Engine) {
-				if row, err := e.Run(ctx, w.config.Job(name), trigger, due); row == nil {
+				if row, err := runJob(ctx, e, w.config.Job(name), trigger, due); row == nil {
 					t.Fatal(err)
 				}
 			})

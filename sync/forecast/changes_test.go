@@ -115,7 +115,7 @@ func TestSingleSearchRunChangesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, err := e.Run(w.ctx, &tea, engine.Manual, time.Time{}); err != nil || row.Status != runs.OK {
+			if row, err := runJob(w.ctx, e, &tea, engine.Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				t.Fatal(row, err)
 			}
 		})
@@ -165,7 +165,7 @@ func TestOverriddenRunsAreNotCompared(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, err := e.Run(ctx, &spec, engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
+			if row, err := runJob(ctx, e, &spec, engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 				t.Fatalf("run %v, error %v; want it interrupted", row, err)
 			}
 			f, err := forecasts(e).Forecast(w.ctx)

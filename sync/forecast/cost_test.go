@@ -178,7 +178,7 @@ jobs:
 		}
 		found = []string{"UC1234567890abcdefghijkl", "UCabcdefghijkl1234567890", "UCabcdefghijkl1234567891"}
 		check("each", 6, 3, false)
-		if row, err := e.Run(w.ctx, w.config.Job("each"), engine.Manual, time.Time{}); err != nil || row.Credits != 6 {
+		if row, err := runJob(w.ctx, e, w.config.Job("each"), engine.Manual, time.Time{}); err != nil || row.Credits != 6 {
 			t.Fatalf("%+v: %v", row, err)
 		}
 		found = nil
@@ -303,7 +303,7 @@ jobs:
 			if caps[0] != "per_month: 9000" && !strings.Contains(caps[0], "195") {
 				five := *w.config.Job("other")
 				five.Pages = 5
-				if row, err := e.Run(w.ctx, &five, engine.Manual, time.Time{}); err != nil || row.Credits != 10 {
+				if row, err := runJob(w.ctx, e, &five, engine.Manual, time.Time{}); err != nil || row.Credits != 10 {
 					t.Fatalf("%+v: %v; the test needs 10 credits", row, err)
 				}
 			}

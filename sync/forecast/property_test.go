@@ -181,7 +181,7 @@ func (w *generated) live() {
 			e.Client.Transport = stopAfter(w.wire, w.dice.IntN(6), cancel)
 		}
 		w.harm(append(losses, simulator.NoCredits, simulator.Garbage))
-		_, _ = e.Run(ctx, spec, one(w, engine.Manual, engine.Scheduled), time.Time{}) // however it ends, it leaves its mark
+		_, _ = runJob(ctx, e, spec, one(w, engine.Manual, engine.Scheduled), time.Time{}) // however it ends, it leaves its mark
 	}
 	time.Sleep(time.Duration(w.dice.Int64N(int64(one(w, time.Minute, 5*time.Hour, 70*time.Hour)))))
 }
@@ -359,7 +359,7 @@ func (w *generated) hold(next *Job) {
 		e.Client.Transport = stopAfter(w.wire, w.dice.IntN(8), cancel)
 	}
 	var err error
-	row, err = e.Run(ctx, spec, trigger, due)
+	row, err = runJob(ctx, e, spec, trigger, due)
 	if row == nil && ctx.Err() != nil {
 		return
 	}

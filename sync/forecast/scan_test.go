@@ -51,7 +51,7 @@ func TestForecastWithAStartedScan(t *testing.T) {
 				defer stop()
 				test.until(w, stop)
 				w.inspect(func(e *engine.Engine) {
-					if row, err := e.Run(ctx, w.config.Job("niche"), engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
+					if row, err := runJob(ctx, e, w.config.Job("niche"), engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 						t.Fatalf("run %v, error %v; want it interrupted", row, err)
 					}
 				})
@@ -106,7 +106,7 @@ func TestForecastOfAnUnconfirmedScan(t *testing.T) {
 			defer stop()
 			time.AfterFunc(20*time.Minute, stop)
 			w.inspect(func(e *engine.Engine) {
-				row, err := e.Run(ctx, w.config.Job("niche"), engine.Manual, time.Time{})
+				row, err := runJob(ctx, e, w.config.Job("niche"), engine.Manual, time.Time{})
 				if err == nil || row.Status != runs.Interrupted {
 					t.Fatalf("run %v, error %v; want it interrupted", row, err)
 				}

@@ -65,7 +65,7 @@ jobs:
 				defer stop()
 				ctx, cancel := contextFor(w, 3*time.Minute)
 				defer cancel()
-				row, err := e.Run(ctx, &w.config.Jobs[0], engine.Manual, time.Time{})
+				row, err := runJob(ctx, e, &w.config.Jobs[0], engine.Manual, time.Time{})
 				if row.Status == runs.OK {
 					t.Fatalf("run %+v, error %v; want one that is interrupted", row, err)
 				}
@@ -109,7 +109,7 @@ func TestQueueNamesAllJobs(t *testing.T) {
 		defer stop()
 		for _, job := range []string{"a", "b"} {
 			ctx, cancel := contextFor(w, 10*time.Second)
-			_, _ = e.Run(ctx, w.config.Job(job), engine.Manual, time.Time{}) // it is interrupted
+			_, _ = runJob(ctx, e, w.config.Job(job), engine.Manual, time.Time{}) // it is interrupted
 			cancel()
 		}
 		waiting, err := queueOf(e, "b")

@@ -137,7 +137,7 @@ func (w *workshop) run() (*runs.Run, error) {
 	w.Helper()
 	e, stop := w.open()
 	defer stop()
-	return e.Run(w.ctx, &w.config.Jobs[0], engine.Manual, time.Time{})
+	return runJob(w.ctx, e, &w.config.Jobs[0], engine.Manual, time.Time{})
 }
 
 // mustRun is run for tests that expect the given end.
@@ -240,7 +240,7 @@ func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.S
 					w.Fatal(err)
 				}
 			}
-			row, err := e.Run(w.ctx, &spec, engine.Manual, time.Time{})
+			row, err := runJob(w.ctx, e, &spec, engine.Manual, time.Time{})
 			if row == nil {
 				w.Fatalf("%s: %v", name, err)
 			}
@@ -337,3 +337,8 @@ const day = 24 * time.Hour
 var anHour = simulator.Options{Scans: func(string) []simulator.Phase {
 	return []simulator.Phase{simulator.Phase{Status: "Queued", Lasts: 90 * time.Second}, simulator.Phase{Status: "Running", Lasts: 58*time.Minute + 30*time.Second}, simulator.Phase{Status: "Completed"}}
 }}
+
+// runJob performs the run of a job for a due time; a zero one is that of a manual run.
+func runJob(ctx context.Context, e *engine.Engine, spec *job.Spec, trigger engine.Trigger, due time.Time) (*runs.Run, error) {
+	return e.Perform(ctx, &engine.Order{Spec: spec, Trigger: trigger, Due: due})
+}
