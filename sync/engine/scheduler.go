@@ -49,15 +49,20 @@ func (a *DueRun) awaitQuietEnd(now time.Time, zone *time.Location) {
 	}
 }
 
-// Agenda returns the next run of each scheduled job as of now, in the order of the file. The runs of a
-// paused job are kept until the pause ends. They are overdue by then, and catch_up decides which of them
-// start.
+// Agenda returns the next run of each scheduled job as of now, in the order of the file.
 func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
+	all, err := e.listDues(now)
+	return slices.CompactFunc(all, func(a, b *DueRun) bool { return a.Spec == b.Spec }), err
+}
+
+// listDues returns the runs that each scheduled job is due for, and its next one, in the order of the file; of a paused
+// job only the next one. When the pause ends, the others are overdue, and catch_up decides which of them start.
+func (e *Engine) listDues(now time.Time) ([]*DueRun, error) {
 	pauses, err := e.Store.Schedule.Pauses(now)
 	if err != nil {
 		return nil, err
 	}
-	var agenda []*DueRun
+	var all []*DueRun
 	for i := range e.Config.Jobs {
 		spec := &e.Config.Jobs[i]
 		if spec.Disabled {
@@ -74,12 +79,15 @@ func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a := nextDueRun(spec, last, now, e.Config.Timezone); a != nil {
+		if pauses[spec.Name] != nil {
+			last = now // what comes meanwhile counts when the pause ends
+		}
+		for _, a := range duesSince(last, spec, now, e.Config.Timezone) {
 			a.Paused = pauses[spec.Name]
-			agenda = append(agenda, a)
+			all = append(all, a)
 		}
 	}
-	return agenda, nil
+	return all, nil
 }
 
 // DueNow returns the runs that are due, as [Engine.Serve] would start them: those of schedules in the order of the file,
@@ -92,39 +100,29 @@ func (e *Engine) DueNow(now time.Time) ([]*DueRun, error) {
 	return slices.DeleteFunc(due, func(a *DueRun) bool { return !a.Ready(now) }), err
 }
 
-// nextDueRun returns the job's next run: the latest overdue one, or with `catch_up: all`
-// the oldest, or if none is overdue the first in the future. last is the due time that was performed
-// last, or the time when the job was first seen if it has never run. A due time that jitter delays is
-// neither missed nor overdue until its run may begin.
-func nextDueRun(spec *job.Spec, last, now time.Time, zone *time.Location) *DueRun {
-	coming := spec.Next(now, zone)
-	if coming.IsZero() {
-		return nil
-	}
-	a := &DueRun{Spec: spec, Due: coming, Begins: spec.Begins(coming, zone), Trigger: Scheduled}
-	if spec.CatchUp != job.CatchUpAll && !spec.Next(last, zone).After(now) { // only the last two due times count, as jitter may still delay the last one
+// duesSince returns the runs that a job is due for since the last due time, of which catch_up lets start the latest one,
+// all, or those that are not late, and the next one. A due time that jitter delays is not due until its run may begin.
+func duesSince(last time.Time, spec *job.Spec, now time.Time, zone *time.Location) (all []*DueRun) {
+	if spec.CatchUp != job.CatchUpAll { // jitter delays at most the last due time, so that the last two matter
 		if before := spec.Last(last, spec.Last(last, now, zone).Add(-1), zone); !before.IsZero() {
 			last = before.Add(-1)
 		}
 	}
-	for due := spec.Next(last, zone); !due.IsZero() && !due.After(now); due = spec.Next(due, zone) {
-		begins := spec.Begins(due, zone)
-		if begins.After(now) { // jitter still delays the last due time
-			if a.Trigger == Scheduled {
-				a.Due, a.Begins = due, begins
-			}
-			break
-		}
-		if spec.CatchUp == job.CatchUpNone && now.Sub(begins) > missedAfter {
+	for due := spec.Next(last, zone); !due.IsZero(); due = spec.Next(due, zone) {
+		a := &DueRun{Spec: spec, Due: due, Begins: spec.Begins(due, zone), Trigger: CatchUp}
+		switch late := now.Sub(a.Begins); {
+		case late < 0:
+			a.Trigger = Scheduled
+			return append(all, a)
+		case spec.CatchUp == job.CatchUpNone && late > missedAfter:
 			continue
+		case spec.CatchUp != job.CatchUpAll:
+			all = all[:0]
 		}
-		a.Due, a.Begins, a.Trigger = due, begins, CatchUp
-		if spec.CatchUp == job.CatchUpAll {
-			break
-		}
+		a.awaitQuietEnd(now, zone)
+		all = append(all, a)
 	}
-	a.awaitQuietEnd(now, zone)
-	return a
+	return all
 }
 
 // A scheduler adds runs to a worker when they are due.
@@ -254,23 +252,21 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 // noteDues records the due times that have come, and returns when the next one will. since is when the process began to
 // run the schedule.
 func (e *Engine) noteDues(now, since time.Time) (next time.Time, err error) {
-	agenda, err := e.Agenda(now)
+	all, err := e.listDues(now)
 	if err != nil {
 		return next, err
 	}
 	var come []runs.Due
-	for _, a := range agenda {
-		if a.Paused != nil {
+	for _, a := range all {
+		switch {
+		case a.Paused != nil:
 			next = soonest(next, a.Paused.Until)
-			continue
-		}
-		for before := len(come); a != nil; a = nextDueRun(a.Spec, a.Due, now, e.Config.Timezone) {
-			if a.Begins.After(now) {
-				if next = soonest(next, a.Begins); len(come) > before {
-					e.log().Info("job scheduled", a.Attrs(e.Config.Timezone)...)
-				}
-				break
+		case a.Begins.After(now):
+			next = soonest(next, a.Begins)
+			if n := len(come); n > 0 && come[n-1].Job == a.Spec.Name {
+				e.log().Info("job scheduled", a.Attrs(e.Config.Timezone)...)
 			}
+		default:
 			if a.Begins.After(since) && now.Sub(a.Begins) <= 2*maxSleep { // a call and a sleep
 				a.Trigger = Scheduled
 			}

@@ -63,7 +63,6 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"calls since":                 {func() error { _, err := s.Calls.After(1, 9); return err }, 0},
 		"call by id":                  {func() error { _, err := s.Calls.ByID(1); return err }, 0},
 		"last success of a job":       {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
-		"last due time of a job":      {func() error { _, err := s.Schedule.Noted("a"); return err }, 0},
 		"jobs on record":              {func() error { _, err := s.Runs.Jobs(); return err }, 1}, // the names
 		"calls about an id":           {func() error { _, err := s.Calls.About("v"); return err }, 0},
 		"calls of a run by operation": {func() error { _, err := s.Calls.ByOperation("run-1"); return err }, 2}, // to group and to order what was found
