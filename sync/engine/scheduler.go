@@ -293,23 +293,28 @@ func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 		return now.Add(maxSleep)
 	}
 	for _, a := range due {
-		if a.Ready(now) && !now.Before(a.noted.NotBefore) && s.canFollow(a) && s.makeWay(ctx, a) && s.showParent(ctx, a) {
-			s.start(ctx, a)
+		at := a.Begins
+		if again := a.noted.NotBefore; again.After(at) && !again.After(now.Add(maxSleep)) { // else the clock was ahead
+			at = again
 		}
-		for _, at := range []time.Time{a.noted.NotBefore, a.Begins} {
-			if at.After(now) {
-				next = soonest(next, at)
+		switch {
+		case at.After(now):
+			next = soonest(next, at)
+		case s.canFollow(a) && s.makeWay(ctx, a) && s.showParent(ctx, a):
+			s.start(ctx, a)
+			if a.noted.NotBefore.After(now) {
+				next = soonest(next, a.noted.NotBefore)
 			}
 		}
 	}
 	return next
 }
 
-// delay records that the run of a due time cannot start before a time, and reports whether it has not waited for
-// this reason before. A zero time means that something else ends the wait.
+// delay records that the run of a due time cannot start before a time, after a minute at most, and reports whether it
+// has not waited for this reason before. A zero time means that something else ends the wait.
 func (s *scheduler) delay(a *DueRun, until time.Time, waits string) (changed bool) {
 	before := a.noted
-	a.noted.NotBefore, a.noted.Waits = until, waits
+	a.noted.NotBefore, a.noted.Waits = earlier(until, time.Now().Add(maxSleep)), waits
 	if a.noted != before {
 		if err := s.engine.Store.Schedule.Delay(a.noted); err != nil {
 			s.engine.log().Error("delay not recorded", "job", a.Spec.Name, "err", err)
