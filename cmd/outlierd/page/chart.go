@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,35 +99,49 @@ func (s scale) ticks() (all []tick) {
 	return all
 }
 
+// column is a column of a chart, with its row in the table below.
+type column struct {
+	at    time.Time
+	title string
+	parts []part
+	row   []string
+}
+
 // part is a part of a column.
 type part struct {
 	class string
 	n     float64
 }
 
-// plotColumns returns a chart of columns with one or more parts, from the left.
-func plotColumns(says string, columns [][]part, titles []string) *plot {
+// plotColumns returns a chart of columns with one or more parts, in order of time, and a table with the last one first.
+// The first and the last column are labelled with their times, if they are known.
+func plotColumns(says, layout string, head []string, columns []column) *plot {
 	most := 0.0
-	for _, parts := range columns {
+	for _, c := range columns {
 		sum := 0.0
-		for _, p := range parts {
+		for _, p := range c.parts {
 			sum += p.n
 		}
 		most = max(most, sum)
 	}
 	s := upTo(most)
-	p := &plot{Says: says, Y: s.ticks(), scale: s}
+	p := &plot{Says: says, Y: s.ticks(), scale: s, Table: numbers{Head: head}}
 	width := 100 / float64(max(1, len(columns)))
-	for i, parts := range columns {
-		h := hit{Title: titles[i], At: formatPercent(float64(i) * width), Width: formatPercent(width)}
+	for i, c := range columns {
+		h := hit{Title: c.title, At: formatPercent(float64(i) * width), Width: formatPercent(width)}
 		sum := 0.0
-		for _, part := range parts {
+		for _, part := range c.parts {
 			if sum += part.n; part.n > 0 {
 				h.Bars = append(h.Bars, rect{part.class, formatPercent((float64(i) + .16) * width), formatPercent(.68 * width),
 					s.yOf(sum), s.heightOf(part.n)})
 			}
 		}
 		p.Hits = append(p.Hits, h)
+		p.Table.Rows = append(p.Table.Rows, c.row)
+	}
+	slices.Reverse(p.Table.Rows)
+	if first, last := columns[0].at, columns[len(columns)-1].at; !first.IsZero() && !last.IsZero() {
+		p.X = []tick{{"0", first.Format(layout), "start"}, {"100%", last.Format(layout), "end"}}
 	}
 	return p
 }

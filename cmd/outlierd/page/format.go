@@ -26,43 +26,22 @@ func formatWhole(n *int64) string {
 	return formatThousands(*n)
 }
 
-// formatShort formats a count for a glance, such as 612, 9.4K, 184K or 1.2M; "" for nil.
-func formatShort(n *int64) string {
-	if n == nil {
-		return ""
-	}
-	return figures.Short(float64(*n))
-}
+// These format a number for a glance; "" for nil.
+var (
+	formatShort   = optional(func(n int64) string { return figures.Short(float64(n)) }) // 612, 9.4K, 184K, 1.2M
+	formatTimes   = optional(figures.Times)                                             // a multiple of the average: 9.6×, 41×
+	formatDecimal = optional(func(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) })
+	formatGained  = optional(figures.Gained) // views a day
+	gainedExactly = optional(func(n float64) string { return formatSigned(n) + formatThousands(int64(math.Round(math.Abs(n)))) })
+)
 
-// formatTimes formats a multiple of the average, such as 9.6× or 41×; "" for nil.
-func formatTimes(n *float64) string {
-	if n == nil {
-		return ""
+func optional[N any](format func(N) string) func(*N) string {
+	return func(n *N) string {
+		if n == nil {
+			return ""
+		}
+		return format(*n)
 	}
-	return figures.Times(*n)
-}
-
-// formatDecimal formats a number with one decimal place; "" for nil.
-func formatDecimal(n *float64) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*n, 'f', 1, 64)
-}
-
-// formatGained formats the views gained a day; "" for nil. It is exact in tables.
-func formatGained(n *float64) string {
-	if n == nil {
-		return ""
-	}
-	return figures.Gained(*n)
-}
-
-func gainedExactly(n *float64) string {
-	if n == nil {
-		return ""
-	}
-	return formatSigned(*n) + formatThousands(int64(math.Round(math.Abs(*n))))
 }
 
 func formatSigned(n float64) string {

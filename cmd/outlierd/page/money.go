@@ -301,35 +301,29 @@ func (v moneyView) Daily() *plot {
 		return nil
 	}
 	names := v.jobs()
-	var bars [][]part
-	var titles []string
-	table := numbers{Head: append([]string{"Day"}, names...)}
+	var columns []column
 	for _, d := range v.Days {
-		parts := make([]part, len(names))
-		row := []string{d.Day.Format("2006-01-02")}
+		c := column{at: d.Day, row: []string{formatDay(d.Day)}, parts: make([]part, len(names))}
 		sum := int64(0)
-		for i := range parts {
-			parts[i].class = fmt.Sprint("k", i+1)
+		for i := range names {
+			c.parts[i].class = fmt.Sprint("k", i+1)
 		}
 		for i, job := range d.Jobs {
 			at := slices.Index(names, job)
 			if at < 0 {
 				at = len(names) - 1
 			}
-			parts[at].n += float64(d.Spent[i])
+			c.parts[at].n += float64(d.Spent[i])
 			sum += d.Spent[i]
 		}
-		for i := range parts {
-			row = append(row, formatThousands(int64(parts[i].n)))
+		for _, part := range c.parts {
+			c.row = append(c.row, formatThousands(int64(part.n)))
 		}
-		bars = append(bars, parts)
-		titles = append(titles, d.Day.Format("2 Jan")+": "+formatCount(sum, "credit"))
-		table.Rows = append(table.Rows, row)
+		c.title = d.Day.Format("2 Jan") + ": " + formatCount(sum, "credit")
+		columns = append(columns, c)
 	}
-	slices.Reverse(table.Rows)
-	p := plotColumns("Credits per day by job", bars, titles)
-	p.Low, p.Table = true, table
-	p.X = []tick{{"0", v.Days[0].Day.Format("2 Jan"), "start"}, {"100%", v.Days[len(v.Days)-1].Day.Format("2 Jan"), "end"}}
+	p := plotColumns("Credits per day by job", "2 Jan", append([]string{"Day"}, names...), columns)
+	p.Low = true
 	return p
 }
 

@@ -153,24 +153,18 @@ func (v nicheView) Weekly() *plot {
 	if len(v.Weeks) == 0 {
 		return nil
 	}
-	var bars [][]part
-	var titles []string
-	table := numbers{Head: []string{"Week of", "below 3×", "3×", "5×", "10×", "30×"}}
+	var columns []column
 	for _, w := range v.Weeks {
-		var parts []part
-		row := []string{formatDay(w.From)}
+		c := column{at: w.From, row: []string{formatDay(w.From)}, title: fmt.Sprintf("Week of %s: %d new, of these %d with 10 times and more",
+			w.From.Format("2 Jan"), sumCounts(w.Count), w.Count[3]+w.Count[4])}
 		for i, n := range w.Count {
-			parts = append(parts, part{fmt.Sprint("f", i), float64(n)})
-			row = append(row, formatThousands(n))
+			c.parts = append(c.parts, part{fmt.Sprint("f", i), float64(n)})
+			c.row = append(c.row, formatThousands(n))
 		}
-		bars = append(bars, parts)
-		titles = append(titles, fmt.Sprintf("Week of %s: %d new, of these %d with 10 times and more", w.From.Format("2 Jan"), sumCounts(w.Count), w.Count[3]+w.Count[4]))
-		table.Rows = append([][]string{row}, table.Rows...)
+		columns = append(columns, c)
 	}
-	p := plotColumns(fmt.Sprintf("New outliers per week, %d in the last one", v.thisWeek()), bars, titles)
-	p.X = []tick{{"0", v.Weeks[0].From.Format("2 Jan"), "start"}, {"100%", v.Weeks[len(v.Weeks)-1].From.Format("2 Jan"), "end"}}
-	p.Table = table
-	return p
+	return plotColumns(fmt.Sprintf("New outliers per week, %d in the last one", v.thisWeek()), "2 Jan",
+		[]string{"Week of", "below 3×", "3×", "5×", "10×", "30×"}, columns)
 }
 
 // Legend names the colours of strength.

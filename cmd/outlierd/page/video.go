@@ -221,10 +221,11 @@ const mostUploads = 30
 // plotUploads plots uploads, the oldest first, with one highlighted and the average as a line.
 func plotUploads(channel string, uploads []Upload, id string, average *int64) *plot {
 	uploads = uploads[:min(len(uploads), mostUploads)]
-	var bars [][]part
-	var titles []string
-	table := numbers{Head: []string{"Upload", "Views", "÷ average"}}
-	var own *Upload
+	if len(uploads) < 3 {
+		return nil
+	}
+	var columns []column
+	this := ""
 	for i := len(uploads) - 1; i >= 0; i-- {
 		u := &uploads[i]
 		views, class := int64(0), "usual"
@@ -234,30 +235,17 @@ func plotUploads(channel string, uploads []Upload, id string, average *int64) *p
 		if id == u.ID || id == "" && u.Ratio != nil && *u.Ratio >= limits[0] {
 			class = fmt.Sprint("f", levelOf(u.Ratio))
 		}
-		if u.ID == id {
-			own = u
+		if u.ID == id && u.Views != nil {
+			this = ", this one " + formatShort(u.Views)
 		}
-		bars = append(bars, []part{{class, float64(views)}})
-		titles = append(titles, fmt.Sprintf("%s: %s views", u.Title, formatThousands(views)))
+		columns = append(columns, column{u.Published, fmt.Sprintf("%s: %s views", u.Title, formatThousands(views)), []part{{class, float64(views)}},
+			[]string{u.Title, formatWhole(u.Views), formatTimes(u.Ratio)}})
 	}
-	if len(bars) < 3 {
-		return nil
-	}
-	for i := range uploads {
-		table.Rows = append(table.Rows, []string{uploads[i].Title, formatWhole(uploads[i].Views), formatTimes(uploads[i].Ratio)})
-	}
-	p := plotColumns(fmt.Sprintf("Views of the last %d uploads of %s", len(bars), channel), bars, titles)
+	p := plotColumns(fmt.Sprintf("Views of the last %d uploads of %s%s", len(columns), channel, this), "Jan 2006",
+		[]string{"Upload", "Views", "÷ average"}, columns)
 	if average != nil {
 		p.addMean(float64(*average), "average "+formatShort(average))
 	}
-	if own != nil && own.Views != nil {
-		p.Says += ", this one " + formatShort(own.Views)
-	}
-	first, last := uploads[len(uploads)-1].Published, uploads[0].Published
-	if !first.IsZero() && !last.IsZero() {
-		p.X = []tick{{"0", first.Format("Jan 2006"), "start"}, {"100%", last.Format("Jan 2006"), "end"}}
-	}
-	p.Table = table
 	return p
 }
 
