@@ -18,12 +18,13 @@ import (
 	"outlierd/cmd/outlierd/page"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sync/marks"
 )
 
 var manyOutliers = flag.Int("outliers", 100_000, "how many outliers BenchmarkPage shows some of, each seen three times")
 
 // publishMany writes a published file with so many outliers, each seen three times.
-func publishMany(b *testing.B, outliers int) (path string) {
+func publishMany(b testing.TB, outliers int) (path string) {
 	path = filepath.Join(b.TempDir(), "outliers.duckdb")
 	db, err := database.Open(b.Context(), database.Options{Memory: 2 << 30, Threads: 2, Temp: b.TempDir()})
 	if err != nil {
@@ -61,6 +62,28 @@ func publishMany(b *testing.B, outliers int) (path string) {
 		b.Fatal(err)
 	}
 	return path
+}
+
+// TestTabsAreCountedOnce for each publication, even if there are as many saved views as there may be.
+func TestTabsAreCountedOnce(t *testing.T) {
+	tables := New(publishMany(t, 100), time.UTC)
+	defer tables.Close()
+	tables.Marks = func() (*Marked, error) {
+		m := &Marked{}
+		for i := range 200 {
+			m.Views = append(m.Views, marks.View{Address: fmt.Sprint("/found?ratio=", i)})
+		}
+		return m, nil
+	}
+	for range 2 {
+		found, err := tables.Found(t.Context(), page.Filter{Show: page.ShowAll, Most: 1})
+		if err != nil || len(found.Views) != 203 || found.Views[1].Count != 100 || found.Views[3].Count != 100 || found.Views[202].Count != 0 {
+			t.Fatalf("views %+v: %v", found.Views, err)
+		}
+		if n := len(tables.counted); n != 204 {
+			t.Errorf("%d counts are kept, want those of 203 tabs and of the list", n)
+		}
+	}
 }
 
 // BenchmarkPage requests pages over many outliers, whose numbers are counted each time. Those of the tabs are kept, as

@@ -51,7 +51,7 @@ const (
 	mostSearches  = 20
 	mostAlike     = 5
 	mostUploads   = 30
-	mostCounted   = 200 // counts that are kept
+	mostCounted   = 500 // counts that are kept: more than there are tabs
 )
 
 // read runs queries on one publication, and returns its number.
@@ -110,7 +110,7 @@ func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) 
 			found.Hidden++
 		}
 	}
-	counted, err := t.countMatches(ctx, o, func() []query.Question {
+	counted, err := t.countMatches(ctx, o, o.Counts(), func() []query.Question {
 		questions := t.searchFirst(o)
 		if f.Most > 0 {
 			found.Cards = nil
@@ -144,7 +144,7 @@ func (t *Tables) Rows(ctx context.Context, f page.Filter) (found []map[string]an
 		return nil, 0, err
 	}
 	o := wantedOutliers(f, marked)
-	counted, err := t.countMatches(ctx, o, func() []query.Question {
+	counted, err := t.countMatches(ctx, o, o.Total(), func() []query.Question {
 		var columns []string
 		found = []map[string]any{}
 		return append(t.searchFirst(o), query.Question{SQL: o.Rows(),
@@ -179,8 +179,8 @@ func (t *Tables) readCards(o query.Outliers, marked *Marked, into *[]page.Card) 
 
 // countMatches runs queries, which begin with the search, and counts the outliers of a filter on the same publication. Counts
 // are kept as long as that stays the same, so that the tabs cost nothing.
-func (t *Tables) countMatches(ctx context.Context, o query.Outliers, before func() []query.Question) (counts, error) {
-	key := o.Search() + o.Counts()
+func (t *Tables) countMatches(ctx context.Context, o query.Outliers, count string, before func() []query.Question) (counts, error) {
+	key := o.Search() + count
 	t.mu.Lock()
 	known, is := t.counted[key]
 	of := t.publication
@@ -189,7 +189,7 @@ func (t *Tables) countMatches(ctx context.Context, o query.Outliers, before func
 		questions := before()
 		fresh := counts{values: map[string][]page.Option{}}
 		if !is {
-			questions = append(questions, t.each(o.Counts(), func(row cells) {
+			questions = append(questions, t.each(count, func(row cells) {
 				var name string
 				var o page.Option
 				if row.into(&name, &o.Value, &o.Count); name == "" {
@@ -237,7 +237,7 @@ func (t *Tables) countViews(ctx context.Context, marked *Marked) (all []page.Vie
 			continue // an address from before a change of the page
 		}
 		o := wantedOutliers(f, marked)
-		counted, err := t.countMatches(ctx, o, func() []query.Question { return t.searchFirst(o) })
+		counted, err := t.countMatches(ctx, o, o.Total(), func() []query.Question { return t.searchFirst(o) })
 		if err != nil {
 			return nil, err
 		}

@@ -267,17 +267,27 @@ func (o Outliers) Rows() string {
 	return o.top() + "SELECT t.* FROM top JOIN outliers AS t ON t.rowid = top.place ORDER BY top.nth"
 }
 
-// top returns the beginning of a query for a page of outliers: the table top has their places.
-func (o Outliers) top() string {
+// filter returns the condition of all filters.
+func (o *Outliers) filter() string {
 	where := o.allConditions()
 	for i := range Facets {
 		if c := o.chosenValues(&Facets[i]); c != "" {
 			where += " AND " + useTemporaryTables(c)
 		}
 	}
+	return where
+}
+
+// top returns the beginning of a query for a page of outliers: the table top has their places.
+func (o Outliers) top() string {
 	return fmt.Sprintf(`WITH top AS MATERIALIZED (SELECT place, row_number() OVER () AS nth FROM (
 			SELECT t.rowid AS place FROM outliers AS t WHERE %s ORDER BY %s DESC NULLS LAST, t.video_id LIMIT %d OFFSET %d)) `,
-		where, o.order(), o.Limit, o.Offset)
+		o.filter(), o.order(), o.Limit, o.Offset)
+}
+
+// Total returns a query for the number of outliers in total, as a row of [Outliers.Counts].
+func (o Outliers) Total() string {
+	return "SELECT '', '', count(*) FROM outliers AS t WHERE " + o.filter()
 }
 
 // Counts returns a query for the number of outliers in total, and of each choice of each facet: the name of the facet,
