@@ -50,9 +50,7 @@ func readIncluded(c *Config, root *yamltree.Node) {
 		}
 		known := len(names)
 		var err error
-		if names, err = addIncluded(names, n.Text); errors.Is(err, fs.ErrNotExist) {
-			n.Warn("", "the folder does not exist, so no file is included")
-		} else if err != nil {
+		if names, err = addIncluded(names, n.Text); err != nil {
 			n.RefuseQuoting(err.Error())
 		}
 		for _, name := range names[known:] {
@@ -72,7 +70,7 @@ func readIncluded(c *Config, root *yamltree.Node) {
 
 // addIncluded adds the files that a path in `include` names to those that are known, the first of which is the job
 // file. The last element of the path may have wildcards. Like a shell, it does not match hidden files, which editors
-// leave while they work. The error for a folder that does not exist is an [fs.ErrNotExist].
+// leave while they work. A folder that does not exist is an error: if it is gone for a moment, its jobs are not removed.
 func addIncluded(known []string, path string) ([]string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(known[0]), path)
@@ -84,7 +82,9 @@ func addIncluded(known []string, path string) ([]string, error) {
 			return known, fmt.Errorf("%q is not a pattern: %w", path, err)
 		}
 		entries, err := os.ReadDir(filepath.Clean(folder))
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return known, errors.New("the folder does not exist; an empty one is fine")
+		} else if err != nil {
 			return known, fmt.Errorf("no file is included: %w", err)
 		}
 		found = nil
