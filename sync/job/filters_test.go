@@ -16,7 +16,7 @@ import (
 )
 
 // The table of filters is package outlier's, and the table of all other keys is the JSON Schema. From them -update
-// writes what the schema says of filters, its copy in the root, and the tables of the manual.
+// writes what the schema says of filters and the tables of the manual.
 
 func TestSchemaHasTheFiltersOfTheTable(t *testing.T) {
 	search, channels := filtersOf(outlier.OpSearch), filtersOf(outlier.OpFindChannels)
@@ -25,7 +25,6 @@ func TestSchemaHasTheFiltersOfTheTable(t *testing.T) {
 	text = withProperties(t, text, "channelWhere", filterProperties(channels, ""))
 	text = withProperties(t, text, "enrichWhere", hitProperties(search))
 	writtenAs(t, "jobs.schema.json", text)
-	writtenAs(t, "../../jobs.schema.json", text)
 }
 
 func TestManualHasTheTablesOfKeys(t *testing.T) {

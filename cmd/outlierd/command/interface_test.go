@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/job"
 )
 
 // callers are the verbs of jobs that call an endpoint.
@@ -150,6 +152,43 @@ func (l *recorder) note(r *http.Request, body map[string]any, answer *httptest.R
 	}
 }
 
+// interfaceFile returns the job file of testdata/interface.yaml with every filter.
+func interfaceFile(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/interface.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("FILTERS_OF_HITS", everyFilter(outlier.OpSearch),
+		"FILTERS_OF_CHANNELS", everyFilter(outlier.OpFindChannels)).Replace(string(text))
+}
+
+// everyFilter returns a `where` with a value for each filter of an operation, and for both ends of each range.
+func everyFilter(op outlier.Operation) string {
+	keys := job.Filters(op)
+	var all []string
+	for _, p := range op.Params() {
+		if p.Role != outlier.Filter {
+			continue
+		}
+		value := p.Example
+		switch {
+		case len(p.OneOf) > 0:
+			value = p.OneOf[0]
+		case p.Form == outlier.Text:
+			value = strconv.Quote(value)
+		case p.Form == outlier.Flag:
+			value = "true"
+		case p.Form == outlier.Instants:
+			value = "2020-01-01..2030-12-31"
+		case p.Form == outlier.Integers, p.Form == outlier.Numbers:
+			value = "1..100"
+		}
+		all = append(all, keys[len(all)]+": "+value)
+	}
+	return "{" + strings.Join(all, ", ") + "}"
+}
+
 // TestEveryParameterReachesTheService runs the jobs of testdata/interface.yaml, which have every key, and checks what
 // the service receives. Scans take hours: their runs are interrupted after the start, and one is then read by hand.
 func TestEveryParameterReachesTheService(t *testing.T) {
@@ -163,11 +202,7 @@ func TestEveryParameterReachesTheService(t *testing.T) {
 		value, ok := map[string]string{"OUTLIERD_URL": server.URL, "OUTLIERD_KEY": "demo"}[name]
 		return value, ok
 	}}
-	text, err := os.ReadFile("testdata/interface.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.write(string(text))
+	p.write(interfaceFile(t))
 	p.must("run", "hits", "resembling", "people", "similar-people", "formats", "rivals", "favourites")
 	p.must("search", "tea", "--pages", "1") // with the filters there may be no second page
 	for _, job := range []string{"niche", "niche-of-channels"} {

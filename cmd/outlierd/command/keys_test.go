@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -37,15 +36,11 @@ type wish struct {
 
 func wished(t *testing.T) map[string]wish {
 	t.Helper()
-	text, err := os.ReadFile("testdata/interface.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var file struct {
 		Filters map[string]map[string]any
 		Jobs    map[string]map[string]map[string]any
 	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
+	if err := yaml.Unmarshal([]byte(interfaceFile(t)), &file); err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]wish{}
