@@ -67,7 +67,7 @@ func runCheck(ctx context.Context, g *globals, readData bool) error {
 		return err
 	}
 	if readData {
-		g.world.prepareToAct(false)
+		g.world.prepareToAct()
 	}
 	if err := warnErased(ctx, g, config); err != nil {
 		return err

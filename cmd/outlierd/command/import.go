@@ -58,8 +58,12 @@ const importMemory = 128 << 20
 // importVideos checks the whole file before it imports anything. It imports videos sorted by id, because that writes
 // fewer pages of the state.
 func importVideos(ctx context.Context, out *printer, p *program, l *importList) error {
-	seen, err := l.readVideos(ctx, temporaryFolder(p.Engine.Config))
+	temp, err := newTemporary(p.Engine.Config) // DuckDB would remove files of a daemon's in the folder that it has
 	if err != nil {
+		return err
+	}
+	seen, err := l.readVideos(ctx, temp.path)
+	if err = errors.Join(err, temp.Close()); err != nil {
 		return fmt.Errorf("import %s: %w", l.path, err)
 	}
 	var done serve.Imported

@@ -56,12 +56,13 @@ func Main() int {
 	defer stop()
 	// A second signal stops at once, because the first one removes the handler.
 	context.AfterFunc(ctx, stop)
+	reads := false // the daemon reads its job file at a hangup
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
-		network: newTransport, hangups: listenForHangups, listen: serve.Listen,
-		acts: func(daemon bool) {
-			asRun()
-			if !daemon {
+		network: newTransport, listen: serve.Listen,
+		hangups: func() <-chan os.Signal { reads = true; return listenForHangups() },
+		acts: func() {
+			if asRun(); !reads {
 				endAtHangup(end)
 			}
 		},
@@ -117,16 +118,16 @@ type world struct {
 	// hangups delivers each SIGHUP of this process from now on; with nil SIGHUP ends the process.
 	hangups func() <-chan os.Signal
 
-	// acts is called before answers are bought or loaded, by a daemon or another command; nil changes nothing.
-	acts func(daemon bool)
+	// acts is called before answers are bought or loaded; nil changes nothing.
+	acts func()
 
 	unread bool // answers stay in the journal: another process makes the tables
 }
 
 // prepareToAct prepares the process for storing answers, or for decoding all of them again; see [world].
-func (w *world) prepareToAct(daemon bool) {
+func (w *world) prepareToAct() {
 	if w.acts != nil {
-		w.acts(daemon)
+		w.acts()
 	}
 }
 

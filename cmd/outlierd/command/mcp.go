@@ -44,7 +44,7 @@ session, and only with allow_spend: true. By default that is 0. The other caps a
 			if err != nil {
 				return err
 			}
-			g.world.prepareToAct(false)
+			g.world.prepareToAct()
 			if listen == "" {
 				return mcp.Serve(c.Context(), forAssistants(g), g.world.in, g.out.w)
 			}

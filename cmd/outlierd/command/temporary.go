@@ -37,13 +37,13 @@ func newTemporary(config *job.Config) (*temporary, error) {
 // makeTemporary creates a folder in another one, and removes those that killed processes of this user have left.
 func makeTemporary(above, pattern string) (*temporary, error) {
 	left, err := durable.Match(above, pattern)
-	for _, path := range left {
-		if isOwnFolder(path) {
-			err = errors.Join(err, removeUnlocked(path))
-		}
-	}
 	if err != nil {
 		return nil, err
+	}
+	for _, path := range left {
+		if isOwnFolder(path) {
+			_ = removeUnlocked(path) // the next process tries again
+		}
 	}
 	for {
 		path, err := os.MkdirTemp(above, pattern)
@@ -59,7 +59,7 @@ func makeTemporary(above, pattern string) (*temporary, error) {
 			continue
 		}
 		t := &temporary{path, lock}
-		if err != nil {
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, unix.ENOLCK) { // without locks nothing is removed
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), t.Close())
 		}
 		return t, nil
