@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
-	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/marks"
 	"outlierd/sync/serve"
@@ -32,82 +30,69 @@ var lookAlikes = map[string]string{
 
 // onceOf returns the title of a one-off request and its job.
 func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err error) {
-	r := request{}
+	verb, body, id := job.VerbVideos, wishes{}, ""
+	if asked.Video != "" {
+		if id, err = outlier.ParseVideoID(asked.Video); err != nil {
+			return "", nil, err
+		}
+	}
 	switch asked.Verb {
 	case page.LookAlikes:
-		like := lookAlikes[asked.By]
+		of, like := id, lookAlikes[asked.By]
 		if like == "" {
 			return "", nil, fmt.Errorf("look-alikes by %q: %w", asked.By, page.ErrUnknown)
 		}
-		of := asked.Video
 		if asked.By == "title" {
 			of = asked.Title
-		} else if of, err = outlier.ParseVideoID(of); err != nil {
-			return "", nil, err
 		}
 		title = "Find videos with " + fmt.Sprintf(like, term.Clip(of, 100))
-		body := wishes{asked.By: []string{of}}
+		verb, body[asked.By] = job.VerbRelated, []string{of}
 		if asked.By == "thumbnail_video_id" {
 			body[asked.By] = of
 		}
-		r = request{verb: job.VerbRelated, job: wishes{string(job.VerbRelated): body}}
 	case page.SearchOnce:
 		if asked.Query == "" {
 			return "", nil, errors.New("enter what to search for")
 		}
 		title = fmt.Sprintf("Search once for %q", term.Clip(asked.Query, 100))
-		r = request{verb: job.VerbSearch, job: wishes{string(job.VerbSearch): wishes{"query": []string{asked.Query}}}}
+		verb, body["query"] = job.VerbSearch, []string{asked.Query}
 	default:
-		id, err := outlier.ParseVideoID(asked.Video)
-		if err != nil {
-			return "", nil, err
-		}
 		title = "Fetch the transcript of video " + id
-		r = request{verb: job.VerbVideos, job: wishes{string(job.VerbVideos): wishes{
-			"id": []string{id}, "fetch": []outlier.Operation{outlier.OpTranscript},
-		}}}
+		body["id"], body["fetch"] = []string{id}, []outlier.Operation{outlier.OpTranscript}
 	}
-	spec, err = r.spec(a.seen.Engine.Config)
+	spec, err = (&request{verb: verb, job: wishes{string(verb): body}}).spec(a.seen.Engine.Config)
 	return title, spec, err
 }
 
-// offerOnce makes a one-off request, whose offer has its maximum cost and what the budget leaves.
+// offerOnce makes a one-off request, whose offer has its maximum cost and what the budget leaves. It costs nothing if its
+// only page is in the journal.
 func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, error) {
 	title, spec, err := a.onceOf(asked)
 	if err != nil {
 		return nil, err
 	}
-	price, reused, err := a.priceOfOnce(ctx, spec)
+	plan, cost, err := a.seen.forecasts().WorstCase(ctx, spec, false)
 	if err != nil {
 		return nil, err
 	}
-	offer := &page.Offer{Title: title, Seen: seenOnce(spec, price)}
+	reused, err := engine.InJournal(a.seen.Engine.Facts(), plan)
+	if err != nil {
+		return nil, err
+	}
+	offer, price := &page.Offer{Title: title}, cost.Credits
 	switch {
 	case asked.Verb == page.Transcript:
 		offer.Button = "Fetch it: free"
-	case reused:
+	case reused > 0:
+		price = 0
 		offer.Says = []string{"Its first page of hits was bought a short time ago. It is reused."}
 		offer.Button = "Search: free"
 	default:
 		offer.Says = []string{"It buys the first page of hits, at most 40."}
 		offer.Button = "Search: at most " + term.Count(price, "credit")
 	}
-	offer.Do = a.startRun(engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec})
+	offer.Seen, offer.Do = seenOnce(spec, price), a.startRun(engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec})
 	return offer, a.sayLeft(offer, price)
-}
-
-// priceOfOnce returns what a one-off request costs at most now. It is nothing if its only page is in the journal.
-func (a actions) priceOfOnce(ctx context.Context, spec *job.Spec) (price outlier.Credits, reused bool, err error) {
-	plan, err := a.seen.Engine.Facts().Plan(ctx, spec, facts.Options{At: time.Now(), Now: true})
-	if err != nil {
-		return 0, false, err
-	}
-	pages, err := engine.InJournal(a.seen.Engine.Facts(), plan)
-	if err != nil || pages > 0 {
-		return 0, pages > 0, err
-	}
-	_, cost, err := a.seen.forecasts().WorstCase(ctx, spec, false)
-	return cost.Credits, false, err
 }
 
 // seenOnce identifies a one-off request and its price.
@@ -118,11 +103,12 @@ func seenOnce(spec *job.Spec, price outlier.Credits) string {
 // sayLeft adds how many credits the cycle leaves to an offer with a price, or refuses it if not one page could
 // be bought.
 func (a actions) sayLeft(offer *page.Offer, price outlier.Credits) error {
-	status, err := a.seen.forecasts().Status()
+	caps := a.seen.Engine.Facts().Caps()
+	month, err := caps.OfMonth(caps.Clock.Now())
 	if err != nil {
 		return err
 	}
-	left := status.Budget[0].Left
+	left := month.Left
 	switch {
 	case left == nil:
 		offer.Says = append(offer.Says, "The job file sets no cap for the cycle.")

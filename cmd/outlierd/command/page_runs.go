@@ -49,13 +49,11 @@ func readRun(store *state.Store, id string, zone *time.Location) (*page.RunDetai
 	if err != nil {
 		return nil, err
 	}
-	all := &page.RunDetails{Run: localize(&d.Run, zone), Summary: d.Sentences(report.Style{Zone: zone})}
-	for i := range d.Searches {
-		all.Searches = append(all.Searches, d.Searches[i].Step)
-	}
-	all.Calls, err = store.Calls.OfRun(id)
-	for i := range all.Calls {
-		all.Calls[i].SentAt = all.Calls[i].SentAt.In(zone)
+	d.Run = localize(&d.Run, zone)
+	all := &page.RunDetails{Run: d, In: report.Style{Zone: zone}}
+	all.Attempts, err = store.Calls.OfRun(id)
+	for i := range all.Attempts {
+		all.Attempts[i].SentAt = all.Attempts[i].SentAt.In(zone)
 	}
 	return all, err
 }

@@ -21,7 +21,7 @@ import (
 // pages are parsed at the first request, since most processes of the program serve none.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"whole": formatWhole, "thousands": func(n any) string { return formatThousands(reflect.ValueOf(n).Int()) },
+		"whole": formatWhole, "thousands": func(n any) string { return formatThousands(reflect.Indirect(reflect.ValueOf(n)).Int()) },
 		"count": func(n any, one string) string { return formatCount(reflect.ValueOf(n).Int(), one) },
 		"short": formatShort, "times": formatTimes, "decimal": formatDecimal, "gained": formatGained,
 		"gainedExactly": gainedExactly, "level": levelOf, "segment": url.PathEscape,

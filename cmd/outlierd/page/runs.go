@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
@@ -34,11 +35,13 @@ type Runs struct {
 
 // RunDetails is everything recorded about a run.
 type RunDetails struct {
-	runs.Run
-	Summary  []string // what started it, its result and cost, and why it stopped, in sentences
-	Searches []runs.Step
-	Calls    []ledger.Call
+	*report.Run
+	In       report.Style
+	Attempts []ledger.Call
 }
+
+// Summary says what started it, its result and cost, and why it stopped, in sentences.
+func (d *RunDetails) Summary() []string { return d.Sentences(d.In) }
 
 // formatTook says how long a run took; "" while it is in progress.
 func formatTook(r runs.Run) string {
@@ -56,7 +59,7 @@ var statusLevels = map[runs.Status]string{runs.OK: "ok", runs.OKEmpty: "ok", run
 	runs.Partial: "warn", runs.PausedBudget: "warn", runs.PausedQuota: "warn", runs.Interrupted: "warn"}
 
 // formatPerNew formats the cost of a new hit; "" without new hits.
-func formatPerNew(s runs.Step) string {
+func formatPerNew(s report.Search) string {
 	if s.NewHits == 0 {
 		return ""
 	}
@@ -114,9 +117,9 @@ func (c callRow) Bad() bool {
 func (d *RunDetails) callRows() (rows []callRow) {
 	searches := map[int64]string{}
 	for i := range d.Searches {
-		searches[d.Searches[i].ID] = d.Searches[i].Name()
+		searches[d.Searches[i].Step.ID] = d.Searches[i].Name()
 	}
-	for _, c := range d.Calls {
+	for _, c := range d.Attempts {
 		rows = append(rows, callRow{c, cmp.Or(c.Entity, searches[c.Step])})
 	}
 	slices.SortStableFunc(rows, func(a, b callRow) int { return a.asked().Compare(b.asked()) })
@@ -186,9 +189,9 @@ func (s *Site) serveRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	first := min((calls-1)*CallsPerPage, len(d.Calls))
+	first := min((calls-1)*CallsPerPage, len(d.Attempts))
 	return s.render.show(w, r, view{"run.html", "Run " + shortID(d.ID), "Now", runView{d,
-		d.callRows()[first:min(first+CallsPerPage, len(d.Calls))], calls, first}})
+		d.callRows()[first:min(first+CallsPerPage, len(d.Attempts))], calls, first}})
 }
 
 // runView is the data of the page of a run.
@@ -204,11 +207,11 @@ func (v runView) First() int64 { return int64(v.first) + 1 }
 func (v runView) Last() int64  { return int64(v.first + len(v.Shown)) }
 
 // All returns the number of calls.
-func (v runView) All() int64 { return int64(len(v.Calls)) }
+func (v runView) All() int64 { return int64(len(v.Attempts)) }
 
 // Pages are the neighbouring calls.
 func (v runView) Pages() pager {
-	return pagesBeside(v.page, int(v.Last()) < len(v.Calls), func(page int) string {
+	return pagesBeside(v.page, int(v.Last()) < len(v.Attempts), func(page int) string {
 		path := "/runs/" + url.PathEscape(v.ID)
 		if page > 1 {
 			path += "?calls=" + strconv.Itoa(page)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
@@ -31,29 +32,27 @@ func TestRunPageShowsCalls(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	shows(t, answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
 		return &RunDetails{
-			Run:     runs.Run{ID: id, Job: "tea", Status: runs.Partial},
-			Summary: []string{"schedule · due 12:00", "1 call failed"},
-			Searches: []runs.Step{
-				{ID: 1, Queries: []string{"green tea"}, Pages: 3, Hits: 120, NewHits: 80, Credits: 3, Total: 480, Left: 9, Stop: "cap"},
-				{ID: 2, Queries: []string{"black tea"}, Total: -1, Left: -1},
-			},
-			Calls: []ledger.Call{
+			Run: &report.Run{Run: runs.Run{ID: id, Job: "tea", Status: runs.Partial, Trigger: "schedule", Due: at, Failures: 1}, Searches: []report.Search{
+				report.NewSearch(runs.Step{ID: 1, Queries: []string{"green tea"}, Pages: 3, Hits: 120, NewHits: 80, Credits: 3, Total: 480, Left: 9, Stop: "cap"}),
+				report.NewSearch(runs.Step{ID: 2, Queries: []string{"black tea"}, Total: -1, Left: -1}),
+			}},
+			Attempts: []ledger.Call{
 				{Op: outlier.OpTranscript, Entity: "v1", SentAt: at.Add(9 * time.Second), Waited: store.Seconds{Duration: 3 * time.Second}, Outcome: outlier.Unknown},
 				{Op: outlier.OpSearch, Step: 1, SentAt: at.Add(4 * time.Second), Waited: store.Seconds{Duration: 4 * time.Second}, AnsweredAt: at.Add(6 * time.Second),
 					Price: 1, Outcome: outlier.Charged, Status: http.StatusOK},
 				{Op: outlier.OpTranscript, Entity: "v2", AnsweredAt: at.Add(10 * time.Second), Outcome: outlier.Refunded, Price: 1},
 			},
 		}, nil
-	}}), "/runs/01a3-1"), "Run 01a3-1 of <bdi>tea</bdi>: partial", "1 call failed", "green tea", ">0.04<", ">cap<", "1 to 3 of 3",
+	}}), "/runs/01a3-1"), "Run 01a3-1 of <bdi>tea</bdi>: partial", "due 2026-11-23 12:00 UTC", "1 call failed", "green tea", ">480<", ">9<", ">0.04<", ">cap<", "1 to 3 of 3",
 		`<strong class="down">unknown</strong>`, ">4.0<", ">HTTP 200<", `<strong class="down">not sent</strong>`)
 }
 
 func TestLongRunIsPaginated(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	d := &RunDetails{Run: runs.Run{ID: "01a3"}}
+	d := &RunDetails{Run: &report.Run{Run: runs.Run{ID: "01a3"}}}
 	for i := range 2*CallsPerPage + 1 {
 		sent := at.Add(time.Duration(i) * time.Minute)
-		d.Calls = append(d.Calls, ledger.Call{Entity: fmt.Sprint("v", i), SentAt: sent, AnsweredAt: sent.Add(time.Minute)})
+		d.Attempts = append(d.Attempts, ledger.Call{Entity: fmt.Sprint("v", i), SentAt: sent, AnsweredAt: sent.Add(time.Minute)})
 	}
 	s := siteOf(t, Sources{Run: func(context.Context, string) (*RunDetails, error) { return d, nil }})
 	for page, c := range map[int]struct {
