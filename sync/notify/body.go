@@ -17,7 +17,7 @@ import (
 	"outlierd/sync/job"
 )
 
-// message is the body of a webhook's request with its type and the headers of its format.
+// message is the body of a request with its type and other headers.
 type message struct {
 	body        []byte
 	contentType string
@@ -53,7 +53,8 @@ func writeBody(t *job.Target, e Event) (message, error) {
 		return jsonMessage(e, nil)
 	}
 	body, err := fillTemplate(t.Body, e, keepText)
-	m := message{body: []byte(body), contentType: "application/json"}
+	m := plainMessage(body)
+	m.contentType = "application/json"
 	if declared, is := t.Headers["Content-Type"]; is {
 		m.contentType = declared.Reveal()
 	}
@@ -72,12 +73,16 @@ func isJSON(contentType string) bool {
 	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
 }
 
+func plainMessage(text string) message {
+	return message{[]byte(text), "text/plain; charset=utf-8", map[string]string{}}
+}
+
 func jsonMessage(v any, err error) (message, error) {
 	if err != nil {
 		return message{}, err
 	}
 	body, err := json.Marshal(v)
-	return message{body: body, contentType: "application/json"}, err
+	return message{body, "application/json", map[string]string{}}, err
 }
 
 // chatText returns the text of a chat message of at most most characters. Its untrusted parts are escaped by escape.
@@ -117,10 +122,8 @@ func ntfyMessage(t *job.Target, e Event) (message, error) {
 	if t.Body != "" {
 		text, err = fillTemplate(t.Body, e, keepText)
 	}
-	m := message{
-		body: []byte(excerpt.Runes(text, maxNtfy)), contentType: "text/plain; charset=utf-8",
-		headers: map[string]string{"Title": headerText(e.Title)},
-	}
+	m := plainMessage(excerpt.Runes(text, maxNtfy))
+	m.headers["Title"] = headerText(e.Title)
 	if isUrgent(e.Kind) {
 		m.headers["Priority"] = "high"
 	}

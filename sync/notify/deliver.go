@@ -26,8 +26,7 @@ type Deliverer struct {
 	Sender  *Sender
 	Log     *slog.Logger
 
-	mu    sync.Mutex
-	taken map[int64]bool // events that were accepted, but could not be recorded yet
+	taken sync.Map // ids of events that were accepted, but could not be recorded yet
 }
 
 // How often the deliverer polls for new events, and how long an attempt may still take when it stops.
@@ -38,47 +37,36 @@ const (
 
 // Run delivers until ctx ends.
 func (d *Deliverer) Run(ctx context.Context) {
+	var cleaning sync.WaitGroup
+	cleaning.Go(func() {
+		for goes := true; goes; goes = sleepUntilDone(ctx, time.Hour) {
+			d.expireEvents()
+		}
+	})
+	d.forEachTarget(func(t *job.Target) {
+		for goes := true; goes; {
+			next := d.sendWaiting(ctx, t) // until then other events of this target would fail, too
+			goes = sleepUntilDone(ctx, max(lookEvery, time.Until(next)))
+		}
+	})
+	cleaning.Wait()
+}
+
+// forEachTarget calls f for all targets at once, and waits until it has returned for each.
+func (d *Deliverer) forEachTarget(f func(*job.Target)) {
 	var all sync.WaitGroup
 	for i := range d.Targets {
 		if t := &d.Targets[i]; !t.Off {
-			all.Go(func() { d.serveTarget(ctx, t) })
+			all.Go(func() { f(t) })
 		}
 	}
-	all.Go(func() {
-		for {
-			d.expireEvents()
-			if !sleepUntilDone(ctx, time.Hour) {
-				return
-			}
-		}
-	})
 	all.Wait()
-}
-
-// serveTarget delivers to one target until ctx ends.
-func (d *Deliverer) serveTarget(ctx context.Context, t *job.Target) {
-	for {
-		next := d.sendWaiting(ctx, t)
-		wait := lookEvery
-		if until := time.Until(next); until > wait {
-			wait = until // other events of this target would fail, too
-		}
-		if !sleepUntilDone(ctx, wait) {
-			return
-		}
-	}
 }
 
 // Flush attempts once to send every event that is due, for a process that is about to end. Events
 // that fail are left for the next process, until they are old.
 func (d *Deliverer) Flush(ctx context.Context) {
-	var all sync.WaitGroup
-	for i := range d.Targets {
-		if t := &d.Targets[i]; !t.Off {
-			all.Go(func() { d.sendWaiting(ctx, t) })
-		}
-	}
-	all.Wait()
+	d.forEachTarget(func(t *job.Target) { d.sendWaiting(ctx, t) })
 	d.expireEvents()
 }
 
@@ -120,14 +108,15 @@ func (d *Deliverer) sendWaiting(ctx context.Context, t *job.Target) (alone time.
 func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting) time.Time {
 	var err error
 	to := w.leftRecipients(t)
-	if lacks := t.Kind == job.TargetMail && len(to.Mail.To) == 0; !lacks && !d.isTaken(w.id) {
+	_, taken := d.taken.Load(w.id)
+	if lacks := t.Kind == job.TargetMail && len(to.Mail.To) == 0; !lacks && !taken {
 		err = d.sendEvent(ctx, to, w.event)
 	}
 	if err != nil && ctx.Err() != nil {
 		return time.Time{} // stopped, which says nothing about the target
 	}
 	if err == nil {
-		d.setTaken(w.id, true)
+		d.taken.Store(w.id, true)
 		again := false
 		if err := d.Store.Update(func(tx *store.Tx) (err error) {
 			if again, err = endFailing(tx, t.Name); err != nil {
@@ -138,7 +127,7 @@ func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting)
 			d.Log.Error("delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
 			return time.Now().Add(time.Minute)
 		}
-		d.setTaken(w.id, false)
+		d.taken.Delete(w.id)
 		if again {
 			d.Log.Info("notifications delivered again", "target", t.Name)
 		}
@@ -186,23 +175,6 @@ func (d *Deliverer) sendEvent(ctx context.Context, t *job.Target, e Event) error
 	})
 	defer stop()
 	return d.Sender.Send(going, t, e)
-}
-
-func (d *Deliverer) isTaken(id int64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.taken[id]
-}
-
-func (d *Deliverer) setTaken(id int64, taken bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.taken == nil {
-		d.taken = map[int64]bool{}
-	}
-	if delete(d.taken, id); taken {
-		d.taken[id] = true
-	}
 }
 
 func (d *Deliverer) expireEvents() {

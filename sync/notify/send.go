@@ -128,7 +128,16 @@ func (s *Sender) sendWebhook(ctx context.Context, t *job.Target, e Event) error 
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL.Reveal(), bytes.NewReader(m.body))
+	for name, value := range t.Headers {
+		m.headers[name] = value.Reveal()
+	}
+	m.headers["Idempotency-Key"] = e.ID
+	return s.post(ctx, t.Host, t.URL.Reveal(), m)
+}
+
+// post sends a message to an address of a host, and judges the answer.
+func (s *Sender) post(ctx context.Context, host, address string, m message) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(m.body))
 	if err != nil {
 		return errors.New("the address cannot be used") // the error of net/http would quote it
 	}
@@ -136,15 +145,6 @@ func (s *Sender) sendWebhook(ctx context.Context, t *job.Target, e Event) error 
 	for name, value := range m.headers {
 		r.Header.Set(name, value)
 	}
-	for name, value := range t.Headers {
-		r.Header.Set(name, value.Reveal())
-	}
-	r.Header.Set("Idempotency-Key", e.ID)
-	return s.doRequest(r, t.Host)
-}
-
-// doRequest sends a request and judges the answer.
-func (s *Sender) doRequest(r *http.Request, host string) error {
 	r.Header.Set("User-Agent", s.UserAgent)
 	client := http.Client{
 		Transport:     s.Transport,
@@ -212,13 +212,7 @@ func (s *Sender) pingHealthchecks(ctx context.Context, t *job.Target, e Event) e
 	if err != nil {
 		return err
 	}
-	body := strings.NewReader(strings.TrimSpace(e.Title + "\n" + e.Text))
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
-	if err != nil {
-		return errors.New("the address cannot be used")
-	}
-	r.Header.Set("Content-Type", "text/plain; charset=utf-8")
-	return s.doRequest(r, t.Host)
+	return s.post(ctx, t.Host, address, plainMessage(strings.TrimSpace(e.Title+"\n"+e.Text)))
 }
 
 var notSlug = regexp.MustCompile(`[^a-z0-9-]+`)
