@@ -108,16 +108,16 @@ func (e *Error) LogValue() slog.Value {
 
 // redactKey removes the key from all text from outside: a service may quote a key that it refuses.
 func (e *Error) redactKey(k Key) {
-	e.Message = k.redactText(e.Message)
+	e.Message = k.Redact(e.Message)
 	for i := range e.Fields {
 		f := &e.Fields[i]
-		f.Path, f.Code, f.Message = k.redactText(f.Path), k.redactText(f.Code), k.redactText(f.Message)
+		f.Path, f.Code, f.Message = k.Redact(f.Path), k.Redact(f.Code), k.Redact(f.Message)
 	}
 	if e.Cause == nil {
 		return
 	}
-	if text := e.Cause.Error(); k.redactText(text) != text {
-		e.Cause = errors.New(k.redactText(text))
+	if text := e.Cause.Error(); k.Redact(text) != text {
+		e.Cause = errors.New(k.Redact(text))
 	}
 }
 

@@ -25,11 +25,8 @@ import (
 // may be part of ordinary words, so it is searched for together with its prefix in the header.
 const shortestAlone = 8
 
-// Redact removes the key from a text that is about to leave the program.
-func (k Key) Redact(s string) string { return k.redactText(s) }
-
-// redactText removes the key from a text from outside.
-func (k Key) redactText(s string) string {
+// Redact removes the key from a text from outside, or one that is about to leave the program.
+func (k Key) Redact(s string) string {
 	clean, _ := k.redactBytes([]byte(s))
 	return string(clean)
 }

@@ -91,34 +91,11 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 // SettingsSince returns the settings besides jobs that differ from an earlier state of the file:
 // "budget.per_day 100 → 200". For settings that may contain a secret it returns only the name.
 func (c *Config) SettingsSince(earlier *Config) string {
-	said := listDifferences(&Known{Settings: earlier.worded}, &Known{Settings: c.worded})
-	for _, section := range sections {
-		if earlier.sections[section] == c.sections[section] {
-			continue
-		}
-		if said != "" {
-			said += "; "
-		}
-		said += section + " changed"
-	}
-	return said
+	return strings.Join(Differences(earlier.worded, c.worded), "; ")
 }
 
-// sections are the sections of the file besides jobs that are long or may contain secrets, so that changes name only the
-// section.
-var sections = []string{"notify", "alerts", "reports", "questions", "tables", "backup"}
-
-// hashSections returns a hash of each section, whose values are expanded.
-func hashSections(root *yamltree.Node) map[string]string {
-	hashes := map[string]string{}
-	for _, section := range sections {
-		hashes[section] = hashNode(root.Get(section))
-	}
-	return hashes
-}
-
-// wordSettings returns the settings besides jobs in the words of the file, without those that may contain a
-// secret.
+// wordSettings returns the settings besides jobs in the words of the file, without those that are secrets. Of sections
+// that are long or may contain secrets it returns a hash of their expanded values, so that changes name only the section.
 func (b *builder) wordSettings() map[string]string {
 	all := map[string]string{}
 	for k := range taggedFields(reflect.ValueOf(b.cfg).Elem(), schema(), b.root) {
@@ -126,8 +103,14 @@ func (b *builder) wordSettings() map[string]string {
 			b.addWords(all, k.name, k.node)
 		}
 	}
+	for _, section := range []string{"notify", "alerts", "reports", "questions", "tables", "backup"} {
+		all[section] = hashed + hashNode(b.root.Get(section))
+	}
 	return all
 }
+
+// hashed is the beginning of a hash in place of a value. No value of a file begins so.
+const hashed = "\x00"
 
 // mostDifferences limits the number of changes that are reported for one job, and widest the length of
 // each value in characters.
@@ -146,7 +129,7 @@ func Differences(was, is map[string]string) (changes []string) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		switch old, now := was[name], is[name]; {
 		case old == now || name == "was":
-		case shortenValue(old) == shortenValue(now):
+		case shortenValue(old) == shortenValue(now), strings.HasPrefix(now, hashed):
 			changes = append(changes, name+" changed")
 		default:
 			changes = append(changes, fmt.Sprintf("%s %s → %s", name, shortenValue(old), shortenValue(now)))

@@ -81,7 +81,6 @@ type Config struct {
 	needs    needs
 	commands bool              // some ${…} is a command
 	worded   map[string]string // the settings besides jobs, in the words of the file
-	sections map[string]string // hashes of the sections that may contain secrets
 	env      func(string) (string, bool)
 }
 

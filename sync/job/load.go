@@ -161,7 +161,7 @@ func (b *builder) buildConfig() {
 	checkTokens(b.cfg, b.root.Get("daemon"))
 	b.readJobs(b.root.Get("jobs"))
 	readTables(b.cfg, b.root.Get("tables"))
-	b.cfg.worded, b.cfg.sections = b.wordSettings(), hashSections(b.root)
+	b.cfg.worded = b.wordSettings()
 	refuseUncapped(b.cfg, b.root, b.root.Get("budget"))
 	refuseUnexpanded(b.root)
 	if len(b.file.Mistakes()) > 0 {

@@ -73,8 +73,11 @@ func (s *scrape) gatherCounters() ([]*dto.MetricFamily, error) {
 }
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("outlierd_"+name, help, labels, nil)
+	described = append(described, prometheus.NewDesc("outlierd_"+name, help, labels, nil))
+	return described[len(described)-1]
 }
+
+var described []*prometheus.Desc
 
 var (
 	limitRequests = newDesc("api_limit_requests", "Requests that the rate limit is assumed to allow this client in a window.")
@@ -97,10 +100,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		limitRequests, limitWindow, limitLeft, limitReset, waited, budget, blocked, nextFire, paused,
-		tasks, sinkUp, sinkLag, unknownFields, backedUp, free, heartbeat,
-	} {
+	for _, d := range described {
 		to <- d
 	}
 }
