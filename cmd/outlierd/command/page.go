@@ -17,6 +17,7 @@ import (
 	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
@@ -68,7 +69,7 @@ func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary
 		Ask: func(ctx context.Context, sql string) (*query.Rows, error) {
 			return tables.First(ctx, query.Process{Command: newAnswerer}, sql)
 		},
-		PublishedAt: tables.PublishedAt,
+		Prices: func() outlier.Prices { return config().Service.Prices }, PublishedAt: tables.PublishedAt,
 		Feed: func(ctx context.Context, q page.Question, published time.Time) ([]byte, error) {
 			return writeFeed(ctx, config(), q, published)
 		},

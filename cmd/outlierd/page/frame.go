@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outlierd/internal/figures"
+	"outlierd/outlier"
 	"outlierd/sync/marks"
 )
 
@@ -28,6 +29,7 @@ type frame struct {
 	Pictured, Priced   bool   // there are pictures; there is the page Money
 	Pictureless        string // why no pictures are fetched at the moment
 	now                time.Time
+	from               *Sources
 }
 
 var sections = []Link{
@@ -38,7 +40,7 @@ var sections = []Link{
 // newFrame returns the frame of a page.
 func (p *renderer) newFrame(r *http.Request, v view) *frame {
 	f := &frame{view: v, Style: styleAddress, Script: scriptAddress, Acts: p.from.Offer != nil,
-		Pictured: p.from.Thumbnails != nil, Priced: p.from.Money != nil, now: time.Now()}
+		Pictured: p.from.Thumbnails != nil, Priced: p.from.Money != nil, now: time.Now(), from: p.from}
 	if p.from.ThumbnailTrouble != nil {
 		if err := p.from.ThumbnailTrouble(); err != nil {
 			f.Pictureless = err.Error()
@@ -135,6 +137,17 @@ func (f *frame) ImageAt(id string, at time.Time, seconds int64) string {
 	return fmt.Sprintf("%s&at=%d", f.Image(id, 320), at.Unix()+seconds)
 }
 
+// Price is what a page of a search costs.
+func (f *frame) Price(op outlier.Operation) string { return formatCount(f.from.priceOf(op), "credit") }
+
+// RestPrice is what the pages cost that a search has left; "" without one, or if the service has counted no further.
+func (f *frame) RestPrice(pages *int64, total int64) string {
+	if pages == nil || *pages == 0 || total >= 10_000 {
+		return ""
+	}
+	return formatCount(f.from.priceOf(outlier.OpSearch)*outlier.Credits(*pages), "credit")
+}
+
 // Related are the searches for look-alikes of a video.
 func (f *frame) Related(id, title string) []Link {
 	var all []Link
@@ -143,7 +156,7 @@ func (f *frame) Related(id, title string) []Link {
 		if by.Value == "title" {
 			form.Set("title", title)
 		}
-		all = append(all, Link{by.Text, "/do/" + LookAlikes + "?" + form.Encode(), "2 credits"})
+		all = append(all, Link{by.Text, "/do/" + LookAlikes + "?" + form.Encode(), f.Price(outlier.OpRelated)})
 	}
 	return all
 }

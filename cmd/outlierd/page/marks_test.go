@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/outlier"
 	"outlierd/sync/marks"
 )
 
@@ -164,4 +165,17 @@ func TestVerdictFollowsItsRule(t *testing.T) {
 	if got := (Yield{Shares: []float64{0, 0}}).Says(); got != "not known yet" {
 		t.Errorf("two runs without new hits: %s, want no verdict yet", got)
 	}
+}
+
+// TestPricesAreThoseOfTheJobFile, wherever a page names one before it is confirmed.
+func TestPricesAreThoseOfTheJobFile(t *testing.T) {
+	s := sample(t)
+	s.from.Prices = func() outlier.Prices { return outlier.Prices{"search": 3, "related": 7} }
+	for path, want := range map[string]string{
+		"/money": `Buy the rest <span class="price">9 credits`, "/niches": `Buy the rest <span class="price">9 credits`,
+		"/videos/v01": `Like its title <span class="price">7 credits`, "/found?q=moka": `Search the service once <span class="price">3 credits`,
+	} {
+		shows(t, answerTo(s, loggedIn(t, s, httptest.NewRequest(http.MethodGet, path, nil))), want, "!>2 credits")
+	}
+	shows(t, answer(s, "/money"), "Enough remains for 13 pages")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/report"
+	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/plan"
@@ -138,26 +139,21 @@ func (y Yield) Others() string {
 	return fmt.Sprintf("%.0f %%", 100*float64(y.Shared)/float64(y.IDs))
 }
 
-// Price is what reading the rest costs.
-func (r Rest) Price() string {
-	if r.Pages == nil || r.Total >= 10_000 {
-		return ""
-	}
-	return formatCount(2**r.Pages, "credit")
-}
-
 // serveMoney shows what credits were spent on.
 func (s *Site) serveMoney(w http.ResponseWriter, r *http.Request) error {
 	m, err := readTables(s, "money", s.from.Money)
 	if err != nil {
 		return err
 	}
-	v := moneyView{m}
+	v := moneyView{m, s.from.priceOf(outlier.OpSearch)}
 	return s.render.show(w, r, view{"money.html", v.title(), "Money", v})
 }
 
 // moneyView is the data of the page Money.
-type moneyView struct{ *Money }
+type moneyView struct {
+	*Money
+	page outlier.Credits // what a page of a search costs
+}
 
 func (v moneyView) title() string {
 	if v.Cycle == nil {
@@ -174,10 +170,10 @@ func (v moneyView) Summary() string {
 	if v.Cycle == nil {
 		return text
 	}
-	if left := v.Cycle.Rest() - int64(wanted); left < 0 {
+	if left := outlier.Credits(v.Cycle.Rest()) - wanted; left < 0 {
 		return text + fmt.Sprintf(" %s are missing.", formatCount(-left, "credit"))
-	} else if left >= 2 {
-		return text + fmt.Sprintf(" Enough remains for %s.", formatCount(left/2, "page"))
+	} else if pages := left / max(1, v.page); pages > 0 {
+		return text + fmt.Sprintf(" Enough remains for %s.", formatCount(pages, "page"))
 	}
 	return text
 }

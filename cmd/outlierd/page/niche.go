@@ -201,14 +201,6 @@ func (v nicheView) Found() string { return "/found?" + url.Values{"topic": {v.To
 // Fresh is the address of its outliers of this week.
 func (v nicheView) Fresh() string { return "/?" + url.Values{"topic": {v.Topic}}.Encode() }
 
-// Left is what reading the rest costs.
-func (v nicheView) Left() string {
-	if v.Total == nil || v.Seen == nil || v.Pages == nil || *v.Pages == 0 || *v.Total >= 10_000 {
-		return ""
-	}
-	return formatCount(2**v.Pages, "credit")
-}
-
 // liftBar is a bar to the right of the middle for what is more often, and to the left for what is less.
 func liftBar(lift float64) rect {
 	length := min(50, 50*math.Abs(math.Log10(max(lift, .1))))

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/marks"
 )
@@ -36,6 +37,7 @@ type Sources struct {
 	Niche   func(ctx context.Context, topic string) (*Niche, error)
 	Money   func(context.Context) (*Money, error)
 
+	Prices      func() outlier.Prices // nil: the documented ones
 	PublishedAt func() (time.Time, error)
 
 	Questions func() []Question
@@ -54,6 +56,15 @@ type Sources struct {
 	Offer func(context.Context, Action) (*Offer, error)
 	Mark  func(context.Context, marks.Edit) error
 	Views Views
+}
+
+// priceOf returns what a page of a search costs.
+func (s *Sources) priceOf(op outlier.Operation) outlier.Credits {
+	var prices outlier.Prices
+	if s.Prices != nil {
+		prices = s.Prices()
+	}
+	return prices.Of(op, "")
 }
 
 // Errors of sources whose text is shown to the user.
