@@ -84,7 +84,7 @@ const (
 type Progress struct {
 	Job, Run string
 	Started  time.Time
-	Searches []runs.Step
+	Searches Searches
 	Pages    int                       // maximum for each search; job.AllPages if only the budget limits it
 	Tasks    map[outlier.Operation]int // data calls done, by operation
 	Done     int                       // data calls answered, including by "not found"
@@ -104,15 +104,30 @@ type Progress struct {
 	Left time.Duration
 }
 
-// calls returns the number of calls that are known to be left.
-func (p *Progress) calls() int {
-	calls := p.Queued
-	for _, s := range p.Searches {
-		if s.Stop == "" && s.Query.Op() != outlier.OpStartScan && p.Pages != job.AllPages {
-			calls += p.Pages - s.Next
+// Searches is what the searches of a run have brought so far, together.
+type Searches struct {
+	All, Ended int
+	Scan       bool // the run waits for one, or is about to start it
+	Pages      int
+	Left       int // pages that may follow; 0 if only the budget limits them
+	Hits, New  int
+}
+
+// addSteps adds the steps of a run with at most so many pages for each search.
+func (s *Searches) addSteps(steps []runs.Step, most int) {
+	for i := range steps {
+		step := &steps[i]
+		isOpen, isScan := step.Stop == "", step.Query.Op() == outlier.OpStartScan
+		s.All, s.Pages, s.Hits, s.New = s.All+1, s.Pages+step.Pages, s.Hits+step.Hits, s.New+step.NewHits
+		switch {
+		case !isOpen:
+			s.Ended++
+		case isScan:
+			s.Scan = true
+		case most != job.AllPages:
+			s.Left += most - step.Next
 		}
 	}
-	return calls
 }
 
 // Progress returns the progress of the run in progress, or of the last one.
@@ -127,13 +142,15 @@ func (e *Engine) Progress() (Progress, error) {
 func progressOf(r *run) (p Progress, err error) {
 	e := r.engine
 	p = *r.view.Load()
-	if p.Searches, err = e.Store.Steps.OfRun(p.Run); err != nil {
+	steps, err := e.Store.Steps.OfRun(p.Run)
+	if err != nil {
 		return p, err
 	}
+	p.Searches.addSteps(steps, p.Pages)
 	if p.Spend, err = e.Store.Ledger.Spent(p.Run); err != nil {
 		return p, err
 	}
 	p.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: p.Job})
-	p.Pace, p.Left = e.Pace.Status(), e.Pace.ETA(p.calls())
+	p.Pace, p.Left = e.Pace.Status(), e.Pace.ETA(p.Queued+p.Searches.Left)
 	return p, err
 }

@@ -151,7 +151,7 @@ func TestProgressCanBeWatched(t *testing.T) {
 				if p.Run == "" {
 					continue
 				}
-				if done := p.Done + len(p.Searches); done < most {
+				if done := p.Done + p.Searches.Pages; done < most {
 					t.Errorf("progress fell from %d to %d", most, done)
 				} else {
 					most = done

@@ -160,7 +160,7 @@ func (w *Watch) Follow(show func(engine.Progress)) (*Ended, error) {
 			return nil, err
 		}
 		if e.Progress != nil {
-			show(e.Progress.decode())
+			show(*e.Progress)
 		}
 		if e.Ended != nil {
 			return e.Ended, nil

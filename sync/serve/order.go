@@ -31,10 +31,10 @@ type Order struct {
 
 // Event is one line of the answer to an order. It has the run, and one of the other fields.
 type Event struct {
-	Run      string    `json:"run"`
-	Joined   bool      `json:"joined,omitempty"` // in the first event: the run was already in progress
-	Progress *Progress `json:"progress,omitempty"`
-	Ended    *Ended    `json:"ended,omitempty"` // the last event
+	Run      string           `json:"run"`
+	Joined   bool             `json:"joined,omitempty"` // in the first event: the run was already in progress
+	Progress *engine.Progress `json:"progress,omitempty"`
+	Ended    *Ended           `json:"ended,omitempty"` // the last event
 }
 
 // Ended says how a run ended, or why there is no reason to wait any longer, for example because a
@@ -43,33 +43,6 @@ type Ended struct {
 	Status runs.Status `json:"status,omitempty"` // "" if the run is not recorded
 	Why    string      `json:"why,omitempty"`    // the reason for the status
 	Error  *Failure    `json:"error,omitempty"`
-}
-
-// Progress is [engine.Progress] in an answer, with what the JSON of its searches leaves out.
-type Progress struct {
-	engine.Progress
-	Steps []step `json:"steps,omitempty"` // of the searches, in order
-}
-
-type step struct {
-	Op   outlier.Operation `json:"op"`
-	Next int               `json:"next"`
-}
-
-func newProgress(p engine.Progress) *Progress {
-	all := &Progress{Progress: p}
-	for i := range p.Searches {
-		all.Steps = append(all.Steps, step{p.Searches[i].Query.Op(), p.Searches[i].Next})
-	}
-	return all
-}
-
-// decode returns the progress as the daemon's engine had it.
-func (p *Progress) decode() engine.Progress {
-	for i := range min(len(p.Searches), len(p.Steps)) {
-		p.Searches[i].Query, p.Searches[i].Next = outlier.UncheckedQuery(p.Steps[i].Op, ""), p.Steps[i].Next
-	}
-	return p.Progress
 }
 
 // A resolver says what an order means to an engine.

@@ -27,7 +27,6 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/load"
-	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -329,24 +328,21 @@ func TestProgressSurvivesEncoding(t *testing.T) {
 	at := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
 	want := engine.Progress{
 		Job: "coffee", Run: "r1", Started: at, Pages: job.AllPages, Done: 3, Queued: 4, Missing: 1, Failures: 2,
-		Searches: []runs.Step{
-			{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Queries: []string{"moka"}, Next: 2, Pages: 1, Hits: 40, NewHits: 12},
-			{Query: outlier.UncheckedQuery(outlier.OpRelated, ""), Item: "x", Seeds: []string{"v1"}, Stop: "short"},
-		},
-		Tasks: map[outlier.Operation]int{outlier.OpDetails: 3}, Fresh: map[time.Duration]int{36 * time.Hour: 5},
+		Searches: engine.Searches{All: 3, Ended: 1, Scan: true, Pages: 2, Left: 4, Hits: 40, New: 12},
+		Tasks:    map[outlier.Operation]int{outlier.OpDetails: 3}, Fresh: map[time.Duration]int{36 * time.Hour: 5},
 		Spend: ledger.Spend{Charged: 2, Unknown: 2}, PerRun: new(outlier.Credits(40)), Doing: "details v1", Until: at.Add(time.Hour),
 		Left: 90 * time.Second,
 		Pace: pace.Status{Limit: 10, Window: time.Minute, Remaining: 3, Reset: at.Add(time.Second), Learned: true},
 	}
-	text, err := json.Marshal(newProgress(want))
+	text, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var p Progress
+	var p engine.Progress
 	if err := json.Unmarshal(text, &p); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, p.decode(), cmp.AllowUnexported(outlier.Query{})); diff != "" {
+	if diff := cmp.Diff(want, p); diff != "" {
 		t.Errorf("progress (-sent +received):\n%s", diff)
 	}
 }

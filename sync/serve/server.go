@@ -395,7 +395,7 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request, o *engine.Ord
 			p, unknown := o.Progress()
 			e := Event{Ended: ended}
 			if unknown == nil {
-				e.Progress = newProgress(p)
+				e.Progress = &p
 			}
 			send(e)
 			return
@@ -406,12 +406,11 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request, o *engine.Ord
 			if err != nil {
 				continue // the run continues, and its end is still sent
 			}
-			progress := newProgress(p)
-			text, err := json.Marshal(progress)
+			text, err := json.Marshal(p)
 			if err != nil || bytes.Equal(text, last) {
 				continue
 			}
-			if last = text; !send(Event{Progress: progress}) {
+			if last = text; !send(Event{Progress: &p}) {
 				return
 			}
 		}

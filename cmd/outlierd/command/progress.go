@@ -1,10 +1,7 @@
 package command
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/runs"
 )
 
 // How often progress is shown: redrawn at a terminal, or logged. An error that prevents it is logged
@@ -35,7 +31,7 @@ func watchProgress(out *printer, p *program) (stop func()) {
 	if out.redraws() {
 		every, finish = redraw, out.block.Erase
 		show = func(p engine.Progress) {
-			out.block.Draw(func(rows int) []string { return progressLines(p, time.Now(), rows) })
+			out.block.Draw(func(int) []string { return progressLines(p, time.Now()) })
 		}
 	}
 	done := make(chan struct{})
@@ -62,12 +58,8 @@ func watchProgress(out *printer, p *program) (stop func()) {
 }
 
 func progressAttrs(p engine.Progress) []any {
-	pages, hits, fresh := 0, 0, 0
-	for _, s := range p.Searches {
-		pages, hits, fresh = pages+s.Pages, hits+s.Hits, fresh+s.NewHits
-	}
-	attrs := []any{"job", p.Job, "run", p.Run, "pages", pages, "hits", hits, "new", fresh, "calls", p.Done,
-		"queued", p.Queued,
+	attrs := []any{"job", p.Job, "run", p.Run, "pages", p.Searches.Pages, "hits", p.Searches.Hits, "new", p.Searches.New,
+		"calls", p.Done, "queued", p.Queued,
 		"credits", p.Spend.Charged + p.Spend.Unknown, "remaining", timeLeft(p, time.Now()).Round(time.Second).String()}
 	if !p.Until.IsZero() {
 		attrs = append(attrs, "waits_until", p.Until)
@@ -75,42 +67,18 @@ func progressAttrs(p engine.Progress) []any {
 	return attrs
 }
 
-// progressLines returns the text of the block: searches, data calls, credits and pace. If there are more
-// searches than fit, it shows those around the current one and counts the others.
-func progressLines(p engine.Progress, now time.Time, room int) []string {
+// progressLines returns the text of the block: searches, data calls, credits and pace.
+func progressLines(p engine.Progress, now time.Time) []string {
 	name := term.Pad(term.Clip(job.Shown(p.Job), 40), 40)
-	lines := []string{fmt.Sprintf("%s %s · ETA %s", name, term.Clock(now.Sub(p.Started)), formatETA(p, now))}
-	rest := spendLines(p, now)
-	room = max(1, room-len(lines)-len(rest))
-	if len(p.Searches) > room {
-		room = max(1, room-1) // one line for the number of the others
-	}
-	first, last := pickAround(p.Searches, room)
-	for _, s := range p.Searches[first:last] {
-		lines = append(lines, searchLine(s, p.Pages))
-	}
-	if more := len(p.Searches) - (last - first); more > 0 {
-		done := len(p.Searches) - countOpen(p.Searches)
-		lines = append(lines, fmt.Sprintf("  and %d more · %d of %d done", more, done, len(p.Searches)))
-	}
-	return append(lines, rest...)
-}
-
-// countOpen counts the unfinished searches.
-func countOpen(all []runs.Step) (n int) {
-	for i := range all {
-		if isOpen(all[i]) {
-			n++
-		}
-	}
-	return n
+	return append([]string{fmt.Sprintf("%s %s · ETA %s", name, term.Clock(now.Sub(p.Started)), formatETA(p, now)), searchLine(p)},
+		spendLines(p, now)...)
 }
 
 // formatETA returns a lower bound of the remaining time while searches are open: calls about their hits are
 // added later.
 func formatETA(p engine.Progress, now time.Time) string {
 	switch {
-	case !slices.ContainsFunc(p.Searches, isOpen) && p.Until.IsZero():
+	case p.Searches.Ended == p.Searches.All && p.Until.IsZero():
 		return term.Clock(timeLeft(p, now))
 	case p.Pages == job.AllPages:
 		return "?"
@@ -130,46 +98,26 @@ func timeLeft(p engine.Progress, now time.Time) time.Duration {
 	return d
 }
 
-func isOpen(s runs.Step) bool { return s.Stop == "" }
-
-// pickAround returns the range of searches to show, which includes the first open one.
-func pickAround(all []runs.Step, room int) (first, last int) {
-	at := slices.IndexFunc(all, isOpen)
-	if at < 0 {
-		at = len(all)
-	}
-	first = max(0, min(at-room/2, len(all)-room))
-	return first, min(len(all), first+room)
-}
-
 const nameWidth = 24
 
-func searchLine(s runs.Step, pages int) string {
-	name := term.Pad(term.Clip(s.Name(), nameWidth), nameWidth)
-	if s.Query.Op() == outlier.OpStartScan {
-		return fmt.Sprintf("  %s scan %s", name, cmp.Or(s.Stop, "under way"))
+// searchLine returns what the searches of a run have brought together.
+func searchLine(p engine.Progress) string {
+	s, name := p.Searches, term.Pad("search", nameWidth)
+	if s.Scan {
+		return "  " + term.Pad("scan", nameWidth) + " under way"
 	}
-	hits := term.Count(s.Hits, "hit")
-	if !isOpen(s) {
-		ended := term.Pad(endedAs(s.Stop), term.BarWidth)
-		return fmt.Sprintf("  %s %s %s  %s  %d new", name, ended, term.Count(s.Pages, "page"), hits, s.NewHits)
+	bar, pages := term.Bar(s.Pages, s.Pages+s.Left), fmt.Sprintf("%d/%d pages", s.Pages, s.Pages+s.Left)
+	switch {
+	case s.Ended == s.All:
+		bar, pages = term.Pad("done", term.BarWidth), term.Count(s.Pages, "page")
+	case p.Pages == job.AllPages:
+		bar, pages = term.Bar(0, 0), fmt.Sprintf("%d/? pages", s.Pages)
 	}
-	of := "?"
-	if pages != job.AllPages {
-		of = strconv.Itoa(pages)
+	line := fmt.Sprintf("  %s %s %s  %s  %d new", name, bar, pages, term.Count(s.Hits, "hit"), s.New)
+	if s.All > 1 && s.Ended < s.All {
+		line += fmt.Sprintf(" · %d of %d searches done", s.Ended, s.All)
 	}
-	return fmt.Sprintf("  %s %s %d/%s pages  %s  %d new", name, term.Bar(s.Next, pages), s.Pages, of, hits, s.NewHits)
-}
-
-// endedAs returns the mark for how a search ended: completed, cut off or failed.
-func endedAs(stop string) string {
-	switch stop {
-	case "refused", "unreadable":
-		return "failed"
-	case "clock", "time", "share", "deadline":
-		return "cut off"
-	}
-	return "done"
+	return line
 }
 
 func spendLines(p engine.Progress, now time.Time) []string {

@@ -20,7 +20,6 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
-	"outlierd/sync/runs"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -29,12 +28,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func underWay() engine.Progress {
 	return engine.Progress{
 		Job: "coffee", Run: "01a1fe43", Started: noon.Add(-83 * time.Second), Pages: 3,
-		Searches: []runs.Step{
-			{Queries: []string{"home espresso"}, Next: 3, Pages: 3, Hits: 104, NewHits: 61, Stop: "pages"},
-			{Queries: []string{"コーヒーの淹れ方と豆の選び方", "latte art"}, Next: 1, Pages: 1, Hits: 1, NewHits: 0},
-			{Seeds: []string{"dQw4w9WgXcQ"}},
-		},
-		Spend: ledger.Spend{Charged: 8}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: noon},
+		Searches: engine.Searches{All: 3, Ended: 1, Pages: 4, Left: 5, Hits: 105, New: 61},
+		Spend:    ledger.Spend{Charged: 8}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: noon},
 		Doing: "search page 2", Left: 30 * time.Second,
 	}
 }
@@ -43,22 +38,17 @@ func TestProgressOfASearch(t *testing.T) {
 	t.Parallel()
 	want := `
 coffee                                   01:23 · ETA ≥ 00:30
-  home espresso            done            3 pages  104 hits  61 new
-  コーヒーの淹れ方と豆の…  █████░░░░░░░░░░ 1/3 pages  1 hit  0 new
-  dQw4w9WgXcQ              ░░░░░░░░░░░░░░░ 0/3 pages  0 hits  0 new
+  search                   ██████░░░░░░░░░ 4/9 pages  105 hits  61 new · 1 of 3 searches done
   credits  8 spent
   pace     10/min · search page 2
 `
-	compareLines(t, want, progressLines(underWay(), noon, 24))
+	compareLines(t, want, progressLines(underWay(), noon))
 }
 
 func TestProgressOfEnrichment(t *testing.T) {
 	t.Parallel()
 	p := underWay()
-	for i := range p.Searches {
-		p.Searches[i].Stop = "pages"
-	}
-	p.Searches[2].Stop = "share"
+	p.Searches.Ended, p.Searches.Left = 3, 0
 	p.Done, p.Queued = 96, 4
 	p.Tasks = map[outlier.Operation]int{outlier.OpDetails: 10, outlier.OpChannelVideos: 40, outlier.OpComments: 46}
 	p.Spend.Unknown, p.PerRun = 2, new(outlier.Credits(20))
@@ -66,29 +56,27 @@ func TestProgressOfEnrichment(t *testing.T) {
 	p.Doing = "details dQw4w9WgXcQ"
 	want := `
 coffee                                   01:23 · ETA 00:59
-  home espresso            done            3 pages  104 hits  61 new
-  コーヒーの淹れ方と豆の…  done            1 page  1 hit  0 new
-  dQw4w9WgXcQ              cut off         0 pages  0 hits  0 new
+  search                   done            4 pages  105 hits  61 new
   enrich                   ██████████████░ 96/100 calls
   done     videos 40 · comments 46 · details 10
   credits  8 spent · 2 unknown · at most 20
   pace     10/min · next call in 59 s · details dQw4w9WgXcQ
 `
-	compareLines(t, want, progressLines(p, noon, 24))
+	compareLines(t, want, progressLines(p, noon))
 }
 
 func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
 	t.Parallel()
 	p := underWay()
-	p.Searches = []runs.Step{{Query: outlier.UncheckedQuery(outlier.OpStartScan, ""), Queries: []string{"espresso machine repair"}}}
+	p.Searches = engine.Searches{All: 1, Scan: true}
 	p.Doing, p.Until = "", noon.Add(10*time.Minute)
 	want := `
 coffee                                   01:23 · ETA ≥ 10:00
-  espresso machine repair  scan under way
+  scan                     under way
   credits  8 spent
   pace     10/min · waits for a scan, polled again in 10 min
 `
-	compareLines(t, want, progressLines(p, noon, 24))
+	compareLines(t, want, progressLines(p, noon))
 	if attrs := fmt.Sprint(progressAttrs(p)); !strings.Contains(attrs, "waits_until 2026-11-21 12:10:00 +0000 UTC") {
 		t.Errorf("the logged attributes are %s", attrs)
 	}
@@ -97,34 +85,10 @@ coffee                                   01:23 · ETA ≥ 10:00
 func TestProgressWithoutABoundHasNoETA(t *testing.T) {
 	t.Parallel()
 	p := underWay()
-	p.Pages = job.AllPages
-	lines := progressLines(p, noon, 24)
-	if !strings.HasSuffix(lines[0], "ETA ?") || !strings.Contains(lines[2], "1/? pages") {
-		t.Errorf("got %q, %q", lines[0], lines[2])
-	}
-}
-
-// TestProgressStaysOnTheScreen has a hundred searches on a small screen: the current one is always shown.
-func TestProgressStaysOnTheScreen(t *testing.T) {
-	t.Parallel()
-	for at := range 101 {
-		p := underWay()
-		p.Searches = make([]runs.Step, 100)
-		for i := range p.Searches {
-			p.Searches[i].Queries = []string{fmt.Sprint("query ", i)}
-			if i < at {
-				p.Searches[i].Stop = "pages"
-			}
-		}
-		lines := progressLines(p, noon, 10)
-		if len(lines) != 10 {
-			t.Errorf("%d searches done: %d lines, want 10", at, len(lines))
-		}
-		if text := strings.Join(lines, "\n"); at < 100 && !strings.Contains(text, fmt.Sprintf("query %d ", at)) {
-			t.Errorf("%d searches done: the next one is not shown:\n%s", at, text)
-		} else if want := fmt.Sprintf("  and 94 more · %d of 100 done", at); !strings.Contains(text, want) {
-			t.Errorf("%d searches done: %q is not in:\n%s", at, want, text)
-		}
+	p.Pages, p.Searches.Left = job.AllPages, 0
+	lines := progressLines(p, noon)
+	if !strings.HasSuffix(lines[0], "ETA ?") || !strings.Contains(lines[1], "4/? pages") {
+		t.Errorf("got %q, %q", lines[0], lines[1])
 	}
 }
 
@@ -186,7 +150,7 @@ func (s *screen) resize(columns int) {
 
 // linesOf returns the text of the block at noon.
 func linesOf(p engine.Progress) func(int) []string {
-	return func(rows int) []string { return progressLines(p, noon, rows) }
+	return func(int) []string { return progressLines(p, noon) }
 }
 
 func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
@@ -196,10 +160,9 @@ func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
 		b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
 		fmt.Fprintln(s, "before")
 		p := underWay()
-		p.Searches[0].Queries = []string{"\x1b[2J hostile " + strings.Repeat("長い", 50)}
-		p.Job = strings.Repeat("name", 20)
+		p.Job, p.Done = "\x1b[2J hostile "+strings.Repeat("長い", 50), 3
 		b.Draw(linesOf(p))
-		p.Searches = p.Searches[:1] // a shorter block must remove the lines of the longer one
+		p.Done = 0 // a shorter block must remove the lines of the longer one
 		b.Draw(linesOf(p))
 		if len(s.rows) != 1+4+1 || strings.Count(strings.Join(s.rows, "\n"), "pace") != 1 {
 			t.Errorf("at %d columns the screen is %q", columns, s.rows)
@@ -225,7 +188,7 @@ func TestLogsArePrintedAboveTheBlock(t *testing.T) {
 	b.Draw(linesOf(underWay()))
 	fmt.Fprintln(log, "second")
 	b.Draw(linesOf(underWay()))
-	if len(s.rows) != 2+6+1 || s.rows[1] != "second" {
+	if len(s.rows) != 2+4+1 || s.rows[1] != "second" {
 		t.Errorf("the screen is %q", s.rows)
 	}
 	fmt.Fprintln(log, "third")
