@@ -24,21 +24,26 @@ func readVerb(spec *Spec, job *yamltree.Node) *yamltree.Node {
 
 func isVerb(key string) bool { return slices.Contains(oneOff().Choices(), key) }
 
-// verbs read the request of each verb. Their parameters are those of their operations: [outlier.Operation.Params].
-var verbs = map[Verb]func(*asker, *Spec, *yamltree.Node){
-	VerbSearch:          (*asker).readSearch,
-	VerbRelated:         (*asker).readRelated,
-	VerbScan:            (*asker).readScan,
-	VerbChannels:        (*asker).readChannels,
-	VerbVideos:          (*asker).readVideos,
-	VerbFindChannels:    (*asker).findChannels,
-	VerbTrendingFormats: (*asker).readTrending,
+// verbs say what each verb requests and how it is read. The parameters are those of the operation:
+// [outlier.Operation.Params].
+var verbs = map[Verb]struct {
+	op   outlier.Operation
+	read func(*asker, *Spec, *yamltree.Node)
+}{
+	VerbSearch:          {outlier.OpSearch, (*asker).readHits},
+	VerbRelated:         {outlier.OpRelated, (*asker).readRelated},
+	VerbScan:            {outlier.OpStartScan, (*asker).readScan},
+	VerbChannels:        {outlier.OpChannelVideos, (*asker).readData},
+	VerbVideos:          {outlier.OpDetails, (*asker).readData},
+	VerbFindChannels:    {outlier.OpFindChannels, (*asker).findChannels},
+	VerbTrendingFormats: {outlier.OpTrendingFormats, (*asker).readTrending},
 }
 
 // readAsks reads the request of the verb.
 func (b *builder) readAsks(spec *Spec, job, n *yamltree.Node) {
-	a := asker{b: b, loops: b.readLoops(job)}
-	verbs[spec.Verb](&a, spec, n)
+	verb := verbs[spec.Verb]
+	a := asker{b: b, loops: b.readLoops(job), ask: newTemplate(b.cfg, verb.op)}
+	verb.read(&a, spec, n)
 	spec.ask = *a.ask
 	for _, l := range a.loops {
 		spec.Loops = append(spec.Loops, l.Loop)
@@ -59,13 +64,7 @@ func mentionsName(n *yamltree.Node, name string) bool {
 	return false
 }
 
-func (a *asker) readSearch(spec *Spec, n *yamltree.Node) {
-	a.ask = newTemplate(a.b.cfg, outlier.OpSearch)
-	a.readHits(spec, n)
-}
-
 func (a *asker) readRelated(spec *Spec, n *yamltree.Node) {
-	a.ask = newTemplate(a.b.cfg, outlier.OpRelated)
 	spec.SeedsFresh = cmp.Or(parseText(n.Get("refresh_after"), parseDuration), defaultSeeds)
 	// The service would answer a related search without a seed with arbitrary results, and charge for
 	// them.
@@ -79,13 +78,12 @@ func (a *asker) readRelated(spec *Spec, n *yamltree.Node) {
 // findChannels reads a search for channels: by a query, or for those related to given ones, for which the
 // service supports neither queries nor orders.
 func (a *asker) findChannels(spec *Spec, n *yamltree.Node) {
-	a.ask = newTemplate(a.b.cfg, outlier.OpFindChannels)
 	to := n.Get("related_to")
 	if to == nil {
 		a.readHits(spec, n)
 		return
 	}
-	a.ask = newTemplate(a.b.cfg, outlier.OpFindRelatedChannels)
+	a.ask.Op = outlier.OpFindRelatedChannels
 	for _, key := range []string{"query", "seed", "sort"} {
 		if other := n.Get(key); other != nil && !other.Has(yamltree.Null) {
 			other.Head().Refuse("cannot be combined with related_to")
@@ -127,7 +125,6 @@ func (a *asker) readPaging(spec *Spec, n *yamltree.Node, otherwise int) {
 
 // readScan reads what to scan for, how to wait for the scan, and how to read it.
 func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
-	a.ask = newTemplate(a.b.cfg, outlier.OpStartScan)
 	spec.Scan = &Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}
 	readKeys(spec.Scan, oneOff().Get("scan"), n)
 	a.ask.Params = url.Values{"findBy": {outlier.FindByQuery}, "mode": {spec.Scan.Mode}}
@@ -159,16 +156,12 @@ func (a *asker) readReading(spec *Spec, n *yamltree.Node) {
 	scan.Read, a.ask = a.ask, scan
 }
 
-func (a *asker) readChannels(spec *Spec, n *yamltree.Node) {
-	a.readData(spec, n, outlier.OpChannelVideos, outlier.OpChannelShorts)
-}
-
-func (a *asker) readVideos(spec *Spec, n *yamltree.Node) { a.readData(spec, n, outlier.OpDetails) }
-
-// readData reads the ids of channels or videos, and what to fetch for each of them, by default ops. The first
-// of ops determines the kind of the ids.
-func (a *asker) readData(spec *Spec, n *yamltree.Node, ops ...outlier.Operation) {
-	a.ask = newTemplate(a.b.cfg, ops[0])
+// readData reads the ids of channels or videos, and what to fetch for each of them.
+func (a *asker) readData(spec *Spec, n *yamltree.Node) {
+	ops := []outlier.Operation{a.ask.Op}
+	if a.ask.Op == outlier.OpChannelVideos {
+		ops = append(ops, outlier.OpChannelShorts)
+	}
 	if id := n.Get("id"); id != nil {
 		a.ask.Params[ids] = a.readTexts(ids, id)
 	}
@@ -193,7 +186,6 @@ func (a *asker) readData(spec *Spec, n *yamltree.Node, ops ...outlier.Operation)
 
 // readTrending reads undocumented parameters, by their names on the wire.
 func (a *asker) readTrending(spec *Spec, n *yamltree.Node) {
-	a.ask = newTemplate(a.b.cfg, outlier.OpTrendingFormats)
 	spec.Pages = 1
 	for _, e := range n.Entries {
 		name := e.Key.Text

@@ -42,9 +42,6 @@ func (c *checker) checkNode(n *Node, s *Schema) {
 		return
 	case n.Wrong, n.Unfilled != "": // already reported, or the value is not known
 		return
-	case s.Not != nil:
-		n.Wrong, n.Ignored = true, true
-		n.Head().Refuse("not supported yet")
 	case n.takeQuotedKind(s):
 		c.checkNode(n, s)
 		return

@@ -18,7 +18,7 @@ import (
 //
 // It has only keywords with which one mistake causes one error: no oneOf and no anyOf, but lists of types,
 // and keywords that apply to one type each. Titles are part of messages: the title of a value completes the
-// sentence "must be …". A key whose schema is `not: {}` belongs to a later version.
+// sentence "must be …".
 //
 // Three keywords are not of JSON Schema, or mean nothing to [Schema.Check]: x-form, x-change and writeOnly.
 type Schema struct {
@@ -37,7 +37,6 @@ type Schema struct {
 	Types texts     `json:"type"` // none if all are allowed
 	Const *int      `json:"const"`
 	Enum  []*string `json:"enum"` // nil for ~
-	Not   *struct{} `json:"not"`  // a key of a later version
 
 	Required      []string           `json:"required"`
 	OneOf         []required         `json:"oneOf"` // keys of which a mapping has exactly one
@@ -200,15 +199,14 @@ func (s *Schema) SecretKeys() (keys []string) {
 	return append(keys, s.Others.of.SecretKeys()...)
 }
 
-// Keys returns the keys that a mapping may have, sorted. It omits keys of later versions and those that
-// accept only ~. It works on nil.
+// Keys returns the keys that a mapping may have, sorted. It omits those that accept only ~. It works on nil.
 func (s *Schema) Keys() []string {
 	if s == nil {
 		return nil
 	}
 	var keys []string
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		if p := s.Properties[name]; p.Not == nil && !slices.Equal(p.Types, texts{"null"}) {
+		if !slices.Equal(s.Properties[name].Types, texts{"null"}) {
 			keys = append(keys, name)
 		}
 	}

@@ -22,7 +22,7 @@ func TestSchemasWithOtherKeywordsAreRefused(t *testing.T) {
 		{`{"properties": {"a": {"exclusiveMinimum": 1}}}`, `unknown field "exclusiveMinimum"`},
 		{`{"items": {"uniqueItems": true}}`, `unknown field "uniqueItems"`},
 		{`{"additionalProperties": {"multipleOf": 2}}`, `unknown field "multipleOf"`},
-		{`{"definitions": {"a": {"not": {"type": "string"}}}}`, `unknown field "type"`},
+		{`{"definitions": {"a": {"not": {"type": "string"}}}}`, `unknown field "not"`},
 		{`{"patternProperties": {"^y-": true}}`, `unknown field "^y-"`},
 		{`{"minimum": 0.5}`, "minimum"},
 		{`{"enum": [1]}`, "enum"},
