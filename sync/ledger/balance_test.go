@@ -114,6 +114,9 @@ func TestLaterAnswerExplainsAnUnknownOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if part, all, err := s.Calls.PartOfRun(calls[0].Run, 1, 1); err != nil || all != 3 || len(part) != 1 || part[0].ID != calls[0].ID+1 {
+		t.Errorf("the second of %d calls is %+v (%v), want that of 3 which follows the first", all, part, err)
+	}
 	var told []any
 	for _, c := range calls {
 		told = append(told, []any{c.Outcome, c.Response, c.Explained})

@@ -93,6 +93,18 @@ func (cs *Calls) About(id string) ([]Call, error) {
 // answers.
 func (cs *Calls) OfRun(run string) ([]Call, error) { return cs.listCalls(`run = ? ORDER BY id`, run) }
 
+// PartOfRun returns at most most of these calls after the first skip ones, and the number of all.
+func (cs *Calls) PartOfRun(run string, skip, most int) (part []Call, all int, err error) {
+	part, err = cs.listCalls(`id IN (SELECT id FROM attempts WHERE run = ? ORDER BY id LIMIT ? OFFSET ?) ORDER BY id`, run, most, skip)
+	if err != nil {
+		return nil, 0, err
+	}
+	all, err = store.Read(cs.db, "count calls", func(tx *store.Tx) (int, error) {
+		return store.Value[int](tx, `SELECT count(*) FROM attempts WHERE run = ?`, run)
+	})
+	return part, all, err
+}
+
 // Last returns the id of the newest attempt, or 0.
 func (cs *Calls) Last() (id int64, err error) {
 	return store.Read(cs.db, "look for the newest call", func(tx *store.Tx) (int64, error) {

@@ -59,13 +59,14 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 			_, err := s.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1)})
 			return err
 		}, 0},
-		"newest call":                 {func() error { _, err := s.Calls.Last(); return err }, 0},
-		"calls since":                 {func() error { _, err := s.Calls.After(1, 9); return err }, 0},
-		"call by id":                  {func() error { _, err := s.Calls.ByID(1); return err }, 0},
-		"last success of a job":       {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
-		"jobs on record":              {func() error { _, err := s.Runs.Jobs(); return err }, 1}, // the names
-		"calls about an id":           {func() error { _, err := s.Calls.About("v"); return err }, 0},
-		"calls of a run by operation": {func() error { _, err := s.Calls.ByOperation("run-1"); return err }, 2}, // to group and to order what was found
+		"newest call":                  {func() error { _, err := s.Calls.Last(); return err }, 0},
+		"calls since":                  {func() error { _, err := s.Calls.After(1, 9); return err }, 0},
+		"call by id":                   {func() error { _, err := s.Calls.ByID(1); return err }, 0},
+		"last success of a job":        {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
+		"jobs on record":               {func() error { _, err := s.Runs.Jobs(); return err }, 1}, // the names
+		"calls about an id":            {func() error { _, err := s.Calls.About("v"); return err }, 0},
+		"a page of the calls of a run": {func() error { _, _, err := s.Calls.PartOfRun("run-1", 100, 100); return err }, 2}, // of ids alone, and of the page
+		"calls of a run by operation":  {func() error { _, err := s.Calls.ByOperation("run-1"); return err }, 2},            // to group and to order what was found
 		"calls of a page": {func() error {
 			return view(func(tx *store.Tx) error { _, err := ledger.CallsOfPage(tx, "run-1", 1, 0); return err })
 		}, 0},

@@ -112,8 +112,8 @@ func (l *looking) addTo(sources *page.Sources) {
 	sources.Runs = func(_ context.Context, f page.RunFilter) (*page.Runs, error) {
 		return readBy(l.read, func(seen *program) (*page.Runs, error) { return listRuns(seen.Engine.Store, f, l.zone) })
 	}
-	sources.Run = func(_ context.Context, id string) (*page.RunDetails, error) {
-		return readBy(l.read, func(seen *program) (*page.RunDetails, error) { return readRun(seen.Engine.Store, id, l.zone) })
+	sources.Run = func(_ context.Context, id string, number int) (*page.RunDetails, error) {
+		return readBy(l.read, func(seen *program) (*page.RunDetails, error) { return readRun(seen.Engine.Store, id, number, l.zone) })
 	}
 	sources.Niche, sources.Money = l.readNiche, l.readMoney
 }

@@ -36,8 +36,8 @@ func localize(r *runs.Run, zone *time.Location) runs.Run {
 	return *r
 }
 
-// readRun returns one run with its searches and calls.
-func readRun(store *state.Store, id string, zone *time.Location) (*page.RunDetails, error) {
+// readRun returns one run with its searches and a page of its calls.
+func readRun(store *state.Store, id string, number int, zone *time.Location) (*page.RunDetails, error) {
 	row, err := store.Runs.Get(id)
 	if err == nil && row == nil {
 		err = fmt.Errorf("run %.40q: %w", id, page.ErrUnknown)
@@ -51,7 +51,7 @@ func readRun(store *state.Store, id string, zone *time.Location) (*page.RunDetai
 	}
 	d.Run = localize(&d.Run, zone)
 	all := &page.RunDetails{Run: d, In: report.Style{Zone: zone}}
-	all.Attempts, err = store.Calls.OfRun(id)
+	all.Attempts, all.Count, err = store.Calls.PartOfRun(id, (number-1)*page.CallsPerPage, page.CallsPerPage)
 	for i := range all.Attempts {
 		all.Attempts[i].SentAt = all.Attempts[i].SentAt.In(zone)
 	}

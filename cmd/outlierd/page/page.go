@@ -29,7 +29,7 @@ type Sources struct {
 	Now   func(context.Context) (*Now, error) // may take as long as a call to the service
 	Found func(context.Context, Filter) (*Found, error)
 	Runs  func(context.Context, RunFilter) (*Runs, error)
-	Run   func(ctx context.Context, id string) (*RunDetails, error)
+	Run   func(ctx context.Context, id string, page int) (*RunDetails, error)
 
 	Video   func(context.Context, VideoFilter) (*Video, error)
 	Channel func(context.Context, ChannelFilter) (*Channel, error)

@@ -231,7 +231,7 @@ func allOf(t *testing.T, text string) *Site {
 			return found, nil
 		},
 		Runs: func(context.Context, RunFilter) (*Runs, error) { return filled[Runs](text), nil },
-		Run:  func(context.Context, string) (*RunDetails, error) { return filled[RunDetails](text), nil },
+		Run:  func(context.Context, string, int) (*RunDetails, error) { return filled[RunDetails](text), nil },
 		Video: func(context.Context, VideoFilter) (*Video, error) {
 			v := filled[Video](text)
 			v.LineCount = 2
@@ -337,7 +337,7 @@ func TestEveryPageHasSecurityHeaders(t *testing.T) {
 		Now:      func(context.Context) (*Now, error) { return nil, eio },
 		Found:    func(context.Context, Filter) (*Found, error) { return nil, eio },
 		Runs:     func(context.Context, RunFilter) (*Runs, error) { return nil, eio },
-		Run:      func(context.Context, string) (*RunDetails, error) { return nil, eio },
+		Run:      func(context.Context, string, int) (*RunDetails, error) { return nil, eio },
 		Video:    func(context.Context, VideoFilter) (*Video, error) { return nil, eio },
 		Channel:  func(context.Context, ChannelFilter) (*Channel, error) { return nil, eio },
 		Niche:    func(context.Context, string) (*Niche, error) { return nil, eio },
@@ -357,7 +357,7 @@ func TestEveryPageHasSecurityHeaders(t *testing.T) {
 		"/found?page=x":         http.StatusBadRequest,
 		"/runs":                 http.StatusInternalServerError,
 		"/runs/01a2":            http.StatusInternalServerError,
-		"/runs/01a2?calls=x":    http.StatusBadRequest,
+		"/runs/01a2?page=x":     http.StatusBadRequest,
 		"/videos/v1":            http.StatusInternalServerError,
 		"/videos/v1?page=0":     http.StatusBadRequest,
 		"/ask":                  http.StatusOK,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +36,8 @@ type Runs struct {
 type RunDetails struct {
 	*report.Run
 	In       report.Style
-	Attempts []ledger.Call
+	Attempts []ledger.Call // on a page of [CallsPerPage], the oldest first
+	Count    int           // of attempts, on all pages
 }
 
 // Summary says what started it, its result and cost, and why it stopped, in sentences.
@@ -71,9 +71,6 @@ type callRow struct {
 	ledger.Call
 	About string
 }
-
-// asked is when the call was queued.
-func (c callRow) asked() time.Time { return cmp.Or(c.SentAt, c.AnsweredAt).Add(-c.Waited.Duration) }
 
 // Paused and Took are the seconds that a call waited for the pace and for its answer.
 func (c callRow) Paused() string { return formatSeconds(c.Waited.Duration, !c.SentAt.IsZero()) }
@@ -113,8 +110,8 @@ func (c callRow) Bad() bool {
 	return c.Outcome != outlier.Charged && c.Outcome != "" && c.Status != http.StatusNotFound
 }
 
-// callRows returns the calls of a run, the first ones first.
-func (d *RunDetails) callRows() (rows []callRow) {
+// CallRows returns the calls of a page.
+func (d *RunDetails) CallRows() (rows []callRow) {
 	searches := map[int64]string{}
 	for i := range d.Searches {
 		searches[d.Searches[i].Step.ID] = d.Searches[i].Name()
@@ -122,7 +119,6 @@ func (d *RunDetails) callRows() (rows []callRow) {
 	for _, c := range d.Attempts {
 		rows = append(rows, callRow{c, cmp.Or(c.Entity, searches[c.Step])})
 	}
-	slices.SortStableFunc(rows, func(a, b callRow) int { return a.asked().Compare(b.asked()) })
 	return rows
 }
 
@@ -178,44 +174,30 @@ func (v runsView) address(before string) string {
 
 // serveRun shows one run, with a page of its calls.
 func (s *Site) serveRun(w http.ResponseWriter, r *http.Request) error {
-	calls := 1
-	if number := r.URL.Query().Get("calls"); number != "" {
-		var err error
-		if calls, err = strconv.Atoi(number); err != nil || calls < 1 || calls > 1_000_000 {
-			return badRequest("calls: must be a number from 1 to 1000000, got %q", number)
-		}
+	number, err := pageOf(r.URL.Query())
+	if err != nil {
+		return badRequest("%w", err)
 	}
-	d, err := s.from.Run(r.Context(), r.PathValue("run"))
+	d, err := s.from.Run(r.Context(), r.PathValue("run"), number)
 	if err != nil {
 		return err
 	}
-	first := min((calls-1)*CallsPerPage, len(d.Attempts))
-	return s.render.show(w, r, view{"run.html", "Run " + shortID(d.ID), "Now", runView{d,
-		d.callRows()[first:min(first+CallsPerPage, len(d.Attempts))], calls, first}})
+	return s.render.show(w, r, view{"run.html", "Run " + shortID(d.ID), "Now", runView{d, number}})
 }
 
 // runView is the data of the page of a run.
 type runView struct {
 	*RunDetails
-	Shown []callRow
-	page  int
-	first int // number of calls before the page
+	page int
 }
 
 // First and Last are the numbers of the first and last call shown.
-func (v runView) First() int64 { return int64(v.first) + 1 }
-func (v runView) Last() int64  { return int64(v.first + len(v.Shown)) }
-
-// All returns the number of calls.
-func (v runView) All() int64 { return int64(len(v.Attempts)) }
+func (v runView) First() int { return (v.page-1)*CallsPerPage + 1 }
+func (v runView) Last() int  { return v.First() + len(v.Attempts) - 1 }
 
 // Pages are the neighbouring calls.
 func (v runView) Pages() pager {
-	return pagesBeside(v.page, int(v.Last()) < len(v.Attempts), func(page int) string {
-		path := "/runs/" + url.PathEscape(v.ID)
-		if page > 1 {
-			path += "?calls=" + strconv.Itoa(page)
-		}
-		return path
+	return pagesBeside(v.page, v.Last() < v.Count, func(page int) string {
+		return pageAddress("/runs/"+url.PathEscape(v.ID), url.Values{}, page)
 	})
 }

@@ -30,13 +30,13 @@ func TestRunsPage(t *testing.T) {
 
 func TestRunPageShowsCalls(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	shows(t, answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
+	shows(t, answer(siteOf(t, Sources{Run: func(_ context.Context, id string, _ int) (*RunDetails, error) {
 		return &RunDetails{
 			Run: &report.Run{Run: runs.Run{ID: id, Job: "tea", Status: runs.Partial, Trigger: "schedule", Due: at, Failures: 1}, Searches: []report.Search{
 				report.NewSearch(runs.Step{ID: 1, Queries: []string{"green tea"}, Pages: 3, Hits: 120, NewHits: 80, Credits: 3, Total: 480, Left: 9, Stop: "cap"}),
 				report.NewSearch(runs.Step{ID: 2, Queries: []string{"black tea"}, Total: -1, Left: -1}),
 			}},
-			Attempts: []ledger.Call{
+			Count: 3, Attempts: []ledger.Call{
 				{Op: outlier.OpTranscript, Entity: "v1", SentAt: at.Add(9 * time.Second), Waited: store.Seconds{Duration: 3 * time.Second}, Outcome: outlier.Unknown},
 				{Op: outlier.OpSearch, Step: 1, SentAt: at.Add(4 * time.Second), Waited: store.Seconds{Duration: 4 * time.Second}, AnsweredAt: at.Add(6 * time.Second),
 					Price: 1, Outcome: outlier.Charged, Status: http.StatusOK},
@@ -49,33 +49,36 @@ func TestRunPageShowsCalls(t *testing.T) {
 
 func TestLongRunIsPaginated(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	d := &RunDetails{Run: &report.Run{Run: runs.Run{ID: "01a3"}}}
+	var all []ledger.Call
 	for i := range 2*CallsPerPage + 1 {
 		sent := at.Add(time.Duration(i) * time.Minute)
-		d.Attempts = append(d.Attempts, ledger.Call{Entity: fmt.Sprint("v", i), SentAt: sent, AnsweredAt: sent.Add(time.Minute)})
+		all = append(all, ledger.Call{Entity: fmt.Sprint("v", i), SentAt: sent, AnsweredAt: sent.Add(time.Minute)})
 	}
-	s := siteOf(t, Sources{Run: func(context.Context, string) (*RunDetails, error) { return d, nil }})
+	s := siteOf(t, Sources{Run: func(_ context.Context, id string, page int) (*RunDetails, error) {
+		first := min((page-1)*CallsPerPage, len(all))
+		return &RunDetails{Run: &report.Run{Run: runs.Run{ID: id}}, Attempts: all[first:min(first+CallsPerPage, len(all))], Count: len(all)}, nil
+	}})
 	for page, c := range map[int]struct {
 		first, last string
 		next        bool
 	}{1: {"v0", "v99", true}, 2: {"v100", "v199", true}, 3: {"v200", "v200", false}} {
-		body := answer(s, fmt.Sprint("/runs/01a3?calls=", page)).Body.String()
+		body := answer(s, fmt.Sprint("/runs/01a3?page=", page)).Body.String()
 		for _, want := range []string{">" + c.first + "<", ">" + c.last + "<"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("page %d has no %s", page, want)
 			}
 		}
-		if next := strings.Contains(body, fmt.Sprintf(`href="/runs/01a3?calls=%d" rel="next"`, page+1)); next != c.next {
+		if next := strings.Contains(body, fmt.Sprintf(`href="/runs/01a3?page=%d" rel="next"`, page+1)); next != c.next {
 			t.Errorf("page %d: links to the next page: %t, want %t", page, next, c.next)
 		}
 	}
-	if w := answer(s, "/runs/01a3?calls=1000000"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `id="calls"`) {
+	if w := answer(s, "/runs/01a3?page=1000000"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `id="calls"`) {
 		t.Errorf("a page after the last: HTTP %d %s, want %d without calls", w.Code, w.Body, http.StatusOK)
 	}
 }
 
 func TestUnknownRun(t *testing.T) {
-	w := answer(siteOf(t, Sources{Run: func(_ context.Context, id string) (*RunDetails, error) {
+	w := answer(siteOf(t, Sources{Run: func(_ context.Context, id string, _ int) (*RunDetails, error) {
 		return nil, fmt.Errorf("run %q: %w", id, ErrUnknown)
 	}}), "/runs/%3Cscript%3E")
 	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "run &#34;&lt;script&gt;&#34;: not found.") {
