@@ -355,7 +355,7 @@ func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked b
 	if !w.fullUntil.IsZero() { // answers can be stored again
 		w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
 	}
-	return true, w.publishIfDue(ctx)
+	return true, nil
 }
 
 // skipStep lets the run go on without a step, which stays open. The run pauses or fails in the end.

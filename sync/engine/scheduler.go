@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
@@ -51,30 +53,30 @@ func (a *DueRun) awaitQuietEnd(now time.Time, zone *time.Location) {
 
 // Agenda returns the next run of each scheduled job as of now, in the order of the file.
 func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
-	all, err := e.listDues(now)
+	all, err := listDues(e.Config, e.Store, e.log(), now)
 	return slices.CompactFunc(all, func(a, b *DueRun) bool { return a.Spec == b.Spec }), err
 }
 
 // listDues returns the runs that each scheduled job is due for, and its next one, in the order of the file; of a paused
 // job only the next one. When the pause ends, the others are overdue, and catch_up decides which of them start.
-func (e *Engine) listDues(now time.Time) ([]*DueRun, error) {
-	pauses, err := e.Store.Schedule.Pauses(now)
+func listDues(config *job.Config, in *state.Store, log *slog.Logger, now time.Time) ([]*DueRun, error) {
+	pauses, err := in.Schedule.Pauses(now)
 	if err != nil {
 		return nil, err
 	}
 	var all []*DueRun
-	for i := range e.Config.Jobs {
-		spec := &e.Config.Jobs[i]
+	for i := range config.Jobs {
+		spec := &config.Jobs[i]
 		if spec.Disabled {
 			continue
 		}
-		last, err := e.Store.Schedule.Noted(spec.Name)
+		last, err := in.Schedule.Noted(spec.Name)
 		if err == nil && last.After(now) {
-			e.log().Warn("due time in the future counted as now: the clock was ahead when it ran", "job", spec.Name,
-				"due", last.In(e.Config.Timezone))
+			log.Warn("due time in the future counted as now: the clock was ahead when it ran", "job", spec.Name,
+				"due", last.In(config.Timezone))
 		}
 		if err == nil && (last.IsZero() || last.After(now)) {
-			last, err = now, e.Store.Schedule.SetNoted(spec.Name, now)
+			last, err = now, in.Schedule.SetNoted(spec.Name, now)
 		}
 		if err != nil {
 			return nil, err
@@ -82,7 +84,7 @@ func (e *Engine) listDues(now time.Time) ([]*DueRun, error) {
 		if pauses[spec.Name] != nil {
 			last = now // what comes meanwhile counts when the pause ends
 		}
-		for _, a := range duesSince(last, spec, now, e.Config.Timezone) {
+		for _, a := range duesSince(last, spec, now, config.Timezone) {
 			a.Paused = pauses[spec.Name]
 			all = append(all, a)
 		}
@@ -93,7 +95,7 @@ func (e *Engine) listDues(now time.Time) ([]*DueRun, error) {
 // DueNow returns the runs that are due, as [Engine.Serve] would start them: those of schedules in the order of the file,
 // then those of jobs with `after`. `catch_up` decides about what has come due since the last time.
 func (e *Engine) DueNow(now time.Time) ([]*DueRun, error) {
-	if _, err := e.noteDues(now, now); err != nil {
+	if _, err := noteDues(e.Config, e.Store, e.log(), now, now); err != nil {
 		return nil, err
 	}
 	due, err := dueRuns(e.Config, e.Store, now, now)
@@ -154,9 +156,6 @@ func (e *Engine) Serve(ctx context.Context) {
 		e.beat.note()
 		s.noteClock(time.Now().Round(0), time.Since(s.started))
 		err := s.prepare(ctx)
-		if err == nil {
-			err = s.publishMarked(ctx)
-		}
 		e.requests.serve(ctx, err)
 		if err != nil {
 			e.log().Error("scheduler stopped", "err", err)
@@ -251,8 +250,8 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 
 // noteDues records the due times that have come, and returns when the next one will. since is when the process began to
 // run the schedule.
-func (e *Engine) noteDues(now, since time.Time) (next time.Time, err error) {
-	all, err := e.listDues(now)
+func noteDues(config *job.Config, in *state.Store, log *slog.Logger, now, since time.Time) (next time.Time, err error) {
+	all, err := listDues(config, in, log, now)
 	if err != nil {
 		return next, err
 	}
@@ -264,7 +263,7 @@ func (e *Engine) noteDues(now, since time.Time) (next time.Time, err error) {
 		case a.Begins.After(now):
 			next = soonest(next, a.Begins)
 			if n := len(come); n > 0 && come[n-1].Job == a.Spec.Name {
-				e.log().Info("job scheduled", a.Attrs(e.Config.Timezone)...)
+				log.Info("job scheduled", a.Attrs(config.Timezone)...)
 			}
 		default:
 			if a.Begins.After(since) && now.Sub(a.Begins) <= 2*maxSleep { // a call and a sleep
@@ -276,14 +275,14 @@ func (e *Engine) noteDues(now, since time.Time) (next time.Time, err error) {
 	if len(come) == 0 {
 		return next, nil
 	}
-	return next, e.Store.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
+	return next, in.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
 }
 
 // beginDue starts the runs that are due, and returns when the next one may be. A due time is a row until its run is
 // recorded, whatever delays that.
 func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 	now := time.Now()
-	next, err := s.engine.noteDues(now, s.started)
+	next, err := noteDues(s.engine.Config, s.engine.Store, s.engine.log(), now, s.started)
 	var due []*DueRun
 	if err == nil {
 		due, err = dueRuns(s.engine.Config, s.engine.Store, now, s.started)
@@ -549,10 +548,9 @@ func (s *scheduler) report(r *run) {
 	log.Info("run finished", attrs...)
 }
 
-// idle sleeps until there may be something to do, such as a run that is due next. Before that it publishes if a
-// publication is due, and prunes the journal.
+// idle sleeps until there may be something to do, such as a run that is due next. Before that it prunes the journal.
 func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
-	until, err := s.worker.rest(ctx)
+	until, err := s.worker.rest()
 	if until = soonest(until, nextDue); err != nil {
 		s.pauseQueue(ctx, err)
 		until = time.Now().Add(maxSleep)
@@ -572,20 +570,6 @@ func (s *scheduler) sleep(ctx context.Context, d time.Duration) {
 	case <-s.engine.requests.wake:
 	case <-ctx.Done():
 	}
-}
-
-// publishMarked publishes what people have marked, and what the job file leaves out since it was edited or since
-// midnight, if a publication is due. It does not wait for the service.
-func (s *scheduler) publishMarked(ctx context.Context) error {
-	l := s.worker.loader
-	if s.engine.marked.Swap(false) {
-		l.Marked = true
-	}
-	due, err := l.OmitDue()
-	if err != nil || !l.Marked && !due || !l.PublishDue() {
-		return err
-	}
-	return s.worker.publish(ctx)
 }
 
 // soonest returns the earlier of two times, of which zero is never.

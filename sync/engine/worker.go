@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -90,7 +91,7 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 		worked, err := w.work(ctx)
 		if err == nil && !worked {
 			var until time.Time
-			if until, err = w.rest(ctx); err == nil {
+			if until, err = w.rest(); err == nil {
 				err = sleep(ctx, time.Until(until))
 			}
 		}
@@ -154,6 +155,9 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	if err := w.expire(); err != nil {
 		return false, err
 	}
+	if err := w.publishIfDue(ctx); err != nil {
+		return false, err
+	}
 	f, err := w.look()
 	for err == nil && !worked {
 		switch a := f.next(); a.kind {
@@ -211,21 +215,8 @@ func (w *worker) expire() error {
 	})
 }
 
-// rest publishes if that is due while there is nothing else to do, and returns when there may be, at most maxSleep
-// from now.
-func (w *worker) rest(ctx context.Context) (until time.Time, err error) {
-	if w.loader.PublishDue() {
-		unseen, err := w.loader.Unseen()
-		switch {
-		case err == nil && unseen:
-			err = w.publish(ctx)
-		case err == nil:
-			w.loader.PagesIn = false // the pages were reused from the journal
-		}
-		if err != nil {
-			return until, err
-		}
-	}
+// rest returns when there may be something to do, at most maxSleep from now.
+func (w *worker) rest() (until time.Time, err error) {
 	until = soonest(time.Now().Add(maxSleep), soonest(w.wake, w.loader.NextRetry()))
 	if w.loader.PagesIn || w.loader.Marked {
 		until = soonest(until, w.loader.PublishAt())
@@ -237,11 +228,20 @@ func (w *worker) rest(ctx context.Context) (until time.Time, err error) {
 	return soonest(until, retry), err
 }
 
-// publishIfDue publishes when that is due. Answers stay in the journal until then: to read them from there one by one
-// costs more than to load them.
+// publishIfDue publishes what is new, when that is due: answers, what people have marked, and what the job file leaves out
+// since it was edited or since midnight. Answers stay in the journal until then: to read them from there one by one costs
+// more than to load them.
 func (w *worker) publishIfDue(ctx context.Context) error {
-	if !w.loader.PublishDue() {
+	l := w.loader
+	l.Marked = w.engine.marked.Swap(false) || l.Marked
+	if !l.PublishDue() {
 		return nil
+	}
+	unseen, err := l.Unseen()
+	l.PagesIn = l.PagesIn && unseen // else the pages were reused from the journal
+	omits, failed := l.OmitDue()
+	if err = errors.Join(err, failed); err != nil || !unseen && !omits && !l.Marked {
+		return err
 	}
 	return w.publish(ctx)
 }
@@ -263,7 +263,7 @@ func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked b
 	switch {
 	case err == nil:
 		w.streak, w.pauses, w.pausedUntil = 0, 0, time.Time{}
-		return true, w.publishIfDue(ctx)
+		return true, nil
 	case v.waits() && task.NotBefore.After(time.Now()): // while it waits to be repeated, others are made
 		return true, nil
 	case v.waits():
@@ -284,7 +284,7 @@ func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked b
 				happened = "call refused and not repeated"
 			}
 			w.engine.log().Warn(happened, "job", task.Job, "run", task.Run, "op", task.Op, "entity", task.Entity, "err", err)
-			return true, w.publishIfDue(ctx)
+			return true, nil
 		}
 		w.streak = 0
 		err = fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
