@@ -341,9 +341,6 @@ func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked b
 		f.held = err
 		return false, nil
 	}
-	if failed := r.noteResumed(); failed != nil {
-		return false, failed
-	}
 	switch {
 	case w.patient && v.scope == ofPages:
 		a.of.putOff = true

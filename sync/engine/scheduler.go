@@ -163,10 +163,9 @@ func (e *Engine) Serve(ctx context.Context) {
 			continue
 		}
 		nextDue := s.beginDue(ctx)
-		waited := len(s.worker.runs.urgent()) > 0
 		worked, err := s.worker.work(ctx)
 		if err == nil {
-			s.markResumed(waited)
+			s.markResumed()
 		}
 		v := judge(err)
 		if err != nil && ctx.Err() == nil && !v.passes() {
@@ -449,29 +448,18 @@ func (s *scheduler) markPaused(err error) {
 	}
 }
 
-// markResumed records that the runs in progress have resumed. If a caller was waiting for a run in this
-// turn, the data calls of other runs were not tried, so these stay paused.
-func (s *scheduler) markResumed(waited bool) {
+// markResumed records that the runs in progress no longer wait for the rate limit, which is the same for all.
+func (s *scheduler) markResumed() {
 	for _, r := range s.worker.runs {
-		if waited && !r.isUrgent() {
+		if r.row.Status != runs.PausedQuota {
 			continue
 		}
-		if err := r.noteResumed(); err != nil {
+		if err := s.engine.Store.Runs.Resume(r.row); err != nil {
 			s.engine.log().Error("end of the wait not recorded", "job", r.row.Job, "err", err)
+			continue
 		}
+		r.row.Status, r.row.Error = runs.Running, ""
 	}
-}
-
-// noteResumed records that the run no longer waits for the rate limit.
-func (r *run) noteResumed() error {
-	if r.row.Status != runs.PausedQuota {
-		return nil
-	}
-	if err := r.engine.Store.Runs.Resume(r.row); err != nil {
-		return err
-	}
-	r.row.Status, r.row.Error = runs.Running, ""
-	return nil
 }
 
 // pauseQueue pauses the queue, for longer after each error until a call succeeds. The runs in progress
