@@ -157,17 +157,16 @@ func (r *Run) progress() store.Columns {
 	}
 }
 
-// Begin records a run and its steps, to which it assigns ids; see [Steps.OfRun]. If the due time has
-// a run already, it returns a [*DuplicateRunError]. Otherwise it removes the due time from
-// [Schedule.Dues].
+// Begin records a run and its steps, to which it assigns ids; see [Steps.OfRun], and removes its due time from
+// [Schedule.Dues]. The database refuses a second run for a due time.
 func (rs *Runs) Begin(r Run, steps []Step) error {
 	return store.Change(rs.db, fmt.Sprintf("start run %s of job %s", r.ID, r.Job), func(tx *store.Tx) error {
-		if err := checkUnique(tx, r); err != nil {
-			return err
-		}
 		columns := r.columns()
 		columns["unfinished"] = !r.Status.EndedWell()
 		if _, err := store.Insert(tx, "runs", columns, ""); err != nil {
+			if store.IsConstraint(err) {
+				err = fmt.Errorf("its due time %s has a run already: %w", r.Due.Format(time.RFC3339), err)
+			}
 			return err
 		}
 		if err := addKey(tx, r); err != nil {
@@ -189,32 +188,6 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 		}
 		return rs.began(tx, r)
 	})
-}
-
-// checkUnique returns a [*DuplicateRunError] if r's due time has a run already. The database refuses a
-// second one in any case.
-func checkUnique(tx *store.Tx, r Run) error {
-	if r.Due.IsZero() {
-		return nil
-	}
-	before, err := store.Value[string](tx, `SELECT run FROM runs WHERE job = ? AND due = ? AND due <> 0`,
-		r.Job, store.Micros(r.Due))
-	if err != nil || before == "" {
-		return err
-	}
-	return &DuplicateRunError{Job: r.Job, Due: r.Due, Run: before}
-}
-
-// DuplicateRunError is the error of starting a second run for a due time.
-type DuplicateRunError struct {
-	Job string
-	Due time.Time
-	Run string // the first run
-}
-
-func (e *DuplicateRunError) Error() string {
-	return fmt.Sprintf("job %s, due at %s, was already started as run %s", e.Job,
-		e.Due.Format(time.RFC3339), e.Run)
 }
 
 // Finish records a run's status, counts, end and error. A run that was interrupted or paused or has

@@ -123,10 +123,7 @@ func TestDueTimeIsPerformedOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	err := begin("run-6", "ideas", due)
-	if e, ok := errors.AsType[*runs.DuplicateRunError](err); !ok || e.Run != "run-1" {
-		t.Errorf("Begin: %v, want a DuplicateRunError that names run-1", err)
-	}
+	statetest.WantText(t, begin("run-6", "ideas", due), "run-6", "ideas", due.Format(time.RFC3339), "has a run already")
 	statetest.WantText(t, statetest.Shell(t, s, `UPDATE runs SET due = (SELECT due FROM runs WHERE run = 'run-1') WHERE run = 'run-3'`), "UNIQUE")
 	for job, want := range map[string]time.Time{"ideas": due.Add(time.Hour), "rivals": due, "news": {}} {
 		if got, err := s.Schedule.Noted(job); err != nil || !got.Equal(want) {
