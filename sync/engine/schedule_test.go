@@ -254,7 +254,8 @@ func (l *life) check() {
 			l.Fatal(err)
 		}
 		for _, d := range left {
-			if time.Since(d.At) > time.Hour { // a scan of the run before it takes less
+			quiet := l.config.Job(d.Job).AfterQuiet(time.Now(), time.UTC).After(time.Now()) // in which a late run does not begin
+			if time.Since(d.At) > time.Hour && !quiet {                                     // a scan of the run before it takes less
 				l.Errorf("%s, due at %s, has no run and waits: %q", d.Job, d.At, d.Waits)
 			}
 		}
