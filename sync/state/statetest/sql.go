@@ -2,10 +2,8 @@ package statetest
 
 import (
 	"database/sql"
-	"errors"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"testing"
 
 	"outlierd/sync/state"
@@ -24,23 +22,17 @@ func Ask(t *testing.T, dir, query string) (rows []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err = TextColumn(found)
-	if err != nil {
+	defer found.Close()
+	for found.Next() {
+		rows = append(rows, "")
+		if err := found.Scan(&rows[len(rows)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := found.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return rows
-}
-
-// TextColumn reads one column.
-func TextColumn(rows *sql.Rows) (all []string, err error) {
-	for rows.Next() {
-		var one string
-		if err := rows.Scan(&one); err != nil {
-			return nil, errors.Join(err, rows.Close())
-		}
-		all = append(all, one)
-	}
-	return all, errors.Join(rows.Err(), rows.Close())
 }
 
 // Plan is how the database performs a query, a step a line.
@@ -62,53 +54,6 @@ func Plan(t *testing.T, s *state.Store, query string, arguments int) (steps []st
 		t.Fatalf("explain %s: %v", query, err)
 	}
 	return steps
-}
-
-// Loops returns the body of each loop over one of the indexes in the program of a query: the names of its
-// operations, as SQLite's EXPLAIN shows them.
-func Loops(t *testing.T, s *state.Store, query string, indexes ...string) (bodies [][]string) {
-	t.Helper()
-	type operation struct {
-		Code            string
-		Address, P1, P2 int
-	}
-	var program []operation
-	err := s.DB.View(func(tx *store.Tx) (err error) {
-		var unused any
-		program, err = store.List(tx, func(o *operation) []any {
-			return []any{&o.Address, &o.Code, &o.P1, &o.P2, &unused, &unused, &unused, &unused}
-		}, "EXPLAIN "+query, make([]any, Arguments(query))...)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var codes []string
-	cursors := map[int]bool{}
-	for _, o := range program {
-		codes = append(codes, o.Code)
-		if o.Code == "OpenRead" {
-			cursors[o.P1] = slices.Contains(indexes, objectAt(t, s, o.P2))
-		}
-	}
-	for at, o := range program {
-		if o.Code == "Next" && cursors[o.P1] {
-			bodies = append(bodies, codes[o.P2:at])
-		}
-	}
-	return bodies
-}
-
-// objectAt returns the name of the table or index whose root is a page of the file.
-func objectAt(t *testing.T, s *state.Store, page int) (name string) {
-	t.Helper()
-	err := s.DB.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT name FROM sqlite_schema WHERE rootpage = ?`, page).Scan(&name)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // Arguments is how many a query has.
