@@ -49,9 +49,13 @@ const askFor = 1400 * time.Millisecond
 
 // dialSoon connects to the daemon of a state folder, if it answers soon.
 func dialSoon(ctx context.Context, folder string) (*serve.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	within, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	return serve.Dial(ctx, folder)
+	daemon, err := serve.Dial(within, folder)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = fmt.Errorf("no answer within %s on %s; it may hang: check its log, and restart it", askFor, report.Path(serve.Socket(folder)))
+	}
+	return daemon, err
 }
 
 // checkAlive returns where the daemon answered, and why it is not alive; "" if it does not run.

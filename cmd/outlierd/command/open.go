@@ -48,7 +48,7 @@ once and within a minute. --print always prints one.`,
 				return errors.New("the page is switched off by daemon.ui: off; remove it, and restart 'outlierd up'")
 			}
 			folder := filepath.Join(data, "state")
-			daemon, err := serve.Dial(c.Context(), folder)
+			daemon, err := dialSoon(c.Context(), folder)
 			switch {
 			case err == nil && daemon.Page != "":
 				return openDaemon(c.Context(), g, daemon, folder, show)

@@ -103,9 +103,6 @@ func askProcess(ctx context.Context, folder string, h *forecast.Process) {
 	case err == nil:
 		h.Refused, h.Changed = daemon.Refused, daemon.Changed
 	case errors.Is(err, serve.ErrNoDaemon) && !slices.Contains(strings.Fields(h.Command), "up"):
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		h.Silent = fmt.Sprintf("no answer within %s on %s; it may hang: check its log, and restart it",
-			askFor, report.Path(serve.Socket(folder)))
 	default:
 		h.Silent = err.Error()
 	}
