@@ -109,7 +109,7 @@ func (l *looking) addTo(sources *page.Sources) {
 	sources.Now = func(ctx context.Context) (*page.Now, error) {
 		return readBy(l.read, func(seen *program) (*page.Now, error) { return l.readNow(ctx, seen) })
 	}
-	sources.Runs = func(_ context.Context, f page.RunFilter) (*page.Runs, error) {
+	sources.Runs = func(_ context.Context, f runs.Filter) (*page.Runs, error) {
 		return readBy(l.read, func(seen *program) (*page.Runs, error) { return listRuns(seen.Engine.Store, f, l.zone) })
 	}
 	sources.Run = func(_ context.Context, id string, number int) (*page.RunDetails, error) {

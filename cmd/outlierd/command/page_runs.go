@@ -11,8 +11,8 @@ import (
 )
 
 // listRuns returns a page of the runs that match a filter.
-func listRuns(store *state.Store, f page.RunFilter, zone *time.Location) (*page.Runs, error) {
-	all, err := listLast(store, runs.Filter{Job: f.Job, Status: runs.Status(f.Status), Before: f.Before}, page.RunsPerPage+1, zone)
+func listRuns(store *state.Store, f runs.Filter, zone *time.Location) (*page.Runs, error) {
+	all, err := listLast(store, f, page.RunsPerPage+1, zone)
 	shown := min(len(all), page.RunsPerPage)
 	return &page.Runs{Runs: all[:shown], Statuses: statuses, More: shown < len(all)}, err
 }

@@ -169,12 +169,12 @@ func TestFacetsCountWhatALinkShows(t *testing.T) {
 			t.Fatal(err)
 		}
 		counted := 0
-		for _, facet := range found.Facets {
-			for _, option := range facet.Options {
+		for facet, options := range found.Values {
+			for _, option := range options {
 				one := filter
 				one.Chosen = maps.Clone(filter.Chosen)
-				one.Chosen[facet.Name] = []string{option.Value}
-				if facet.Name == "more" {
+				one.Chosen[facet] = []string{option.Value}
+				if facet == "more" {
 					one.Chosen["more"] = append([]string{option.Value}, filter.Chosen["more"]...)
 				}
 				one.Most = 0
@@ -183,7 +183,7 @@ func TestFacetsCountWhatALinkShows(t *testing.T) {
 					t.Fatal(err)
 				}
 				if behind.Total != option.Count {
-					t.Errorf("%s: %d beside %s %s, and %d behind it", address, option.Count, facet.Name, option.Value, behind.Total)
+					t.Errorf("%s: %d beside %s %s, and %d behind it", address, option.Count, facet, option.Value, behind.Total)
 				}
 				counted += int(option.Count)
 			}

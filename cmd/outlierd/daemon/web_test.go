@@ -18,6 +18,7 @@ import (
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
+	"outlierd/sync/runs"
 )
 
 const daemonToken, readToken = "CANARY-4711-CANARY", "CANARY-4711-READS"
@@ -51,7 +52,7 @@ func monitored(t *testing.T, section string) *monitor {
 	from := page.Sources{
 		Now:     func(context.Context) (*page.Now, error) { return &page.Now{}, nil },
 		Found:   func(context.Context, page.Filter) (*page.Found, error) { return &page.Found{}, nil },
-		Runs:    func(context.Context, page.RunFilter) (*page.Runs, error) { return &page.Runs{}, nil },
+		Runs:    func(context.Context, runs.Filter) (*page.Runs, error) { return &page.Runs{}, nil },
 		Run:     func(context.Context, string, int) (*page.RunDetails, error) { return nil, page.ErrUnknown },
 		Video:   func(context.Context, page.VideoFilter) (*page.Video, error) { return &page.Video{}, nil },
 		Channel: func(context.Context, page.ChannelFilter) (*page.Channel, error) { return &page.Channel{}, nil },

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"outlierd/sinks/duckdb/query"
 )
 
 // Filter selects outliers. The zero value selects all, the strongest first.
@@ -47,7 +49,12 @@ var orders = []choice{
 type choice struct{ Value, Text string }
 
 // facetNames are the parameters of an address that choose values of facets.
-var facetNames = []string{"topic", "ratio", "days", "size", "kind", "language", "more"}
+var facetNames = func() (names []string) {
+	for i := range query.Facets {
+		names = append(names, query.Facets[i].Name)
+	}
+	return names
+}()
 
 // others are such parameters that have no menu; a seed is a video whose look-alikes were searched for.
 var others = []string{"query", "job", "channel", "seed"}
@@ -55,25 +62,18 @@ var others = []string{"query", "job", "channel", "seed"}
 // Found is a part of the outliers in the published tables.
 type Found struct {
 	Cards  []Card
-	Total  int64 // matching outliers
-	Facets []Facet
+	Total  int64               // matching outliers
+	Values map[string][]Option // of each facet, by its name
 	Views  []View
 	Newest time.Time // when the newest was found
 	Hidden int64     // videos that people have hidden
 	SQL    string    // finds the same outliers
 }
 
-// Facet is a property by which outliers are filtered.
-type Facet struct {
-	Name, Title string
-	Several     bool // several values can be chosen
-	Options     []Option
-}
-
 // Option is a value of a facet, with the number of outliers that have it and match all other filters.
 type Option struct {
-	Value, Label string
-	Count        int64
+	Value string
+	Count int64
 }
 
 // serveFound shows the outliers that match the address.
@@ -356,7 +356,8 @@ type item struct {
 
 // Menus returns the facets as menus.
 func (v *foundView) Menus() (all []menu) {
-	for _, facet := range v.Facets {
+	for i := range query.Facets {
+		facet := &query.Facets[i]
 		chosen := v.Filter.Chosen[facet.Name]
 		m := menu{Title: facet.Title, On: len(chosen) > 0}
 		if len(chosen) > 0 {
@@ -364,8 +365,8 @@ func (v *foundView) Menus() (all []menu) {
 				m.Title = fmt.Sprintf("%s +%d", m.Title, len(chosen)-1)
 			}
 		}
-		options := slices.Clone(facet.Options) // which all pages share
-		for _, value := range chosen {         // what is chosen can be removed, even if no outlier has it
+		options := slices.Clone(v.Values[facet.Name]) // which all pages share
+		for _, value := range chosen {                // what is chosen can be removed, even if no outlier has it
 			if !slices.ContainsFunc(options, func(o Option) bool { return o.Value == value }) {
 				options = append(options, Option{Value: value})
 			}
@@ -376,7 +377,7 @@ func (v *foundView) Menus() (all []menu) {
 				switch {
 				case on:
 					f.Chosen[facet.Name] = slices.DeleteFunc(slices.Clone(chosen), func(c string) bool { return c == o.Value })
-				case facet.Several:
+				case facet.Several || facet.Every:
 					f.Chosen[facet.Name] = append(slices.Clone(chosen), o.Value)
 				default:
 					f.Chosen[facet.Name] = []string{o.Value}
@@ -386,7 +387,7 @@ func (v *foundView) Menus() (all []menu) {
 			if facet.Name == "ratio" && i < len(limits)+1 {
 				dot = fmt.Sprint("dot b", len(limits)-i)
 			}
-			m.Items = append(m.Items, item{Label: cmp.Or(o.Label, labelValue(facet.Name, o.Value)), Address: address, Count: o.Count, On: on, Counted: true, Dot: dot})
+			m.Items = append(m.Items, item{Label: cmp.Or(facet.Label(o.Value), labelValue(facet.Name, o.Value)), Address: address, Count: o.Count, On: on, Counted: true, Dot: dot})
 		}
 		if facet.Name == "more" && v.Hidden > 0 {
 			m.Items = append(m.Items, item{Label: "hidden by you", Address: "/found?show=hidden", Count: v.Hidden, Counted: true,

@@ -58,7 +58,7 @@ func TestFoundShowsCards(t *testing.T) {
 
 func TestWhoIsNotLoggedInIsToldHow(t *testing.T) {
 	find := func(context.Context, Filter) (*Found, error) {
-		return &Found{Total: 1, Hidden: 6, Cards: cardsOf("a"), Facets: []Facet{{Name: "more", Title: "More"}}}, nil
+		return &Found{Total: 1, Hidden: 6, Cards: cardsOf("a")}, nil
 	}
 	s := siteOf(t, Sources{Found: find, Offer: func(context.Context, Action) (*Offer, error) { return nil, nil }})
 	shows(t, answer(s, "/found"), "To star, tag, save views or run jobs, log in", `href="/found?show=hidden"`)
@@ -68,10 +68,10 @@ func TestWhoIsNotLoggedInIsToldHow(t *testing.T) {
 
 func TestMenusCountAndToggle(t *testing.T) {
 	s := foundSite(t, func(context.Context, Filter) (*Found, error) {
-		return &Found{Total: 3, Cards: cardsOf("a"), Facets: []Facet{
-			{Name: "topic", Title: "Topic", Several: true, Options: []Option{{Value: "moka pot", Count: 11}, {Value: "tea & milk", Count: 8}}},
-			{Name: "ratio", Title: "Times average", Options: []Option{{Value: "30", Label: "30 and more", Count: 5}}},
-			{Name: "language", Title: "Language", Several: true, Options: []Option{{Value: "de", Count: 4}}},
+		return &Found{Total: 3, Cards: cardsOf("a"), Values: map[string][]Option{
+			"topic":    {{Value: "moka pot", Count: 11}, {Value: "tea & milk", Count: 8}},
+			"ratio":    {{Value: "30", Count: 5}},
+			"language": {{Value: "de", Count: 4}},
 		}}, nil
 	})
 	shows(t, answer(s, "/found?topic=moka+pot&topic=gone&page=3"),

@@ -53,7 +53,7 @@ func (p *renderer) newFrame(r *http.Request, v view) *frame {
 		f.Feed = asked.Feed()
 	}
 	for _, section := range sections {
-		if section.Text == "Niches" && p.from.Niche == nil || section.Text == "Money" && !f.Priced {
+		if section.Text == "Money" && !f.Priced {
 			continue
 		}
 		f.Sections = append(f.Sections, section)

@@ -21,6 +21,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/marks"
+	"outlierd/sync/runs"
 )
 
 // Sources provides the data of a site. Each function may be called concurrently. Functions that are nil belong to what
@@ -28,7 +29,7 @@ import (
 type Sources struct {
 	Now   func(context.Context) (*Now, error) // may take as long as a call to the service
 	Found func(context.Context, Filter) (*Found, error)
-	Runs  func(context.Context, RunFilter) (*Runs, error)
+	Runs  func(context.Context, runs.Filter) (*Runs, error)
 	Run   func(ctx context.Context, id string, page int) (*RunDetails, error)
 
 	Video   func(context.Context, VideoFilter) (*Video, error)
@@ -140,9 +141,8 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		"GET /ask":                 s.askSQL,
 		"GET /ask/result/{format}": s.serveDownload,
 		"GET /feed/{file}":         s.serveFeed,
-	}
-	if s.from.Niche != nil {
-		routes["GET /niches"], routes["GET /niches/{topic}"] = s.serveNiche, s.serveNiche
+		"GET /niches":              s.serveNiche,
+		"GET /niches/{topic}":      s.serveNiche,
 	}
 	if s.from.Runs != nil || s.from.Run != nil {
 		routes["GET /runs"], routes["GET /runs/{run}"] = s.serveRuns, s.serveRun

@@ -228,9 +228,10 @@ func allOf(t *testing.T, text string) *Site {
 		Found: func(_ context.Context, f Filter) (*Found, error) {
 			found := filled[Found](text)
 			found.Total = 2
+			found.Values = map[string][]Option{"topic": *filled[[]Option](text), "language": *filled[[]Option](text)}
 			return found, nil
 		},
-		Runs: func(context.Context, RunFilter) (*Runs, error) { return filled[Runs](text), nil },
+		Runs: func(context.Context, runs.Filter) (*Runs, error) { return filled[Runs](text), nil },
 		Run:  func(context.Context, string, int) (*RunDetails, error) { return filled[RunDetails](text), nil },
 		Video: func(context.Context, VideoFilter) (*Video, error) {
 			v := filled[Video](text)
@@ -336,7 +337,7 @@ func TestEveryPageHasSecurityHeaders(t *testing.T) {
 	s := siteOf(t, Sources{
 		Now:      func(context.Context) (*Now, error) { return nil, eio },
 		Found:    func(context.Context, Filter) (*Found, error) { return nil, eio },
-		Runs:     func(context.Context, RunFilter) (*Runs, error) { return nil, eio },
+		Runs:     func(context.Context, runs.Filter) (*Runs, error) { return nil, eio },
 		Run:      func(context.Context, string, int) (*RunDetails, error) { return nil, eio },
 		Video:    func(context.Context, VideoFilter) (*Video, error) { return nil, eio },
 		Channel:  func(context.Context, ChannelFilter) (*Channel, error) { return nil, eio },

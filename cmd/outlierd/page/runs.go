@@ -16,12 +16,6 @@ import (
 	"outlierd/sync/runs"
 )
 
-// RunFilter selects runs. The zero value selects all, newest first.
-type RunFilter struct {
-	Job, Status string // "" for any
-	Before      string // id of a run; only earlier runs are wanted
-}
-
 // RunsPerPage is the number of runs per page.
 const RunsPerPage = 50
 
@@ -131,7 +125,7 @@ func (s *Site) serveRuns(w http.ResponseWriter, r *http.Request) error {
 	if err := checkTexts(form); err != nil {
 		return badRequest("%w", err)
 	}
-	v := runsView{Filter: RunFilter{Job: strings.TrimSpace(form.Get("job")), Status: form.Get("status"),
+	v := runsView{Filter: runs.Filter{Job: strings.TrimSpace(form.Get("job")), Status: runs.Status(form.Get("status")),
 		Before: form.Get("before")}}
 	var err error
 	if v.Runs, err = s.from.Runs(r.Context(), v.Filter); err != nil {
@@ -143,7 +137,7 @@ func (s *Site) serveRuns(w http.ResponseWriter, r *http.Request) error {
 // runsView is the data of the list of runs.
 type runsView struct {
 	*Runs
-	Filter RunFilter
+	Filter runs.Filter
 }
 
 // Older returns the address of the next older runs, or "".
@@ -164,7 +158,7 @@ func (v runsView) Newest() string {
 
 func (v runsView) address(before string) string {
 	form := url.Values{}
-	for name, value := range map[string]string{"job": v.Filter.Job, "status": v.Filter.Status, "before": before} {
+	for name, value := range map[string]string{"job": v.Filter.Job, "status": string(v.Filter.Status), "before": before} {
 		if value != "" {
 			form.Set(name, value)
 		}

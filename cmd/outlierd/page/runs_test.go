@@ -16,8 +16,8 @@ import (
 )
 
 func TestRunsPage(t *testing.T) {
-	shows(t, answer(siteOf(t, Sources{Runs: func(_ context.Context, f RunFilter) (*Runs, error) {
-		if want := (RunFilter{Job: "tea & milk", Status: "failed", Before: "01a4"}); f != want {
+	shows(t, answer(siteOf(t, Sources{Runs: func(_ context.Context, f runs.Filter) (*Runs, error) {
+		if want := (runs.Filter{Job: "tea & milk", Status: "failed", Before: "01a4"}); f != want {
 			t.Errorf("asked for %+v, want %+v", f, want)
 		}
 		return &Runs{Statuses: []string{"ok", "failed"}, More: true, Runs: []runs.Run{

@@ -103,11 +103,9 @@ func sample(t *testing.T) *Site {
 	return siteOf(t, Sources{
 		Now: func(context.Context) (*Now, error) { return status, nil },
 		Found: func(context.Context, Filter) (*Found, error) {
-			return &Found{Cards: cards, Total: 12, SQL: "SELECT 1", Views: viewsOf(12, "New this week", "/", 1284, "Everything", "/found", 3, "Hooks to steal", "/found?q=%23hook"),
-				Facets: []Facet{{Name: "topic", Title: "Topic"}, {Name: "ratio", Title: "Times average"}, {Name: "days", Title: "Published"}, {Name: "size", Title: "Channel size"},
-					{Name: "kind", Title: "Type"}, {Name: "language", Title: "Language"}, {Name: "more", Title: "More"}}}, nil
+			return &Found{Cards: cards, Total: 12, SQL: "SELECT 1", Views: viewsOf(12, "New this week", "/", 1284, "Everything", "/found", 3, "Hooks to steal", "/found?q=%23hook")}, nil
 		},
-		Runs:  func(context.Context, RunFilter) (*Runs, error) { return &Runs{}, nil },
+		Runs:  func(context.Context, runs.Filter) (*Runs, error) { return &Runs{}, nil },
 		Video: func(context.Context, VideoFilter) (*Video, error) { return video, nil }, Channel: func(context.Context, ChannelFilter) (*Channel, error) { return channel, nil },
 		Niche: func(context.Context, string) (*Niche, error) { return niche, nil }, Money: func(context.Context) (*Money, error) { return money, nil },
 		Picked: func(context.Context, []string) ([]Card, error) { return cards[:2], nil },

@@ -121,16 +121,7 @@ func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) 
 	if err != nil {
 		return nil, err
 	}
-	found.Total = counted.total
-	for _, facet := range query.Facets {
-		shown := page.Facet{Name: facet.Name, Title: facet.Title, Several: facet.Several || facet.Every, Options: counted.values[facet.Name]}
-		for i := range shown.Options {
-			if at := slices.IndexFunc(facet.Choices, func(c query.Choice) bool { return c.Value == shown.Options[i].Value }); at >= 0 {
-				shown.Options[i].Label = facet.Choices[at].Label
-			}
-		}
-		found.Facets = append(found.Facets, shown)
-	}
+	found.Total, found.Values = counted.total, counted.values
 	if f.Most > 0 {
 		found.Views, err = t.countViews(ctx, marked)
 	}

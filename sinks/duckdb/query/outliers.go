@@ -102,7 +102,17 @@ var Facets = []Facet{
 		{"steady", "steady channels only", steady}, {"faceless", "faceless", "t.is_faceless"}}},
 }
 
-// where returns the condition of a choice. DuckDB would calculate the time for each row.
+// Label names a value for people; "" if it has no other name.
+func (f *Facet) Label(value string) string {
+	for _, c := range f.Choices {
+		if c.Value == value {
+			return c.Label
+		}
+	}
+	return ""
+}
+
+// conditionOf returns the condition of a choice. DuckDB would calculate the time for each row.
 func (o *Outliers) conditionOf(f *Facet, c Choice) string {
 	if f.Name != "days" {
 		return c.where
