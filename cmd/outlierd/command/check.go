@@ -137,42 +137,26 @@ func bucketsError(all []bucket.Report) error {
 
 // sinksError returns an error that names the sinks with problems, and what to do, or nil.
 func sinksError(results []check.Result) error {
-	var ahead, away, differ, foreign []string
-	for _, r := range results {
-		if len(r.Foreign) > 0 {
-			foreign = append(foreign, r.Sink)
-		}
-		switch {
-		case r.Ahead:
-			ahead = append(ahead, r.Sink)
-		case r.Away:
-			away = append(away, r.Sink)
-		case len(r.Problems) > 0:
-			differ = append(differ, r.Sink)
-		}
-	}
-	slices.Sort(ahead)
-	slices.Sort(away)
-	slices.Sort(differ)
-	ahead, away, differ = slices.Compact(ahead), slices.Compact(away), slices.Compact(differ)
 	var err error
-	if len(ahead) > 0 {
-		err = fmt.Errorf("%s: more answers than the state, which is lost or an older copy. "+
-			"Restore its newest copy: a rebuild would lose these answers",
-			strings.Join(ahead, ", "))
-		differ = slices.DeleteFunc(differ, func(sink string) bool { return slices.Contains(ahead, sink) })
+	add := func(what string, has func(*check.Result) bool) (names []string) {
+		for i := range results {
+			if r := &results[i]; has(r) && !slices.Contains(names, r.Sink) {
+				names = append(names, r.Sink)
+			}
+		}
+		if slices.Sort(names); len(names) > 0 {
+			err = errors.Join(err, fmt.Errorf("%s: %s", strings.Join(names, ", "), what))
+		}
+		return names
 	}
-	if len(away) > 0 {
-		err = errors.Join(err, fmt.Errorf("%s: not checked, because it cannot be used now", strings.Join(away, ", ")))
-	}
-	if len(differ) > 0 {
-		err = errors.Join(err, fmt.Errorf("%s: different from the state. To make all tables again:\n  outlierd rebuild",
-			strings.Join(differ, ", ")))
-	}
-	if len(foreign) > 0 {
-		err = errors.Join(err, fmt.Errorf("%s: files of other programs in the folders of tables. "+
-			"Move them to another folder: outlierd never touches them", strings.Join(foreign, ", ")))
-	}
+	ahead := add("more answers than the state, which is lost or an older copy. Restore its newest copy: a rebuild would lose these answers",
+		func(r *check.Result) bool { return r.Ahead })
+	add("not checked, because it cannot be used now", func(r *check.Result) bool { return r.Away && !r.Ahead })
+	add("different from the state. To make all tables again:\n  outlierd rebuild", func(r *check.Result) bool {
+		return len(r.Problems) > 0 && !r.Away && !slices.Contains(ahead, r.Sink)
+	})
+	add("files of other programs in the folders of tables. Move them to another folder: outlierd never touches them",
+		func(r *check.Result) bool { return len(r.Foreign) > 0 })
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/internal/disk"
+	"outlierd/internal/durable"
 	"outlierd/outlier"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/iceberg"
@@ -65,25 +66,21 @@ func tryFolder(folder string) (err error) {
 // may not write. In the data folder that is the state and the folders of sinks: a published DuckDB file
 // is replaced, not written to, and other files such as lost+found do not matter.
 func (c *checkup) refuseUnwritable(folder string) error {
-	entries, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, e := range entries {
-		path := filepath.Join(folder, e.Name())
-		if folder == c.config.Data && !c.writesTo(path, e) {
-			continue
+	paths, err := durable.Match(folder, "*")
+	if folder == c.config.Data {
+		paths = []string{stateFolder(c.config)}
+		for _, s := range c.config.Sinks {
+			if s.Kind == job.SinkParquet {
+				paths = append(paths, sinkPath(c.config, s))
+			}
 		}
+	}
+	for _, path := range paths {
 		if denied := unix.Access(path, unix.W_OK); denied != nil && !errors.Is(denied, unix.ENOENT) {
 			return &fs.PathError{Op: "write to", Path: path, Err: denied}
 		}
 	}
 	return err
-}
-
-func (c *checkup) writesTo(path string, e fs.DirEntry) bool {
-	return e.IsDir() && (path == stateFolder(c.config) ||
-		slices.ContainsFunc(c.config.Sinks, func(s job.Sink) bool { return path == sinkPath(c.config, s) }))
 }
 
 func checkDisk(_ context.Context, c *checkup) {
