@@ -253,7 +253,7 @@ func refuseTemplates(n *yamltree.Node, names []string) {
 		return
 	}
 	if n.Kind == yamltree.Template && !n.Used && !n.Wrong {
-		words := n.Unfilled
+		words := n.Unfilled.Error()
 		if !slices.ContainsFunc(n.Names, func(name string) bool { return !slices.Contains(names, name) }) {
 			words = fmt.Sprintf("cannot use ${%s} here: for_each fills in texts such as query and title_pattern",
 				n.Names[0])

@@ -144,7 +144,7 @@ func isReference(n *yamltree.Node, s *yamltree.Schema) bool {
 	case n.Raw != "" && !reference().MatchString(n.Raw):
 		n.RefuseWithHint("take it from a variable or a file: "+s.Suggestions(), "the %s is written in clear text", what)
 	default:
-		return n.Unfilled == ""
+		return n.Unfilled == nil
 	}
 	return false
 }

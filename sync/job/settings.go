@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -44,11 +45,11 @@ func readPrices(c *Config, n *yamltree.Node) {
 
 // allowMissing allows a value to be missing that commands that only read do not need.
 func allowMissing(n *yamltree.Node, why string) {
-	if n == nil || n.Unfilled == "" || n.NotRun {
+	if n == nil || n.Unfilled == nil || errors.Is(n.Unfilled, yamltree.ErrNotRun) {
 		return
 	}
-	n.Warn("", "%s; %s", n.Unfilled, why)
-	n.Unfilled, n.Wrong = "", true
+	n.Warn("", "%v; %s", n.Unfilled, why)
+	n.Unfilled, n.Wrong = nil, true
 }
 
 func readURL(c *Config, n *yamltree.Node) {

@@ -1,6 +1,7 @@
 package yamltree
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,8 @@ func (s *Schema) Check(root *Node) {
 func (n *Node) reportUnexpanded() {
 	switch {
 	case n == nil || n.Ignored || n.Kind == Template:
-	case n.Unfilled != "":
-		n.Refuse("%s", n.Unfilled)
+	case n.Unfilled != nil:
+		n.Refuse("%v", n.Unfilled)
 	default:
 		for child := range n.Children() {
 			child.reportUnexpanded()
@@ -37,10 +38,10 @@ func (c *checker) checkNode(n *Node, s *Schema) {
 		n.Head().Warn("", "has no effect yet")
 	}
 	switch {
-	case n.NotRun && s.Secret:
-		n.Unfilled, n.Wrong = "", true
+	case s.Secret && errors.Is(n.Unfilled, ErrNotRun):
+		n.Unfilled, n.Wrong = nil, true
 		return
-	case n.Wrong, n.Unfilled != "": // already reported, or the value is not known
+	case n.Wrong, n.Unfilled != nil: // already reported, or the value is not known
 		return
 	case n.takeQuotedKind(s):
 		c.checkNode(n, s)

@@ -43,9 +43,8 @@ type Node struct {
 
 	Pattern  string   // of a template: its text in the form for [Fill]
 	Names    []string // of a template: the names to fill in, in order
-	Unfilled string   // why ${…} could not be expanded; for a template, if nothing fills it in later
+	Unfilled error    // why ${…} could not be expanded; for a template, if nothing fills it in later
 
-	NotRun  bool // Unfilled, because a command was not run; see [ErrNotRun]
 	Used    bool // a template that is expanded later
 	Wrong   bool // a mistake was reported: the value must not be read
 	Ignored bool // the node and everything below it are ignored, because its key is unknown

@@ -51,10 +51,10 @@ func (v Variables) expandScalar(n *Node, templates bool) {
 	pattern, names, err := v.fillKnown(n.Raw)
 	switch {
 	case err != nil:
-		n.Unfilled, n.NotRun = err.Error(), errors.Is(err, ErrNotRun)
+		n.Unfilled = err
 		return
 	case len(names) > 0:
-		n.Unfilled = NotSetError(names[0]).Error()
+		n.Unfilled = NotSetError(names[0])
 		if templates {
 			n.Kind, n.Pattern, n.Names = Template, pattern, names
 		}

@@ -1,7 +1,6 @@
 package yamltree
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,8 +38,8 @@ func filler(t *testing.T) Variables {
 func expanded(v Variables, text string) (string, error) {
 	n := &Node{Kind: Text, Raw: text, Text: text}
 	v.Expand(n, false)
-	if n.Unfilled != "" {
-		return "", errors.New(n.Unfilled)
+	if n.Unfilled != nil {
+		return "", n.Unfilled
 	}
 	return n.Text, nil
 }
