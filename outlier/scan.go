@@ -25,8 +25,7 @@ const (
 // Scan is the part of a scan's record that controls the program (interface, Scan record). Package schema
 // makes the rows.
 type Scan struct {
-	ID     string // a UUID of version 4
-	Name   string
+	ID     string   // a UUID of version 4
 	Status string   // any text: the interface shows only Running
 	Query  []string // as submitted: queries, or channel ids
 
@@ -34,8 +33,8 @@ type Scan struct {
 	// say which of the two it is: it counts as that of outliers.
 	Channels, OutlierVideos *int64
 
-	CreatedAt, UpdatedAt time.Time // zero if missing
-	EndedAt              time.Time // zero until the scan ends
+	CreatedAt time.Time // zero if missing
+	EndedAt   time.Time // zero until the scan ends
 }
 
 // The known final statuses of a scan, in lower case.
@@ -86,16 +85,12 @@ func (s *Scan) readMember(d *jx.Decoder, key string) error {
 			s.ID = ""
 		}
 		return err
-	case "name":
-		return readText(d, &s.Name)
 	case "status":
 		return readText(d, &s.Status)
 	case "input":
 		return readObject(d, s.readInput)
 	case "createdAt":
 		return readTime(d, &s.CreatedAt)
-	case "updatedAt":
-		return readTime(d, &s.UpdatedAt)
 	case "endedAt":
 		return readTime(d, &s.EndedAt)
 	}

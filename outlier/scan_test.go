@@ -69,9 +69,9 @@ func TestReadScanReadsRelevantFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Scan{
-		ID: aScan, Name: "n", Status: "Running", Query: []string{"a", "b"},
+		ID: aScan, Status: "Running", Query: []string{"a", "b"},
 		Channels: new(int64(100)), OutlierVideos: new(int64(maxInteger)),
-		CreatedAt: time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC), UpdatedAt: time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC),
+		CreatedAt: time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -85,7 +85,7 @@ func TestReadScanToleratesUnexpectedFields(t *testing.T) {
 	}{
 		"id alone":            {``, Scan{}},
 		"all null":            {`,"name":null,"status":null,"input":null,"createdAt":null,"updatedAt":null,"endedAt":null`, Scan{}},
-		"other types":         {`,"name":7,"status":["x"],"input":[],"createdAt":{},"endedAt":false`, Scan{Name: "7"}},
+		"other types":         {`,"name":7,"status":["x"],"input":[],"createdAt":{},"endedAt":false`, Scan{}},
 		"plain threshold":     {`,"input":{"threshold":1000}`, Scan{OutlierVideos: new(int64(1000))}},
 		"quoted threshold":    {`,"input":{"threshold":{"channels":"250","outlierVideos":2.5e3}}`, Scan{Channels: new(int64(250)), OutlierVideos: new(int64(2500))}},
 		"half a threshold":    {`,"input":{"threshold":{"channels":100,"outlierVideos":null}}`, Scan{Channels: new(int64(100))}},

@@ -219,6 +219,15 @@ func TestExcerptsHideThePasswordOfAnAddress(t *testing.T) {
 			t.Errorf("%s: got %v", url, err)
 		}
 	}
+	for to, shown := range map[string]string{
+		"s3://AKIA:hunt/er2@bucket/copies": "s3://********@bucket/copies",
+		"s3://bucket/copies?token=hunter2": "s3://bucket/copies?********",
+	} {
+		_, err := Parse("jobs.yaml", []byte("version: 1\nservice: {url: \"sim://\"}\nbackup:\n  to: "+to+"\njobs: {a: {search: {}}}\n"), nothingSet)
+		if err == nil || strings.Contains(err.Error(), "er2") || !strings.Contains(err.Error(), "to: "+shown+"\n") {
+			t.Errorf("%s: got %v", to, err)
+		}
+	}
 }
 
 // TestExcerptsShowTheKeyOfAnAlert, which names columns, and no other key.

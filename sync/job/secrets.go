@@ -35,21 +35,19 @@ var reference = lazyregexp.New(`^\s*["']?\$\{(?:(?:file:)?[^}:]*(?::-)?|command:
 // defaulted matches a reference with a default, which may contain one.
 var defaulted = lazyregexp.New(`^\$\{[^}:]*:-[^}]+\}$`)
 
-// userinfo matches the part of an address before its host, which may be a password.
-var userinfo = lazyregexp.New(`://[^/\s@"']*@`)
-
-// urlLogin and urlQuery match the same, and the query, which may be a token, of a `url:` that may be no
-// address, or of a sink's path or catalog that is one.
-var (
-	urlLogin = lazyregexp.New(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?(?:\w+://)?).*@`)
-	urlQuery = lazyregexp.New(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`)
-)
-
-// azureKey matches the secret part of a connection string of Azure Storage, or of a SAS token.
-var azureKey = lazyregexp.New(`(?i)\b((?:AccountKey|SharedAccessSignature|sig)=)[^;&\s"']+`)
-
-// ageKey matches a secret key of age, for example where its public key belongs.
-var ageKey = lazyregexp.New(`(?i)\b(AGE-SECRET-KEY-)[A-Z0-9-]+`)
+// hidden match what may be a secret anywhere in a line, after a first group that is shown.
+var hidden = []func() *regexp.Regexp{
+	// the user and password of a `url:` that may be no address, or of a sink's path or catalog that is one
+	lazyregexp.New(`(\b(?:url|duckdb|parquet|catalog|warehouse)["']?\s*:\s*["']?(?:\w+://)?).*(@)`),
+	// the query of an address, which may be a token
+	lazyregexp.New(`(\b(?:url|duckdb|parquet|catalog|warehouse|to|thumbnails_proxy)["']?\s*:\s*["']?[^\s"'?#]+[?#])[^\s"',}]+`),
+	// the part of an address before its host, which may be a password that itself has a slash
+	lazyregexp.New(`(://)(?:[^/\s@"']*:[^\s"']*|[^/\s@"']*)(@)`),
+	// a secret key of age, for example where its public key belongs
+	lazyregexp.New(`(?i)\b(AGE-SECRET-KEY-)[A-Z0-9-]+`),
+	// the secret part of a connection string of Azure Storage, or of a SAS token
+	lazyregexp.New(`(?i)\b((?:AccountKey|SharedAccessSignature|sig)=)[^;&\s"']+`),
+}
 
 // withoutKeys hides the user and password of addresses, and the value of `key:` unless it is only a
 // reference, including the more indented lines below, on which a text may continue. It works on plain
@@ -63,11 +61,9 @@ func withoutKeys(lines []string) []string {
 				secrets = alertLine
 			}
 		}
-		shown[i] = urlLogin().ReplaceAllString(line, "${1}********@")
-		shown[i] = urlQuery().ReplaceAllString(shown[i], "${1}********")
-		shown[i] = userinfo().ReplaceAllString(shown[i], "://********@")
-		shown[i] = ageKey().ReplaceAllString(shown[i], "${1}********")
-		shown[i] = azureKey().ReplaceAllString(shown[i], "${1}********")
+		for _, secret := range hidden {
+			shown[i] = secret().ReplaceAllString(shown[i], "${1}********${2}")
+		}
 		depth := len(line) - len(strings.TrimLeft(line, " "))
 		if hiding >= 0 && (depth > hiding || strings.TrimSpace(line) == "") {
 			shown[i] = "********"
