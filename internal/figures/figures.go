@@ -36,14 +36,17 @@ func Digits(n float64) string {
 // Times formats a multiple, such as 9.6× or 41×.
 func Times(n float64) string { return Digits(n) + "×" }
 
-// Gained formats the views gained a day, such as +22K/d.
-func Gained(n float64) string {
+// Signed formats a change, such as +22K or −612.
+func Signed(n float64) string {
 	sign := "+"
 	if n < 0 {
 		sign = "−"
 	}
-	return sign + Short(math.Abs(n)) + "/d"
+	return sign + Short(math.Abs(n))
 }
+
+// Gained formats the views gained a day, such as +22K/d.
+func Gained(n float64) string { return Signed(n) + "/d" }
 
 // Age formats how long ago a time was, such as 9 d, 2 wk or 2 mo.
 func Age(now, at time.Time) string {

@@ -176,7 +176,7 @@ func addressOf(view string, tables *pagedata.Tables) (name, address string, err 
 // sharedPictures returns the pictures of videos. Those that cannot be fetched are missing, which is said.
 func sharedPictures(
 	ctx context.Context, log *slog.Logger, w io.Writer, config *job.Config, tables *pagedata.Tables, cards []page.Card,
-) (map[string]page.Picture, error) {
+) (map[string]thumbnails.Picture, error) {
 	here := *config
 	if here.Daemon.Thumbnails == job.ThumbnailsDirect { // there is no browser to fetch them
 		here.Daemon.Thumbnails = job.ThumbnailsProxy
@@ -187,7 +187,7 @@ func sharedPictures(
 	}
 	var mu sync.Mutex
 	var failed error
-	pictures := map[string]page.Picture{}
+	pictures := map[string]thumbnails.Picture{}
 	var all sync.WaitGroup
 	turns := make(chan struct{}, 8) // so that none waits too long for its turn
 	for i := range cards {
@@ -199,7 +199,7 @@ func sharedPictures(
 			defer mu.Unlock()
 			switch {
 			case err == nil:
-				pictures[cards[i].ID] = page.Picture(*picture)
+				pictures[cards[i].ID] = *picture
 			case !errors.Is(err, thumbnails.ErrNone):
 				failed = err
 			}

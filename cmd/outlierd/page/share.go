@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"io"
 	"time"
+
+	"outlierd/cmd/outlierd/thumbnails"
 )
 
 // Shared is a list of videos for people who do not have the page. What the team thinks of them, such as notes, and
@@ -13,13 +15,7 @@ type Shared struct {
 	Title    string
 	At       time.Time // of the data
 	Cards    []Card
-	Pictures map[string]Picture // by video
-}
-
-// Picture is the content of an image file, whose type was found by its content.
-type Picture struct {
-	Type string
-	Data []byte
+	Pictures map[string]thumbnails.Picture // by video
 }
 
 // WriteHTML writes the list as one file that loads nothing else.
@@ -47,7 +43,7 @@ func (v sharedView) At() string { return v.Shared.At.Format("2006-01-02 15:04 MS
 
 type sharedTile struct {
 	*Card
-	Picture
+	thumbnails.Picture
 }
 
 // Inline returns the picture as an address. Its content cannot be anything else than base64.

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/sync/marks"
 )
 
 func TestSharedFileHasOnlyWhatWasChosen(t *testing.T) {
 	t.Parallel()
 	views, ratio := int64(1234567), 41.2
-	s := Shared{Title: "Week <48>", At: time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC), Pictures: map[string]Picture{
-		"a": {"image/png", []byte("picture of a")}, "z": {"image/png", []byte("of another video")}}}
+	s := Shared{Title: "Week <48>", At: time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC), Pictures: map[string]thumbnails.Picture{
+		"a": {Type: "image/png", Data: []byte("picture of a")}, "z": {Type: "image/png", Data: []byte("of another video")}}}
 	for _, title := range []string{"<script>alert(1)</script>", "\u202eesrever", strings.Repeat("x", 5000), `" onload="alert(1)`, "</style>"} {
 		s.Cards = append(s.Cards, Card{ID: "a", Title: title, Link: "https://youtu.be/a", Channel: "<b>channel</b>", Views: &views, Ratio: &ratio,
 			Topics: []string{"secret topic"}, Mark: marks.Mark{Tags: []string{"secret tag"}, Note: "secret note", Starred: true}})

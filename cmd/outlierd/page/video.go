@@ -294,7 +294,7 @@ func plotGrowth(what, unit string, curve []Point) *plot {
 		if i > 0 {
 			if days := curve[i].At.Sub(curve[i-1].At).Hours() / 24; days > 0 {
 				n := float64(curve[i].N-curve[i-1].N) / days
-				daily = formatSigned(n) + figures.Short(max(n, -n))
+				daily = figures.Signed(n)
 			}
 		}
 		p.Table.Rows = append(p.Table.Rows, []string{curve[i].At.Format("2006-01-02 15:04"), formatThousands(curve[i].N), daily})
@@ -341,10 +341,10 @@ func (v *videoView) Changed() (all []changed) {
 		was, knownBefore := dailyGrowth(before)
 		is, knownAfter := dailyGrowth(after)
 		if knownBefore {
-			row.Ahead = formatSigned(was) + figures.Short(max(was, -was)) + " a day before"
+			row.Ahead = figures.Signed(was) + " a day before"
 		}
 		if knownAfter {
-			row.Since = formatSigned(is) + figures.Short(max(is, -is)) + " a day after"
+			row.Since = figures.Signed(is) + " a day after"
 		}
 		row.Up = knownBefore && knownAfter && is > was
 		all = append(all, row)
@@ -373,7 +373,7 @@ func (v *videoView) Facts() []fact {
 	}
 	return []fact{
 		{"against its median", orDash(formatTimes(v.Median)), ""}, {"score", orDash(formatDecimal(v.Score)), "standard deviations above the channel’s average"},
-		{"views", formatWhole(v.Views), ""}, {"a day now", orDash(strings.TrimSuffix(formatGained(v.Gain), "/d")), gainedExactly(v.Gain)},
+		{"views", formatWhole(v.Views), ""}, {"a day now", orDash(optional(figures.Signed)(v.Gain)), gainedExactly(v.Gain)},
 		{"likes", orDash(formatShort(v.Likes)), formatWhole(v.Likes)}, {"comments", formatWhole(v.Remarks), ""},
 		{"views per subscriber", orDash(perSubscriber), ""}, {"length", orDash(v.Length()), ""},
 	}
