@@ -56,6 +56,21 @@ func TestEmptyAnswerIsRemembered(t *testing.T) {
 	})
 }
 
+// TestEmptyAnswersAreCountedAcrossAKill: the record of a run counts those before the kill, too.
+func TestEmptyAnswersAreCountedAcrossAKill(t *testing.T) {
+	t.Parallel()
+	single(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
+		if !w.kill(35, beforePace) {
+			t.Fatal("the run ended before the kill")
+		}
+		before := w.count("select count(*) from missing")
+		row := w.mustRun(runs.OK)
+		if got := w.count("select count(*) from missing"); int64(got) != row.Missing || got == before || before == 0 {
+			t.Errorf("the run counts %d missing, the table has %d, and had %d before the kill", row.Missing, got, before)
+		}
+	})
+}
+
 func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {

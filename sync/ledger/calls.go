@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"net/http"
 	"time"
 
 	"outlierd/outlier"
@@ -139,6 +140,17 @@ func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, er
 		}
 	}
 	return all, err
+}
+
+// CountMissing returns how many data calls of a run were answered with the news that there is nothing.
+func CountMissing(tx *store.Tx, run string) (n int64, err error) {
+	rows, _, err := readCalls(tx, `run = ?1 AND step = 0`, run)
+	for _, r := range rows {
+		if r.Empty || r.Status == http.StatusNotFound {
+			n++
+		}
+	}
+	return n, err
 }
 
 // AnswersOf returns the ids, in ascending order, of the answers that a run received, up to and including

@@ -285,6 +285,9 @@ func interruptAll(tx *store.Tx) error {
 
 func interruptRun(tx *store.Tx, r *Run) error {
 	last, err := tally(tx, r)
+	if err == nil {
+		r.Missing, err = ledger.CountMissing(tx, r.ID)
+	}
 	if err != nil {
 		return err
 	}
