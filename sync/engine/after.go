@@ -106,28 +106,15 @@ func passesOver(spec *job.Spec, d runs.Due, latest time.Time, missed bool, now t
 	return d.At.Before(latest)
 }
 
-// StaleError reports that a job has to wait because the tables that its SQL reads do not have the rows
-// of the job that it comes after.
-type StaleError struct {
-	Job, After string
-	Err        error // why the sink is disabled
-}
-
-func (e *StaleError) Error() string {
-	return fmt.Sprintf("its SQL cannot see the rows of job %s yet, because sink %s is disabled; "+
-		"run it when the sink works again: %v",
-		e.After, job.SinkDuckDB, e.Err)
-}
-
-func (e *StaleError) Unwrap() error { return e.Err }
-
-// stale returns a [StaleError] for a job with `after` and SQL while the sink that SQL reads is disabled.
-func stale(l *load.Loader, spec *job.Spec) error {
+// checkStale returns an error for a job with `after` while the sink that its SQL reads is disabled: the tables do not
+// have the rows of the job that it comes after.
+func checkStale(l *load.Loader, spec *job.Spec) error {
 	if spec.After == "" || len(spec.SQL()) == 0 {
 		return nil
 	}
 	if err := l.Problem(job.SinkDuckDB); err != nil {
-		return &StaleError{Job: spec.Name, After: spec.After, Err: err}
+		return fmt.Errorf("its SQL cannot see the rows of job %s yet, because sink %s is disabled; "+
+			"run it when the sink works again: %w", spec.After, job.SinkDuckDB, err)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 		w.withSinks(func(e *Engine) {
 			e.Line = w.line(duck, &fakeCopy{name: "parquet"})
 			row, err := e.Run(w.ctx, w.config.Job("child"), After, rows[0].Due)
-			if _, stale := errors.AsType[*StaleError](err); !stale || row != nil {
+			if err == nil || !strings.Contains(err.Error(), "cannot see the rows") || row != nil {
 				t.Errorf("run by hand it is %+v, error %v", row, err)
 			}
 		})

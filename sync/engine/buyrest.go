@@ -93,11 +93,9 @@ func currentSpec(config *job.Config, row *runs.Run) *job.Spec {
 	return &own
 }
 
-// UnendedError reports that a run will be resumed, so its rest cannot be bought yet.
-type UnendedError struct{ Run *runs.Run }
-
-func (e *UnendedError) Error() string {
-	return fmt.Sprintf("run %s has not ended; '%s' continues it", e.Run.ID, facts.Command(e.Run))
+// unendedError reports that a run will be resumed, so its rest cannot be bought yet.
+func unendedError(run *runs.Run) error {
+	return fmt.Errorf("run %s has not ended; '%s' continues it", run.ID, facts.Command(run))
 }
 
 // FindRest returns what a run of spec's job has left to buy.
@@ -136,7 +134,7 @@ func FindRest(known *facts.Reader, spec *job.Spec, of *runs.Run) (*Rest, error) 
 		case err != nil:
 			return nil, err
 		case resumes && run.ID == of.ID:
-			return nil, &UnendedError{run}
+			return nil, unendedError(run)
 		case resumes:
 			rest.Run = run
 		default:

@@ -409,7 +409,7 @@ func (o *Order) refresh(w *worker) (err error) {
 		}
 		for i := 0; err == nil && i < len(o.Rest.superseded); i++ {
 			if taken := &o.Rest.superseded[i]; w.runs.byID(taken.ID) != nil {
-				err = &UnendedError{taken}
+				err = unendedError(taken)
 			}
 		}
 	}

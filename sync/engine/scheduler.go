@@ -327,7 +327,7 @@ func (s *scheduler) canFollow(a *DueRun) bool {
 	if a.Trigger != After {
 		return true
 	}
-	err := stale(s.worker.loader, a.Spec)
+	err := checkStale(s.worker.loader, a.Spec)
 	if err != nil && s.delay(a, time.Time{}, "sink") {
 		s.engine.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone), "err", err)
 	}

@@ -116,7 +116,7 @@ func (w *worker) usable(ctx context.Context, o *Order) error {
 		return &load.SinksDownError{Since: w.loader.DownSince(), Err: w.loader.Problems()}
 	}
 	if o.Trigger == After {
-		return stale(w.loader, o.Spec)
+		return checkStale(w.loader, o.Spec)
 	}
 	return nil
 }

@@ -11,12 +11,10 @@ import (
 	"outlierd/sync/state"
 )
 
-// GapError reports that a warehouse cannot be built from the journal because answers are missing.
-type GapError struct{ After, First int64 }
-
-func (e *GapError) Error() string {
-	return fmt.Sprintf("the journal has no answers from %d to %d any more, "+
-		"so the rows of these cannot be built from it", e.After+1, e.First-1)
+// gapError reports that a warehouse cannot be built from the journal because answers are missing.
+func gapError(after, first int64) error {
+	return fmt.Errorf("the journal has no answers from %d to %d any more, so the rows of these cannot be built from it",
+		after+1, first-1)
 }
 
 // Project writes the answers after a warehouse's watermark, up to the answer to, as a run does, and calls
@@ -42,19 +40,19 @@ func Project(ctx context.Context, from *state.Store, to int64, into sinks.Wareho
 	return nil
 }
 
-// withoutGaps yields the answers (lo, to], and ends with a [*GapError] if some are missing.
+// withoutGaps yields the answers (lo, to], and ends with an error if some are missing.
 func withoutGaps(entries iter.Seq2[*journal.Entry, error], lo, to int64) iter.Seq2[*journal.Entry, error] {
 	return func(yield func(*journal.Entry, error) bool) {
 		last := lo
 		for entry, err := range entries {
 			if err == nil && (entry.ID > to || last == lo && entry.ID > lo+1) {
-				err = &GapError{After: last, First: min(entry.ID, to+1)}
+				err = gapError(last, min(entry.ID, to+1))
 			}
 			if !yield(entry, err) || err != nil || entry.ID == to {
 				return
 			}
 			last = entry.ID
 		}
-		yield(nil, &GapError{After: last, First: to + 1})
+		yield(nil, gapError(last, to+1))
 	}
 }
