@@ -163,9 +163,10 @@ func (e *Engine) Serve(ctx context.Context) {
 			continue
 		}
 		nextDue := s.beginDue(ctx)
+		waited := len(s.worker.runs.urgent()) > 0
 		worked, err := s.worker.work(ctx)
 		if err == nil {
-			s.markResumed()
+			s.markResumed(waited)
 		}
 		v := judge(err)
 		if err != nil && ctx.Err() == nil && !v.passes() {
@@ -448,10 +449,11 @@ func (s *scheduler) markPaused(err error) {
 	}
 }
 
-// markResumed records that the runs in progress no longer wait for the rate limit, which is the same for all.
-func (s *scheduler) markResumed() {
+// markResumed records that the runs in progress no longer wait for the rate limit. If a caller was waiting for a run in
+// this turn, the data calls of other runs were not tried, so these stay paused.
+func (s *scheduler) markResumed(waited bool) {
 	for _, r := range s.worker.runs {
-		if r.row.Status != runs.PausedQuota {
+		if r.row.Status != runs.PausedQuota || waited && !r.isUrgent() {
 			continue
 		}
 		if err := s.engine.Store.Runs.Resume(r.row); err != nil {
