@@ -291,7 +291,12 @@ func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 		s.engine.log().Error("due runs delayed", "err", err)
 		return now.Add(maxSleep)
 	}
+	tried := map[*job.Spec]bool{} // a due time waits for the job's earlier ones
 	for _, a := range due {
+		if tried[a.Spec] {
+			continue
+		}
+		tried[a.Spec] = true
 		at := a.Begins
 		if again := a.noted.NotBefore; again.After(at) && !again.After(now.Add(maxSleep)) { // else the clock was ahead
 			at = again
