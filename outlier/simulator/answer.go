@@ -9,18 +9,18 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
+	"outlierd/outlier/simulator/rules"
 )
 
 // endpoint is one line of the interface, Endpoints and Credits per request.
 type endpoint struct {
 	op     outlier.Operation
 	method string // "" means GET
-	path   string // a prefix, followed by the id if there is a rule for it
+	path   string // a prefix, followed by the id if there is a check of it
 	price  outlier.Credits
-	id     rule
-	params map[string]rule
-	needs  string // a required parameter, or ""
-	open   bool   // the interface does not list the parameters, so none is unknown
+	id     rules.Check
+	params rules.Set
+	open   bool // the interface does not list the parameters, so none is unknown
 }
 
 // operation is "" for an unknown path.
@@ -36,15 +36,15 @@ var endpoints = []endpoint{
 	{op: outlier.OpSearch, path: "/search/outliers", price: 2, params: searchRules},
 	{op: outlier.OpRelated, path: "/search/outliers/related", price: 2, params: relatedRules},
 	{op: outlier.OpFindChannels, path: "/search/channels", price: 5, params: findRules},
-	{op: outlier.OpFindRelatedChannels, path: "/search/channels/related", price: 5, params: findRelatedRules, needs: "relatedChannelId"},
+	{op: outlier.OpFindRelatedChannels, path: "/search/channels/related", price: 5, params: findRelatedRules},
 	{op: outlier.OpTrendingFormats, path: "/search/trending-formats", price: 1, open: true},
 	{op: outlier.OpStartScan, method: http.MethodPost, path: "/scan", price: fast.price},
-	{op: outlier.OpScan, path: "/scan/", id: oneValue(scanIDForm)},
-	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: oneValue(channelIDForm)},
-	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: oneValue(channelIDForm)},
-	{op: outlier.OpComments, path: "/video/comments/", id: oneValue(videoIDForm)},
-	{op: outlier.OpTranscript, path: "/video/transcript/", id: oneValue(videoIDForm)},
-	{op: outlier.OpDetails, path: "/video/", id: oneValue(videoIDForm)},
+	{op: outlier.OpScan, path: "/scan/", id: rules.ScanID},
+	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: rules.ChannelID},
+	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: rules.ChannelID},
+	{op: outlier.OpComments, path: "/video/comments/", id: rules.VideoID},
+	{op: outlier.OpTranscript, path: "/video/transcript/", id: rules.VideoID},
+	{op: outlier.OpDetails, path: "/video/", id: rules.VideoID},
 }
 
 // The status codes, which the interface does not show.
@@ -63,9 +63,9 @@ type call struct {
 	method     string
 	key        string // the header Authorization
 	params     url.Values
-	unreadable error       // why the query string cannot be read
-	order      url.Values  // the body, if the endpoint takes one
-	wrong      []complaint // about the body
+	unreadable error             // why the query string cannot be read
+	order      url.Values        // the body, if the endpoint takes one
+	wrong      []rules.Complaint // about the body
 	zip        bool
 	real       time.Time // by the real clock
 }
@@ -194,19 +194,16 @@ func (e *endpoint) verb() string { return cmp.Or(e.method, http.MethodGet) }
 
 func (s *Service) checkRules(c *call) *refusal {
 	if c.unreadable != nil {
-		unreadable := complaint{
-			Code: "invalid_query", Validation: "query", Message: "The query string cannot be read", Path: []string{},
-		}
-		return &refusal{status: statusInvalid, err: validationError{[]complaint{unreadable}}}
+		unreadable := rules.NewComplaint("invalid_query", "query", "The query string cannot be read")
+		return &refusal{status: statusInvalid, err: validationError{[]rules.Complaint{*unreadable}}}
 	}
-	wrong, unknown := findViolations(c.params, c.endpoint.params, c.endpoint.needs)
+	wrong, unknown := c.endpoint.params.FindViolations(c.params)
 	if !c.endpoint.open {
 		s.ledger.countUnknown(unknown)
 	}
 	if c.endpoint.id != nil {
-		if bad := c.endpoint.id([]string{c.Entity}); bad != nil {
-			bad.Path = []string{"id"}
-			wrong = append(wrong, *bad)
+		if bad := c.endpoint.id(c.Entity); bad != nil {
+			wrong = append(wrong, bad.About("id"))
 		}
 	}
 	wrong = append(wrong, c.wrong...)

@@ -8,8 +8,10 @@ import (
 	"outlierd/outlier"
 )
 
-// listNames are the query parameters with several values.
-var listNames = []string{"query", "title", "videoId", "relatedChannelId", "language", "excludeKeyword", "excludeNiche"}
+// isList reports whether a query parameter may have several values.
+func isList(name string) bool {
+	return slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.params[name].Many })
+}
 
 // readQuery reads a query string. How lists are encoded is not shown by the
 // interface (Common filters); whatever the reading, a key may be repeated.
@@ -19,10 +21,10 @@ func readQuery(raw string, lists outlier.Arrays) (url.Values, error) {
 	}
 	p, err := url.ParseQuery(raw)
 	if lists == outlier.ArraysBracket {
-		for _, name := range listNames {
-			if values, ok := p[name+"[]"]; ok {
+		for key, values := range p {
+			if name, ok := strings.CutSuffix(key, "[]"); ok && isList(name) {
 				p[name] = append(p[name], values...)
-				delete(p, name+"[]")
+				delete(p, key)
 			}
 		}
 	}
@@ -35,7 +37,7 @@ func splitLists(raw string) string {
 	var pairs []string
 	for pair := range strings.SplitSeq(raw, "&") {
 		name, value, _ := strings.Cut(pair, "=")
-		if !slices.Contains(listNames, name) {
+		if !isList(name) {
 			pairs = append(pairs, pair)
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
+	"outlierd/outlier/simulator/rules"
 )
 
 // meter is an [outlier.Meter] that records the last outcome.
@@ -179,7 +180,7 @@ func drawParam(t *rapid.T, p outlier.Param, params url.Values) {
 	case outlier.Flag:
 		values = []string{"true", "false"}
 	case outlier.Integers:
-		values = formatAll(outlier.Integer, -1, 0, 1, 120, 121, maxInteger, maxInteger+1)
+		values = formatAll(outlier.Integer, -1, 0, 1, 120, 121, rules.MaxInteger, rules.MaxInteger+1)
 	case outlier.Numbers:
 		values = formatAll(outlier.Number, -1, 0, 1e-9, 2.5, 1e21, 1e300)
 	case outlier.Instants:

@@ -1,5 +1,7 @@
 package simulator
 
+import "outlierd/outlier/simulator/rules"
+
 // Interface, Scan record.
 
 type scanAnswer struct {
@@ -34,14 +36,7 @@ type simpleError struct {
 }
 
 type validationError struct {
-	Errors []complaint `json:"errors"`
-}
-
-type complaint struct {
-	Code       string   `json:"code"`
-	Validation string   `json:"validation"`
-	Message    string   `json:"message"`
-	Path       []string `json:"path"`
+	Errors []rules.Complaint `json:"errors"`
 }
 
 type rateLimitError struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"outlierd/outlier/simulator/library"
+	"outlierd/outlier/simulator/rules"
 )
 
 // validation is the body of an answer with status 400.
@@ -250,7 +251,7 @@ func FuzzMoment(f *testing.F) {
 	f.Add("2024-02-29T23:59:59.9Z")
 	f.Add("2023-02-29T23:59Z")
 	f.Fuzz(func(t *testing.T, s string) {
-		at, ok := library.Moment(s)
+		at, ok := rules.Moment(s)
 		if ok && (at.Location().String() != "UTC" || !strings.HasSuffix(s, "Z") || at.Format("2006-01-02T15:04") != s[:16]) {
 			t.Errorf("Moment(%q) = %s, want the same minute in UTC", s, at)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"outlierd/internal/excerpt"
 	"outlierd/outlier/simulator/library"
+	"outlierd/outlier/simulator/rules"
 )
 
 // Scans (interface, POST /scan and GET /scan/{id}) are started, polled, and read by
@@ -116,10 +117,10 @@ func (s *Service) scanTime(n *scan) time.Time {
 // threshold has two forms, as the service's: both limits, of which one is infinite, or the
 // finite one alone.
 func (n *scan) threshold(seed uint64) any {
-	t := scanThreshold{Channels: maxInteger, OutlierVideos: int64(n.mode().outliers)}
+	t := scanThreshold{Channels: rules.MaxInteger, OutlierVideos: int64(n.mode().outliers)}
 	only := t.OutlierVideos
 	if n.channels {
-		t = scanThreshold{Channels: int64(n.mode().channels), OutlierVideos: maxInteger}
+		t = scanThreshold{Channels: int64(n.mode().channels), OutlierVideos: rules.MaxInteger}
 		only = t.Channels
 	}
 	if library.Unit(library.Hash(seed, uint64(library.ForScan), n.started, n.salt)) < 0.25 {

@@ -18,6 +18,7 @@ import (
 	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
+	"outlierd/outlier/simulator/rules"
 )
 
 // record returns the record of a scan after validating it.
@@ -178,7 +179,7 @@ func TestScanIDEncodesTheScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, seed := drawScan(t), rapid.Uint64().Draw(t, "seed")
 		id := n.id(seed)
-		if scanIDForm(id) != nil {
+		if rules.ScanID(id) != nil {
 			t.Fatalf("%s is not a UUID of version 4", id)
 		}
 		got, ok := scanOf(seed, strings.ToUpper(id))
@@ -315,10 +316,10 @@ func TestThresholdsHaveBothForms(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	channel := library.Open(1).Channels[0].ID
 	for body, limits := range map[string][2]float64{
-		`{"query":["x"]}`:                                                     {maxInteger, 1000},
-		`{"query":["x"],"mode":"standard"}`:                                   {maxInteger, 2500},
-		`{"query":["` + channel + `"],"findBy":"channels"}`:                   {100, maxInteger},
-		`{"query":["` + channel + `"],"findBy":"channels","mode":"standard"}`: {250, maxInteger},
+		`{"query":["x"]}`:                                                     {rules.MaxInteger, 1000},
+		`{"query":["x"],"mode":"standard"}`:                                   {rules.MaxInteger, 2500},
+		`{"query":["` + channel + `"],"findBy":"channels"}`:                   {100, rules.MaxInteger},
+		`{"query":["` + channel + `"],"findBy":"channels","mode":"standard"}`: {250, rules.MaxInteger},
 	} {
 		forms := map[string]bool{}
 		for range 100 {

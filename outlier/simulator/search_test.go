@@ -106,7 +106,7 @@ func TestFiltersSelectExactlyTheMatchingHits(t *testing.T) {
 			name, values := drawFilter(t, all)
 			p[name] = values
 		}
-		if wrong, unknown := findViolations(p, searchRules, ""); wrong != nil || unknown != nil {
+		if wrong, unknown := searchRules.FindViolations(p); wrong != nil || unknown != nil {
 			t.Fatalf("the test drew invalid parameters: %v %v", wrong, unknown)
 		}
 		want := map[string]bool{}

@@ -12,7 +12,7 @@ import (
 // place. What serves one place of the program is fenced, too: nothing below cmd knows which sinks
 // exist, and only cmd plays the service.
 var fenced = map[string][]string{
-	"outlierd/outlier/simulator":   {"outlier/simulator", "cmd/outlierd/programtest", "cmd/outlierd/command"},
+	"outlierd/outlier/simulator":   {"outlier/simulator/library", "outlier/simulator", "cmd/outlierd/programtest", "cmd/outlierd/command"},
 	"outlierd/sinks/bucket":        {"sinks/iceberg", "cmd/outlierd/programtest", "cmd/outlierd/report", "cmd/outlierd/command"},
 	"outlierd/sinks/duckdb/query":  {"cmd/outlierd/page", "cmd/outlierd/pagedata", "cmd/outlierd/command"},
 	"outlierd/sinks/iceberg":       {"cmd/outlierd/command"},

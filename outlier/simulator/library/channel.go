@@ -162,6 +162,10 @@ func (c *channel) classifyChannel(d *rand.Rand) {
 	}
 }
 
+func (c *channel) classification() classification {
+	return classification{IsFaceless: c.faceless, Quality: orNull(c.quality == "", c.quality)}
+}
+
 func newSchedule(c *channel, k Kind) schedule {
 	d := Random(c.Seed, forSchedule, uint64(c.index), uint64(k))
 	l := schedule{

@@ -153,13 +153,7 @@ func (u *Upload) liveDetails() map[string]bool {
 
 // hiddenCounts are the two numbers that a creator may hide.
 func (u *Upload) hiddenCounts(g Gaps, at time.Time) (comments, likes *int64) {
-	if !g.commentsDisabled {
-		comments = new(u.Comments(at))
-	}
-	if !g.likesHidden {
-		likes = new(u.likes(at))
-	}
-	return comments, likes
+	return orNull(g.commentsDisabled, u.Comments(at)), orNull(g.likesHidden, u.likes(at))
 }
 
 // DetailsAnswer is the details of an upload.

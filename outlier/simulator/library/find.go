@@ -9,52 +9,6 @@ import (
 // Channel search: GET /search/channels and GET /search/channels/related. The interface
 // documents only their prices. Parameters and answer are those of similar services.
 
-// channelTerms are the filters and the values of sortBy. A channel is found by the sample
-// that filterBy names, by default that of its videos.
-var channelTerms = terms[*Sample]{
-	ranges: map[string]score[*Sample]{
-		"publishedAt":                func(s *Sample) (float64, bool) { return seconds(s.newest), s.size > 0 },
-		"averageViews":               func(s *Sample) (float64, bool) { return s.mean, s.size > 0 },
-		"medianViews":                func(s *Sample) (float64, bool) { return s.median, s.size > 0 },
-		"avgViewsToSubscribersRatio": (*Sample).viewsRatio,
-		"subscribers":                (*Sample).subscriberCount,
-		"videosCount":                func(s *Sample) (float64, bool) { return float64(s.total), true },
-		"viewVariationCoefficient":   (*Sample).variation,
-		"revenueMonthlyEstimation":   func(s *Sample) (float64, bool) { return s.estimateIncome().RevenueMonthlyFrom, s.size > 0 },
-		"rpmEstimation":              func(s *Sample) (float64, bool) { return s.estimateIncome().RPMFrom, true },
-		"avgDuration":                func(s *Sample) (float64, bool) { return s.length, s.size > 0 && s.kind == Video }, // unknown for shorts
-	},
-	choices: map[string]func(s *Sample, value string) bool{
-		"contentKind": func(s *Sample, v string) bool { return slices.Contains(s.channel.uploadKinds(), forms[v]) },
-		"monetizationAdsense": func(s *Sample, v string) bool {
-			return !s.channel.gaps().noAdsense && equalsFlag(&s.channel.adsense, v)
-		},
-		"classificationQuality": func(s *Sample, v string) bool { return !s.channel.gaps().unclassified && s.channel.quality == v },
-		"classificationIsFaceless": func(s *Sample, v string) bool {
-			return !s.channel.gaps().unclassified && equalsFlag(s.channel.faceless, v)
-		},
-	},
-	lists: map[string]func(s *Sample, vs []string) bool{
-		"language": func(s *Sample, vs []string) bool {
-			return !s.channel.gaps().noLanguage && slices.Contains(vs, languages[s.channel.language])
-		},
-		"excludeNiche": func(s *Sample, vs []string) bool { return !slices.Contains(vs, s.channel.Niche.Name) },
-	},
-	orders: map[string]score[*Sample]{
-		"subscribers":                (*Sample).subscriberCount,
-		"averageViews":               func(s *Sample) (float64, bool) { return s.mean, s.size > 0 },
-		"avgViewsToSubscribersRatio": (*Sample).viewsRatio,
-		"viewVariationCoefficient":   (*Sample).variation,
-		"revenueMonthly":             func(s *Sample) (float64, bool) { return s.estimateIncome().RevenueMonthlyFrom, s.size > 0 },
-		"rpm":                        func(s *Sample) (float64, bool) { return s.estimateIncome().RPMFrom, true },
-		"foundAt":                    func(s *Sample) (float64, bool) { return seconds(s.channel.firstSeen()), true },
-		"recency":                    func(s *Sample) (float64, bool) { return seconds(s.newest), s.size > 0 },
-	},
-}
-
-// forms are the values of contentKind, which has two names for each kind.
-var forms = map[string]string{"video": "video", "long-form": "video", "short": "short", "short-form": "short"}
-
 // subscriberCount is how many subscribers the channel shows.
 func (s *Sample) subscriberCount() (float64, bool) {
 	return float64(s.subscribers), !s.channel.gaps().subscribersHidden
@@ -64,8 +18,6 @@ func (s *Sample) viewsRatio() (float64, bool) {
 	_, known := s.subscriberCount()
 	return s.viewsPerSubscriber(), known && s.size > 0
 }
-
-func (s *Sample) variation() (float64, bool) { return divideOrZero(s.deviation, s.mean), s.size > 0 }
 
 // uploadKinds are the kinds of uploads that the channel has.
 func (c *channel) uploadKinds() []string {
@@ -163,9 +115,7 @@ func (s *Sample) Shape() ChannelShape {
 	shape.Statistics.AvgViewsToSubscribersRatio = orNull(!known, ratio)
 	shape.Language.Code = orNull(g.noLanguage, languages[c.language])
 	shape.Monetization.Adsense = orNull(g.noAdsense, c.adsense)
-	if !g.unclassified {
-		shape.Classification = &classification{IsFaceless: c.faceless, Quality: orNull(c.quality == "", c.quality)}
-	}
+	shape.Classification = orNull(g.unclassified, c.classification())
 	return shape
 }
 

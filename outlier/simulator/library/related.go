@@ -85,31 +85,18 @@ func (i intent) sharedWords(h *Hit) (float64, bool) {
 
 // intent is the topic and the words of the upload.
 func (u *Upload) intent() intent {
-	i := topicIntent(u.Channel.nicheIndex, u.Topic)
-	i.wanted, i.salt = meantWords(foldWords(u.makeTitle())), Hash(u.Channel.Seed, uint64(forRelevance), u.address())
+	i := setOf(u.Channel.nicheIndex, u.Topic).setIntent(Hash(u.Channel.Seed, uint64(forRelevance), u.address()))
+	i.wanted = meantWords(foldWords(u.makeTitle()))
 	return i
 }
 
 // intent is the topics of the channel and the words of its title.
 func (c *channel) intent() intent {
-	i := topicIntent(c.nicheIndex, c.topics[0])
+	i := setOf(c.nicheIndex, c.topics[0]).setIntent(Hash(c.Seed, uint64(forRelevance), uint64(c.index)))
 	for _, t := range c.topics[1:] {
 		i.topics[c.nicheIndex][t] = secondary
 	}
-	i.wanted, i.salt = meantWords(foldWords(c.title)), Hash(c.Seed, uint64(forRelevance), uint64(c.index))
-	return i
-}
-
-// topicIntent is the intent to find a topic, and then the others of its niche.
-func topicIntent(niche, topic int) intent {
-	i := intent{known: true, topics: make([][]float64, len(Niches))}
-	for f := range Niches {
-		i.topics[f] = make([]float64, len(Niches[f].Topics))
-	}
-	for t := range i.topics[niche] {
-		i.topics[niche][t] = neighbour
-	}
-	i.topics[niche][topic] = named
+	i.wanted = meantWords(foldWords(c.title))
 	return i
 }
 

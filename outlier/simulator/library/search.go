@@ -73,27 +73,11 @@ func (h *Hit) Shape(at time.Time) HitShape {
 		},
 	}
 	shape.Statistics.CommentCount, shape.Statistics.LikeCount = h.hiddenCounts(h.Gaps, at)
-	h.shapeGaps(&shape)
+	shape.Snippet.Thumbnails = orNull(h.Gaps.noThumbnails, frameSizes(id))
+	shape.Snippet.Monetization = orNull(h.Gaps.unpriced, h.money)
+	shape.Statistics.ZScore = orNull(h.Gaps.unscored, h.z)
+	shape.Classification = orNull(h.Gaps.unclassified, c.classification())
 	return shape
-}
-
-// shapeGaps sets the fields that a hit may lack.
-func (h *Hit) shapeGaps(shape *HitShape) {
-	if !h.Gaps.noThumbnails {
-		shape.Snippet.Thumbnails = new(frameSizes(shape.ID))
-	}
-	if !h.Gaps.unpriced {
-		shape.Snippet.Monetization = &h.money
-	}
-	if !h.Gaps.unscored {
-		shape.Statistics.ZScore = &h.z
-	}
-	if !h.Gaps.unclassified {
-		shape.Classification = &classification{IsFaceless: h.Channel.faceless}
-		if h.Channel.quality != "" {
-			shape.Classification.Quality = &h.Channel.quality
-		}
-	}
 }
 
 // nearest is how many hits a semantic search finds at most.

@@ -133,7 +133,8 @@ func TestLexicalQueryFindsExactWords(t *testing.T) {
 
 func TestHitsSortInBothOrdersWithNullsLast(t *testing.T) {
 	x := Open(1).Index(epoch)
-	for name, value := range hitTerms.orders {
+	for name, number := range hitTerms.orders {
+		value := hitTerms.numbers[number].value
 		for _, order := range []string{"asc", "desc", ""} {
 			p := url.Values{"query": {"coffee"}, "sortBy": {name}}
 			if order != "" {

@@ -8,7 +8,10 @@ import (
 // TopicSet is a set of topics of all niches, one bit each.
 type TopicSet uint64
 
-func (s TopicSet) hasTopic(niche, topic int) bool { return s>>TopicPlace(niche, topic)&1 != 0 }
+// setOf is the set of one topic.
+func setOf(niche, topic int) TopicSet { return 1 << TopicPlace(niche, topic) }
+
+func (s TopicSet) hasTopic(niche, topic int) bool { return s&setOf(niche, topic) != 0 }
 
 // TopicsOf returns the topics that match the queries, or the topics of the channels with these ids.
 func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
@@ -19,7 +22,7 @@ func (l *Library) TopicsOf(query []string, channels bool) (topics TopicSet) {
 			topics |= meantTopics(q)
 		case known:
 			for _, t := range c.topics {
-				topics |= 1 << TopicPlace(c.nicheIndex, t)
+				topics |= setOf(c.nicheIndex, t)
 			}
 		}
 	}
@@ -31,7 +34,7 @@ func meantTopics(query string) (topics TopicSet) {
 	for f, scores := range queryIntent(query, 0).topics {
 		for t, score := range scores {
 			if score >= enough && score == slices.Max(scores) {
-				topics |= 1 << TopicPlace(f, t)
+				topics |= setOf(f, t)
 			}
 		}
 	}
