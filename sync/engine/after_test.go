@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/runs"
 )
 
@@ -151,6 +152,7 @@ func TestManualRunDoesNotFireAfter(t *testing.T) {
 // due time of its parent.
 func TestAfterFiresOnceDespiteRestarts(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	file := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art], pages: 2}\n    enrich: {comments: {}}", 1)
 	for _, test := range []struct {
 		name string

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
@@ -299,6 +300,7 @@ func (h *history) checkFollows(spec *job.Spec, rows []runs.Run, at func(string, 
 // job after it.
 func TestEveryDueTimeIsAccountedFor(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	for _, seed := range seedsToPlay(t, *histories, 1, 200) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

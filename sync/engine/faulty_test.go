@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sync/runs"
 )
@@ -39,6 +40,7 @@ func altering(wire http.RoundTripper, change func(path string, body []byte) []by
 // bare NaN, as Python writes it, is null, in both sinks. The other hits do not change, and the journal has everything.
 func TestOneBadValueCostsNoPage(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}}}\n"
 	bubble(t, file, func(w *workshop) {
 		title := []byte(`"title":"`)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -12,6 +13,7 @@ import (
 // TestImportedVideosAreNotNew of 100,000 that were imported, also for stop_when.
 func TestImportedVideosAreNotNew(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}

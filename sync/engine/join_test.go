@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
@@ -260,6 +261,7 @@ jobs:
 // same scan. It is started once and read once for each value.
 func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	bare(t, sharedScanFile, func(w *workshop) {
 		w.renew(anHour)
 		w.inspect(func(e *Engine) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -22,6 +23,7 @@ import (
 // has not passed.
 func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	asking(t, scanFile, func(w *workshop) {
 		w.renew(course(simulator.Phase{Status: "Running", Lasts: 40*day + time.Hour}, simulator.Phase{Status: "Completed"}))
 		w.withSinks(func(e *Engine) {
@@ -96,6 +98,7 @@ func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
 // TestSuspendedDaemonRunsEachJobOnce after hours or a year of suspension. Later runs are on time.
 func TestSuspendedDaemonRunsEachJobOnce(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	bare(t, scheduledFile, func(w *workshop) {
 		began := time.Now() // midnight
 		e, stop := w.open()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
@@ -174,6 +175,7 @@ func TestWrongPagingIsCorrected(t *testing.T) {
 // whole time. If nothing changes, it finds all.
 func TestSearchIsCompleteDespiteChangesBetweenPages(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const plays = 100
 	bare(t, listingFile, func(w *workshop) {
 		e, stop := w.open()

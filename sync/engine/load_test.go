@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sinks"
 	"outlierd/sync/load"
 	"outlierd/sync/marks"
@@ -121,6 +122,7 @@ func TestRepairedSinkCatchesUp(t *testing.T) {
 
 func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	bubble(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm", "sent.json"} {

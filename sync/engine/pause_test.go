@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/runs"
 )
 
@@ -52,6 +53,7 @@ func hours(rows []runs.Run) map[string][]int {
 // A child is paused by its parent's pause, and by its own.
 func TestPausedJobsCatchUp(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	for name, c := range map[string]struct {
 		paused []string
 		want   map[string][]int

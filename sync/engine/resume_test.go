@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/plan"
@@ -334,6 +335,7 @@ jobs:
 // process was killed or stopped before it could report them.
 func TestRowsOfAKilledRunAreCounted(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	var want map[string]int64
 	bubble(t, jobsFile, func(w *workshop) {
 		w.single = true

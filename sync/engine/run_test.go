@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sync/runs"
 )
@@ -40,6 +41,7 @@ func TestRunBuysPagesAndEnrichesTheBestHits(t *testing.T) {
 
 func TestEmptyAnswerIsRemembered(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	single(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
 		row := w.mustRun(runs.OK)
 		if row.Missing == 0 {
@@ -59,6 +61,7 @@ func TestEmptyAnswerIsRemembered(t *testing.T) {
 // TestEmptyAnswersAreCountedAcrossAKill: the record of a run counts those before the kill, too.
 func TestEmptyAnswersAreCountedAcrossAKill(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	single(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
 		if !w.kill(35, beforePace) {
 			t.Fatal("the run ended before the kill")

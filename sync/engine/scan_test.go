@@ -212,6 +212,7 @@ func (w *workshop) settle(intent int64) {
 // so every further run reports it and sends nothing.
 func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	bare(t, strings.Replace(scanFile, "scan:\n", "every: 24h\n    scan:\n", 1), func(w *workshop) {
 		w.renew(anHour)
 		w.service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
@@ -369,6 +370,7 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 // charged.
 func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	for _, test := range []struct {
 		fault simulator.Fault
 		times int

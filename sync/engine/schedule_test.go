@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/sync/runs"
 	"outlierd/sync/state/statetest"
 )
@@ -111,6 +112,7 @@ func (l *life) killAt(n int, process func()) (killed bool) {
 // would have made, in the same order. Only the call in flight is made again.
 func TestAKillChangesNothingThatFollows(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = `
 version: 1
 service: {url: "sim://", limit: 60/min, paging: page}
@@ -157,6 +159,7 @@ jobs:
 // until all runs have ended.
 func TestNoScheduleBreaksAPromise(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = `
 version: 1
 service: {url: "sim://", limit: 60/min, paging: page}

@@ -130,6 +130,7 @@ jobs:
 // but after a pause it is too late.
 func TestCatchUpNoneKeepsDueTimesThatWait(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = `
 version: 1
 service: {url: "sim://", limit: 1/3m}
@@ -218,6 +219,7 @@ func TestNewJobHasNoMissedDueTimes(t *testing.T) {
 // TestRunThatReachedItsOwnCapHasEnded: at the next due time there is another run with another cap.
 func TestRunThatReachedItsOwnCapHasEnded(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -44,6 +45,7 @@ jobs:
 // TestWatermarkStaysWhereAShareCutTheSearch: the rest is searched in its next turn.
 func TestWatermarkStaysWhereAShareCutTheSearch(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}

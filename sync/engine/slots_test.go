@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/ledger"
@@ -16,6 +17,7 @@ import (
 // TestTenJobsFetchTheSameChannelsOnce, and leave no slot of the rate limit unused while anything is due.
 func TestTenJobsFetchTheSameChannelsOnce(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const channels = 250
 	var file strings.Builder
 	file.WriteString("version: 1\nservice: {url: \"sim://\", limit: 10/min}\nlists:\n  shelf: [")

@@ -332,6 +332,7 @@ func TestRunningScanDelaysNoJob(t *testing.T) {
 // TestCallThatFailedIsMadeAgainWhenItsTimeHasCome, and its results are published.
 func TestCallThatFailedIsMadeAgainWhenItsTimeHasCome(t *testing.T) {
 	t.Parallel()
+	testenv.RacesLittle(t)
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
