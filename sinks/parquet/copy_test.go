@@ -115,7 +115,6 @@ func TestMixedFilesHaveEveryKeyOnce(t *testing.T) {
 				}
 			}
 			w.publish()
-			w.check()
 			for _, table := range tables {
 				for _, path := range w.files(table) {
 					name := strings.TrimPrefix(path, w.dir+"/")
@@ -129,10 +128,11 @@ func TestMixedFilesHaveEveryKeyOnce(t *testing.T) {
 					versions[name] = append(versions[name], kept)
 				}
 			}
-			for range 3 {
+			for range 2 {
 				w.checkMixture(rt, tables, versions, publication)
 			}
 		}
+		w.check()
 	})
 }
 
@@ -223,7 +223,7 @@ func TestNewRowsCostLittle(t *testing.T) {
 		whole += info.Size()
 	}
 	t.Logf("%d hits took %v: %d bytes, %d parts", *manyHits, time.Since(began), whole, len(w.files(schema.Outliers)))
-	for round := range int64(3) {
+	for round := range int64(2) {
 		before := filesOf(t, w.dir)
 		fill(end+round, end+round+1)
 		began = time.Now()

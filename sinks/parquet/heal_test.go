@@ -21,7 +21,7 @@ import (
 var few = []*schema.Table{schema.Outliers, schema.OutliersHistory}
 
 // TestLostAndDamagedFilesHeal: what somebody does to the folder is undone by the next process, and by the same
-// one a day later.
+// one a day later; one of both by chance, or with -every-step each.
 func TestLostAndDamagedFilesHeal(t *testing.T) {
 	testenv.RacesLittle(t)
 	for name, damage := range map[string]func(t *testing.T, w *world, parts []string) error{
@@ -65,7 +65,11 @@ func TestLostAndDamagedFilesHeal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(40).Only(few...)
-			for _, later := range []bool{false, true} {
+			plays := []bool{testenv.Random(t).IntN(2) == 0}
+			if *everyStep {
+				plays = []bool{false, true}
+			}
+			for _, later := range plays {
 				w.write(j, 20)
 				w.publish()
 				if err := damage(t, w, w.files(schema.Outliers)); err != nil {
@@ -320,7 +324,7 @@ func TestLookBesidePublications(t *testing.T) {
 		}
 		done <- looks
 	}()
-	for hi := int64(6); hi <= 30; hi++ {
+	for hi := int64(6); hi <= 30; hi += 3 {
 		w.write(j, hi)
 		w.publish()
 	}

@@ -116,7 +116,7 @@ var everyStep = flag.Bool("every-step", false, "stop at each step, not at a samp
 // TestKillsAtEveryStep stops a process before each change of the disk in turn, while a reader counts. The next
 // process must complete the copy.
 func TestKillsAtEveryStep(t *testing.T) {
-	stride := 10
+	stride := 20
 	if *everyStep {
 		stride = 1
 	}
