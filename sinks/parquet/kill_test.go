@@ -111,7 +111,7 @@ func (w *world) count(table *schema.Table) (n int64) {
 	return n
 }
 
-var everyStep = flag.Bool("every-step", false, "stop at each step, not at a sample")
+var everyStep = flag.Bool("every-step", false, "play each step and each case, not a sample")
 
 // TestKillsAtEveryStep stops a process before each change of the disk in turn, while a reader counts. The next
 // process must complete the copy.

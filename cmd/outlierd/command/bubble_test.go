@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"flag"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +15,8 @@ import (
 	"outlierd/cmd/outlierd/programtest"
 	"outlierd/sync/serve"
 )
+
+var long = flag.Bool("long", false, "play every case, in place of some by chance")
 
 // person runs commands in a folder with a job file, in virtual time: the program runs in this process,
 // against the simulator.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"outlierd/cmd/outlierd/programtest"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/internal/testenv"
 	"outlierd/schema"
@@ -144,7 +144,6 @@ func TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning(t *testing.T) {
 		if again := p.pruned(); again <= first {
 			p.Errorf("pruned up to answer %d, want more than %d", again, first)
 		}
-		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
 		p.rebuildsSame()
 		output := p.must("check", "--read-data")
 		if strings.Count(output, "match the journal") != 3 || strings.Count(output, "(the journal is pruned)") != 2 {
@@ -170,7 +169,7 @@ func (p *person) prunes() (upTo int64) {
 		time.Sleep(26 * time.Hour)
 		p.must("run", "coffee")
 		p.must("prune")
-		pruning.data, pruning.ended, pruning.upTo = p.readFolder(data), time.Now(), p.pruned()
+		pruning.data, pruning.ended, pruning.upTo = programtest.ReadFolder(p, data), time.Now(), p.pruned()
 	})
 	if pruning.upTo == 0 {
 		p.Fatal("nothing was pruned")
@@ -181,24 +180,6 @@ func (p *person) prunes() (upTo int64) {
 		p.Fatal(err)
 	}
 	return pruning.upTo
-}
-
-// readFolder returns the files of a folder.
-func (p *person) readFolder(dir string) fstest.MapFS {
-	p.Helper()
-	files := fstest.MapFS{}
-	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		files[name] = &fstest.MapFile{Data: text}
-		return err
-	})
-	if err != nil {
-		p.Fatal(err)
-	}
-	return files
 }
 
 func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
@@ -291,26 +272,27 @@ func TestPrunedRowsComeBackFromAnyCopy(t *testing.T) {
 		p.prunes()
 		before := p.copied(job.SinkParquet)
 		const own = "state/warehouse.duckdb"
-
-		p.lose(own)
-		p.must("rebuild")
-		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
-
-		p.damage(own)
-		p.must("rebuild")
-		p.holdsSame(job.SinkParquet, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
-
-		p.lose(own, "outliers.duckdb")
-		p.must("rebuild")
-		p.holdsSame(job.SinkParquet, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
-
-		p.lose(own, "outliers.duckdb")
-		p.must("run", "coffee") // nothing is new
-		p.holdsSame(job.SinkParquet, before, job.SinkDuckDB, p.place(job.SinkDuckDB))
-
-		p.lose(own, "parquet")
-		p.must("run", "coffee")
-		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+		cases := []struct {
+			harm func()
+			heal []string
+			sink string // one that was lost, or is made again
+		}{
+			{func() { p.lose(own) }, []string{"rebuild"}, job.SinkParquet},
+			{func() { p.damage(own) }, []string{"rebuild"}, job.SinkDuckDB},
+			{func() { p.lose(own, "outliers.duckdb") }, []string{"rebuild"}, job.SinkDuckDB},
+			{func() { p.lose(own, "outliers.duckdb") }, []string{"run", "coffee"}, job.SinkDuckDB}, // nothing is new
+			{func() { p.lose(own, "parquet") }, []string{"run", "coffee"}, job.SinkParquet},
+		}
+		some := testenv.Random(t).Perm(len(cases))
+		if !*long {
+			some = some[:2]
+		}
+		for _, i := range some {
+			t.Logf("case %d", i)
+			cases[i].harm()
+			p.must(cases[i].heal...)
+			p.holdsSame(job.SinkParquet, before, cases[i].sink, p.place(cases[i].sink))
+		}
 		p.must("check", "--read-data")
 	})
 }
@@ -347,45 +329,33 @@ func TestRowsThatNoCopyHasAreNotReplaced(t *testing.T) {
 	})
 }
 
-// TestABackupOfAPrunedJournalComesBackWithThePublishedFile: the other rows are in a copy of that file.
-func TestABackupOfAPrunedJournalComesBackWithThePublishedFile(t *testing.T) {
-	t.Parallel()
-	testenv.RacesLittle(t)
-	bubble(t, kept(fewJobs, "1d"), func(p *person) {
-		p.prunes()
-		parquet := p.copied(job.SinkParquet)
-		tables := p.copied(job.SinkDuckDB)
-		p.must("backup", filepath.Join(p.dir, "copies"))
-		p.must("run", "coffee", "--again") // the backup does not have it
-		if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
-			p.Fatal(err)
-		}
-		p.must("restore", filepath.Join(p.dir, "copies"), "--spent", "2")
-		p.refused(exitFailed, "rebuild")
-		if err := os.Rename(tables, p.place(job.SinkDuckDB)); err != nil {
-			p.Fatal(err)
-		}
-		p.must("rebuild")
-		p.holdsSame(job.SinkParquet, parquet, job.SinkParquet, p.place(job.SinkParquet))
-		p.must("run", "coffee", "--again")
-		p.must("check", "--read-data")
-	})
-}
-
-// TestPrunedRowsOutliveAnOlderBackup: the copies, which are ahead of the restored journal, alone have them.
+// TestPrunedRowsOutliveAnOlderBackup: when the state is lost, the copies, which are ahead of the restored journal, alone
+// have them. When all is lost, a copy of the published file has those from before the backup.
 func TestPrunedRowsOutliveAnOlderBackup(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
 		p.prunes()
-		p.must("backup", filepath.Join(p.dir, "copies"))
-		before := p.copied(job.SinkParquet)
+		before, tables := p.copied(job.SinkParquet), p.copied(job.SinkDuckDB)
+		copies := filepath.Join(p.dir, "copies")
+		p.must("backup", copies)
 		p.must("run", "coffee", "--again") // the backup does not have it
 		p.lose("state")
-		p.must("restore", filepath.Join(p.dir, "copies"), "--spent", "2")
+		p.must("restore", copies, "--spent", "2")
 		const remedy = "or let 'outlierd rebuild' replace them"
 		if said := p.refused(exitFailed, "run", "coffee"); !strings.Contains(said, remedy) {
 			p.Errorf("a run beside copies of the lost state: %q, want %q", said, remedy)
+		}
+		p.must("rebuild")
+		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
+
+		if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
+			p.Fatal(err)
+		}
+		p.must("restore", copies, "--spent", "2")
+		p.refused(exitFailed, "rebuild")
+		if err := os.Rename(tables, p.place(job.SinkDuckDB)); err != nil {
+			p.Fatal(err)
 		}
 		p.must("rebuild")
 		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))

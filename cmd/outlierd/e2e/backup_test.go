@@ -26,9 +26,7 @@ type bucketWorld struct {
 }
 
 func newBucketWorld(t *testing.T) *bucketWorld {
-	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
-	w.write(keptJobs)
-	w.mustRun("run", "coffee")
+	w := newKeptWorld(t)
 	file := filepath.Join(w.dir, "data", "state", "state.db")
 	if err := programtest.ExecSQLite(file, "create table filler as select randomblob(9000000) as x"); err != nil {
 		t.Fatal(err)

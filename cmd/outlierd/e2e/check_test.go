@@ -15,9 +15,8 @@ import (
 // TestCheckBesideADaemon checks while a daemon publishes: rows that a sink received during the check are not damage.
 func TestCheckBesideADaemon(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
+	w := newKeptWorld(t)
 	w.write(strings.Replace(keptJobs, "  tea: {", "  tea: {every: 6h, ", 1))
-	w.mustRun("run", "coffee")
 	runs, rows := 2, 60_000
 	if *long {
 		runs, rows = 3, 200_000
@@ -60,9 +59,7 @@ func TestCheckBesideADaemon(t *testing.T) {
 // file, unless it is in use.
 func TestCheckDoesNotLockThePrivateFile(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
-	w.write(keptJobs)
-	w.mustRun("run", "coffee")
+	w := newKeptWorld(t)
 	private := filepath.Join(w.dir, "data", "state", warehouse.Name)
 	held := w.hold(private)
 	for _, command := range [][]string{{"check"}, {"check", "--read-data"}} {

@@ -30,7 +30,7 @@ version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
 budget: {per_month: 300, confirm_over: 90}
 daemon: {reload: signal}
-jobs:
+` + programtest.DuckDBAlone + `jobs:
   later: {schedule: "0 0 1 1 *", search: {query: [espresso]}}
   coffee:
     search: {query: [moka pot], pages: 2}

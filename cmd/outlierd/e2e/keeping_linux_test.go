@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +39,27 @@ jobs:
   tea: {search: {query: [green tea]}}
 `
 
+// kept has the files of a world in which job coffee of keptJobs has run.
+var kept struct {
+	sync.Once
+	files fstest.MapFS
+}
+
+// newKeptWorld returns a world with keptJobs, of which coffee has run.
+func newKeptWorld(t *testing.T) *testWorld {
+	w := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
+	kept.Do(func() {
+		first := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
+		first.write(keptJobs)
+		first.mustRun("run", "coffee")
+		kept.files = programtest.ReadFolder(t, first.dir)
+	})
+	if err := os.CopyFS(w.dir, kept.files); err != nil || len(kept.files) == 0 {
+		t.Fatalf("copy %d files: %v", len(kept.files), err)
+	}
+	return w
+}
+
 // keepingCommand is a command that is killed, with the checks after it was run again.
 type keepingCommand struct {
 	args   []string
@@ -53,9 +76,7 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds sinks anew a dozen times")
 	}
-	base := &testWorld{TB: t, dir: t.TempDir(), url: "sim://"}
-	base.write(keptJobs)
-	base.mustRun("run", "coffee")
+	base := newKeptWorld(t)
 	base.mustRun("backup", "copies")
 	atBackup := base.spent()
 	base.mustRun("run", "tea")

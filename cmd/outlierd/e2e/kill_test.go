@@ -36,23 +36,29 @@ func (w *testWorld) withoutLineage(table string) []string {
 
 var long = flag.Bool("long", false, "kill 50 times and open the published file 1,000 times, in place of samples, and fetch every page and answer")
 
-// oneSearch is a job of three queries in one search of five pages, with all five
-// enrichments.
-const oneSearch = `
+// oneSearch returns a job of three queries in one search, with all five enrichments: of three pages and six hits, or
+// with -long of five pages and fifteen hits.
+func oneSearch() string {
+	pages, top := 3, 6
+	if *long {
+		pages, top = 5, 15
+	}
+	return fmt.Sprintf(`
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
 budget: {per_month: 1000}
 jobs:
   wide:
-    search: {query: [home espresso, moka pot, minecraft], sort: z_score desc, pages: 5}
+    search: {query: [home espresso, moka pot, minecraft], sort: z_score desc, pages: %d}
     enrich:
       sort: z_score desc
-      channel_videos: {top: 15}
-      channel_shorts: {top: 15}
-      details: {top: 15}
-      comments: {top: 15}
-      transcript: {top: 15}
-`
+      channel_videos: {top: %[2]d}
+      channel_shorts: {top: %[2]d}
+      details: {top: %[2]d}
+      comments: {top: %[2]d}
+      transcript: {top: %[2]d}
+`, pages, top)
+}
 
 // TestKilledAtAnyMomentNothingIsLostOrBoughtTwice kills the program with SIGKILL at random moments of
 // a run, runs it again, and compares with an uninterrupted run.
@@ -65,7 +71,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	// Without a cache, the service's books show every repeated purchase.
 	o := simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000, CachePeriod: time.Nanosecond}
 	calm := newWorld(t, o)
-	calm.write(oneSearch)
+	calm.write(oneSearch())
 	began := time.Now()
 	calm.mustRun("run")
 	length := time.Since(began)
@@ -74,7 +80,7 @@ func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
 	random := testenv.Random(t)
 	for hit := 0; hit < kills && !t.Failed(); {
 		w := newWorld(t, o)
-		w.write(oneSearch)
+		w.write(oneSearch())
 		began := time.Now()
 		w.killAfter(time.Duration(random.Int64N(int64(length))))
 		lasted := time.Since(began)

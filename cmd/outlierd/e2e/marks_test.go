@@ -21,7 +21,7 @@ func TestStarsSurviveKills(t *testing.T) {
 	t.Parallel()
 	const kills = 1
 	w := newWorld(t, simulator.Options{Seed: 5, Limit: 1_000_000})
-	w.write(besideJobs + "sinks: [{duckdb: outliers.duckdb}, {parquet: parquet}]\n")
+	w.write(withParquet(besideJobs))
 	w.mustRun("run", "coffee")
 	state := filepath.Join(w.dir, "data", "state")
 	browse := func(browser byte) {

@@ -368,7 +368,7 @@ func get(address string) (status int, body string, err error) {
 // rows and costs as without them.
 func TestReadsDoNotChangeRuns(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	jobs := strings.ReplaceAll(programtest.Searches(2, 10), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
+	jobs := strings.ReplaceAll(programtest.Searches(1, 4), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
 	rowsAndCosts := func(w *testWorld) (text string) {
 		for _, query := range []string{
 			"select count(*), sum(z_score) from outliers", "select count(*) from comments", "select sum(price) from ops.credits",
@@ -380,7 +380,8 @@ func TestReadsDoNotChangeRuns(t *testing.T) {
 	calm := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
 	calm.write(jobs)
 	calm.mustRun("run", "--all")
-	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000})
+	slow := func() time.Duration { return 20 * time.Millisecond } // so that the runs last as long as the reads
+	w := newWorld(t, simulator.Options{Seed: 1, Freeze: true, Limit: 1_000_000, Latency: slow})
 	address, stop := w.paged(jobs)
 	w.mustRun("run", "search-0") // so that the pages have content
 	var video, channel, run string

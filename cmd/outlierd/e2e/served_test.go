@@ -373,7 +373,7 @@ func TestTablesHoldWhatTheServiceServed(t *testing.T) {
 	if *long {
 		pages, top = 5, 0
 	}
-	w.write(programtest.Searches(pages, top))
+	w.write(withParquet(programtest.Searches(pages, top)))
 	w.mustRun("run", "--all")
 
 	want := servedBy(t, o, w.service.Books().Calls)

@@ -70,9 +70,9 @@ func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
 	}
 	random := testenv.Random(t)
 	calm, stopped := newWorldApart(t), newWorldApart(t)
-	for _, w := range []*testWorld{calm, stopped} {
-		w.write(fmt.Sprintf(stoppedJobs, strings.Join(someChannels(), ", ")))
-	}
+	jobs := fmt.Sprintf(stoppedJobs, strings.Join(someChannels(), ", "))
+	calm.write(jobs + programtest.DuckDBAlone)
+	stopped.write(jobs)
 	undisturbed := calm.up()
 	began := time.Now()
 	var known time.Time // when a daemon had logged the schedule of the jobs, or the last one starts

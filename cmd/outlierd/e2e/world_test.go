@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/cmd/outlierd/programtest"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/schema"
@@ -53,6 +54,9 @@ func (w *testWorld) write(jobs string) {
 		w.Fatal(err)
 	}
 }
+
+// withParquet returns a job file with both sinks.
+func withParquet(jobs string) string { return strings.Replace(jobs, programtest.DuckDBAlone, "", 1) }
 
 // command returns a command of the program, ready to start.
 func (w *testWorld) command(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer) {

@@ -6,13 +6,17 @@ import (
 	"testing"
 )
 
-// Searches returns a job file with three searches of so many pages. They enrich the top hits, or with 0
+// DuckDBAlone lets a job file have no Parquet files, which a test that does not look at them need not wait for.
+const DuckDBAlone = "sinks: [{duckdb: outliers.duckdb}]\n"
+
+// Searches returns a job file with [DuckDBAlone] and three searches of so many pages. They enrich the top hits, or with 0
 // all. The address and the key of the service come from OUTLIERD_URL and OUTLIERD_KEY.
 func Searches(pages, top int) string {
 	var b strings.Builder
 	b.WriteString("version: 1\n" +
 		"service: {url: \"${OUTLIERD_URL}\", key: \"${OUTLIERD_KEY}\", limit: 1000000/min}\n" +
 		"budget: {per_month: 1000}\n" +
+		DuckDBAlone +
 		"jobs:\n")
 	limit := ""
 	if top > 0 {
