@@ -72,6 +72,6 @@ func answeredBy(t *testing.T, answer http.HandlerFunc) *person {
 		return key, ok
 	}}
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min},
-		budget: {per_month: 200}, jobs: {tea: {search: {query: tea}}}}`)
+		budget: {per_month: 200}, sinks: [{duckdb: outliers.duckdb}], jobs: {tea: {search: {query: tea}}}}`)
 	return p
 }

@@ -14,7 +14,7 @@ var keptDays = flag.Int("kept-days", 2, "how many days the daemon of TestBothSin
 // monthlyJobs request every kind of data repeatedly, so that histories have more rows than current tables.
 const monthlyJobs = `
 version: 1
-service: {url: "sim://"}
+service: {url: "sim://", limit: 600/min}
 timezone: Europe/Berlin
 budget: {per_month: 3000}
 jobs:

@@ -283,7 +283,7 @@ func TestMaxCreditsHoldOverInterruptions(t *testing.T) {
 	})
 }
 
-var interruptions = flag.Int("interruptions", 5, "how often TestInterruptedRunOfSeveralJobs interrupts a run")
+var interruptions = flag.Int("interruptions", 3, "how often TestInterruptedRunOfSeveralJobs interrupts a run")
 
 // TestInterruptedRunOfSeveralJobs: whenever it is stopped, each job has ended, is continued by the printed command, or
 // is named as not started, and the exit code is not 0 unless all have ended well.

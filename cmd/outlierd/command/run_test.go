@@ -123,6 +123,7 @@ func TestRunsAsRowsForPrograms(t *testing.T) {
 	bubble(t, `
 version: 1
 service: {url: "sim://", limit: 600/min}
+sinks: [{duckdb: outliers.duckdb}]
 jobs:
   none: {search: {query: tea, where: {z_score: 1000..}, pages: 3}}
   much: {search: {query: home espresso, pages: 5}, budget: {per_run: 4}}
@@ -207,7 +208,7 @@ func TestWhatIsAskedForByHandIsAskedForNow(t *testing.T) {
 	t.Setenv("OUTLIERD_KEY", "demo")
 	p.env = os.LookupEnv
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 300},
-		jobs: {tea: {search: {query: tea}, enrich: {transcript: {top: 1}}}}}`)
+		sinks: [{duckdb: outliers.duckdb}], jobs: {tea: {search: {query: tea}, enrich: {transcript: {top: 1}}}}}`)
 	p.must("search", "moka pot")
 	id := p.ask("select video_id from outliers limit 1")
 

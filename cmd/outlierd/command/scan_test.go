@@ -170,7 +170,7 @@ func TestUnconfirmedScanIsAdoptedOrResolved(t *testing.T) {
 	t.Setenv("OUTLIERD_KEY", "demo")
 	p.env = os.LookupEnv
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min},
-		budget: {per_month: 200}, jobs: {tea: {search: {query: tea}}}}`)
+		budget: {per_month: 200}, sinks: [{duckdb: outliers.duckdb}], jobs: {tea: {search: {query: tea}}}}`)
 
 	contains(t, p.refused(exitFailed, "scan", "start", "moka pot", "--yes"),
 		"not known whether it was started", "outlierd scan adopt ID", "--not-created 1")
@@ -204,7 +204,7 @@ func TestAdoptedScanIsReadByItsRun(t *testing.T) {
 	t.Setenv("OUTLIERD_KEY", "demo")
 	p.env = os.LookupEnv
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 300},
-		jobs: {niche: {scan: {query: moka pot}}, other: {scan: {query: latte art}}}}`)
+		sinks: [{duckdb: outliers.duckdb}], jobs: {niche: {scan: {query: moka pot}}, other: {scan: {query: latte art}}}}`)
 
 	for _, job := range []string{"niche", "other"} {
 		contains(t, p.refused(exitFailed, "run", job, "--yes"), "not known whether it was started")

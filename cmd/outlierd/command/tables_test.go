@@ -20,14 +20,19 @@ func keeping(jobs, tables string) string {
 
 const keptWeek = "outliers_history: {keep: 7d}, comments_history: {keep: 7d}, channels_history: {keep: 7d}, trending_formats: {keep: 7d}"
 
-// TestOldDaysGoFromAllCopies runs a daemon for ten days. What is known of a key's first sighting stays, a rebuild brings no
+// TestOldDaysGoFromAllCopies has runs on every third of ten days, the last ones by a daemon. What is known of a key's first sighting stays, a rebuild brings no
 // old day back, and neither does one whose first answers were pruned.
 func TestOldDaysGoFromAllCopies(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	bubble(t, kept(keeping(fewJobs, keptWeek), "3d"), func(p *person) {
+	jobs := strings.Replace(kept(keeping(fewJobs, keptWeek), "3d"), "30 6 * * *", "30 6 */3 * *", 1)
+	bubble(t, jobs, func(p *person) {
 		began := time.Now()
-		p.up(10 * 24 * time.Hour)
+		for range 2 {
+			p.must("run", "coffee")
+			time.Sleep(3 * 24 * time.Hour)
+		}
+		p.up(4 * 24 * time.Hour)
 		oldest := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -7)
 		for _, table := range []string{"outliers_history", "trending_formats"} {
 			if n := p.number(fmt.Sprintf("count(*) from %s where observed_at < '%s'", table, oldest.Format(time.RFC3339))); n > 0 {
@@ -53,8 +58,6 @@ func TestOldDaysGoFromAllCopies(t *testing.T) {
 		if p.pruned() == 0 {
 			p.Fatal("nothing was pruned")
 		}
-		p.holdsSame(job.SinkDuckDB, p.place(job.SinkDuckDB), job.SinkParquet, p.place(job.SinkParquet))
-		p.must("check", "--read-data")
 		p.rebuildsSame()
 		p.must("check", "--read-data")
 	})

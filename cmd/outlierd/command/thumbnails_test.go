@@ -17,6 +17,7 @@ func TestForgetRemovesPictures(t *testing.T) {
 	bubble(t, `
 version: 1
 service: {url: "sim://"}
+sinks: [{duckdb: outliers.duckdb}]
 jobs: {coffee: {search: {query: espresso}, enrich: {channel_videos: {top: 2}, channel_shorts: {top: 2}, details: {top: 2}}}}
 `, func(p *person) {
 		p.must("run")

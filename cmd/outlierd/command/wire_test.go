@@ -160,7 +160,7 @@ func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
 	t.Parallel()
 	hits := map[string]string{}
 	for _, arrays := range []string{"repeat", "bracket", "comma"} {
-		bubble(t, "{version: 1, service: {url: 'sim://', arrays: "+arrays+"}, jobs: {tea: {search: {query: tea}}}}", func(p *person) {
+		bubble(t, "{version: 1, service: {url: 'sim://', arrays: "+arrays+"}, sinks: [{duckdb: outliers.duckdb}], jobs: {tea: {search: {query: tea}}}}", func(p *person) {
 			p.must("search", "home espresso", "minecraft")
 			hits[arrays] = p.ask("select string_agg(video_id, ' ' order by rank) from outliers_history")
 		})
@@ -178,6 +178,7 @@ func TestForgetNamesALakeThatIsNotListed(t *testing.T) {
 version: 1
 service: {url: "sim://", limit: 6000/min}
 budget: {per_month: 1000}
+sinks: [{duckdb: outliers.duckdb}]
 jobs: {tea: {search: {query: tea}}}
 `)
 	p.must("run")
