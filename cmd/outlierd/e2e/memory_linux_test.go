@@ -52,7 +52,7 @@ jobs: {large: {search: {query: espresso}, enrich: {transcript: {top: 2}}}}
 		for line := range strings.Lines(string(text)) {
 			fmt.Sscanf(line, "VmHWM: %d kB", &peak)
 		}
-		if peak >>= 10; peak == 0 || peak > 215 {
+		if peak >>= 10; peak == 0 || peak > 225 {
 			t.Errorf("%q took %d MB", args, peak)
 		}
 		t.Logf("%q took %d MB", args, peak)
