@@ -151,7 +151,7 @@ func Run(t *testing.T, open Open) {
 		"what does not follow is refused":       refused,
 		"tables do not depend on the batches":   anyBatches,
 		"what is left out is left out for ever": leftOut,
-		"changes of what is left out are none":  changedElsewhere,
+		"a change of what is left out is none":  changedElsewhere,
 		"growth is over days":                   grows,
 		"what is gone leaves nothing":           deletedIdentities,
 		"another warehouse is shown whole":      anotherWarehouse,

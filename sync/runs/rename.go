@@ -7,9 +7,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// Rename moves a job to a new name: its watermarks, its scans, its spending, when it was last due, a pause, pending follow-up runs and unfinished runs. Finished runs keep the old name.
-// If it was done already, and no other rename has brought the old name back, Rename does nothing and
-// returns true.
+// Rename moves a job to a new name: its watermarks, its scans, its spending, when it was last due, a pause, pending
+// follow-up runs and unfinished runs. Finished runs keep the old name. If it was done already, and no other rename has
+// brought the old name back, Rename does nothing and returns true.
 func Rename(tx *store.Tx, old, new string) (done bool, err error) {
 	done, err = isRenamed(tx, old, new)
 	if done || err != nil {

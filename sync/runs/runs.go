@@ -96,7 +96,7 @@ type Run struct {
 	RestOf     string       `json:"rest_of,omitempty"`   // the run whose searches this one completes; "" for all others
 	Overridden bool         `json:"overridden,omitzero"` // manually: the run does not count for what the job has covered
 
-	Urgent     int64     `json:"-"` // its place among the runs that somebody waits for; 0 if nobody does
+	Urgent     int64     `json:"-"` // its place among the runs that somebody waits for; 0 for the others
 	ResumedFor time.Time `json:"-"` // the due time before whose run this one was resumed last
 	Searched   bool      `json:"-"` // its searches have ended, and its data calls are queued
 	Key        Key       `json:"-"` // of the order that begins or resumes it now; readings leave it out

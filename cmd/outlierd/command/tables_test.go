@@ -20,8 +20,8 @@ func keeping(jobs, tables string) string {
 
 const keptWeek = "outliers_history: {keep: 7d}, comments_history: {keep: 7d}, channels_history: {keep: 7d}, trending_formats: {keep: 7d}"
 
-// TestOldDaysGoFromAllCopies has runs on every third of ten days, the last ones by a daemon. What is known of a key's first sighting stays, a rebuild brings no
-// old day back, and neither does one whose first answers were pruned.
+// TestOldDaysGoFromAllCopies has runs on every third of ten days, the last ones by a daemon. What is known of a key's
+// first sighting stays, a rebuild brings no old day back, and neither does one whose first answers were pruned.
 func TestOldDaysGoFromAllCopies(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
