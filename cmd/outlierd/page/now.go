@@ -141,9 +141,9 @@ func (n *Now) failure(j *Job) Problem {
 	if j.Streak != nil && j.Streak.Runs > 1 {
 		title = fmt.Sprintf("%s failed %d times.", name, j.Streak.Runs)
 	}
-	spent := "nothing was charged"
+	spent := "it cost nothing"
 	if last.Credits != 0 {
-		spent = term.Count(last.Credits, "credit") + " were charged"
+		spent = "it cost " + term.Count(last.Credits, "credit")
 	}
 	text := strings.TrimSuffix(last.Error, ".") + "; " + spent + "."
 	if !j.Due.IsZero() {
