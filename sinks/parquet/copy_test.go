@@ -96,6 +96,33 @@ func TestRowsLeftOutBeforeTheyCame(t *testing.T) {
 	}
 }
 
+// TestKeyThatComesBackStaysInItsPart: a reader may have found it there before it was deleted.
+func TestKeyThatComesBackStaysInItsPart(t *testing.T) {
+	w, j := newWorld(t, []*schema.Table{schema.Comments}, nil), sinktest.Journal{}
+	w.copy.limit = limit{rows: 4, bytes: math.MaxInt64}
+	for i, has := range []struct {
+		video    string
+		comments int64
+	}{{"a", 3}, {"b", 1}, {"b", 0}, {"b", 3}} {
+		id, at := int64(i+1), time.Date(2026, 3, 1, i, 0, 0, 0, time.UTC)
+		a := sinktest.Answer{ID: id, At: at, Rows: map[*schema.Table][]sinktest.Row{}, Gone: map[*schema.Table][]sinktest.Row{}}
+		for n := range has.comments {
+			a.Rows[schema.Comments] = append(a.Rows[schema.Comments], sinktest.Row{"_run_id": "run", "_job": "job", sinks.ResponseID: id,
+				sinks.ObservedAt: at, "video_id": has.video, "comment_key": fmt.Sprint(n), "position": n})
+		}
+		if has.comments == 0 {
+			a.Gone[schema.Comments] = []sinktest.Row{{"video_id": has.video, sinks.ResponseID: id}}
+		}
+		j = append(j, a)
+		w.write(j, id)
+		w.publish()
+		w.check()
+	}
+	if parts := w.files(schema.Comments); len(parts) != 1 {
+		t.Errorf("parts %v, want the one of the first publication", parts)
+	}
+}
+
 // TestMixedFilesHaveEveryKeyOnce: whatever a reader opens before and after publications.
 func TestMixedFilesHaveEveryKeyOnce(t *testing.T) {
 	tables := []*schema.Table{schema.Outliers, schema.OutliersHistory, schema.ChannelUploads, schema.Transcripts, schema.Comments, schema.Missing}

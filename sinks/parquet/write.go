@@ -144,6 +144,9 @@ func (w *writer) addParts(ctx context.Context, folder string, los []int64) ([]in
 		parts := partsOf(w.table, folder, los)
 		last = parts[len(parts)-1]
 		published = w.listed[nameOf(folder, last.lo)].Hi
+		if !slices.Contains(w.options.Ops, w.table) { // a key comes back with the number of its first answer
+			published = max(published, w.shown)
+		}
 	}
 	weights, err := weighRows(ctx, w.db, last)
 	if err != nil {
