@@ -127,6 +127,7 @@ func (m pausing) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attem
 	if now.After(m.newest) {
 		m.newest = now
 	}
+	m.spend(spending{m.c.run, m.c.account, m.c.at, 0}) // what its periods hold matters, also if they have no cap yet
 	m.note("reserved %d for %s, booked for %s", r.Price(), r.Op(), m.c.at.Format("01-02 15:04:05"))
 	m.breaks(m.checkDay(m.c))
 	m.pause("reserved")
