@@ -76,7 +76,7 @@ func (b *builder) withDefaults(job *yamltree.Node) *yamltree.Node {
 }
 
 // readSchedule reads when a job is due, which at most one key may say.
-func readSchedule(job *yamltree.Node) (all []times) {
+func readSchedule(job *yamltree.Node) (all []cronTimes) {
 	var first *yamltree.Node
 	for _, e := range job.Entries {
 		switch {
@@ -90,11 +90,11 @@ func readSchedule(job *yamltree.Node) (all []times) {
 	}
 	schedules := job.Get("schedule").Members()
 	for _, n := range schedules {
-		all = append(all, parseText(n, func(text string) (times, error) {
+		all = append(all, parseText(n, func(text string) (cronTimes, error) {
 			daily, isAuto := autoCron(text)
 			switch {
 			case isAuto && len(schedules) > 1:
-				return times{}, fmt.Errorf("auto must be the only schedule of a job: it decides each day what to buy")
+				return nil, fmt.Errorf("auto must be the only schedule of a job: it decides each day what to buy")
 			case isAuto:
 				text = daily
 			}

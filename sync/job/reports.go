@@ -17,14 +17,14 @@ type Report struct {
 	To     []string // names of targets
 	Attach string   `key:"attach"` // format of the file that mails have with all rows; "" for none
 
-	due times
+	due cronTimes
 
 	At yamltree.Place // of the SQL or the view
 }
 
 // Last returns the last due time after the first of two times and not after the second, or the zero time.
 func (r *Report) Last(after, until time.Time, loc *time.Location) time.Time {
-	return lastDue(func(t time.Time) time.Time { return r.due.timeAfter(t, loc) }, after, until)
+	return lastDue(func(t time.Time) time.Time { return nextTime(r.due, t, loc) }, after, until)
 }
 
 // Report returns the report with this name, or nil.

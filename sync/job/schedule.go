@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +53,7 @@ func (s Spec) nextUnmoved(after time.Time, loc *time.Location) (next time.Time) 
 		return time.Unix(0, t-past+every).In(loc)
 	}
 	for _, times := range s.times {
-		if due := times.timeAfter(after, loc); next.IsZero() || !due.IsZero() && due.Before(next) {
+		if due := nextTime(times, after, loc); next.IsZero() || !due.IsZero() && due.Before(next) {
 			next = due
 		}
 	}
@@ -111,78 +110,21 @@ func (s Spec) Coming(now time.Time, loc *time.Location) time.Time {
 	return s.Next(now, loc)
 }
 
-// times are the days and times of day of a cron expression, on the wall clock. Bit n of a field stands
-// for the value n.
-type times struct {
-	minutes, hours, days, months, weekdays uint64
+// A cronTimes is the times of a cron expression, which refer to the wall clock; nil for none.
+type cronTimes = *cron.SpecSchedule
 
-	anyDay bool // days or weekdays is *, so both must match; otherwise one match is enough
-}
+// starBit is the library's mark for a field that is *.
+const starBit = 1 << 63
 
-// timeAfter returns the first time after another that the expression includes, or the zero time.
-func (s times) timeAfter(t time.Time, loc *time.Location) time.Time {
+// nextTime returns the first time after another that an expression includes, or the zero time.
+func nextTime(times cronTimes, after time.Time, loc *time.Location) time.Time {
 	switch {
-	case s.isNone():
+	case times == nil:
 		return time.Time{}
-	case s.isHourly():
-		return s.flowing(t, loc)
+	case times.Hour&^starBit == 1<<24-1: // every hour of the day
+		return nextElapsed(times, after, loc)
 	}
-	return s.fixed(t, loc)
-}
-
-// isNone reports whether there is no expression.
-func (s times) isNone() bool { return s.minutes == 0 }
-
-// isHourly reports whether the expression includes every hour of the day.
-func (s times) isHourly() bool { return s.hours == 1<<24-1 }
-
-// includesDay reports whether the expression includes a day, at any time.
-func (s times) includesDay(day time.Time) bool {
-	_, month, date := day.Date()
-	if s.months&(1<<month) == 0 {
-		return false
-	}
-	dated, weekday := s.days&(1<<date) != 0, s.weekdays&(1<<day.Weekday()) != 0
-	if s.anyDay {
-		return dated && weekday
-	}
-	return dated || weekday
-}
-
-// nextWallTime returns the first wall time after shown that the expression includes, or the zero time. The
-// longest gap is from one 29 February to another, across 2100.
-func (s times) nextWallTime(shown time.Time) time.Time {
-	midnight := shown.Truncate(day)
-	minute := int(shown.Sub(midnight)/time.Minute) + 1
-	for range 9 * 366 {
-		if s.includesDay(midnight) {
-			if m := s.minuteOf(minute); m >= 0 {
-				return midnight.Add(time.Duration(m) * time.Minute)
-			}
-		}
-		midnight, minute = midnight.Add(day), 0
-	}
-	return time.Time{}
-}
-
-// minuteOf returns the first minute of the day, from the given one on, that the expression includes, or
-// -1 if there is none.
-func (s times) minuteOf(from int) int {
-	hour, minute := from/60, from%60
-	if hour < 24 && s.hours&(1<<hour) != 0 {
-		if later := s.minutes >> minute; later != 0 {
-			return from + bits.TrailingZeros64(later)
-		}
-	}
-	later := s.hours >> (hour + 1) << (hour + 1)
-	if later == 0 {
-		return -1
-	}
-	return bits.TrailingZeros64(later)*60 + bits.TrailingZeros64(s.minutes)
-}
-
-func (s times) fixed(after time.Time, loc *time.Location) time.Time {
-	for shown := s.nextWallTime(wall(after, loc)); !shown.IsZero(); shown = s.nextWallTime(shown) {
+	for shown := nextWall(times, wall(after, loc)); !shown.IsZero(); shown = nextWall(times, shown) {
 		if t := clock(shown, loc); t.After(after) {
 			return t
 		}
@@ -190,12 +132,19 @@ func (s times) fixed(after time.Time, loc *time.Location) time.Time {
 	return time.Time{}
 }
 
-func (s times) flowing(after time.Time, loc *time.Location) time.Time {
+// nextWall returns the first wall time after another that an expression includes, or the zero time. It spares the
+// library the seconds until the next minute.
+func nextWall(times cronTimes, shown time.Time) time.Time {
+	return times.Next(shown.Truncate(time.Minute).Add(time.Minute - time.Second))
+}
+
+// nextElapsed is [nextTime] for an expression with every hour of the day.
+func nextElapsed(times cronTimes, after time.Time, loc *time.Location) time.Time {
 	t := after.In(loc)
 	for shown := wall(t, loc); ; {
 		_, offset := t.Zone()
 		_, end := t.ZoneBounds()
-		next := s.nextWallTime(shown)
+		next := nextWall(times, shown)
 		if next.IsZero() {
 			return time.Time{}
 		}
@@ -236,7 +185,7 @@ func clock(shown time.Time, loc *time.Location) time.Time {
 // parseCron parses an expression of five fields, or a shorthand in any case. The library's parser gets
 // one field at a time and no zone, because it panics on some zones and its errors do not say which
 // field is wrong.
-func parseCron(expression string) (times, error) {
+func parseCron(expression string) (cronTimes, error) {
 	expression = strings.ToLower(strings.TrimSpace(expression))
 	if long, ok := shorthands[expression]; ok {
 		expression = long
@@ -245,22 +194,22 @@ func parseCron(expression string) (times, error) {
 	_, noPeriod := time.ParseDuration(strings.TrimPrefix(expression, "every "))
 	switch {
 	case strings.HasPrefix(expression, "auto"):
-		return times{}, fmt.Errorf("must be auto, or auto with a time of day, as in auto at 06:30")
+		return nil, fmt.Errorf("must be auto, or auto with a time of day, as in auto at 06:30")
 	case noPeriod == nil:
-		return times{}, fmt.Errorf("must be a cron expression; for a period use every, as in every: 6h")
+		return nil, fmt.Errorf("must be a cron expression; for a period use every, as in every: 6h")
 	case strings.Contains(expression, "tz="):
-		return times{}, fmt.Errorf("must not name a time zone; use `timezone` at the top of the file")
+		return nil, fmt.Errorf("must not name a time zone; use `timezone` at the top of the file")
 	case strings.HasPrefix(expression, "@every"):
-		return times{}, fmt.Errorf("@every is not supported; use every, as in every: 6h")
+		return nil, fmt.Errorf("@every is not supported; use every, as in every: 6h")
 	case len(parts) == 1:
 		known := slices.Sorted(maps.Keys(shorthands))
 		if word := yamltree.Nearest("@"+strings.TrimPrefix(expression, "@"), known); word != "" {
-			return times{}, fmt.Errorf("must be a cron expression; did you mean %q?", word)
+			return nil, fmt.Errorf("must be a cron expression; did you mean %q?", word)
 		}
-		return times{}, fmt.Errorf("must be a cron expression of five fields, " +
+		return nil, fmt.Errorf("must be a cron expression of five fields, " +
 			"or @hourly, @daily, @weekly, @monthly or @yearly")
 	case len(parts) != len(fields):
-		return times{}, fmt.Errorf("must have 5 fields "+
+		return nil, fmt.Errorf("must have 5 fields "+
 			"(minute, hour, day of the month, month, day of the week), got %d", len(parts))
 	}
 	for i, part := range parts {
@@ -269,22 +218,16 @@ func parseCron(expression string) (times, error) {
 			parts[i] = part
 		}
 		if err := checkField(part, i); err != nil {
-			return times{}, err
+			return nil, err
 		}
 	}
 	s, err := cron.ParseStandard("CRON_TZ=UTC " + strings.Join(parts, " "))
-	spec, ok := s.(*cron.SpecSchedule)
-	if err != nil || !ok {
-		return times{}, fmt.Errorf("is not a cron expression: %v", err)
-	}
-	const star = 1 << 63 // the library's mark for *
-	due := times{
-		minutes: spec.Minute &^ star, hours: spec.Hour &^ star, days: spec.Dom &^ star,
-		months: spec.Month &^ star, weekdays: spec.Dow &^ star,
-		anyDay: (spec.Dom|spec.Dow)&star != 0,
-	}
-	if due.nextWallTime(time.Unix(0, 0).UTC()).IsZero() {
-		return times{}, fmt.Errorf("is never due: no month has this day")
+	due, ok := s.(cronTimes)
+	switch {
+	case err != nil || !ok:
+		return nil, fmt.Errorf("is not a cron expression: %v", err)
+	case nextWall(due, time.Unix(0, 0).UTC()).IsZero():
+		return nil, fmt.Errorf("is never due: no month has this day")
 	}
 	return due, nil
 }

@@ -2,13 +2,11 @@ package job
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/robfig/cron/v3"
 	"pgregory.net/rapid"
 )
 
@@ -158,7 +156,7 @@ func TestNextIsTheFirstTimeAhead(t *testing.T) {
 		}
 		shown := wall(due, loc)
 		start, _ := due.ZoneBounds()
-		if !times.nextWallTime(shown.Add(-time.Second)).Equal(shown) && !due.Equal(start) {
+		if !nextWall(times, shown.Add(-time.Second)).Equal(shown) && !due.Equal(start) {
 			t.Fatalf("%s is due at %v", spec.Schedule, due)
 		}
 	})
@@ -202,54 +200,13 @@ func onCron(t fataler, expression string) Spec {
 	if err != nil {
 		t.Fatalf("%q: %v", expression, err)
 	}
-	return Spec{Schedule: []string{expression}, times: []times{due}}
+	return Spec{Schedule: []string{expression}, times: []cronTimes{due}}
 }
 
 // fataler is a test, of the standard library's or of rapid's.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
-}
-
-// The arithmetic of due times is our own, as the library looks at every second. It names the
-// same times as the library does.
-func TestDueTimesAreThoseOfTheLibrary(t *testing.T) {
-	field := func(low, high int) *rapid.Generator[string] {
-		return rapid.Custom(func(t *rapid.T) string {
-			a := rapid.IntRange(low, high).Draw(t, "from")
-			switch b := rapid.IntRange(a, high).Draw(t, "to"); rapid.IntRange(0, 3).Draw(t, "form") {
-			case 0:
-				return strconv.Itoa(a)
-			case 1:
-				return fmt.Sprintf("%d-%d", a, b)
-			case 2:
-				return fmt.Sprintf("*/%d", max(a, 1))
-			}
-			return "*"
-		})
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		expression := strings.Join([]string{
-			field(0, 59).Draw(t, "minute"), field(0, 23).Draw(t, "hour"), field(1, 28).Draw(t, "day"),
-			field(1, 12).Draw(t, "month"), field(0, 6).Draw(t, "weekday"),
-		}, " ")
-		due, err := parseCron(expression)
-		if err != nil {
-			return // a step that is larger than its field
-		}
-		library, err := cron.ParseStandard("CRON_TZ=UTC " + expression)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := time.Unix(rapid.Int64Range(0, 2_000_000_000).Draw(t, "after"), 0).UTC()
-		for range 20 {
-			want := library.Next(at)
-			if got := due.nextWallTime(at); !got.Equal(want) {
-				t.Fatalf("%s after %v is due at %v, want %v", expression, at, got, want)
-			}
-			at = want
-		}
-	})
 }
 
 // BenchmarkNext is what one due time costs, now and where the clocks have changed since. A
@@ -266,7 +223,7 @@ func BenchmarkNext(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		spec := Spec{Schedule: []string{c.schedule}, times: []times{due}}
+		spec := Spec{Schedule: []string{c.schedule}, times: []cronTimes{due}}
 		now := time.Now()
 		for when, at := range map[string]time.Time{"now": now, "in half a year": now.AddDate(0, 6, 0)} {
 			b.Run(c.name+"/"+when, func(b *testing.B) {
@@ -299,7 +256,7 @@ func BenchmarkDuesOfACycle(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			spec := Spec{Schedule: []string{expression}, times: []times{due}}
+			spec := Spec{Schedule: []string{expression}, times: []cronTimes{due}}
 			for at := spec.Next(begin.Add(-time.Second), zone); at.Before(end); at = spec.Next(at, zone) {
 				dues++
 			}

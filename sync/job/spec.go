@@ -56,7 +56,7 @@ type Spec struct {
 
 	ask    template
 	wanted *template         // which of the hits Enrich applies to; nil for all
-	times  []times           // of Schedule
+	times  []cronTimes       // of Schedule
 	quiet  quietHours        // in which no due time is
 	zone   *time.Location    // of windows
 	worded map[string]string // the job in the words of the file; see [Known]
