@@ -2,19 +2,15 @@ package forecast
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
-	"outlierd/sync/runs"
 )
 
-// addChanges adds how the next run differs from the last one that followed the file, and which
-// searches start from the beginning. Dates change with every run and do not count; another window
-// does.
+// addChanges adds how the settings of the next run differ from those of the last one that followed the file, and which
+// searches start from the beginning, because they have no cursor.
 func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History) error {
 	rows, err := c.Store.Runs.List(spec.Name, 1)
 	switch {
@@ -34,59 +30,27 @@ func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History
 	if last == nil {
 		return nil
 	}
-	if p.Assumed { // the searches themselves are not known yet
-		if last.Request != spec.Request {
-			f.Changes = changedSettings(last.Plan, &p.Stored)
-		}
+	if last.Request != spec.Request {
+		f.Changes = changedSettings(last.Plan, &p.Stored)
+	}
+	if p.Assumed { // the searches are not known yet
 		return nil
 	}
-	both := comparison{known: c.Store.Watermarks, spec: spec, same: last.Request == spec.Request, then: last, now: p, whole: f.whole}
-	f.Changes, err = both.listChanges()
-	return err
-}
-
-// A comparison compares the last run of a job with the next one.
-type comparison struct {
-	known *runs.Watermarks
-	spec  *job.Spec
-	same  bool // the job has not changed: its searches can differ only in their cursors
-	then  *pastRun
-	now   *plan.Plan
-	whole outlier.Credits // the worst-case cost of a run
-}
-
-// listChanges lists changes of settings, then searches that start from the beginning, then removed searches.
-func (c *comparison) listChanges() (changes []string, err error) {
-	if !c.same {
-		changes = changedSettings(c.then.Plan, &c.now.Stored)
-	}
-	before := map[string]*runs.Step{}
-	for i := range c.then.steps {
-		if step := &c.then.steps[i]; step.Scan == "" {
-			before[identityOf(step)] = step
+	for i := range p.Steps {
+		step := &p.Steps[i]
+		dependsOnPast := spec.SinceLastSuccess() || spec.SeedsFresh > 0 && len(step.Seeds) > 0
+		if step.Stop != "" || !dependsOnPast {
+			continue
 		}
-	}
-	steps := c.now.Steps
-	for i := range steps {
-		step := &steps[i]
-		was := before[identityOf(step)]
-		delete(before, identityOf(step))
-		said, err := c.compareSearch(was, step)
+		mark, err := c.Store.Watermarks.At(spec.Name, step.Watermark)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		changes = append(changes, said...)
+		if mark.IsZero() {
+			f.Changes = append(f.Changes, describeStep(step)+" starts from the beginning, "+priceOf(p, i, f.whole))
+		}
 	}
-	if c.same {
-		return changes, nil
-	}
-	for _, key := range slices.Sorted(maps.Keys(before)) {
-		changes = append(changes, describeStep(before[key])+" is no longer searched")
-	}
-	if len(changes) == 0 {
-		changes = []string{job.OnlyValuesChanged}
-	}
-	return changes, nil
+	return nil
 }
 
 // changedSettings lists changes of the job in the words of the file. After a change of a filter the searches
@@ -99,51 +63,24 @@ func changedSettings(then, now *plan.Stored) []string {
 			changes[i] += "; 'cursor reset' searches earlier dates again"
 		}
 	}
+	if len(changes) == 0 {
+		return []string{job.OnlyValuesChanged}
+	}
 	return changes
 }
 
-// compareSearch returns the changes of one search; was is nil if the last run did not have it. The search
-// is not necessarily new then: a manual run may have been about one search of many.
-func (c *comparison) compareSearch(was, step *runs.Step) (changes []string, err error) {
-	mark, err := c.known.At(c.spec.Name, step.Watermark)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case was == nil && mark.IsZero() && !c.same:
-		asked, err := c.known.LastSearched(c.spec.Name, step.Watermark)
-		if err != nil || !asked.IsZero() {
-			return nil, err
-		}
-		return []string{describeStep(step) + " is new and starts from the beginning, " + c.priceOf(step.Ordinal)}, nil
-	case was == nil:
-	case mark.IsZero() && runs.Covered(was.Stop) && c.dependsOnPast(step):
-		return []string{describeStep(step) + " has lost its cursor and starts from the beginning, " + c.priceOf(step.Ordinal)}, nil
-	}
-	return nil, nil
-}
-
-// dependsOnPast reports whether a search depends on what it has covered.
-func (c *comparison) dependsOnPast(step *runs.Step) bool {
-	return c.spec.SinceLastSuccess() || c.spec.SeedsFresh > 0 && len(step.Seeds) > 0
-}
-
-// priceOf returns the worst-case price of a search that starts from the beginning, even if the run's share
-// of the month spreads it over several runs.
-func (c *comparison) priceOf(i int) string {
-	each, pages := c.now.WholeOf(i)
-	all := min(outlier.Credits(pages)*each, c.whole)
+// priceOf returns the worst-case price of a search, even if the run's share of the month spreads it over several runs.
+// A whole run costs at most most.
+func priceOf(p *plan.Plan, i int, most outlier.Credits) string {
+	each, pages := p.WholeOf(i)
+	all := min(outlier.Credits(pages)*each, most)
 	if pages == 1 {
 		return fmt.Sprintf("at %d credits", all)
 	}
 	return fmt.Sprintf("at %d credits a page, %d in all", each, all)
 }
 
-func identityOf(step *runs.Step) string {
-	return strings.Join([]string{string(step.Query.Op()), step.Watermark, step.Item}, "\x00")
-}
-
-func describeStep(step *runs.Step) string {
+func describeStep(step *plan.Step) string {
 	if step.Item != "" {
 		return fmt.Sprintf("%s for %q", step.Title(), step.Item)
 	}

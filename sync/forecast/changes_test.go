@@ -58,11 +58,7 @@ func TestChangesSinceTheLastRun(t *testing.T) {
 		}},
 		"a rule to stop by": {"last 2d", "pages: 1", "pages: 1, stop_when: {new_below: 7%}", []string{"stop_when.new_below not set → 7%"}},
 		"a filter":          {"last 2d", "z_score: 2..", "z_score: 3..", []string{"where.z_score 2.. → 3..; 'cursor reset' searches earlier dates again"}},
-		"a search": {"last 2d", "[go, tea]", "[go, chess]", []string{
-			"for_each.topic [go, tea] → [go, chess]",
-			`search ["chess"] for "chess" is new and starts from the beginning, at 2 credits`,
-			`search ["tea"] for "tea" is no longer searched`,
-		}},
+		"a search":          {"last 2d", "[go, tea]", "[go, chess]", []string{"for_each.topic [go, tea] → [go, chess]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := strings.Replace(changingFile, "WINDOW", test.window, 1)
@@ -86,7 +82,7 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
 		w.use(strings.NewReplacer("[go, tea]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
-		if got, want := w.changes(), `search ["chess"] for "chess" is new and starts from the beginning, at 2 credits a page, 18 in all`; len(got) != 4 || got[2] != want {
+		if got, want := w.changes(), `search ["chess"] for "chess" starts from the beginning, at 2 credits a page, 18 in all`; len(got) != 3 || got[2] != want {
 			t.Errorf("the plan says %q, want %q", got, want)
 		}
 		w.use(file)
@@ -96,8 +92,8 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 			}
 		})
 		want := []string{
-			`search ["go"] for "go" has lost its cursor and starts from the beginning, at 2 credits`,
-			`search ["tea"] for "tea" has lost its cursor and starts from the beginning, at 2 credits`,
+			`search ["go"] for "go" starts from the beginning, at 2 credits`,
+			`search ["tea"] for "tea" starts from the beginning, at 2 credits`,
 		}
 		if diff := cmp.Diff(want, w.changes()); diff != "" {
 			t.Errorf("after a reset the plan says (-want +got):\n%s", diff)
@@ -105,7 +101,7 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 	})
 }
 
-// TestSingleSearchRunChangesNothing: the other searches keep their cursors, and are not new.
+// TestSingleSearchRunChangesNothing: the other searches keep their cursors.
 func TestSingleSearchRunChangesNothing(t *testing.T) {
 	bare(t, strings.Replace(changingFile, "WINDOW", "since last success", 1), func(w *workshop) {
 		w.mustRun(runs.OK)
