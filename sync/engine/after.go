@@ -33,16 +33,8 @@ func (r *run) followUps(steps []runs.Step) (all []runs.Due) {
 	return all
 }
 
-// FollowUps returns the due runs of jobs with `after`, in the order of their due times. `catch_up` applies
-// to overdue ones as to any missed due time. Follow-ups of a job that no longer has `after` are dropped,
-// and those of a paused job wait.
-func FollowUps(config *job.Config, in *state.Store, now time.Time) ([]*DueRun, error) {
-	due, err := dueRuns(config, in, now, now)
-	return slices.DeleteFunc(due, func(a *DueRun) bool { return a.Trigger != After }), err
-}
-
 // dueRuns returns the runs of the due times that have come: those of schedules in the order of the file, then
-// follow-ups, oldest first. It drops the due times that will have no run. since is when the process began to run
+// follow-ups, oldest first, without those of paused jobs. It drops the due times that will have no run. since is when the process began to run
 // the schedule.
 func dueRuns(config *job.Config, in *state.Store, now, since time.Time) ([]*DueRun, error) {
 	noted, err := in.Schedule.Dues()

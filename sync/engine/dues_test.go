@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -313,4 +315,56 @@ func TestEveryDueTimeIsAccountedFor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A stopper calls stop when that many runs have started, as a log says.
+type stopper struct {
+	runs int
+	stop func()
+}
+
+// Write implements [io.Writer].
+func (s *stopper) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("run started")) {
+		s.runs--
+	}
+	if s.runs == 0 {
+		s.stop()
+	}
+	return len(line), nil
+}
+
+// TestBacklogIsNotedAsItIsWorkedOff: a job that wants every due time has missed two weeks of minutes. A turn reads one
+// of them, and each gets its run in its order.
+func TestBacklogIsNotedAsItIsWorkedOff(t *testing.T) {
+	t.Parallel()
+	bare(t, "version: 1\nservice: {url: \"sim://\"}\njobs:\n"+
+		"  all: {every: 1m, catch_up: all, channels: {id: {file: nothing.txt}}}\n", func(w *workshop) {
+		if err := os.WriteFile(filepath.Join(w.dir, "nothing.txt"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		last := time.Now().Add(-20_000 * time.Minute).Truncate(time.Minute)
+		w.inspect(func(e *Engine) {
+			if err := e.Store.Schedule.SetNoted("all", last); err != nil {
+				t.Fatal(err)
+			}
+		})
+		ctx, cancel := context.WithCancel(w.ctx)
+		defer cancel()
+		w.log = slog.New(slog.NewTextHandler(&stopper{runs: 30, stop: cancel}, nil))
+		rows := w.serveUntil(ctx)
+		if len(rows) < 30 {
+			t.Errorf("%d runs began, want 30", len(rows))
+		}
+		for _, r := range rows {
+			if last = last.Add(time.Minute); !r.Due.Equal(last) {
+				t.Fatalf("run of %s, want one of %s", r.Due, last)
+			}
+		}
+		w.inspect(func(e *Engine) {
+			if noted, err := e.Store.Schedule.Dues(); len(noted) > 1 || err != nil {
+				t.Errorf("%d due times are noted (%v), want the next one", len(noted), err)
+			}
+		})
+	})
 }

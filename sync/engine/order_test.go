@@ -855,7 +855,7 @@ jobs:
 		e.Line = w.line(sink)
 		w.serving(e, func(func()) {
 			time.Sleep(50 * time.Minute)
-			if waiting, err := FollowUps(e.Config, e.Store, time.Now()); len(waiting) != 1 || err != nil {
+			if waiting, err := e.Store.Schedule.Dues(); len(waiting) != 1 || err != nil {
 				t.Fatalf("%d follow-ups wait (%v), want one", len(waiting), err)
 			}
 			_, before := sink.reads()

@@ -44,6 +44,9 @@ func (a *DueRun) Attrs(zone *time.Location) []any {
 // Ready reports whether the run should start.
 func (a *DueRun) Ready(now time.Time) bool { return a.Paused == nil && !a.Begins.After(now) }
 
+// isOfJob reports whether a due time is one of the run's job.
+func (a *DueRun) isOfJob(d runs.Due) bool { return d.Job == a.Spec.Name }
+
 // awaitQuietEnd delays a late run to the end of its job's quiet hours.
 func (a *DueRun) awaitQuietEnd(now time.Time, zone *time.Location) {
 	if end := a.Spec.AfterQuiet(now, zone); end.After(now) && end.After(a.Begins) {
@@ -93,7 +96,8 @@ func listDues(config *job.Config, in *state.Store, log *slog.Logger, now time.Ti
 }
 
 // DueNow returns the runs that are due, as [Engine.Serve] would start them: those of schedules in the order of the file,
-// then those of jobs with `after`. `catch_up` decides about what has come due since the last time.
+// then those of jobs with `after`. `catch_up` decides about what has come due since the last time. Of the due times that
+// a job with `catch_up: all` has missed it returns the first one, until that has its run.
 func (e *Engine) DueNow(now time.Time) ([]*DueRun, error) {
 	if _, err := noteDues(e.Config, e.Store, e.log(), now, now); err != nil {
 		return nil, err
@@ -103,7 +107,8 @@ func (e *Engine) DueNow(now time.Time) ([]*DueRun, error) {
 }
 
 // duesSince returns the runs that a job is due for since the last due time, of which catch_up lets start the latest one,
-// all, or those that are not late, and the next one. A due time that jitter delays is not due until its run may begin.
+// the first one before the others, or those that are not late, and the next one, unless that has come too. A due time
+// that jitter delays is not due until its run may begin.
 func duesSince(last time.Time, spec *job.Spec, now time.Time, zone *time.Location) (all []*DueRun) {
 	if spec.CatchUp != job.CatchUpAll { // jitter delays at most the last due time, so that the last two matter
 		if before := spec.Last(last, spec.Last(last, now, zone).Add(-1), zone); !before.IsZero() {
@@ -116,6 +121,8 @@ func duesSince(last time.Time, spec *job.Spec, now time.Time, zone *time.Locatio
 		case late < 0:
 			a.Trigger = Scheduled
 			return append(all, a)
+		case spec.CatchUp == job.CatchUpAll && len(all) > 0:
+			return all
 		case spec.CatchUp == job.CatchUpNone && late > missedAfter:
 			continue
 		case spec.CatchUp != job.CatchUpAll:
@@ -248,10 +255,15 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 	}
 }
 
-// noteDues records the due times that have come, and returns when the next one will. since is when the process began to
-// run the schedule.
+// noteDues records the due times that have come, and returns when the next one will. While one of them waits for its run,
+// a job with `catch_up: all` gets no other, however many it has missed. since is when the process began to run the
+// schedule.
 func noteDues(config *job.Config, in *state.Store, log *slog.Logger, now, since time.Time) (next time.Time, err error) {
 	all, err := listDues(config, in, log, now)
+	if err != nil {
+		return next, err
+	}
+	noted, err := in.Schedule.Dues()
 	if err != nil {
 		return next, err
 	}
@@ -265,6 +277,7 @@ func noteDues(config *job.Config, in *state.Store, log *slog.Logger, now, since 
 			if n := len(come); n > 0 && come[n-1].Job == a.Spec.Name {
 				log.Info("job scheduled", a.Attrs(config.Timezone)...)
 			}
+		case a.Spec.CatchUp == job.CatchUpAll && slices.ContainsFunc(noted, a.isOfJob):
 		default:
 			if a.Begins.After(since) && now.Sub(a.Begins) <= 2*maxSleep { // a call and a sleep
 				a.Trigger = Scheduled

@@ -77,6 +77,7 @@ func reportJobs(ctx context.Context, g *globals, config *job.Config, which func(
 // continue stops the others only if the reason is not specific to its job.
 func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 	var errs []error
+	began := time.Now()
 	for len(todo) > 0 {
 		next := todo[0]
 		if next.whole || next.interrupted {
@@ -102,7 +103,7 @@ func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 		case err != nil:
 			errs = append(errs, err)
 		}
-		followers, err := listFollowers(r.p, next, row)
+		followers, err := listFollowers(r.p, next, row, began)
 		if err != nil {
 			return selectWorst(append(errs, err))
 		}
@@ -152,22 +153,25 @@ func (g *globals) typed(command string) string {
 	return term.Plain(line + command)
 }
 
-// listFollowers returns the runs of jobs that come after a run. After a scheduled run they are due even if
-// the rest of that run fails. After a run by hand they follow if it succeeded or was partial; they are
-// due at its start, so that each is made only once for it.
-func listFollowers(p *program, done jobRun, row *runs.Run) (next []jobRun, err error) {
+// listFollowers returns the runs of jobs that come after a run, and then that of the next due time that the job has missed
+// before the command began. After a scheduled run they are due even if the rest of that run fails. After a run by hand
+// they follow if it succeeded or was partial; they are due at its start, so that each is made only once for it.
+func listFollowers(p *program, done jobRun, row *runs.Run, began time.Time) (next []jobRun, err error) {
 	switch {
 	case !done.after || row == nil:
 		return nil, nil
 	case !row.Due.IsZero():
-		due, err := engine.FollowUps(p.Engine.Config, p.Engine.Store, time.Now())
-		if err != nil {
-			return nil, err
+		due, err := p.Engine.DueNow(began)
+		var after, again []*engine.DueRun
+		for _, a := range due {
+			switch follows := a.Trigger == engine.After; {
+			case follows && a.Spec.After == row.Job && a.Due.Equal(row.Due):
+				after = append(after, a)
+			case !follows && a.Spec.Name == row.Job && done.Old == nil:
+				again = append(again, a)
+			}
 		}
-		due = slices.DeleteFunc(due, func(a *engine.DueRun) bool {
-			return a.Spec.After != row.Job || !a.Due.Equal(row.Due)
-		})
-		return toJobRuns(due), nil
+		return toJobRuns(append(after, again...)), err
 	case !row.Status.EndedWell():
 		return nil, nil
 	}
