@@ -20,7 +20,7 @@ const (
 	codeBounds   = "bounds"   // too small or too large
 	codeOrder    = "order"    // From is above To: would be charged, and is always empty
 	codeRequired = "required" // missing
-	codeUnknown  = "unknown"  // not a parameter of the operation
+	CodeUnknown  = "unknown"  // not a parameter of the operation
 )
 
 // Check checks the values of one parameter in the form in which they are sent (interface, Endpoints and

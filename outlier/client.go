@@ -111,7 +111,7 @@ func (c *Client) newHTTPRequest(ctx context.Context, r *Request) (*http.Request,
 		header.Set("Authorization", c.Key.authorization())
 	}
 	req := &http.Request{
-		Method: cmp.Or(endpoints[r.op].method, http.MethodGet), URL: u, Host: u.Host, Header: header,
+		Method: r.op.Method(), URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if err := c.Arrays.putParams(r, req); err != nil {

@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -64,6 +65,15 @@ var endpoints = map[Operation]endpoint{
 // Path returns the path of an operation relative to the base address. It ends with a slash if an id
 // follows.
 func (o Operation) Path() string { return endpoints[o].path }
+
+// Method returns the HTTP method of an operation.
+func (o Operation) Method() string { return cmp.Or(endpoints[o].method, http.MethodGet) }
+
+// IsData reports whether an operation asks about one entity, see [DataRequest].
+func (o Operation) IsData() bool { return endpoints[o].id != nil }
+
+// Operations returns all operations.
+func Operations() []Operation { return slices.Sorted(maps.Keys(endpoints)) }
 
 // Request is one call, ready to send. [NewRequest] and [DataRequest] check it against the interface, so
 // every Request is valid.
@@ -168,7 +178,7 @@ func checkParams(op Operation, params url.Values) (wrong []FieldError) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !names[name] {
 			message := fmt.Sprintf("is not a parameter of %s", op)
-			wrong = append(wrong, FieldError{Path: cleanLine(name), Code: codeUnknown, Message: message})
+			wrong = append(wrong, FieldError{Path: cleanLine(name), Code: CodeUnknown, Message: message})
 		}
 	}
 	// The interface allows a related search without a seed, which returns arbitrary results and is

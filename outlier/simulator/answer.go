@@ -1,51 +1,17 @@
 package simulator
 
 import (
-	"cmp"
+	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
-	"outlierd/outlier/simulator/rules"
 )
-
-// endpoint is one line of the interface, Endpoints and Credits per request.
-type endpoint struct {
-	op     outlier.Operation
-	method string // "" means GET
-	path   string // a prefix, followed by the id if there is a check of it
-	price  outlier.Credits
-	id     rules.Check
-	params rules.Set
-	open   bool // the interface does not list the parameters, so none is unknown
-}
-
-// operation is "" for an unknown path.
-func (e *endpoint) operation() outlier.Operation {
-	if e == nil {
-		return ""
-	}
-	return e.op
-}
-
-// endpoints holds longer prefixes first.
-var endpoints = []endpoint{
-	{op: outlier.OpSearch, path: "/search/outliers", price: 2, params: searchRules},
-	{op: outlier.OpRelated, path: "/search/outliers/related", price: 2, params: relatedRules},
-	{op: outlier.OpFindChannels, path: "/search/channels", price: 5, params: findRules},
-	{op: outlier.OpFindRelatedChannels, path: "/search/channels/related", price: 5, params: findRelatedRules},
-	{op: outlier.OpTrendingFormats, path: "/search/trending-formats", price: 1, open: true},
-	{op: outlier.OpStartScan, method: http.MethodPost, path: "/scan", price: fast.price},
-	{op: outlier.OpScan, path: "/scan/", id: rules.ScanID},
-	{op: outlier.OpChannelVideos, path: "/channel/videos/", id: rules.ChannelID},
-	{op: outlier.OpChannelShorts, path: "/channel/shorts/", id: rules.ChannelID},
-	{op: outlier.OpComments, path: "/video/comments/", id: rules.VideoID},
-	{op: outlier.OpTranscript, path: "/video/transcript/", id: rules.VideoID},
-	{op: outlier.OpDetails, path: "/video/", id: rules.VideoID},
-}
 
 // The status codes, which the interface does not show.
 const (
@@ -59,13 +25,12 @@ const (
 // call is one request while it is answered.
 type call struct {
 	Call
-	endpoint   *endpoint // nil for an unknown path
 	method     string
 	key        string // the header Authorization
 	params     url.Values
-	unreadable error             // why the query string cannot be read
-	order      url.Values        // the body, if the endpoint takes one
-	wrong      []rules.Complaint // about the body
+	unreadable error       // why the query string cannot be read
+	order      url.Values  // the body, if the endpoint takes one
+	wrong      []complaint // about the body
 	zip        bool
 	real       time.Time // by the real clock
 }
@@ -75,8 +40,7 @@ func (s *Service) readCall(r *http.Request) *call {
 	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: time.Now()}
 	c.At = s.options.now()
 	c.params, c.unreadable = readQuery(r.URL.RawQuery, s.options.Arrays)
-	c.endpoint, c.Entity = routeOf(r.URL.Path)
-	c.Op = c.endpoint.operation()
+	c.Op, c.Entity = routeOf(r.URL.Path)
 	asked := c.params
 	if c.Op == outlier.OpStartScan && c.method == http.MethodPost {
 		if c.order, c.wrong = readOrder(r); len(c.wrong) == 0 {
@@ -90,26 +54,21 @@ func (s *Service) readCall(r *http.Request) *call {
 func (c *call) instant() instant { return instant{c.At, c.real} }
 
 // price is what a good answer costs.
-func (c *call) price() outlier.Credits {
-	if c.order.Get("mode") == standard.name {
-		return standard.price
-	}
-	return c.endpoint.price
-}
+func (c *call) price() outlier.Credits { return outlier.Prices(nil).Of(c.Op, c.order.Get("mode")) }
 
 // isCacheable reports whether a repeat is free (interface, Credit rules). A POST is not: it
 // starts another scan.
 func (c *call) isCacheable() bool { return c.price() > 0 && c.method == http.MethodGet }
 
-func routeOf(path string) (e *endpoint, entity string) {
-	for i := range endpoints {
-		e := &endpoints[i]
-		rest, ok := strings.CutPrefix(path, e.path)
-		if ok && (e.id == nil && rest == "" || e.id != nil && !strings.Contains(rest, "/")) {
-			return e, rest
+// routeOf returns the operation of a path, "" for an unknown one, and the id in the path.
+func routeOf(path string) (op outlier.Operation, entity string) {
+	for _, op := range outlier.Operations() {
+		rest, ok := strings.CutPrefix(path, op.Path())
+		if ok && (rest == "" || op.IsData() && !strings.Contains(rest, "/")) {
+			return op, rest
 		}
 	}
-	return nil, ""
+	return "", ""
 }
 
 // refusal is a documented error returned instead of an answer.
@@ -129,7 +88,7 @@ func (s *Service) answerCall(r *http.Request) *reply {
 	if r.URL.Path == booksPath {
 		return s.booksReply(c)
 	}
-	for _, check := range []func(*call) *refusal{s.checkKey, s.checkLimit, checkEndpoint, s.checkRules} {
+	for _, check := range []func(*call) *refusal{s.checkKey, s.checkLimit, checkEndpoint, s.checkParams} {
 		if no := check(c); no != nil {
 			return s.refuseCall(c, no)
 		}
@@ -182,35 +141,65 @@ func (s *Service) limitRefusal(c *call, current int, reset time.Duration, f Faul
 
 func checkEndpoint(c *call) *refusal {
 	switch {
-	case c.endpoint == nil:
+	case c.Op == "":
 		return refusalOf(statusMissing, "Not found")
-	case c.method != c.endpoint.verb():
+	case c.method != c.Op.Method():
 		return refusalOf(http.StatusMethodNotAllowed, "Method not allowed")
 	}
 	return nil
 }
 
-func (e *endpoint) verb() string { return cmp.Or(e.method, http.MethodGet) }
-
-func (s *Service) checkRules(c *call) *refusal {
+// checkParams checks the parameters as the client does. Parameters that the interface does not name are
+// counted, and otherwise ignored.
+func (s *Service) checkParams(c *call) *refusal {
 	if c.unreadable != nil {
-		unreadable := rules.NewComplaint("invalid_query", "query", "The query string cannot be read")
-		return &refusal{status: statusInvalid, err: validationError{[]rules.Complaint{*unreadable}}}
+		return refusalFor([]complaint{newComplaint("invalid_query", "The query string cannot be read")})
 	}
-	wrong, unknown := c.endpoint.params.FindViolations(c.params)
-	if !c.endpoint.open {
-		s.ledger.countUnknown(unknown)
-	}
-	if c.endpoint.id != nil {
-		if bad := c.endpoint.id(c.Entity); bad != nil {
-			wrong = append(wrong, bad.About("id"))
+	wrong := c.wrong
+	switch {
+	case c.Op.IsData():
+		s.ledger.countUnknown(slices.Collect(maps.Keys(c.params)))
+		_, err := outlier.DataRequest(c.Op, c.Entity)
+		wrong = complaintsIn(err)
+	case c.Op == outlier.OpStartScan:
+		s.ledger.countUnknown(slices.Collect(maps.Keys(c.params)))
+	default:
+		_, err := outlier.NewRequest(c.Op, c.params, nil)
+		for _, w := range complaintsIn(err) {
+			if w.Code == outlier.CodeUnknown {
+				s.ledger.countUnknown(w.Path)
+			} else {
+				wrong = append(wrong, w)
+			}
 		}
 	}
-	wrong = append(wrong, c.wrong...)
 	if len(wrong) > 0 {
-		return &refusal{status: statusInvalid, err: validationError{wrong}}
+		return refusalFor(wrong)
 	}
 	return nil
+}
+
+func refusalFor(wrong []complaint) *refusal {
+	return &refusal{status: statusInvalid, err: validationError{wrong}}
+}
+
+func newComplaint(code, message string) complaint { return complaint{code, code, message, []string{}} }
+
+// complaintsIn returns what the client says is wrong with a request, ordered by parameter.
+func complaintsIn(err error) (wrong []complaint) {
+	invalid, _ := errors.AsType[*outlier.Error](err)
+	if invalid == nil {
+		return nil
+	}
+	for _, f := range invalid.Fields {
+		c := newComplaint(f.Code, f.Message)
+		if f.Path != "" {
+			c.Path = []string{f.Path}
+		}
+		wrong = append(wrong, c)
+	}
+	slices.SortStableFunc(wrong, func(a, b complaint) int { return slices.Compare(a.Path, b.Path) })
+	return wrong
 }
 
 // refuseCall records a refused call and returns the error.
@@ -225,7 +214,7 @@ func (s *Service) refuseCall(c *call, no *refusal) *reply {
 	}
 	out := s.errorReply(c, no.status, no.err)
 	if no.status == http.StatusMethodNotAllowed {
-		out.header.Set("Allow", c.endpoint.verb())
+		out.header.Set("Allow", c.Op.Method())
 	}
 	return out
 }

@@ -10,7 +10,9 @@ import (
 
 // isList reports whether a query parameter may have several values.
 func isList(name string) bool {
-	return slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.params[name].Many })
+	return slices.ContainsFunc(outlier.Operations(), func(o outlier.Operation) bool {
+		return slices.ContainsFunc(o.Params(), func(p outlier.Param) bool { return p.Name == name && p.Form == outlier.Texts })
+	})
 }
 
 // readQuery reads a query string. How lists are encoded is not shown by the

@@ -3,14 +3,15 @@ package simulator
 import (
 	"context"
 	"maps"
+	"net/http"
 	"net/url"
 	"testing"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3filter"
 	"pgregory.net/rapid"
 
 	"outlierd/outlier"
-	"outlierd/outlier/simulator/rules"
 )
 
 // meter is an [outlier.Meter] that records the last outcome.
@@ -63,9 +64,27 @@ func requestFor(t *testing.T, op outlier.Operation, params url.Values) *outlier.
 	return r
 }
 
-func TestServiceAcceptsRequestsThatTheClientAccepts(t *testing.T) {
+// obeying passes on requests that obey the contract.
+type obeying struct {
+	http.RoundTripper
+	*contract
+}
+
+func (o obeying) RoundTrip(r *http.Request) (*http.Response, error) {
+	in, err := o.request(r)
+	if err == nil {
+		err = openapi3filter.ValidateRequest(r.Context(), in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.RoundTripper.RoundTrip(r)
+}
+
+func TestServiceAndContractAcceptRequestsOfTheClient(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	client := clientOf(t, s)
+	client.Transport = obeying{client.Transport, openContract(t)}
 	channel := []string{"UCaaaaaaaaaaaaaaaaaaaaaa"}
 	for op, needed := range map[outlier.Operation]url.Values{
 		outlier.OpSearch:              nil,
@@ -180,7 +199,7 @@ func drawParam(t *rapid.T, p outlier.Param, params url.Values) {
 	case outlier.Flag:
 		values = []string{"true", "false"}
 	case outlier.Integers:
-		values = formatAll(outlier.Integer, -1, 0, 1, 120, 121, rules.MaxInteger, rules.MaxInteger+1)
+		values = formatAll(outlier.Integer, -1, 0, 1, 120, 121, noThreshold, noThreshold+1)
 	case outlier.Numbers:
 		values = formatAll(outlier.Number, -1, 0, 1e-9, 2.5, 1e21, 1e300)
 	case outlier.Instants:

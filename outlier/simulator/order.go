@@ -2,35 +2,24 @@ package simulator
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
-	"outlierd/outlier/simulator/rules"
+	"outlierd/outlier"
 )
-
-// orderRules are the fields of the body of POST /scan, which is checked like the parameters of a query.
-var orderRules = rules.Set{
-	"query":  rules.Texts.Required(),
-	"findBy": rules.One(rules.OneOf("query", "channels")),
-	"mode":   rules.One(rules.OneOf(fast.name, standard.name)),
-}
-
-// channelOrderRules are those of a scan from channels.
-var channelOrderRules = rules.Join(orderRules, rules.Set{"query": rules.Many(rules.ChannelID).Required()})
 
 // readOrder reads the body as parameters, with the defaults of those that it lacks, and returns everything that is
 // wrong with it.
-func readOrder(r *http.Request) (url.Values, []rules.Complaint) {
-	fields, c := readObject(r)
-	if c != nil {
-		return nil, []rules.Complaint{*c}
+func readOrder(r *http.Request) (url.Values, []complaint) {
+	fields, problem := readObject(r)
+	if problem != "" {
+		return nil, []complaint{newComplaint("invalid_type", problem)}
 	}
-	order := url.Values{"findBy": {"query"}, "mode": {fast.name}}
-	var wrong []rules.Complaint
+	order := url.Values{"findBy": {outlier.FindByQuery}, "mode": {outlier.ModeFast}}
 	for name, value := range fields {
 		values, isList := value.([]any)
 		if !isList {
@@ -40,45 +29,30 @@ func readOrder(r *http.Request) (url.Values, []rules.Complaint) {
 		for _, v := range values {
 			text, isText := v.(string)
 			if !isText || isList != (name == "query") {
-				c := rules.NewComplaint("invalid_type", "string", "Expected a value of another type")
-				wrong = append(wrong, c.About(name))
-				break
+				text = "" // which is never right
 			}
 			order.Add(name, text)
 		}
 	}
-	of := orderRules
-	if order.Get("findBy") == "channels" {
-		of = channelOrderRules
-	}
-	violations, unknown := of.FindViolations(order)
-	for _, name := range unknown {
-		wrong = append(wrong, rules.NewComplaint("unrecognized_keys", "strict", "Unrecognized key").About(name))
-	}
-	wrong = append(wrong, violations...)
-	byField := func(a, b rules.Complaint) int { return strings.Compare(a.Path[0], b.Path[0]) }
-	slices.SortStableFunc(wrong, byField)
-	return order, slices.CompactFunc(wrong, func(a, b rules.Complaint) bool { return byField(a, b) == 0 })
+	_, err := outlier.NewRequest(outlier.OpStartScan, order, nil)
+	wrong := complaintsIn(err)
+	return order, slices.CompactFunc(wrong, func(a, b complaint) bool { return slices.Equal(a.Path, b.Path) })
 }
 
 // maxBody is the longest body that the service reads.
 const maxBody = 1 << 20
 
-// readObject reads a body that must be one JSON object.
-func readObject(r *http.Request) (map[string]any, *rules.Complaint) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, rules.NewComplaint("invalid_type", "json", "Expected a body of type application/json")
-	}
-	if r.Body == nil {
-		return nil, rules.NewComplaint("invalid_type", "json", "Expected a body")
+// readObject reads a body that must be one JSON object, or returns what else it is.
+func readObject(r *http.Request) (fields map[string]any, problem string) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" || r.Body == nil {
+		return nil, "Expected a body of type application/json"
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil || len(body) > maxBody {
-		return nil, rules.NewComplaint("too_big", "json", "Expected a body of at most %d bytes", maxBody)
+		return nil, fmt.Sprintf("Expected a body of at most %d bytes", maxBody)
 	}
-	var fields map[string]any
 	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
-		return nil, rules.NewComplaint("invalid_type", "json", "Expected a JSON object")
+		return nil, "Expected a JSON object"
 	}
-	return fields, nil
+	return fields, ""
 }

@@ -1,7 +1,5 @@
 package simulator
 
-import "outlierd/outlier/simulator/rules"
-
 // Interface, Scan record.
 
 type scanAnswer struct {
@@ -35,8 +33,16 @@ type simpleError struct {
 	Message string `json:"message"`
 }
 
+// A complaint is one thing that is wrong with a request.
+type complaint struct {
+	Code       string   `json:"code"`
+	Validation string   `json:"validation"`
+	Message    string   `json:"message"`
+	Path       []string `json:"path"`
+}
+
 type validationError struct {
-	Errors []rules.Complaint `json:"errors"`
+	Errors []complaint `json:"errors"`
 }
 
 type rateLimitError struct {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
-	"outlierd/outlier/simulator/rules"
 )
 
 // validation is the body of an answer with status 400.
@@ -30,7 +30,7 @@ var searchCases = []ruleCase{
 	{"query", nil, []string{"moka pot"}},
 	{"sortBy", []string{"", "view", "Views"}, []string{"views", "zScore", "averageViewsRatio", "publishedAt", "revenue", "rpm"}},
 	{"sortOrder", []string{"", "up"}, []string{"asc", "desc"}},
-	{"seed", nil, []string{"", "17", "null", "any text"}},
+	{"seed", nil, []string{"17", "null", "any text"}},
 }
 
 var relatedCases = []ruleCase{
@@ -44,17 +44,17 @@ var relatedCases = []ruleCase{
 // simple values is compared with the contract.
 var commonCases = []ruleCase{
 	{"type", []string{"", "shorts"}, []string{"video", "short"}},
-	{"averageViewsRatioFrom", []string{"", "x", "NaN", "1e999", "0x1p4"}, []string{"-1", "0", "2.5", "1e3"}},
+	{"averageViewsRatioFrom", []string{"", "x", "NaN", "1e999", "0x1p4"}, []string{"-1", "0", "2.5"}},
 	{"viewCountFrom", []string{"-1", "1.5", tooLarge, "99999999999999999999"}, []string{"0", "9007199254740991"}},
 	{"viewCountTo", []string{"0", tooLarge}, []string{"1"}},
 	{"language", []string{"", "eng", "EN", "en,de"}, []string{"en"}},
 	{"publishedAtFrom", []string{"2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+01:00", "2025-02-29T00:00:00Z", "2100-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:00Z"},
-		[]string{"2024-02-29T00:00Z", "2000-02-29T23:59:59Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z"}},
+		[]string{"2024-02-29T00:00:00Z", "2000-02-29T23:59:59Z", "2026-01-01T00:00:00Z"}},
 	{"channelAvgViewsFrom", []string{"-0.1"}, []string{"0", "0.1"}},
 	{"channelAvgViewsTo", []string{"0", "-1"}, []string{"0.1"}},
 	{"channelVideoCountFrom", []string{"-1", tooLarge}, []string{"0", "121"}},
 	{"channelVideoCountTo", []string{"0", "121"}, []string{"1", "120"}},
-	{"channelId", nil, []string{"anything"}},
+	{"channelId", nil, []string{"UCaaaaaaaaaaaaaaaaaaaaaa"}},
 	{"titlePattern", []string{"", "*", "*a", "ab", "*1234", "日本*", "*ⅣⅥ", strings.Repeat("a", 200) + "*"}, []string{"*ab", "É*à", "ƒ*ṩ", strings.Repeat("a", 199) + "*"}},
 	{"referenceId", []string{""}, []string{"x"}},
 	{"channelMonetizationAdsense", []string{"", "yes", "1"}, []string{"true", "false"}},
@@ -220,13 +220,13 @@ type simple struct {
 func TestOtherMethodsAreRefused(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	refused := 0
-	for _, e := range endpoints {
+	for _, op := range outlier.Operations() {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
-			if method == e.verb() {
+			if method == op.Method() {
 				continue
 			}
 			refused++
-			r := request(t, "http://service.test"+e.path)
+			r := request(t, "http://service.test"+op.Path())
 			r.Method = method
 			resp, err := s.Transport().RoundTrip(r)
 			if err != nil {
@@ -234,26 +234,15 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 			}
 			var got simple
 			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.Error.Message == "" || got.Status != "error" {
-				t.Errorf("%s %s: answer %+v, %v; want a message", method, e.path, got, err)
+				t.Errorf("%s %s: answer %+v, %v; want a message", method, op, got, err)
 			}
-			if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != e.verb() {
+			if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != op.Method() {
 				t.Errorf("%s %s: status %d, Allow %q; want 405 and %q",
-					method, e.path, resp.StatusCode, resp.Header.Get("Allow"), e.verb())
+					method, op, resp.StatusCode, resp.Header.Get("Allow"), op.Method())
 			}
 		}
 	}
 	if got := s.Books().Total; got.Charged != 0 || got.Refused != refused {
 		t.Errorf("books %+v, want %d refused and nothing charged", got, refused)
 	}
-}
-
-func FuzzMoment(f *testing.F) {
-	f.Add("2024-02-29T23:59:59.9Z")
-	f.Add("2023-02-29T23:59Z")
-	f.Fuzz(func(t *testing.T, s string) {
-		at, ok := rules.Moment(s)
-		if ok && (at.Location().String() != "UTC" || !strings.HasSuffix(s, "Z") || at.Format("2006-01-02T15:04") != s[:16]) {
-			t.Errorf("Moment(%q) = %s, want the same minute in UTC", s, at)
-		}
-	})
 }

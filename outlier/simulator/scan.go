@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"outlierd/internal/excerpt"
+	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
-	"outlierd/outlier/simulator/rules"
 )
 
 // Scans (interface, POST /scan and GET /scan/{id}) are started, polled, and read by
@@ -16,7 +16,7 @@ import (
 
 // startScan starts the scan that was ordered, and returns its id.
 func (s *Service) startScan(order url.Values, at instant) string {
-	query, channels := order["query"], order.Get("findBy") == "channels"
+	query, channels := order["query"], order.Get("findBy") == outlier.FindByChannels
 	n := scan{
 		started:  uint64(at.real.Sub(library.Beginning).Milliseconds()),
 		standard: order.Get("mode") == standard.name, channels: channels,
@@ -114,13 +114,16 @@ func (s *Service) scanTime(n *scan) time.Time {
 	return n.startTime()
 }
 
+// noThreshold is the largest whole number of the interface.
+const noThreshold = 9007199254740991
+
 // threshold has two forms, as the service's: both limits, of which one is infinite, or the
 // finite one alone.
 func (n *scan) threshold(seed uint64) any {
-	t := scanThreshold{Channels: rules.MaxInteger, OutlierVideos: int64(n.mode().outliers)}
+	t := scanThreshold{Channels: noThreshold, OutlierVideos: int64(n.mode().outliers)}
 	only := t.OutlierVideos
 	if n.channels {
-		t = scanThreshold{Channels: int64(n.mode().channels), OutlierVideos: rules.MaxInteger}
+		t = scanThreshold{Channels: int64(n.mode().channels), OutlierVideos: noThreshold}
 		only = t.Channels
 	}
 	if library.Unit(library.Hash(seed, uint64(library.ForScan), n.started, n.salt)) < 0.25 {

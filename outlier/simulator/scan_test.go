@@ -18,7 +18,6 @@ import (
 	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
-	"outlierd/outlier/simulator/rules"
 )
 
 // record returns the record of a scan after validating it.
@@ -179,7 +178,7 @@ func TestScanIDEncodesTheScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, seed := drawScan(t), rapid.Uint64().Draw(t, "seed")
 		id := n.id(seed)
-		if rules.ScanID(id) != nil {
+		if _, err := outlier.DataRequest(outlier.OpScan, id); err != nil {
 			t.Fatalf("%s is not a UUID of version 4", id)
 		}
 		got, ok := scanOf(seed, strings.ToUpper(id))
@@ -316,10 +315,10 @@ func TestThresholdsHaveBothForms(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	channel := library.Open(1).Channels[0].ID
 	for body, limits := range map[string][2]float64{
-		`{"query":["x"]}`:                                                     {rules.MaxInteger, 1000},
-		`{"query":["x"],"mode":"standard"}`:                                   {rules.MaxInteger, 2500},
-		`{"query":["` + channel + `"],"findBy":"channels"}`:                   {100, rules.MaxInteger},
-		`{"query":["` + channel + `"],"findBy":"channels","mode":"standard"}`: {250, rules.MaxInteger},
+		`{"query":["x"]}`:                                                     {noThreshold, 1000},
+		`{"query":["x"],"mode":"standard"}`:                                   {noThreshold, 2500},
+		`{"query":["` + channel + `"],"findBy":"channels"}`:                   {100, noThreshold},
+		`{"query":["` + channel + `"],"findBy":"channels","mode":"standard"}`: {250, noThreshold},
 	} {
 		forms := map[string]bool{}
 		for range 100 {

@@ -24,14 +24,13 @@ type scan struct {
 // scanMode is a mode of the interface (Credits per request, and Limits).
 type scanMode struct {
 	name               string
-	price              outlier.Credits
 	outliers, channels int           // the most results, by what it starts from
 	shortest, longest  time.Duration // of random phases
 }
 
 var (
-	fast     = &scanMode{"fast", 50, 1000, 100, 30 * time.Minute, 2 * time.Hour}
-	standard = &scanMode{"standard", 100, 2500, 250, 2 * time.Hour, 4 * time.Hour}
+	fast     = &scanMode{outlier.ModeFast, 1000, 100, 30 * time.Minute, 2 * time.Hour}
+	standard = &scanMode{outlier.ModeStandard, 2500, 250, 2 * time.Hour, 4 * time.Hour}
 )
 
 func (n *scan) mode() *scanMode {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"outlierd/outlier"
 	"outlierd/outlier/simulator/library"
 )
 
@@ -106,8 +107,8 @@ func TestFiltersSelectExactlyTheMatchingHits(t *testing.T) {
 			name, values := drawFilter(t, all)
 			p[name] = values
 		}
-		if wrong, unknown := searchRules.FindViolations(p); wrong != nil || unknown != nil {
-			t.Fatalf("the test drew invalid parameters: %v %v", wrong, unknown)
+		if _, err := outlier.NewRequest(outlier.OpSearch, p, nil); err != nil {
+			t.Skip(err) // such as a range whose ends are the wrong way round
 		}
 		want := map[string]bool{}
 		for _, v := range all {
@@ -142,7 +143,7 @@ func drawFilter(t *rapid.T, all []view) (string, []string) {
 	case "channelId":
 		return name, []string{v.Snippet.ChannelID}
 	case "language":
-		return name, []string{v.Snippet.Language, "xx"}
+		return name, []string{v.Snippet.Language, "de"}
 	case "excludeKeyword":
 		return name, []string{strings.Fields(v.Snippet.Title)[0], "Moka"}
 	case "channelMonetizationAdsense", "classificationIsFaceless":

@@ -1,8 +1,8 @@
 // Package simulator simulates the paid service in memory: as an [http.Handler] for other processes,
 // and as an [http.RoundTripper] for this process and for tests in virtual time.
 //
-// It validates requests by its own rules, written from the interface and not shared with the
-// client, and records what it has charged.
+// It refuses what package outlier refuses, and records what it has charged. Tests compare both with
+// openapi.yaml.
 //
 // The content of the library is a pure function of the seed and the clock, by the hour. The same
 // request in the same hour has the same answer in every process, apart from timestamps, also in the

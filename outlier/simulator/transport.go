@@ -60,8 +60,8 @@ func (t transport) callHooks(r *http.Request) error {
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(r.URL.Host)
 	}
-	e, _ := routeOf(r.URL.Path)
-	if f := t.service.faults.nextFault(e.operation(), beforeConnection, beforeConnection); f == Unreachable {
+	op, _ := routeOf(r.URL.Path)
+	if f := t.service.faults.nextFault(op, beforeConnection, beforeConnection); f == Unreachable {
 		return netError("dial", "connect", syscall.ECONNREFUSED)
 	}
 	if trace != nil && trace.GotConn != nil {

@@ -133,7 +133,7 @@ func TestChannelFiltersOnProperties(t *testing.T) {
 func TestChannelsSortInBothOrdersWithNullsLast(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for name, number := range channelTerms.orders {
-		value := channelTerms.numbers[number].value
+		value := channelTerms.numbers[number]
 		for _, order := range []string{"asc", "desc"} {
 			found := x.FindChannels(url.Values{"sortBy": {name}, "sortOrder": {order}, "filterBy": {"short"}}, 1)
 			if !slices.IsSortedFunc(found, orderBy(value, order == "asc")) || len(found) != ChannelCount {

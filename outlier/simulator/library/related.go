@@ -13,17 +13,8 @@ const (
 	thumbnailStyles = 16  // number of thumbnail styles
 )
 
-// seedNames are the parameters that name seeds.
-var seedNames = []string{"title", "videoId", "thumbnailVideoId", "relatedChannelId"}
-
-// Related returns all hits that resemble a seed in p, the nearest first. Without a seed it
-// returns all hits in arbitrary order.
+// Related returns all hits that resemble a seed in p, the nearest first.
 func (x *Index) Related(p url.Values, l *Library) []*Hit {
-	if !slices.ContainsFunc(seedNames, p.Has) {
-		salt := Hash(l.Seed, uint64(forRelevance))
-		random := func(h *Hit) (float64, bool) { return Unit(Hash(salt, h.address())), true }
-		return searchAll(x.Hits(), p, &hitTerms, target[*Hit]{score: random})
-	}
 	s := x.readSeeds(p, l)
 	resembles := bestScore(s.scores)
 	return searchAll(x.Hits(), p, &hitTerms, target[*Hit]{most: limitOf(p), score: func(h *Hit) (float64, bool) {

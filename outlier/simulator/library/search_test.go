@@ -134,7 +134,7 @@ func TestLexicalQueryFindsExactWords(t *testing.T) {
 func TestHitsSortInBothOrdersWithNullsLast(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for name, number := range hitTerms.orders {
-		value := hitTerms.numbers[number].value
+		value := hitTerms.numbers[number]
 		for _, order := range []string{"asc", "desc", ""} {
 			p := url.Values{"query": {"coffee"}, "sortBy": {name}}
 			if order != "" {

@@ -2,13 +2,11 @@ package library
 
 import (
 	"cmp"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-
-	"outlierd/outlier/simulator/rules"
+	"time"
 )
 
 // entity is what a search finds: an outlier, or a channel by one of its samples.
@@ -24,36 +22,9 @@ type score[T entity] func(T) (value float64, ok bool)
 // terms are the filters and orders of a T (interface, Common filters). A T that lacks a value
 // passes no filter on it, and is sorted last.
 type terms[T entity] struct {
-	numbers map[string]number[T] // between <name>From and <name>To, both inclusive
-	others  map[string]filter[T]
+	numbers map[string]score[T] // between <name>From and <name>To, both inclusive, or only for orders
+	others  map[string]func(v T, values []string) bool
 	orders  map[string]string // from values of sortBy to numbers
-}
-
-// number is a number of a T, and what the service demands of its bounds; without a Range it only
-// orders.
-type number[T entity] struct {
-	rules.Range
-	value score[T]
-}
-
-// filter is what the service demands of a filter, and which T pass it.
-type filter[T entity] struct {
-	rules.Rule
-	keeps func(v T, values []string) bool
-}
-
-// rules are those of the filters and of sortBy.
-func (t *terms[T]) rules() (filters rules.Set, sortBy rules.Rule) {
-	filters = rules.Set{}
-	for name, n := range t.numbers {
-		if n.From != nil {
-			filters[name+"From"], filters[name+"To"] = rules.One(n.From), rules.One(n.To)
-		}
-	}
-	for name, f := range t.others {
-		filters[name] = f.Rule
-	}
-	return filters, rules.One(rules.OneOf(slices.Sorted(maps.Keys(t.orders))...))
 }
 
 // filters are those of one request.
@@ -71,19 +42,19 @@ func (f filters[T]) passAll(v T) bool {
 // readFilters reads the filters of a request. Its parameters have been checked.
 func (t *terms[T]) readFilters(p url.Values) filters[T] {
 	var f filters[T]
-	for name, n := range t.numbers {
+	for name, value := range t.numbers {
 		if p.Has(name + "From") {
 			from := readNumber(p.Get(name + "From"))
-			f = append(f, func(v T) bool { x, ok := n.value(v); return ok && x >= from })
+			f = append(f, func(v T) bool { x, ok := value(v); return ok && x >= from })
 		}
 		if p.Has(name + "To") {
 			to := readNumber(p.Get(name + "To"))
-			f = append(f, func(v T) bool { x, ok := n.value(v); return ok && x <= to })
+			f = append(f, func(v T) bool { x, ok := value(v); return ok && x <= to })
 		}
 	}
-	for name, o := range t.others {
+	for name, keeps := range t.others {
 		if p.Has(name) {
-			f = append(f, func(v T) bool { return o.keeps(v, p[name]) })
+			f = append(f, func(v T) bool { return keeps(v, p[name]) })
 		}
 	}
 	return f
@@ -102,8 +73,8 @@ func searchAll[T entity](all []T, p url.Values, t *terms[T], a target[T]) []T {
 	if p.Has("seed") {
 		shuffleBySeed(found, HashText(p.Get("seed")))
 	}
-	if n, ok := t.numbers[t.orders[p.Get("sortBy")]]; ok {
-		slices.SortStableFunc(found, orderBy(n.value, p.Get("sortOrder") == "asc"))
+	if value, ok := t.numbers[t.orders[p.Get("sortBy")]]; ok {
+		slices.SortStableFunc(found, orderBy(value, p.Get("sortOrder") == "asc"))
 	}
 	return found
 }
@@ -159,10 +130,10 @@ func orderBy[T entity](value score[T], ascending bool) func(v, w T) int {
 
 // readNumber reads a number or a date-time, as seconds.
 func readNumber(s string) float64 {
-	if at, ok := rules.Moment(s); ok {
+	if at, err := time.Parse(time.RFC3339, s); err == nil {
 		return seconds(at)
 	}
-	n, _ := strconv.ParseFloat(s, 64) // the rules allow nothing else
+	n, _ := strconv.ParseFloat(s, 64) // nothing else is allowed
 	return n
 }
 
