@@ -88,7 +88,7 @@ func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) error {
 		v.Nothing = true
 		f.Show = ShowAll
 		if v.Found, err = findMatches(s, f); err == nil && v.Total == 0 {
-			return s.render.show(w, r, s.render.viewWithoutData("No run has found an outlier yet."))
+			return s.render.show(w, r, s.render.viewWithoutData(r, "No run has found an outlier yet."))
 		}
 	}
 	if err == nil && v.Total == 0 {

@@ -61,7 +61,10 @@ func (p *renderer) newFrame(r *http.Request, v view) *frame {
 	if !f.Known && (v.name == "login.html" || r.URL.Path == "/login" || r.URL.Path == "/logout") {
 		return f // the status is shown after a login only
 	}
-	now := p.glanceAt(r, v)
+	now, shown := v.Data.(*Now)
+	if !shown {
+		now = p.glanceAt(r)
+	}
 	if now == nil {
 		return f
 	}

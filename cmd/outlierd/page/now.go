@@ -2,9 +2,7 @@ package page
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -221,34 +219,28 @@ func (n *Now) Stats() []Stat {
 	return []Stat{credits, requests, queue, newest, disk}
 }
 
-// nowView is the data of the page Now.
-type nowView struct {
-	*Now
-	Past bool // it could not be read again
-}
-
-// Title says how many things need a person.
-func (v nowView) title() string {
-	switch n := len(v.Problems()); n {
+// title says how many things need a person.
+func (n *Now) title() string {
+	switch count := len(n.Problems()); count {
 	case 0:
 		return "Nothing needs you"
 	case 1:
 		return "One thing needs you"
 	default:
-		return fmt.Sprintf("%d things need you", n)
+		return fmt.Sprintf("%d things need you", count)
 	}
 }
 
 // Summary says what goes on.
-func (v nowView) Summary() string {
+func (n *Now) Summary() string {
 	working := 0
 	next := time.Time{}
-	for i := range v.Rows {
-		if v.Rows[i].Working() != "" {
+	for i := range n.Rows {
+		if n.Rows[i].Working() != "" {
 			working++
 		}
-		for _, due := range v.Rows[i].DueAt {
-			if due.After(v.At) && (next.IsZero() || due.Before(next)) {
+		for _, due := range n.Rows[i].DueAt {
+			if due.After(n.At) && (next.IsZero() || due.Before(next)) {
 				next = due
 			}
 		}
@@ -258,7 +250,7 @@ func (v nowView) Summary() string {
 		text = formatCount(working, "job") + " at work"
 	}
 	if !next.IsZero() {
-		text += ", the next is due " + v.In.Short(next, v.At)
+		text += ", the next is due " + n.In.Short(next, n.At)
 	}
 	return text + "."
 }
@@ -287,43 +279,31 @@ func (n *Now) Hours() (all []tick) {
 	return all
 }
 
-const (
-	shared   = time.Second     // how long requests share one reading
-	patience = 2 * time.Second // how long the page Now waits for a reading before it gets the last one
-)
+// shared is how long requests share one reading of the status.
+const shared = time.Second
 
 // serveNow shows the status.
 func (s *Site) serveNow(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
-	defer cancel()
-	now, err := s.status.read(ctx)
-	switch {
-	case now != nil:
-		v := nowView{now, err != nil}
-		return s.render.show(w, r, view{"now.html", v.title(), "Now", v})
-	case r.Context().Err() != nil: // the client has disconnected
+	now, err := s.status.read(r.Context())
+	if err != nil {
 		return err
-	case errors.Is(err, context.DeadlineExceeded):
-		return &problem{status: http.StatusServiceUnavailable, text: "Reading the state takes long; reload the page.", retry: "2"}
 	}
-	return &problem{status: http.StatusInternalServerError, text: "The state could not be read; the log of outlierd up has the reason."}
+	return s.render.show(w, r, view{"now.html", now.title(), "Now", now})
 }
 
 // statusReader reads the status once for all requests of a second, and again after an action.
 type statusReader struct {
 	ctx     context.Context
 	source  func(context.Context) (*Now, error)
-	log     *slog.Logger
 	reading singleflight.Group // by the number of actions
 
 	mu      sync.Mutex
 	last    *Now // nil before the first reading
 	looked  time.Time
-	err     error // of the last reading
-	actions int   // that were carried out: what was read before the last one is out of date
+	actions int // that were carried out: what was read before the last one is out of date
 }
 
-// read returns the status. If reading fails or ctx ends, it returns the last one, or nil, with the error.
+// read returns the status, or the last one, or nil, with the error, if ctx ends.
 func (s *statusReader) read(ctx context.Context) (*Now, error) {
 	s.mu.Lock()
 	last, looked, actions := s.last, s.looked, s.actions
@@ -333,34 +313,22 @@ func (s *statusReader) read(ctx context.Context) (*Now, error) {
 	}
 	select {
 	case read := <-s.reading.DoChan(strconv.Itoa(actions), func() (any, error) { return s.readAfter(actions) }):
-		if read.Err != nil {
-			return last, read.Err
-		}
-		return read.Val.(*Now), nil
+		now, _ := read.Val.(*Now)
+		return now, read.Err
 	case <-ctx.Done():
 		return last, ctx.Err()
 	}
 }
 
-// readAfter reads the status after so many actions. An error that repeats is logged once.
+// readAfter reads the status after so many actions.
 func (s *statusReader) readAfter(actions int) (*Now, error) {
 	now, err := s.source(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && s.ctx.Err() == nil && (s.err == nil || s.err.Error() != err.Error()) {
-		s.log.Error("page not shown", "page", "now", "err", err)
-	}
-	if s.err = err; err == nil && actions == s.actions {
+	if err == nil && actions == s.actions {
 		s.last, s.looked = now, time.Now()
 	}
 	return now, err
-}
-
-// latest returns the status that was read last, or nil.
-func (s *statusReader) latest() *Now {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
 }
 
 // expire has the status read again, since an action was carried out.

@@ -27,7 +27,7 @@ import (
 // Sources provides the data of a site. Each function may be called concurrently. Functions that are nil belong to what
 // is not offered.
 type Sources struct {
-	Now   func(context.Context) (*Now, error) // may take as long as a call to the service
+	Now   func(context.Context) (*Now, error)
 	Found func(context.Context, Filter) (*Found, error)
 	Runs  func(context.Context, runs.Filter) (*Runs, error)
 	Run   func(ctx context.Context, id string, page int) (*RunDetails, error)
@@ -117,7 +117,7 @@ type Site struct {
 // New returns a site that reads from its sources until ctx ends. The token allows a login; it may be
 // empty.
 func New(ctx context.Context, from Sources, token string, log *slog.Logger) *Site {
-	s := &Site{ctx: ctx, from: from, logins: newLogins(token), status: &statusReader{ctx: ctx, source: from.Now, log: log},
+	s := &Site{ctx: ctx, from: from, logins: newLogins(token), status: &statusReader{ctx: ctx, source: from.Now},
 		reading: make(chan struct{}, 1), asking: make(chan struct{}, 1), downloads: make(chan struct{}, 1)}
 	s.render = &renderer{from: &s.from, logins: s.logins, status: s.status, log: log}
 	return s

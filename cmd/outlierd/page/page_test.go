@@ -389,13 +389,13 @@ func TestEveryPageHasSecurityHeaders(t *testing.T) {
 	}
 }
 
-// TestRequestsShareOneStatus: reading the status may have to wait for a call of the schedule.
+// TestRequestsShareOneStatus: twenty open pages cost as much as one.
 func TestRequestsShareOneStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
 		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
 			reads.Add(1)
-			time.Sleep(patience / 2)
+			time.Sleep(time.Second)
 			return &Now{}, nil
 		}})
 		var asking sync.WaitGroup
@@ -414,56 +414,22 @@ func TestRequestsShareOneStatus(t *testing.T) {
 	})
 }
 
-func TestBusyScheduleShowsStaleStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		call := time.Duration(0)
-		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
-			time.Sleep(call)
-			return &Now{}, nil
-		}})
-		const old = "This was the state"
-		if w := answer(s, "/now"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), old) {
-			t.Errorf("without a call: HTTP %d %s, want %d without %q", w.Code, w.Body, http.StatusOK, old)
-		}
-		time.Sleep(shared)
-		call = time.Minute
-		began := time.Now()
-		if w := answer(s, "/now"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), old) {
-			t.Errorf("during a call: HTTP %d %s, want %d with %q", w.Code, w.Body, http.StatusOK, old)
-		}
-		if waited := time.Since(began); waited != patience {
-			t.Errorf("the page waited %s for a call, want %s", waited, patience)
-		}
-		time.Sleep(call) // lets the read finish
-	})
-}
-
-// TestStatusThatCannotBeRead is said to be old, and why stands in the log, once.
+// TestStatusThatCannotBeRead is in the log with its reason; every other page is shown without it.
 func TestStatusThatCannotBeRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var failure error
-		var log bytes.Buffer
-		s := New(t.Context(), Sources{Now: func(context.Context) (*Now, error) { return &Now{}, failure }}, "",
-			slog.New(slog.NewTextHandler(&log, nil)))
-		answer(s, "/now")
-		failure = errors.New("EIO")
-		for range 3 {
-			time.Sleep(shared)
-			w := answer(s, "/now")
-			if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "Reading it again takes long or has failed; then the log") ||
-				strings.Contains(body, "busy") || strings.Contains(body, "EIO") {
-				t.Errorf("HTTP %d %s, want that the state is old because it cannot be read", w.Code, body)
-			}
-		}
-		if n := strings.Count(log.String(), "err=EIO"); n != 1 {
-			t.Errorf("%d lines about the failure, want one:\n%s", n, log.String())
-		}
-		failure = nil
-		time.Sleep(shared)
-		if body := answer(s, "/now").Body.String(); strings.Contains(body, "This was the state") {
-			t.Errorf("after the failure: %s", body)
-		}
-	})
+	t.Parallel()
+	var log bytes.Buffer
+	s := New(t.Context(), Sources{
+		Now:   func(context.Context) (*Now, error) { return nil, errors.New("EIO") },
+		Found: func(context.Context, Filter) (*Found, error) { return &Found{Total: 1}, nil },
+	}, "", slog.New(slog.NewTextHandler(&log, nil)))
+	w := answer(s, "/now")
+	if body := w.Body.String(); w.Code != http.StatusInternalServerError || !strings.Contains(body, "the log of outlierd up has the reason") ||
+		strings.Contains(body, "EIO") {
+		t.Errorf("HTTP %d %s, want that the log has the reason", w.Code, body)
+	}
+	if w := answer(s, "/found"); w.Code != http.StatusOK || strings.Count(log.String(), "err=EIO") != 1 {
+		t.Errorf("HTTP %d, and the log %s; want a page, and one line", w.Code, log.String())
+	}
 }
 
 // TestPageAfterAnActionShowsItsResult, also if the state was being read while the action was carried out.
@@ -474,7 +440,7 @@ func TestPageAfterAnActionShowsItsResult(t *testing.T) {
 		s := siteOf(t, Sources{
 			Now: func(context.Context) (*Now, error) {
 				now := &Now{Status: forecast.Status{Process: &forecast.Process{PID: 7, Command: state.Load().(string)}}}
-				time.Sleep(patience / 4)
+				time.Sleep(time.Second)
 				return now, nil
 			},
 			Offer: func(context.Context, Action) (*Offer, error) {
@@ -487,28 +453,14 @@ func TestPageAfterAnActionShowsItsResult(t *testing.T) {
 		r := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/do/pause?job=coffee", nil))
 		form := between(answerTo(s, r).Body.String(), `name="form" value="`, `"`)
 		go answer(s, "/now") // as a page that is updated live
-		time.Sleep(patience / 8)
+		time.Sleep(time.Second / 2)
 		p := post("/do/pause", url.Values{"form": {form}, "job": {"coffee"}})
 		p.Header["Cookie"] = r.Header["Cookie"]
 		if w := answerTo(s, p); w.Code != http.StatusSeeOther {
 			t.Fatalf("HTTP %d, want %d", w.Code, http.StatusSeeOther)
 		}
-		if body := answer(s, "/now").Body.String(); !strings.Contains(body, "after") || strings.Contains(body, "This was the state") {
+		if body := answer(s, "/now").Body.String(); !strings.Contains(body, "after") {
 			t.Errorf("the page shows %s, want the state after the action", body)
 		}
-	})
-}
-
-func TestBusyScheduleWithoutStatusAsksToRetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := siteOf(t, Sources{Now: func(context.Context) (*Now, error) {
-			time.Sleep(time.Minute)
-			return &Now{}, nil
-		}})
-		w := answer(s, "/now")
-		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-			t.Errorf("HTTP %d %s, want %d with Retry-After", w.Code, w.Body, http.StatusServiceUnavailable)
-		}
-		time.Sleep(time.Minute) // lets the read finish
 	})
 }

@@ -124,7 +124,7 @@ func (p *renderer) explain(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrUnknown):
 		status, v.Data = http.StatusNotFound, sentence{Sentence: err.Error() + "."}
 	case errors.Is(err, ErrNothingPublished):
-		v = p.viewWithoutData(err.Error() + ".")
+		v = p.viewWithoutData(r, err.Error()+".")
 	case errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "10")
 		status, v = http.StatusServiceUnavailable, viewOfTimeout(r)
@@ -157,8 +157,8 @@ func viewOfTimeout(r *http.Request) view {
 }
 
 // viewWithoutData explains why there are no data yet: the first run works, or none has begun.
-func (p *renderer) viewWithoutData(why string) view {
-	v, first := view{"first.html", "Nothing is here yet", "Found", nil}, firstView{Now: p.status.latest(), Why: why}
+func (p *renderer) viewWithoutData(r *http.Request, why string) view {
+	v, first := view{"first.html", "Nothing is here yet", "Found", nil}, firstView{Now: p.glanceAt(r), Why: why}
 	if now := first.Now; now != nil {
 		if first.Running = now.Running(); first.Running != "" {
 			v.Title = "Your first outliers are on their way"
@@ -207,13 +207,10 @@ func (p *renderer) write(w http.ResponseWriter, r *http.Request, status int, v v
 // glance is how long a page waits for a status that its header needs.
 const glance = 50 * time.Millisecond
 
-// glanceAt returns the status for the header of a page: the one that the page shows, or the last one.
-func (p *renderer) glanceAt(r *http.Request, v view) *Now {
-	if shown, is := v.Data.(nowView); is {
-		return shown.Now
-	}
+// glanceAt returns the status as far as it is known: the last one if reading it takes long, or nil.
+func (p *renderer) glanceAt(r *http.Request) *Now {
 	ctx, cancel := context.WithTimeout(r.Context(), glance)
 	defer cancel()
-	now, _ := p.status.read(ctx) // the page Now shows its error
+	now, _ := p.status.read(ctx) // the page Now says why it could not be read
 	return now
 }
