@@ -21,7 +21,7 @@ func parse(recipients []string) (all []age.Recipient, err error) {
 		case strings.HasPrefix(text, "ssh-"):
 			return nil, errors.New("is a key of SSH: make one with `age-keygen`, and write its public key, age1…")
 		case err != nil || len(r) != 1:
-			return nil, fmt.Errorf("%q is no public key of age: copy it again; it begins with age1, and `age-keygen -y` prints it", Hint(text))
+			return nil, fmt.Errorf("%q is no public key of age: copy it again; it begins with age1, and `age-keygen -y` prints it", shorten(text))
 		}
 		all = append(all, r[0])
 	}
@@ -37,8 +37,8 @@ func Check(recipients []string) error {
 	return err
 }
 
-// Hint returns the beginning of a public key, by which its owner recognizes it.
-func Hint(recipient string) string {
+// shorten returns the beginning of a public key, by which its owner recognizes it.
+func shorten(recipient string) string {
 	const most = 16
 	if len(recipient) <= most {
 		return recipient

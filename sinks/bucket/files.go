@@ -57,7 +57,7 @@ func (f *Files) String() string { return strings.TrimSuffix(f.address, "/") }
 // Temp returns the local folder in which files are prepared for upload.
 func (f *Files) Temp() string { return f.temp }
 
-// Hold does nothing, because a bucket has no locks. Replace detects concurrent writers instead.
+// Hold does nothing, because a bucket has no locks.
 func (f *Files) Hold() (release func() error, err error) { return func() error { return nil }, nil }
 
 // File is a file in a listing.
@@ -79,16 +79,19 @@ func (f *Files) Below(ctx context.Context, prefix string) iter.Seq2[File, error]
 }
 
 // Names returns the names of the files directly below the prefix, and of incomplete uploads.
-func (f *Files) Names(ctx context.Context) (names []string, err error) {
+func (f *Files) Names(ctx context.Context) (names, incomplete []string, err error) {
 	for file, err := range f.Below(ctx, "") {
-		if err != nil {
-			return nil, err
-		}
-		if file.Name != "" && !strings.Contains(file.Name, "/") {
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case file.Name == "" || strings.Contains(file.Name, "/"):
+		case file.Bytes == incompleteSize:
+			incomplete = append(incomplete, file.Name)
+		default:
 			names = append(names, file.Name)
 		}
 	}
-	return names, nil
+	return names, incomplete, nil
 }
 
 // Open opens a file for reading. version identifies its content, for Replace. The error is

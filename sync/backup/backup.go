@@ -1,24 +1,26 @@
 // Package backup copies the state to another place and restores it. A backup contains the ledger
 // and the journal; the sinks are rebuilt from the journal.
 //
-// A place has the newest backups of one state: copies, and a manifest with their names and checksums. The
-// manifest is replaced last, atomically, so that a killed backup leaves the previous ones intact.
-// Outdated files and remains of killed backups are removed afterwards.
+// A place has the newest backups of one state. The name of a copy says all that is known of it, with its
+// checksum, and a copy appears under its name once it is complete. So a killed backup leaves the previous
+// ones intact. Outdated copies and remains of killed backups are removed afterwards.
 package backup
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,56 +29,74 @@ import (
 	"outlierd/sync/state"
 )
 
-// Manifest is the file of a place that lists its backups. It is written before the first of them, so that
-// a copy that it does not list is what a killed backup left.
-type Manifest struct {
-	Version  int      `json:"version"`            // of this format
-	Instance string   `json:"instance,omitempty"` // the name of the state, if it had one
-	Keep     int      `json:"keep"`               // how many backups stay
-	Backups  []Backup `json:"backups"`            // the newest is the last one
-}
-
-// Backup describes one copy of the state.
+// Backup is one copy of the state, as its name describes it.
 type Backup struct {
-	Program string    `json:"program"` // the version of outlierd that wrote it
 	At      time.Time `json:"at"`
-	Answers int64     `json:"answers"` // the last one of the journal
-	File    string    `json:"file"`    // the copy of the state, in the same place
-	Bytes   int64     `json:"bytes"`
-	Sum     string    `json:"sha256"`                 // of the file as it is stored
-	Hints   []string  `json:"encrypted_to,omitempty"` // the beginnings of the recipients' keys
+	Answers int64     `json:"answers"`         // the last one of the journal
+	File    string    `json:"file"`            // the copy of the state
+	Bytes   int64     `json:"bytes,omitempty"` // of the file; 0 before it was read
+	Sum     string    `json:"sum"`             // the first half of the SHA-256 of the file as it is stored
 
-	instance string
+	instance string // the name of the state; "" if it had none
 }
 
-const (
-	formatVersion  = 1
-	manifestName   = "backup.json"
-	mostOfManifest = 1 << 20  // maximum number of bytes to read
-	tempName       = ".look-" // prefix of the names of folders in which a copy is made
-)
+const timeForm = "20060102T150405.000000Z"
 
-// ours matches the file names that backups create beside the manifest, complete or partial.
-var ours = regexp.MustCompile(`^(state-\d{8}T\d{6}\.\d{6}Z\.db(\.age)?|` + regexp.QuoteMeta(tempName) + `)`)
+// named matches the names of backups: state-TIME-INSTANCE-ANSWERS-SUM.db, with .age if it is encrypted.
+var named = regexp.MustCompile(`^state-(\d{8}T\d{6}\.\d{6}Z)-([0-9a-f]*)-(\d{1,18})-([0-9a-f]{32})\.db(\.age)?$`)
+
+// Encrypted reports whether a backup is encrypted.
+func (b *Backup) Encrypted() bool { return strings.HasSuffix(b.File, ".age") }
+
+// isOther reports whether two backups are of different states.
+func (b *Backup) isOther(than Backup) bool {
+	return b.instance != "" && than.instance != "" && b.instance != than.instance
+}
+
+// parseName returns the backup with a name, and whether it is the name of one.
+func parseName(name string) (b Backup, ok bool) {
+	part := named.FindStringSubmatch(name)
+	if part == nil {
+		return b, false
+	}
+	at, err := time.Parse(timeForm, part[1])
+	answers, _ := strconv.ParseInt(part[3], 10, 64) // it has digits only
+	return Backup{At: at, Answers: answers, File: name, Sum: part[4], instance: part[2]}, err == nil
+}
+
+// listBackups returns the backups of a place, the newest as the last one, and what killed ones have left.
+func listBackups(ctx context.Context, in Place) (all []Backup, remains []string, err error) {
+	names, remains, err := in.Names(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		if b, ok := parseName(name); ok {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b Backup) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.File, b.File)) })
+	return all, remains, nil
+}
 
 // Options say how a backup is made.
 type Options struct {
 	State      state.Options
 	Recipients []string // to which it is encrypted; none for a plain copy
 	Temp       string   // a folder of the data, where the copy is made that is then encrypted
-	Keep       int      // how many backups stay; 0 for as many as before, at first one
+	Keep       int      // how many backups stay; 0 for as many as there were, at first one
 	Known      bool     // earlier backups were made there, so they must still be there
 }
 
 // Write copies the state in a folder to another place; the state may be in use meanwhile. Once the new
 // backup was read back, the oldest ones beyond those to keep are removed.
 func Write(ctx context.Context, from string, to Place, o Options) (made Backup, err error) {
-	_, _, err = readManifest(ctx, to)
-	if errors.Is(err, fs.ErrNotExist) && o.Known { // before Hold makes the folder
-		return made, fmt.Errorf("%s has no %s, although backups were made there: mount its disk or correct the "+
-			"address; if they are gone for good, 'outlierd backup' by hand begins anew", to, manifestName)
+	before, _, err := listBackups(ctx, to) // before Hold makes the folder
+	if err == nil && len(before) == 0 && o.Known {
+		err = fmt.Errorf("%s has no backup, although backups were made there: mount its disk or correct the "+
+			"address; if they are gone for good, 'outlierd backup' by hand begins anew", to)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return made, err
 	}
 	release, err := to.Hold()
@@ -84,43 +104,24 @@ func Write(ctx context.Context, from string, to Place, o Options) (made Backup, 
 		return made, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	m, version, err := claim(ctx, to)
+	before, remains, err := listBackups(ctx, to)
 	if err != nil {
 		return made, err
 	}
-	// Existing files are removed after the manifest is replaced. Where there are no locks, another
-	// backup may have written files too. It read the same manifest or an older one, so its Replace
-	// fails.
-	old, err := to.Names(ctx)
-	if err != nil {
+	if made, err = putState(ctx, from, to, before, o); err != nil {
 		return made, err
 	}
-	if made, err = putState(ctx, from, to, m, o); err != nil {
-		return made, err
-	}
-	m.Keep = max(1, m.Keep)
-	if o.Keep > 0 {
-		m.Keep = o.Keep
-	}
-	if m.Instance == "" {
-		m.Instance = made.instance
-	}
-	m.Backups = append(m.Backups, made)
-	m.Backups = m.Backups[max(0, len(m.Backups)-m.Keep):]
-	if err := made.fetch(ctx, to, nil, io.Discard); err != nil {
+	if made.Bytes, err = made.fetch(ctx, to, nil, io.Discard); err != nil {
 		return made, errors.Join(err, to.Remove(ctx, made.File))
 	}
-	err = m.replace(ctx, to, version)
-	if _, overtaken := errors.AsType[*overtakenError](err); overtaken {
-		err = errors.Join(err, to.Remove(ctx, made.File))
+	older, _, err := listBackups(ctx, to) // another backup may have ended meanwhile
+	older = slices.DeleteFunc(older, func(b Backup) bool { return !b.At.Before(made.At) || b.isOther(made) })
+	keep := max(1, cmp.Or(o.Keep, len(before)))
+	for _, b := range older[:max(0, len(older)+1-keep)] {
+		remains = append(remains, b.File)
 	}
-	if err != nil { // otherwise the manifest may have been replaced, so the file stays
-		return made, err
-	}
-	for _, name := range old {
-		if ours.MatchString(name) && !slices.ContainsFunc(m.Backups, func(b Backup) bool { return b.File == name }) {
-			err = errors.Join(err, to.Remove(ctx, name))
-		}
+	for _, name := range remains {
+		err = errors.Join(err, to.Remove(ctx, name))
 	}
 	if err != nil {
 		err = &LeftError{err}
@@ -137,49 +138,8 @@ func (e *LeftError) Error() string {
 
 func (e *LeftError) Unwrap() error { return e.Err }
 
-// claim reads the manifest of a place, or writes the first one. It refuses copies without a manifest.
-func claim(ctx context.Context, to Place) (m Manifest, version string, err error) {
-	m, version, err = readManifest(ctx, to)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return m, version, err
-	}
-	names, err := to.Names(ctx)
-	if err != nil {
-		return m, "", err
-	}
-	for _, name := range names {
-		if ours.MatchString(name) && !strings.HasPrefix(name, tempName) {
-			return m, "", fmt.Errorf("%s has %s, but no %s: put it back, or use another place", to, name, manifestName)
-		}
-	}
-	if err := (Manifest{Version: formatVersion}).replace(ctx, to, ""); err != nil {
-		return m, "", err
-	}
-	return readManifest(ctx, to)
-}
-
-// replace writes the manifest, if the present one still has a version.
-func (m Manifest) replace(ctx context.Context, to Place, version string) error {
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = to.Replace(ctx, manifestName, append(text, '\n'), version)
-	if errors.Is(err, fs.ErrExist) {
-		return &overtakenError{to.String()}
-	}
-	return err
-}
-
-// overtakenError is the error of a backup whose place has got another one meanwhile.
-type overtakenError struct{ place string }
-
-func (e *overtakenError) Error() string {
-	return fmt.Sprintf("another backup to %s has ended meanwhile: that one is kept, and this one is not", e.place)
-}
-
 // putState copies the state to a place. It refuses a place with backups of another state, or of a newer one.
-func putState(ctx context.Context, from string, to Place, before Manifest, o Options) (b Backup, err error) {
+func putState(ctx context.Context, from string, to Place, before []Backup, o Options) (b Backup, err error) {
 	temp, err := os.MkdirTemp(to.Temp(), tempName)
 	if err != nil {
 		return b, err
@@ -192,8 +152,7 @@ func putState(ctx context.Context, from string, to Place, before Manifest, o Opt
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(plain)) }()
 	}
-	b = Backup{Program: o.State.Version, At: time.Now().UTC()}
-	b.File = "state-" + b.At.Format("20060102T150405.000000Z") + ".db"
+	b.At = time.Now().UTC().Truncate(time.Microsecond)
 	path := filepath.Join(plain, "state.db")
 	if err := state.Copy(ctx, from, path, o.State); err != nil {
 		return b, err
@@ -201,28 +160,45 @@ func putState(ctx context.Context, from string, to Place, before Manifest, o Opt
 	if err = b.describe(ctx, plain, o.State); err != nil {
 		return b, err
 	}
-	if before.Instance != "" && b.instance != "" && before.Instance != b.instance {
-		return b, fmt.Errorf("%s has the backups of another data folder: keep those of %s in another place", to, from)
-	}
-	if n := len(before.Backups); n > 0 && b.Answers < before.Backups[n-1].Answers { // the journal only grows, so this is another state
-		last := before.Backups[n-1]
-		return b, fmt.Errorf("the backup in %s of %s has %d answers, and the state in %s has %d, "+
-			"so it is another one or an older one: keep its backup in another place, "+
-			"or move what is there away", to, last.At.Format(time.RFC3339), last.Answers, from, b.Answers)
+	if err := b.checkPlace(from, to, before); err != nil {
+		return b, err
 	}
 	if len(o.Recipients) > 0 {
-		path, b.File = filepath.Join(temp, "state.db.age"), b.File+".age"
-		for _, r := range o.Recipients {
-			b.Hints = append(b.Hints, sealed.Hint(r))
-		}
+		path = filepath.Join(temp, "state.db.age")
 		if err := seal(filepath.Join(plain, "state.db"), path, o.Recipients); err != nil {
 			return b, err
 		}
 	}
-	if b.Bytes, b.Sum, err = sumFile(path); err != nil {
+	if b.Sum, err = sumFile(path); err != nil {
 		return b, err
 	}
-	return b, to.Put(ctx, path, b.File)
+	b.File = fmt.Sprintf("state-%s-%s-%d-%s%s", b.At.Format(timeForm), b.instance, b.Answers, b.Sum,
+		strings.TrimPrefix(filepath.Base(path), "state"))
+	if err = to.Put(ctx, path, b.File); err != nil {
+		_ = to.Remove(ctx, b.File) // else the next backup does
+	}
+	return b, err
+}
+
+// checkPlace returns an error for a place with backups of another state, or of a newer one. If the clock was set back,
+// it moves the time of the backup behind that of the last one.
+func (b *Backup) checkPlace(from string, to Place, before []Backup) error {
+	if len(before) == 0 {
+		return nil
+	}
+	last := before[len(before)-1]
+	if !b.At.After(last.At) {
+		b.At = last.At.Add(time.Microsecond)
+	}
+	switch {
+	case slices.ContainsFunc(before, b.isOther):
+		return fmt.Errorf("%s has the backups of another data folder: keep those of %s in another place", to, from)
+	case b.Answers < last.Answers: // the journal only grows, so this is another state
+		return fmt.Errorf("the backup in %s of %s has %d answers, and the state in %s has %d, "+
+			"so it is another one or an older one: keep its backup in another place, "+
+			"or move what is there away", to, last.At.Format(time.RFC3339), last.Answers, from, b.Answers)
+	}
+	return nil
 }
 
 // seal encrypts a file.
@@ -255,42 +231,18 @@ func (b *Backup) describe(ctx context.Context, folder string, o state.Options) e
 	return errors.Join(err, seen.Close())
 }
 
-// sumFile returns the size and the SHA-256 of a file.
-func sumFile(path string) (bytes int64, sum string, err error) {
+// sumOf returns the first half of a SHA-256, which suffices against damage.
+func sumOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
+
+// sumFile returns the checksum of a file.
+func sumFile(path string) (sum string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return 0, "", err
+		return "", err
 	}
 	hash := sha256.New()
-	bytes, err = io.Copy(hash, file)
-	return bytes, hex.EncodeToString(hash.Sum(nil)), errors.Join(err, file.Close())
-}
-
-// readManifest returns the manifest of a place and the version of its content there.
-func readManifest(ctx context.Context, from Place) (m Manifest, version string, err error) {
-	file, version, err := from.Open(ctx, manifestName)
-	if err != nil {
-		return m, "", err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, mostOfManifest))
-	if err := errors.Join(err, file.Close()); err != nil {
-		return m, "", err
-	}
-	err = json.Unmarshal(text, &m)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("%s in %s is damaged (%w): use another backup, or move it away to make a new one there",
-			manifestName, from, err)
-	case m.Version != formatVersion:
-		err = fmt.Errorf("%s in %s is of version %d, and this program knows version %d: use the program that made it",
-			manifestName, from, m.Version, formatVersion)
-	}
-	for _, b := range m.Backups {
-		if !ours.MatchString(b.File) || b.File != filepath.Base(b.File) {
-			return m, "", fmt.Errorf("%s in %s names a file that is not of a backup: %q", manifestName, from, b.File)
-		}
-	}
-	return m, version, err
+	_, err = io.Copy(hash, file)
+	return sumOf(hash), errors.Join(err, file.Close())
 }
 
 // Which says which backup of a place to read, and with what.
@@ -298,35 +250,30 @@ type Which struct {
 	File     string           // "" for the newest
 	Identity *sealed.Identity // nil without one
 
-	// Ask asks a person for the identity of an encrypted backup, of which it gets the beginnings of the recipients'
-	// keys; nil where that is not possible.
-	Ask func(hints []string) (*sealed.Identity, error)
+	Ask func() (*sealed.Identity, error) // asks a person for the identity of an encrypted backup; nil where that is not possible
 }
 
 // find returns a backup of a place.
 func (w Which) find(ctx context.Context, from Place) (b Backup, err error) {
-	m, _, err := readManifest(ctx, from)
-	if err == nil && len(m.Backups) == 0 {
-		err = fs.ErrNotExist
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("there is no backup in %s: %w", from, err)
+	all, _, err := listBackups(ctx, from)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("there is no backup in %s: %w", from, fs.ErrNotExist)
 	}
 	if err != nil {
 		return b, err
 	}
-	i := len(m.Backups) - 1
+	i := len(all) - 1
 	if w.File != "" {
-		i = slices.IndexFunc(m.Backups, func(b Backup) bool { return b.File == w.File })
+		i = slices.IndexFunc(all, func(b Backup) bool { return b.File == w.File })
 	}
 	if i < 0 {
 		var names []string
-		for _, b := range m.Backups {
+		for _, b := range all {
 			names = append(names, b.File)
 		}
-		return b, fmt.Errorf("%s has no complete backup %q, only %s", from, w.File, strings.Join(names, ", "))
+		return b, fmt.Errorf("%s has no backup %q, only %s", from, w.File, strings.Join(names, ", "))
 	}
-	return m.Backups[i], nil
+	return all[i], nil
 }
 
 // Newest returns the newest backup of a place, without reading it.
@@ -338,25 +285,25 @@ func Verify(ctx context.Context, from Place, which Which) (Backup, error) {
 	if err != nil {
 		return b, err
 	}
-	return b, b.fetch(ctx, from, which.Identity, io.Discard)
+	b.Bytes, err = b.fetch(ctx, from, which.Identity, io.Discard)
+	return b, err
 }
 
-// fetch copies the state out of a backup. Without an identity it stays encrypted. After an error the copy
-// must not be used.
-func (b Backup) fetch(ctx context.Context, from Place, identity *sealed.Identity, to io.Writer) error {
+// fetch copies the state out of a backup, and returns the size of that. Without an identity it stays encrypted. After
+// an error the copy must not be used.
+func (b Backup) fetch(ctx context.Context, from Place, identity *sealed.Identity, to io.Writer) (size int64, err error) {
 	file, _, err := from.Open(ctx, b.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the backup in %s is damaged: %s is missing; "+
-			"if another backup was made there meanwhile, try again, or else use another backup",
-			from, b.File)
+		return 0, fmt.Errorf("%s in %s is missing: if another backup was made there meanwhile, try again, "+
+			"or else use another backup", b.File, from)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	hash, limited := sha256.New(), &io.LimitedReader{R: file, N: b.Bytes + 1}
-	stored := &attempt{from: io.TeeReader(limited, hash)}
+	hash := sha256.New()
+	stored := &attempt{from: io.TeeReader(file, hash)}
 	plain := io.Reader(stored)
-	if identity != nil && len(b.Hints) > 0 {
+	if identity != nil && b.Encrypted() {
 		plain, err = identity.Reader(stored)
 	}
 	if err == nil {
@@ -365,19 +312,20 @@ func (b Backup) fetch(ctx context.Context, from Place, identity *sealed.Identity
 	_, rest := io.Copy(io.Discard, stored) // what was not decrypted counts, too
 	switch unread := errors.Join(stored.err, file.Close()); {
 	case unread != nil:
-		return unread
-	case rest != nil || limited.N != 1 || hex.EncodeToString(hash.Sum(nil)) != b.Sum:
-		return fmt.Errorf("the backup in %s is damaged: %s does not match its checksum; use another backup",
+		return 0, unread
+	case rest != nil || sumOf(hash) != b.Sum:
+		return 0, fmt.Errorf("the backup in %s is damaged: %s does not match its checksum; use another backup",
 			from, b.File)
 	case errors.Is(err, sealed.ErrOther):
-		return b.lockedError(from, err.Error())
+		return 0, b.lockedError(from, err.Error())
 	}
-	return err
+	return stored.size, err
 }
 
-// attempt remembers why a file could not be read, whatever its reader makes of that.
+// attempt remembers how much of a file was read, and why it could not be read, whatever its reader makes of that.
 type attempt struct {
 	from io.Reader
+	size int64
 	err  error
 }
 
@@ -385,7 +333,8 @@ func (a *attempt) Read(p []byte) (n int, err error) {
 	if a.err != nil {
 		return 0, a.err
 	}
-	if n, err = a.from.Read(p); err != nil && err != io.EOF {
+	n, err = a.from.Read(p)
+	if a.size += int64(n); err != nil && err != io.EOF {
 		a.err = err
 	}
 	return n, err
@@ -393,8 +342,8 @@ func (a *attempt) Read(p []byte) (n int, err error) {
 
 // lockedError returns the error that an encrypted backup cannot be read.
 func (b Backup) lockedError(from Place, why string) error {
-	return fmt.Errorf("%s in %s cannot be read: %s; it is encrypted to %s: pass the identity file of one of them "+
-		"as --identity FILE", b.File, from, why, strings.Join(b.Hints, ", "))
+	return fmt.Errorf("%s in %s cannot be read: %s: pass the identity file of one of its recipients as --identity FILE",
+		b.File, from, why)
 }
 
 // ExistsError is the error of a restore into a folder that already has a state.
@@ -414,11 +363,11 @@ func Restore(ctx context.Context, from Place, which Which, to string, o state.Op
 	if b, err = which.find(ctx, from); err != nil {
 		return b, err
 	}
-	if len(b.Hints) > 0 && which.Identity == nil {
+	if b.Encrypted() && which.Identity == nil {
 		if which.Ask == nil {
-			return b, b.lockedError(from, "no identity was given")
+			return b, b.lockedError(from, "it is encrypted, and no identity was given")
 		}
-		if which.Identity, err = which.Ask(b.Hints); err != nil {
+		if which.Identity, err = which.Ask(); err != nil {
 			return b, err
 		}
 	}
@@ -440,7 +389,8 @@ func Restore(ctx context.Context, from Place, which Which, to string, o state.Op
 		return b, err
 	}
 	err = durable.Write(filepath.Join(made, "state.db"), 0o600, func(to *os.File) error {
-		return b.fetch(ctx, from, which.Identity, to)
+		b.Bytes, err = b.fetch(ctx, from, which.Identity, to)
+		return err
 	})
 	if err != nil {
 		return b, err

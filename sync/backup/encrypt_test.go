@@ -3,9 +3,7 @@ package backup
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,9 +75,9 @@ func TestOnlyARecipientRestores(t *testing.T) {
 		which Which
 		want  string
 	}{
-		{Which{}, "no identity was given; it is encrypted to age1m8qq4a9jqpva…: pass the identity file"},
-		{Which{Identity: identity(t, otherIdentity)}, "it is encrypted to another identity; it is encrypted to age1m8qq4a9jqpva…"},
-		{Which{File: "state-1.db"}, "has no complete backup \"state-1.db\", only " + plain.File + ", " + made.File},
+		{Which{}, "it is encrypted, and no identity was given: pass the identity file"},
+		{Which{Identity: identity(t, otherIdentity)}, "it is encrypted to another identity: pass the identity file"},
+		{Which{File: "state-1.db"}, "has no backup \"state-1.db\", only " + plain.File + ", " + made.File},
 	} {
 		if _, err := restoreName(t, place, c.which); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("restore with %+v: %v, want %q", c.which, err, c.want)
@@ -92,7 +90,7 @@ func TestOnlyARecipientRestores(t *testing.T) {
 	}
 }
 
-// TestEditedFilesAreNotRestored also edits the manifest as somebody would who can write to the place.
+// TestEditedFilesAreNotRestored also gives them the name of their checksum, as somebody would who can write to the place.
 func TestEditedFilesAreNotRestored(t *testing.T) {
 	from, _ := newState(t)
 	place := Folder(t.TempDir())
@@ -112,20 +110,16 @@ func TestEditedFilesAreNotRestored(t *testing.T) {
 				t.Errorf("%s: %v, want that the checksum differs", edit, err)
 			}
 		}
-		forged := made
-		if forged.Bytes, forged.Sum, err = sumFile(place.pathOf(made.File)); err != nil {
+		forged := Folder(t.TempDir())
+		sum, err := sumFile(place.pathOf(made.File))
+		if err == nil {
+			err = os.WriteFile(forged.pathOf(strings.Replace(made.File, made.Sum, sum, 1)), text, 0o600)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		m := Manifest{Version: formatVersion, Backups: []Backup{forged}}
-		if err := m.replace(t.Context(), place, ""); err != nil {
-			t.Fatal(err)
-		}
-		if name, err := restoreName(t, place, Which{Identity: identity(t, ownIdentity)}); err == nil {
+		if name, err := restoreName(t, forged, Which{Identity: identity(t, ownIdentity)}); err == nil {
 			t.Errorf("%s with its checksum: restored state %q, want an error", edit, name)
-		}
-		m.Backups[0] = made
-		if err := m.replace(t.Context(), place, ""); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
@@ -147,68 +141,51 @@ func TestABadBackupRemovesNoGoodOne(t *testing.T) {
 	if got, err := restoreName(t, place, Which{}); got != name || err != nil {
 		t.Errorf("restored state %q (%v), want %q", got, err, name)
 	}
-	if names, err := place.Names(t.Context()); len(names) != 2 || err != nil {
-		t.Errorf("the place has %v (%v), want a manifest and a copy", names, err)
+	if names, _, err := place.Names(t.Context()); len(names) != 1 || err != nil {
+		t.Errorf("the place has %v (%v), want the first copy", names, err)
 	}
 }
 
-// silent is a place that replaces the manifest, but whose answer is lost.
-type silent struct{ Folder }
-
-func (s silent) Replace(ctx context.Context, name string, text []byte, version string) (string, error) {
-	made, err := s.Folder.Replace(ctx, name, text, version)
-	return made, errors.Join(err, errors.New("connection reset"))
-}
-
-func TestALostAnswerDamagesNothing(t *testing.T) {
-	from, name := newState(t)
-	place := Folder(t.TempDir())
-	writeTo(t, place, from, Options{})
-	if _, err := Write(t.Context(), from, silent{place}, Options{}); err == nil || !strings.Contains(err.Error(), "connection reset") {
-		t.Errorf("a backup whose last answer is lost: %v, want an error", err)
-	}
-	if got, err := restoreName(t, place, Which{}); got != name || err != nil {
-		t.Errorf("restored state %q (%v), want %q", got, err, name)
-	}
-}
-
-// TestPlacesOfOthersAreRefused also takes the manifest away: then the copies could be of any state.
+// TestPlacesOfOthersAreRefused also takes the copies away: then the disk of the place may not be mounted.
 func TestPlacesOfOthersAreRefused(t *testing.T) {
 	from, _ := newState(t)
 	other, _ := newState(t)
 	place := Folder(t.TempDir())
-	writeTo(t, place, from, Options{})
+	made := writeTo(t, place, from, Options{})
 	if _, err := Write(t.Context(), other, place, Options{}); err == nil || !strings.Contains(err.Error(), "has the backups of another data folder") {
 		t.Errorf("a backup of another state: %v, want a refusal", err)
 	}
-	if err := os.Remove(place.pathOf(manifestName)); err != nil {
+	if err := os.Remove(place.pathOf(made.File)); err != nil {
 		t.Fatal(err)
 	}
-	for known, want := range map[bool]string{false: ", but no backup.json: put it back", true: "mount its disk"} {
-		if _, err := Write(t.Context(), from, place, Options{Known: known}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("a backup beside copies without a manifest: %v, want %q", err, want)
-		}
+	if _, err := Write(t.Context(), from, place, Options{Known: true}); err == nil || !strings.Contains(err.Error(), "mount its disk") {
+		t.Errorf("a backup where the others are gone: %v, want a refusal", err)
 	}
-	if names, err := place.Names(t.Context()); len(names) != 1 || err != nil {
-		t.Errorf("the place has %v (%v), want the copy", names, err)
+	writeTo(t, place, other, Options{})
+}
+
+// TestBackupFollowsOneOfAClockThatWasAhead: the last backup is the newest, whatever the clocks showed.
+func TestBackupFollowsOneOfAClockThatWasAhead(t *testing.T) {
+	from, _ := newState(t)
+	place := Folder(t.TempDir())
+	made := writeTo(t, place, from, Options{})
+	ahead := strings.Replace(made.File, made.At.Format(timeForm), made.At.AddDate(1, 0, 0).Format(timeForm), 1)
+	if err := os.Rename(place.pathOf(made.File), place.pathOf(ahead)); err != nil {
+		t.Fatal(err)
+	}
+	made = writeTo(t, place, from, Options{Keep: 2})
+	if newest, err := Newest(t.Context(), place); newest.File != made.File || err != nil {
+		t.Errorf("the newest is %s (%v), want %s", newest.File, err, made.File)
 	}
 }
 
-// TestTheManifestTellsNoSecret holds what somebody learns who can read the place.
-func TestTheManifestTellsNoSecret(t *testing.T) {
+// TestNamesTellNoSecret holds what somebody learns who can read the place.
+func TestNamesTellNoSecret(t *testing.T) {
 	from, name := newState(t)
 	place := Folder(t.TempDir())
 	writeTo(t, place, from, Options{Recipients: []string{ownKey}})
-	file, _, err := place.Open(t.Context(), manifestName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(file)
-	var m Manifest
-	if err := errors.Join(err, file.Close(), json.Unmarshal(text, &m)); err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(text, []byte(ownKey)) || m.Instance != name || len(m.Backups) != 1 || m.Backups[0].Hints[0] != "age1m8qq4a9jqpva…" {
-		t.Errorf("manifest %s, want the name of the state and a hint of the recipient", text)
+	all, remains, err := listBackups(t.Context(), place)
+	if err != nil || len(all) != 1 || len(remains) > 0 || all[0].instance != name || !all[0].Encrypted() {
+		t.Errorf("backups %+v and %q (%v), want one of the state", all, remains, err)
 	}
 }

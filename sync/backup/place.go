@@ -7,13 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"outlierd/internal/durable"
 )
 
-// Place stores the files of one backup: a [Folder], or a bucket.
+// Place stores the backups of one state: a [Folder], or a bucket.
 type Place interface {
 	String() string
 
@@ -21,28 +22,25 @@ type Place interface {
 	Temp() string
 
 	// Hold locks the place against other backups until release is called, if the place has locks.
-	// Without locks, concurrent backups may run, but Replace succeeds for only one of them.
+	// Without locks, concurrent backups may run, and both are complete.
 	Hold() (release func() error, err error)
 
-	// Names lists the files of the place, partially written ones included.
-	Names(ctx context.Context) ([]string, error)
+	// Names lists the complete files of the place, and what killed backups have left.
+	Names(ctx context.Context) (names, remains []string, err error)
 
-	// Open reads a file. It returns an [fs.ErrNotExist] if there is none. The version identifies
-	// the content and is passed to Replace.
+	// Open reads a file. It returns an [fs.ErrNotExist] if there is none. The version of its content is not used here.
 	Open(ctx context.Context, name string) (file io.ReadCloser, version string, err error)
 
-	// Put stores a file of the folder Temp durably. It may move the file.
+	// Put stores a file of the folder Temp durably, all of it or nothing. It may move the file.
 	Put(ctx context.Context, path, name string) error
-
-	// Replace writes a small file atomically if the existing one still has the given version, or if
-	// the version is empty and there is no such file. It returns the new version. Otherwise it changes
-	// nothing and returns [fs.ErrExist].
-	Replace(ctx context.Context, name string, text []byte, version string) (made string, err error)
 
 	Remove(ctx context.Context, name string) error
 }
 
-// Folder is the path of a folder that contains a backup.
+// tempName is the prefix of the names of folders in which a copy is made.
+const tempName = ".look-"
+
+// Folder is the path of a folder that contains backups.
 type Folder string
 
 var _ Place = Folder("")
@@ -64,12 +62,16 @@ func (f Folder) Hold() (release func() error, err error) {
 }
 
 // Names implements [Place].
-func (f Folder) Names(context.Context) (names []string, err error) {
+func (f Folder) Names(context.Context) (names, remains []string, err error) {
 	all, err := os.ReadDir(string(f))
 	for _, entry := range all {
-		names = append(names, entry.Name())
+		if strings.HasPrefix(entry.Name(), tempName) {
+			remains = append(remains, entry.Name())
+		} else {
+			names = append(names, entry.Name())
+		}
 	}
-	return names, err
+	return names, remains, err
 }
 
 // Open implements [Place]. It refuses all but regular files: opening a pipe may never end.
@@ -87,11 +89,6 @@ func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, string, err
 // Put implements [Place].
 func (f Folder) Put(_ context.Context, path, name string) error {
 	return durable.Rename(path, f.pathOf(name))
-}
-
-// Replace implements [Place]. The caller holds the lock, so the version need not be compared.
-func (f Folder) Replace(_ context.Context, name string, text []byte, _ string) (string, error) {
-	return "", durable.WriteFile(f.pathOf(name), text, 0o600)
 }
 
 // Remove implements [Place].

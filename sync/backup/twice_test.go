@@ -9,7 +9,7 @@ import (
 )
 
 // TestTwoAtOnce lets a backup and a restore meet another one in the same folder. Each would remove the
-// file that the other has just written, after its manifest named it.
+// files in which the other makes its copy.
 func TestTwoAtOnce(t *testing.T) {
 	copies, back := t.TempDir(), t.TempDir()
 	from := filepath.Join(t.TempDir(), "state")

@@ -35,8 +35,8 @@ func backupCommand(g *globals) *cobra.Command {
 state contains the ledger, the journal and the queue. The tables are not copied, because they
 can be rebuilt from the journal. Each backup is a full
 copy. It replaces the oldest one in its place when it is complete and was read back: a place
-keeps one, or as many as "backup.keep" of the job file says. A place with backups of another
-state, or of a newer one, is refused.
+keeps as many as it has, at least one, or as many as "backup.keep" of the job file says. A place
+with backups of another state, or of a newer one, is refused.
 
 With "backup" in the job file 'outlierd up' does this by itself. Without an argument the
 command makes such a backup now.
@@ -151,8 +151,8 @@ func checkBackup(ctx context.Context, g *globals, args []string, chosen chosenBa
 		return err
 	}
 	note := ""
-	if len(b.Hints) > 0 && which.Identity == nil {
-		note = fmt.Sprintf("\nIt is encrypted to %s, and was not decrypted: --identity FILE does that.", strings.Join(b.Hints, ", "))
+	if b.Encrypted() && which.Identity == nil {
+		note = "\nIt is encrypted, and was not decrypted: --identity FILE does that."
 	}
 	return backupShown.print(g.out, b, "the backup in %s is undamaged; made on %s: %d answers, %d bytes%s\n", place,
 		b.At.Format(time.RFC3339), b.Answers, b.Bytes, note)
@@ -269,8 +269,8 @@ erased after it was made: erase it again.`,
 				return usageError{fmt.Errorf("--spent must be 0, or %w", err)}
 			}
 			if who := g.asker(); who != nil {
-				which.Ask = func(hints []string) (*sealed.Identity, error) {
-					path, err := who.Line("The backup is encrypted to " + strings.Join(hints, ", ") + ". Identity file:")
+				which.Ask = func() (*sealed.Identity, error) {
+					path, err := who.Line("The backup is encrypted. Identity file:")
 					if err != nil {
 						return nil, err
 					}
