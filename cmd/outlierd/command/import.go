@@ -1,10 +1,8 @@
 package command
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/csv"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +17,7 @@ import (
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
 )
@@ -26,47 +25,57 @@ import (
 var importedVideos = documentOf[serve.Imported]("import")
 
 func importCommand(g *globals) *cobra.Command {
-	return &cobra.Command{
+	l := &importList{}
+	c := &cobra.Command{
 		Use: "import FILE", Short: "Import videos that were seen before, so that none is new",
-		Long: `Import the ids of videos that another tool has collected, from a CSV file. None of them counts
-as new when a search finds it: not in runs, not in reports and alerts, not for stop_when. Its
-first_seen_at is then that of the file.
+		Long: `Import the ids of videos that another tool has collected, from a CSV or Parquet file. None of
+them counts as new when a search finds it: not in runs, not in reports and alerts, not for
+stop_when. Its first_seen_at is then that of the file.
 
 The file has a column video_id, with ids or addresses, and may have first_seen_at, a date or
 a time in UTC; without one a video counts as seen now. Of a video that comes twice, the
 earliest time counts. A video that was imported before stays as it is, so the command may be
-repeated. The table ops.imports has what was imported, and 'outlierd why VIDEO' says it.
-
-DuckDB makes such a file of Parquet, JSON, or other columns.`,
+repeated. The table ops.imports has what was imported, and 'outlierd why VIDEO' says it.`,
 		Example: `  outlierd import seen.csv
-  duckdb -csv -c "select videoId as video_id, day as first_seen_at from 'hits.parquet'" > seen.csv`,
+  outlierd import hits.parquet --id-column videoId --time-column collected`,
 		Args: cobra.ExactArgs(1),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
-			return importVideos(ctx, g.out, p, args[0])
+			l.path = args[0]
+			return importVideos(ctx, g.out, p, l)
 		}),
 	}
+	c.Flags().StringVar(&l.id, "id-column", "video_id", "the column with the ids")
+	c.Flags().StringVar(&l.seen, "time-column", "first_seen_at", "the column with the times")
+	return c
 }
 
 // importChunk is how many videos are imported in one transaction, and sent to a daemon at once.
 const importChunk = 5000
 
+// importMemory limits DuckDB's buffers: the CSV reader needs some, and a million rows are sorted.
+const importMemory = 128 << 20
+
 // importVideos checks the whole file before it imports anything. It imports videos sorted by id, because that writes
 // fewer pages of the state.
-func importVideos(ctx context.Context, out *printer, p *program, path string) error {
-	seen, err := readVideos(path, time.Now())
+func importVideos(ctx context.Context, out *printer, p *program, l *importList) error {
+	temp, err := newTemporary(p.Engine.Config) // DuckDB would remove files of a daemon's in the folder that it has
 	if err != nil {
-		return fmt.Errorf("import %s: %w", path, err)
+		return err
+	}
+	seen, err := l.readVideos(ctx, temp.path)
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return fmt.Errorf("import %s: %w", l.path, err)
 	}
 	var done serve.Imported
 	ids := slices.Sorted(maps.Keys(seen))
 	for some := range slices.Chunk(ids, importChunk) {
-		chunk := serve.ImportVideos{Origin: filepath.Base(path)}
+		chunk := serve.ImportVideos{Origin: filepath.Base(l.path)}
 		for _, id := range some {
-			chunk.Videos = append(chunk.Videos, runs.Imported{Video: id, FirstSeen: seen[id]})
+			chunk.Videos = append(chunk.Videos, runs.Imported{Video: id, FirstSeen: time.UnixMicro(seen[id]).UTC()})
 		}
 		added, err := change(ctx, p, chunk)
 		if err != nil {
-			return fmt.Errorf("import %s: after %d videos: %w; repeat the command to import the others", path, done.Imported, err)
+			return fmt.Errorf("import %s: after %d videos: %w; repeat the command to import the others", l.path, done.Imported, err)
 		}
 		done.Add(added)
 	}
@@ -85,54 +94,108 @@ func importVideos(ctx context.Context, out *printer, p *program, path string) er
 	return importedVideos.print(out, done, "%s\n", said)
 }
 
+// importList is the file of an import.
+type importList struct {
+	path     string
+	id, seen string // names of the columns
+}
+
+// selectRows returns SQL for the rows of the file: the video, its time in microseconds, and as text if it is not a time.
+func (l *importList) selectRows(ctx context.Context, db *database.DB) (string, error) {
+	info, err := os.Stat(l.path)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", errors.New("it is not a file")
+	case info.Size() == 0:
+		return "", errors.New("it is empty")
+	}
+	read, path := "", database.Text(globText(l.path))
+	switch strings.ToLower(filepath.Ext(l.path)) {
+	case ".parquet":
+		read = "read_parquet(" + path + ")"
+	case ".csv", ".tsv", ".txt":
+		read = "read_csv(" + path + ", all_varchar = true, header = true, buffer_size = 4000000, max_line_size = 1000000)"
+	default:
+		return "", errors.New("the name must end in .csv or .parquet")
+	}
+	columns, err := db.Query(ctx, "DESCRIBE SELECT * FROM "+read)
+	if err != nil {
+		return "", fmt.Errorf("it cannot be read: %s", shortenProblem(err))
+	}
+	var names []string
+	for _, c := range columns {
+		names = append(names, c[0].(string))
+	}
+	switch {
+	case slices.Contains(names, l.id):
+	case len(names) == 1 && strings.Contains(names[0], l.id):
+		return "", fmt.Errorf("its columns cannot be told apart: its first line is %s, and other lines must have as many columns", term.Clip(names[0], 200))
+	default:
+		return "", fmt.Errorf("it has no column %s, but %s: name the column with the ids by --id-column",
+			l.id, term.Clip(strings.Join(names, ", "), 300))
+	}
+	written := "NULL"
+	if slices.Contains(names, l.seen) {
+		written = "nullif(trim(" + database.Name(l.seen) + "::VARCHAR), '')"
+	}
+	return fmt.Sprintf(`SELECT video, seen, CASE WHEN seen IS NULL THEN written END
+		FROM (SELECT coalesce(%[1]s::VARCHAR, '') AS video, %[2]s AS written, epoch_us(TRY_CAST(%[2]s AS TIMESTAMPTZ)) AS seen FROM %[3]s)`,
+		database.Name(l.id), written, read), nil
+}
+
+// shortenProblem is DuckDB's error without its advice, which is about its own settings.
+func shortenProblem(err error) string {
+	problem, _, _ := strings.Cut(err.Error(), "\n\n")
+	return term.Clip(strings.ReplaceAll(problem, "\n", ", "), 300)
+}
+
 // shownMistakes is how many mistakes of a file are listed.
 const shownMistakes = 5
 
-// readVideos returns the videos of a file, each with its earliest time, or an error that lists what cannot be imported.
-func readVideos(path string, now time.Time) (map[string]time.Time, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a file")
-	}
+// readVideos returns the videos of the file, each with its earliest time in microseconds, or an error that lists what
+// cannot be imported.
+func (l *importList) readVideos(ctx context.Context, temp string) (videos map[string]int64, err error) {
+	db, err := database.Open(ctx, database.Options{Temp: temp, Memory: importMemory})
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.Open(path)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	sql, err := l.selectRows(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	rows, id, seen, err := readHeader(file)
+	rows, err := db.Conn().(driver.QueryerContext).QueryContext(ctx, sql, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("it cannot be read: %s", shortenProblem(err))
 	}
-	videos := map[string]time.Time{}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	videos = map[string]int64{}
 	var mistakes []string
-	for {
-		row, err := rows.Read()
-		if err == io.EOF {
+	row, wrong, now := make([]driver.Value, 3), 0, time.Now()
+	for n := 1; ; n++ {
+		if err := rows.Next(row); err == io.EOF {
 			break
+		} else if err != nil {
+			return nil, fmt.Errorf("it cannot be read: %s", shortenProblem(err))
 		}
+		id, at, err := l.readRow(row, now)
 		if err != nil {
-			return nil, err
+			if wrong++; wrong <= shownMistakes {
+				mistakes = append(mistakes, fmt.Sprintf("row %d: %v", n, err))
+			}
+			continue
 		}
-		at := now
-		video, err := outlier.ParseVideoID(row[id])
-		if err == nil && seen >= 0 && strings.TrimSpace(row[seen]) != "" {
-			at, err = parseSeen(strings.TrimSpace(row[seen]), now)
+		if earliest, found := videos[id]; !found || at < earliest {
+			videos[strings.Clone(id)] = at
 		}
-		if err != nil {
-			line, _ := rows.FieldPos(0)
-			mistakes = append(mistakes, fmt.Sprintf("line %d: %v", line, err))
-		} else if earliest, found := videos[video]; !found || at.Before(earliest) {
-			videos[strings.Clone(video)] = at.UTC().Truncate(time.Microsecond)
-		}
-	}
-	if n := len(mistakes) - shownMistakes; n > 0 {
-		mistakes = append(mistakes[:shownMistakes], "and "+term.Count(n, "other line"))
 	}
 	switch {
-	case len(mistakes) > 0:
+	case wrong > shownMistakes:
+		mistakes = append(mistakes, fmt.Sprintf("and %s", term.Count(wrong-shownMistakes, "other row")))
+		fallthrough
+	case wrong > 0:
 		return nil, fmt.Errorf("nothing was imported:\n  %s", strings.Join(mistakes, "\n  "))
 	case len(videos) == 0:
 		return nil, errors.New("it has no rows")
@@ -140,49 +203,26 @@ func readVideos(path string, now time.Time) (map[string]time.Time, error) {
 	return videos, nil
 }
 
-// readHeader returns a reader of the rows after the header, and the columns of the id and of the time; -1 without times.
-func readHeader(file io.Reader) (rows *csv.Reader, id, seen int, err error) {
-	text := bufio.NewReader(file)
-	first, _ := text.Peek(4096) // a shorter file is read anyway
-	if bytes.HasPrefix(first, []byte("\ufeff")) {
-		_, _ = text.Discard(len("\ufeff"))
-	}
-	rows = csv.NewReader(text)
-	rows.ReuseRecord = true
-	line, _, _ := strings.Cut(string(first), "\n")
-	for _, separator := range ";\t" { // in place of the comma
-		if strings.Count(line, string(separator)) > strings.Count(line, string(rows.Comma)) {
-			rows.Comma = separator
-		}
-	}
-	names, err := rows.Read()
-	switch {
-	case err == io.EOF:
-		err = errors.New("it is empty")
-	case err == nil && !slices.Contains(names, "video_id"):
-		err = fmt.Errorf("it has no column video_id, but %s", term.Plain(term.Clip(strings.Join(names, ", "), 300)))
-	}
-	return rows, slices.Index(names, "video_id"), slices.Index(names, "first_seen_at"), err
-}
-
 // earliestImport refuses what is no time of a video, such as 0001-01-01.
-var earliestImport = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
+var earliestImport = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// parseSeen parses when a video was first seen.
-func parseSeen(text string, now time.Time) (at time.Time, err error) {
-	for _, layout := range []string{time.DateOnly, time.DateTime + "Z07:00", time.DateTime + "Z07", time.DateTime} {
-		if at, err = time.Parse(layout, strings.Replace(text, "T", " ", 1)); err == nil {
-			break
-		}
+// readRow returns the video of a row, and when it was first seen: now, if the file does not say.
+func (l *importList) readRow(row []driver.Value, now time.Time) (id string, at int64, err error) {
+	if id, err = outlier.ParseVideoID(row[0].(string)); err != nil {
+		return "", 0, err
 	}
-	day := at.UTC().Format(time.DateOnly)
+	if text, is := row[2].(string); is {
+		return "", 0, fmt.Errorf("%s %q is neither a date nor a time, such as 2026-03-01 or 2026-03-01T12:00:00Z", l.seen, term.Clip(text, 40))
+	}
+	at, is := row[1].(int64)
+	day := time.UnixMicro(at).UTC().Format(time.DateOnly)
 	switch {
-	case err != nil:
-		return at, fmt.Errorf("first_seen_at %q is neither a date nor a time, such as 2026-03-01 or 2026-03-01T12:00:00Z", term.Clip(text, 40))
-	case at.Before(earliestImport):
-		return at, fmt.Errorf("first_seen_at %s is before 1990", day)
-	case at.After(now):
-		return at, fmt.Errorf("first_seen_at %s is in the future", day)
+	case !is:
+		return id, now.UnixMicro(), nil
+	case at < earliestImport:
+		return "", 0, fmt.Errorf("%s %s is before 1990", l.seen, day)
+	case at > now.UnixMicro():
+		return "", 0, fmt.Errorf("%s %s is in the future", l.seen, day)
 	}
-	return at, nil
+	return id, at, nil
 }
