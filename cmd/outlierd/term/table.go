@@ -4,17 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 )
-
-// A library aligns columns and knows the width of characters. This file chooses the columns that fit
-// the screen. Cells are sanitized before they reach the library.
-
-func init() { text.OverrideRuneWidthEastAsianWidth(false) } // the same table whatever LANG says
 
 // DefaultScreen is the width, in columns, of a terminal of unknown width, and of other outputs.
 const DefaultScreen = 80
@@ -102,42 +95,30 @@ func (p *Table) End() error {
 func (p *Table) printRows() error {
 	first := p.widths == nil
 	p.fitColumns()
-	t := table.NewWriter()
-	t.SetStyle(table.Style{Box: table.BoxStyle{MiddleVertical: gap}, Options: table.Options{SeparateColumns: true}})
-	t.SuppressTrailingSpaces()
-	var columns []table.ColumnConfig
-	for i, n := range p.widths {
-		c := table.ColumnConfig{Number: i + 1, WidthMin: n}
-		if p.right[i] {
-			c.Align = text.AlignRight
-		}
-		columns = append(columns, c)
-	}
-	t.SetColumnConfigs(columns)
+	rows := p.cells
 	if first {
-		t.AppendRow(p.clippedRow(p.columns))
-		t.AppendRow(p.ruleRow())
+		rows = slices.Concat([][]string{p.columns, p.rules()}, p.cells)
 	}
-	for _, cells := range p.cells {
-		t.AppendRow(p.clippedRow(cells))
+	var out strings.Builder
+	for _, cells := range rows {
+		var row []string
+		for i, n := range p.widths {
+			cell := Clip(cells[i], n)
+			if space := strings.Repeat(" ", n-Width(cell)); p.right[i] {
+				row = append(row, space+cell)
+			} else {
+				row = append(row, cell+space)
+			}
+		}
+		out.WriteString(strings.TrimRight(strings.Join(row, gap), " ") + "\n")
 	}
 	p.printed, p.cells = p.printed+len(p.cells), p.cells[:0]
-	if t.Length() == 0 {
-		return nil
-	}
-	_, err := io.WriteString(p.w, t.Render()+"\n")
+	_, err := io.WriteString(p.w, out.String())
 	return err
 }
 
-// clippedRow returns a row with each cell clipped to the width of its column.
-func (p *Table) clippedRow(cells []string) (row table.Row) {
-	for i, n := range p.widths {
-		row = append(row, Clip(cells[i], n))
-	}
-	return row
-}
-
-func (p *Table) ruleRow() (row table.Row) {
+// rules returns the row below the header.
+func (p *Table) rules() (row []string) {
 	for i, n := range p.widths {
 		if i == len(p.widths)-1 && !p.right[i] {
 			n = min(n, widestRule)
@@ -211,22 +192,22 @@ func isTime(cell string) bool {
 type markdownPrinter struct {
 	w     io.Writer
 	zone  *time.Location
-	table table.Writer
-	right []bool
+	right []bool // the columns of numbers, which the second line has
+	rows  [][]string
 }
 
 func newMarkdown(w io.Writer, zone *time.Location, columns []string) *markdownPrinter {
-	p := &markdownPrinter{w: w, zone: zone, table: table.NewWriter(), right: make([]bool, len(columns))}
-	var header table.Row
+	p := &markdownPrinter{w: w, zone: zone, right: make([]bool, len(columns))}
+	var header []string
 	for _, c := range columns {
 		header = append(header, inMarkdown(Clip(c, widestCell)))
 	}
-	p.table.AppendHeader(header)
+	p.rows = [][]string{header, nil}
 	return p
 }
 
 func (p *markdownPrinter) Row(values []any) error {
-	var row table.Row
+	var row []string
 	for i, v := range values {
 		p.right[i] = p.right[i] || isNumeric(v)
 		cell := ""
@@ -238,25 +219,25 @@ func (p *markdownPrinter) Row(values []any) error {
 		}
 		row = append(row, cell)
 	}
-	p.table.AppendRow(row)
+	p.rows = append(p.rows, row)
 	return nil
 }
 
 func (p *markdownPrinter) Close() error {
-	var columns []table.ColumnConfig
-	for i, right := range p.right {
-		if right {
-			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight})
-		}
+	for _, right := range p.right {
+		p.rows[1] = append(p.rows[1], map[bool]string{true: "---:", false: "---"}[right])
 	}
-	p.table.SetColumnConfigs(columns)
-	_, err := fmt.Fprintln(p.w, p.table.RenderMarkdown())
+	var out strings.Builder
+	for _, row := range p.rows {
+		out.WriteString("| " + strings.Join(row, " | ") + " |\n")
+	}
+	_, err := io.WriteString(p.w, out.String())
 	return err
 }
 
-// markdownText escapes markup in a text; the library escapes the bars between columns.
+// markdownText escapes markup in a text.
 var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\[`, `]`, `\]`, `<`, `&lt;`, `&`,
-	`&amp;`)
+	`&amp;`, `|`, `\|`)
 
 func inMarkdown(cell string) string { return markdownText.Replace(cell) }
 

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/mattn/go-runewidth"
 )
 
 // Plain makes a text safe for a terminal. Titles and comments are untrusted: a control
@@ -33,15 +33,33 @@ func Plain(s string) string {
 // direction of the text after it.
 func isUnsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
+// runes has the widths of characters: the same ones whatever LANG says.
+var runes = &runewidth.Condition{}
+
 // Width returns the number of terminal columns that a text without control characters occupies.
-func Width(s string) int { return text.StringWidthWithoutEscSequences(s) }
+func Width(s string) (columns int) {
+	for _, r := range s {
+		columns += runes.RuneWidth(r)
+	}
+	return columns
+}
 
 // Clip makes a text safe for a terminal and shortens it to at most the given number of columns.
 func Clip(s string, columns int) string {
 	if columns <= 0 {
 		return ""
 	}
-	return text.Snip(Plain(s), columns, "…")
+	s = Plain(s)
+	if Width(s) <= columns {
+		return s
+	}
+	left := columns - 1
+	for i, r := range s {
+		if left -= runes.RuneWidth(r); left < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }
 
 // Pad appends spaces to a text up to the given number of columns.
