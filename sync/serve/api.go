@@ -46,38 +46,41 @@ type Documents struct {
 }
 
 // Provide sets the documents. Until then requests are answered with 503.
-func (s *Server) Provide(d Documents) { s.answers.Store(&d) }
+func (s *Server) Provide(d Documents) { s.documents.Store(&d) }
 
 // API returns the handlers of the interface. The caller controls access.
 func (s *Server) API() http.Handler { return s.api }
 
-func (s *Server) apiRoutes() *http.ServeMux {
+// api answers requests of other programs.
+type api struct{ server *Server }
+
+func (a api) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(Description) // whether the client has read it is its own affair
 	})
-	mux.HandleFunc("POST /api/v1/jobs/{job}/runs", s.serveDocument(s.startRun))
-	mux.HandleFunc("GET /api/v1/runs/{run}", s.serveDocument(s.awaitRun))
-	mux.HandleFunc("GET /api/v1/status", s.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
+	mux.HandleFunc("POST /api/v1/jobs/{job}/runs", a.serveDocument(a.startRun))
+	mux.HandleFunc("GET /api/v1/runs/{run}", a.serveDocument(a.awaitRun))
+	mux.HandleFunc("GET /api/v1/status", a.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
 		return d.Status(r.Context())
 	}))
-	mux.HandleFunc("GET /api/v1/budget", s.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
+	mux.HandleFunc("GET /api/v1/budget", a.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
 		return d.Budget(r.Context())
 	}))
-	mux.HandleFunc("GET /api/v1/outliers", s.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
+	mux.HandleFunc("GET /api/v1/outliers", a.serveDocument(func(d *Documents, _ http.ResponseWriter, r *http.Request) (any, error) {
 		return d.Outliers(r.Context(), r.URL.Query())
 	}))
-	mux.HandleFunc("/", s.refuseUnknown)
+	mux.HandleFunc("/", a.server.refuseUnknown)
 	return mux
 }
 
 // serveDocument returns a handler that answers with a document. If that was created, its address is set.
-func (s *Server) serveDocument(read func(*Documents, http.ResponseWriter, *http.Request) (any, error)) http.HandlerFunc {
+func (a api) serveDocument(read func(*Documents, http.ResponseWriter, *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		d, status := s.answers.Load(), http.StatusOK
+		d, status := a.server.documents.Load(), http.StatusOK
 		if d == nil {
-			WriteFailure(w, Refuse(http.StatusServiceUnavailable, "%s is starting; repeat the request", s.about.Name()))
+			WriteFailure(w, Refuse(http.StatusServiceUnavailable, "%s is starting; repeat the request", a.server.about.Name()))
 			return
 		}
 		document, err := read(d, w, r)
@@ -93,7 +96,7 @@ func (s *Server) serveDocument(read func(*Documents, http.ResponseWriter, *http.
 }
 
 // awaitRun returns the record of a run: at once, or when it has ended, the time in wait is over or the daemon stops.
-func (s *Server) awaitRun(d *Documents, w http.ResponseWriter, r *http.Request) (any, error) {
+func (a api) awaitRun(d *Documents, w http.ResponseWriter, r *http.Request) (any, error) {
 	wait, err := time.ParseDuration(cmp.Or(r.URL.Query().Get("wait"), "0s"))
 	if err != nil || wait < 0 || wait > maxWait {
 		return nil, requestMistake("wait must be a duration from 0s to 60s, such as 30s; got %.40q", r.URL.Query().Get("wait"))
@@ -103,8 +106,8 @@ func (s *Server) awaitRun(d *Documents, w http.ResponseWriter, r *http.Request) 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	for ctx.Err() == nil && !isClosed(s.stopping) {
-		row, err := readRun(s.engine, r.PathValue("run"))
+	for ctx.Err() == nil && !isClosed(a.server.stopping) {
+		row, err := readRun(a.server.engine, r.PathValue("run"))
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +117,7 @@ func (s *Server) awaitRun(d *Documents, w http.ResponseWriter, r *http.Request) 
 		select {
 		case <-time.After(progressEvery):
 		case <-ctx.Done():
-		case <-s.stopping:
+		case <-a.server.stopping:
 		}
 	}
 	return d.Run(r.Context(), r.PathValue("run"))
@@ -128,8 +131,8 @@ func extendDeadlines(w http.ResponseWriter, work time.Duration) error {
 
 // startRun starts a run of a job, or joins the one in progress, and returns its record. A request that is repeated with
 // its key gets the same run.
-func (s *Server) startRun(d *Documents, w http.ResponseWriter, r *http.Request) (any, error) {
-	o, err := s.readOrder(w, r)
+func (a api) startRun(d *Documents, w http.ResponseWriter, r *http.Request) (any, error) {
+	o, err := a.readOrder(w, r)
 	if err == nil {
 		err = extendDeadlines(w, 2*orderTime) // a call in progress may take longer than the order may wait
 	}
@@ -137,9 +140,9 @@ func (s *Server) startRun(d *Documents, w http.ResponseWriter, r *http.Request) 
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), orderTime, Refuse(http.StatusServiceUnavailable,
-		"%s is busy; repeat the request with the same Idempotency-Key", s.about.Name()))
+		"%s is busy; repeat the request with the same Idempotency-Key", a.server.about.Name()))
 	defer cancel()
-	before, err := s.engine.Store.Runs.Keyed(o.key) // without waiting for a call in progress
+	before, err := a.server.engine.Store.Runs.Keyed(o.key) // without waiting for a call in progress
 	if err == nil && before != nil {
 		return d.Run(ctx, before.ID)
 	}
@@ -148,7 +151,7 @@ func (s *Server) startRun(d *Documents, w http.ResponseWriter, r *http.Request) 
 	}
 	var ordered *engine.OrderedRun
 	if err == nil {
-		ordered, err = s.orderRun(ctx, o)
+		ordered, err = a.server.orderRun(ctx, o)
 	}
 	if repeated, is := errors.AsType[*engine.RepeatedError](err); is { // the same request was being served
 		return d.Run(ctx, repeated.Run.ID)
@@ -163,11 +166,11 @@ func (s *Server) startRun(d *Documents, w http.ResponseWriter, r *http.Request) 
 }
 
 // readOrder reads a request for a run.
-func (s *Server) readOrder(w http.ResponseWriter, r *http.Request) (*Order, error) {
+func (a api) readOrder(w http.ResponseWriter, r *http.Request) (*Order, error) {
 	var limits struct {
 		MaxCredits *outlier.Credits `json:"max_credits,omitempty"`
 	}
-	if err := s.readBody(w, r, &limits); err != nil {
+	if err := a.server.readBody(w, r, &limits); err != nil {
 		return nil, err
 	}
 	if limits.MaxCredits != nil {

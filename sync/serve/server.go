@@ -42,12 +42,12 @@ type Server struct {
 
 	stopping chan struct{} // closed when the engine accepts no more orders
 
-	timeout time.Duration                 // for a request to arrive, and for each write of an answer
-	refused atomic.Pointer[string]        // why the job file on disk is not used
-	changed atomic.Pointer[func() string] // see [About.Changed]
-	page    atomic.Pointer[servedPage]    // see [Server.LogIn]
-	answers atomic.Pointer[Documents]     // see [Server.Provide]
-	stop    sync.Once
+	timeout   time.Duration                 // for a request to arrive, and for each write of an answer
+	refused   atomic.Pointer[string]        // why the job file on disk is not used
+	changed   atomic.Pointer[func() string] // see [About.Changed]
+	page      atomic.Pointer[servedPage]    // see [Server.LogIn]
+	documents atomic.Pointer[Documents]     // see [Server.Provide]
+	stop      sync.Once
 }
 
 // New returns a server for an engine that will keep a schedule. Earlier requests wait until it does.
@@ -63,7 +63,7 @@ func newServer(e *engine.Engine, program string, timeout time.Duration) *Server 
 		about:    About{Interface: Version, Program: program, PID: os.Getpid(), Config: file, Started: time.Now().UTC()},
 		stopping: make(chan struct{}),
 	}
-	s.api = s.apiRoutes()
+	s.api = api{s}.routes()
 	s.http = http.Server{
 		Handler: s.routes(), ReadHeaderTimeout: timeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a malformed request is not worth a log line
