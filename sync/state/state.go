@@ -36,9 +36,8 @@ type Options struct {
 	// Begin is called before each transaction that writes; see [store.Options].
 	Begin func()
 
-	// Began and Ended are called in the unit of work that records the beginning or the state of a
-	// run; superseded says that it will not be continued. nil calls nothing.
-	Began func(tx *store.Tx, r runs.Run) error
+	// Ended is called in the unit of work that records the state of a run; superseded says that it
+	// will not be continued. nil calls nothing.
 	Ended func(tx *store.Tx, r runs.Run, superseded bool) error
 
 	// Apply is called in the unit of work that settles an answer of an earlier process; see [ledger.SettleSpooled]. nil
@@ -85,7 +84,7 @@ func storesOver(db *store.Store, o Options) (*Store, error) {
 	}
 	return &Store{
 		DB: db, Journal: j, Learned: journal.LearnedIn(db), Books: books, Queue: queue.New(db, books.Clock),
-		Records: runs.New(db, books, o.Began),
+		Records: runs.New(db, books),
 		service: o.Service, version: o.Version, ended: o.Ended,
 	}, nil
 }
@@ -101,7 +100,7 @@ func (s *Store) Snapshot() (*Store, error) {
 	books := s.Books.Over(db, j)
 	return &Store{
 		DB: db, Journal: j, Learned: journal.LearnedIn(db), Books: books, Queue: queue.New(db, books.Clock),
-		Records: runs.New(db, books, nil), Forgotten: s.Forgotten,
+		Records: runs.New(db, books), Forgotten: s.Forgotten,
 		service: s.service, version: s.version, ended: s.ended,
 	}, nil
 }
