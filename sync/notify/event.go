@@ -158,7 +158,7 @@ func (e *Event) describeEvent(most int, escape func(string) string) string {
 	text := escape(e.Text)
 	for i, r := range e.Rows {
 		line := "\n• " + escape(r.heading())
-		about := slices.DeleteFunc([]string{r.channelName(), r.glanceText(e.Time)}, isBlank)
+		about := slices.DeleteFunc([]string{r.channelName(), r.glanceText(ageAt(e.Time))}, isBlank)
 		if len(about) > 0 {
 			line += " (" + escape(excerpt.Runes(strings.Join(about, " · "), maxLine)) + ")"
 		}

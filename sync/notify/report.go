@@ -97,7 +97,7 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf fu
 	var rows int64
 	sql, failed := sqlOf(report)
 	if failed == nil {
-		e.Rows, rows, failed = firstRows(ctx, sql, ask)
+		e.Rows, rows, failed = firstRows(ctx, sql, MaxRows, ask)
 	}
 	if failed != nil {
 		e.Rows, e.Title = nil, name+" failed"
@@ -119,14 +119,14 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf fu
 	return e, nil
 }
 
-// firstRows returns the first [MaxRows] rows of the result of SQL, and the number of all rows.
-func firstRows(ctx context.Context, sql string, ask func(ctx context.Context, sql string) ([]string, error)) (
+// firstRows returns at most the first rows of the result of SQL, and the number of all rows.
+func firstRows(ctx context.Context, sql string, most int, ask func(ctx context.Context, sql string) ([]string, error)) (
 	rows []Row, all int64, err error) {
 	// The line break ends a comment at the end of the SQL.
 	texts, err := ask(ctx, fmt.Sprintf(`WITH found AS MATERIALIZED (
 %s
 ) SELECT count(*)::VARCHAR AS row FROM found UNION ALL (SELECT to_json(found)::VARCHAR FROM found LIMIT %d)`,
-		strings.TrimRight(sql, "; \n\t"), MaxRows))
+		strings.TrimRight(sql, "; \n\t"), most))
 	for _, text := range texts {
 		if !strings.HasPrefix(text, "{") {
 			if all, err = strconv.ParseInt(text, 10, 64); err != nil {
@@ -187,9 +187,14 @@ func readTime(value any) (at time.Time, is bool) {
 	return at, false
 }
 
-// glanceText returns a row's values as a card shows them at a time: "41× · 184K views · 9 d". Columns that no card has
-// follow with their names.
-func (r *Row) glanceText(now time.Time) string {
+// ageAt says how old videos are at a time: "9 d".
+func ageAt(now time.Time) func(published time.Time) string {
+	return func(published time.Time) string { return figures.Age(now, published) }
+}
+
+// glanceText returns a row's values as a card shows them: "41× · 184K views · 9 d". age says when a video was published.
+// Columns that no card has follow with their names.
+func (r *Row) glanceText(age func(published time.Time) string) string {
 	var all []string
 	known := slices.Clone(unshown)
 	for _, c := range cardColumns {
@@ -201,7 +206,7 @@ func (r *Row) glanceText(now time.Time) string {
 		}
 	}
 	if at, is := readTime(r.Values["published_at"]); is {
-		all = append(all, figures.Age(now, at))
+		all = append(all, age(at))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
 		value := r.Values[name]
@@ -322,7 +327,7 @@ func (e *Event) writeHTML(note string, source func(video string) template.URL) (
 		Cards             []card
 	}{e.Title, e.Text, note, nil}
 	for _, r := range e.Rows {
-		c := card{Title: r.heading(), Link: r.Link, Channel: r.channelName(), Figures: r.glanceText(e.Time)}
+		c := card{Title: r.heading(), Link: r.Link, Channel: r.channelName(), Figures: r.glanceText(ageAt(e.Time))}
 		if video := r.videoID(); video != "" {
 			c.Picture = source(video)
 		}

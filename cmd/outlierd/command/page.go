@@ -69,7 +69,10 @@ func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary
 		Ask: func(ctx context.Context, sql string) (*query.Rows, error) {
 			return tables.First(ctx, query.Process{Command: newAnswerer}, sql)
 		},
-		Prices: func() outlier.Prices { return config().Service.Prices },
+		Prices: func() outlier.Prices { return config().Service.Prices }, PublishedAt: tables.PublishedAt,
+		Feed: func(ctx context.Context, q page.Question, published time.Time) ([]byte, error) {
+			return writeFeed(ctx, config(), q, published)
+		},
 		Download: func(ctx context.Context, sql, format string) (io.ReadCloser, error) {
 			return downloadResult(ctx, tables, temporary, sql, format)
 		},

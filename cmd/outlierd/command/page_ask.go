@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
+	"outlierd/sync/notify"
 )
 
 // listQuestions returns the questions of the job file, followed by common ones.
@@ -27,6 +29,17 @@ func listQuestions(config *job.Config) (all []page.Question) {
 		all = append(all, page.Question(q))
 	}
 	return all
+}
+
+// writeFeed returns the result of a question as an Atom feed.
+func writeFeed(ctx context.Context, config *job.Config, q page.Question, published time.Time) ([]byte, error) {
+	find := seeds(config)
+	f := notify.Feed{Name: q.Name, SQL: q.SQL, Self: q.Feed(), Page: q.Address(), Published: published}
+	feed, err := f.Write(ctx, func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") })
+	if err != nil && ctx.Err() == nil && !errors.Is(err, notify.ErrNoFeed) {
+		return nil, &page.RefusedError{Why: err.Error()}
+	}
+	return feed, err
 }
 
 // makeSnippets returns the lines that run a query on the published file in other programs.
@@ -45,7 +58,7 @@ func makeSnippets(published, sql string) []page.Snippet {
 // downloadResult returns the whole result of a query in a format of export. A process that can be killed writes
 // it to a temporary file, so that errors are known before the first byte is sent.
 func downloadResult(ctx context.Context, tables *pagedata.Tables, temporary func() (*temporary, error), sql, format string) (_ io.ReadCloser, err error) {
-	if err := tables.CheckPublished(); err != nil {
+	if _, err := tables.PublishedAt(); err != nil {
 		return nil, err
 	}
 	temp, err := temporary()

@@ -240,6 +240,9 @@ func (h *Web) requireLogin(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h.scopeOf(r) < scopeRead && !h.Site.Knows(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="outlierd"`)
+			if strings.HasPrefix(r.URL.Path, "/feed/") { // pages have a login, and their browser would ask for a password first
+				w.Header().Add("WWW-Authenticate", `Basic realm="outlierd"`)
+			}
 			h.Site.Login(w, r)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -155,6 +156,10 @@ func TestAccessRules(t *testing.T) {
 		{open, "GET", "rebound.example:7411", "/ask/result/csv?sql=select+1", "", 403},
 		{guarded, "GET", "outlierd:7411", "/ask?sql=select+1", "", 401},
 		{guarded, "GET", "outlierd:7411", "/ask/result/csv?sql=select+1", "", 401},
+		{open, "GET", "127.0.0.1:7411", "/feed/a.atom", "", 404},
+		{open, "GET", "rebound.example:7411", "/feed/a.atom", "", 403},
+		{guarded, "GET", "outlierd:7411", "/feed/a.atom", "", 401},
+		{both, "GET", "outlierd:7411", "/feed/a.atom", "Basic " + base64.StdEncoding.EncodeToString([]byte(":"+readToken)), 404},
 		{open, "GET", "127.0.0.1:7411", "/do/run?job=a", "", 401},
 		{open, "POST", "127.0.0.1:7411", "/do/run?job=a", "", 401},
 		{open, "PUT", "127.0.0.1:7411", "/do/run?job=a", "", 405},
@@ -225,6 +230,20 @@ func TestAccessRules(t *testing.T) {
 		if code != c.want || strings.Contains(text, "CANARY") {
 			t.Errorf("%s %s of %s with %q: HTTP %d %q, want %d without the token",
 				c.method, c.path, c.host, c.authorization, code, text, c.want)
+		}
+	}
+}
+
+// TestFeedAsksForPassword, which readers of feeds know; pages have a login of their own.
+func TestFeedAsksForPassword(t *testing.T) {
+	t.Parallel()
+	m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)
+	for path, want := range map[string]bool{"/feed/a.atom": true, "/found": false} {
+		w := httptest.NewRecorder()
+		m.handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		asks := w.Header().Values("WWW-Authenticate")
+		if slices.Contains(asks, `Basic realm="outlierd"`) != want || !slices.Contains(asks, `Bearer realm="outlierd"`) {
+			t.Errorf("%s asks for %q, want a password: %t", path, asks, want)
 		}
 	}
 }

@@ -129,3 +129,15 @@ func (v askView) File(format string) string {
 
 // Address returns the address that runs a question.
 func (q Question) Address() string { return "/ask?" + url.Values{"sql": {q.SQL}}.Encode() }
+
+// Feed returns the address of the question as a feed.
+func (q Question) Feed() string { return "/feed/" + url.PathEscape(q.Name) + ".atom" }
+
+// Feed returns the address of the feed of a question with videos; "" for other results.
+func (v askView) Feed() string {
+	asked := slices.IndexFunc(v.Questions, func(q Question) bool { return strings.TrimSpace(q.SQL) == v.SQL })
+	if asked < 0 || v.Result == nil || !slices.ContainsFunc(v.Result.Columns, func(c query.Field) bool { return c.Name == "video_id" }) {
+		return ""
+	}
+	return v.Questions[asked].Feed()
+}

@@ -25,6 +25,7 @@ type frame struct {
 
 	Acts, Known, Marks bool   // actions are offered; somebody is logged in; who may mark videos
 	Form, Here         string // the secret of the login; the address of the page
+	Feed               string // the address of the page as a feed; "" for most
 	Pictured, Priced   bool   // there are pictures; there is the page Money
 	Pictureless        string // why no pictures are fetched at the moment
 	now                time.Time
@@ -47,6 +48,9 @@ func (p *renderer) newFrame(r *http.Request, v view) *frame {
 	}
 	if r.Method == http.MethodGet {
 		f.Here = r.URL.RequestURI()
+	}
+	if asked, is := v.Data.(askView); is {
+		f.Feed = asked.Feed()
 	}
 	for _, section := range sections {
 		if section.Text == "Money" && !f.Priced {

@@ -38,11 +38,13 @@ type Sources struct {
 	Niche   func(ctx context.Context, topic string) (*Niche, error)
 	Money   func(context.Context) (*Money, error)
 
-	Prices func() outlier.Prices // nil: the documented ones
+	Prices      func() outlier.Prices // nil: the documented ones
+	PublishedAt func() (time.Time, error)
 
 	Questions func() []Question
 	Ask       func(ctx context.Context, sql string) (*query.Rows, error)           // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
+	Feed      func(ctx context.Context, q Question, published time.Time) (atom []byte, err error)
 	Export    func(cards []Card, format string) (file []byte, err error)
 	Elsewhere func(sql string) []Snippet // runs the SQL in other programs
 
@@ -138,6 +140,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 		"GET /picked":              s.servePicked,
 		"GET /ask":                 s.askSQL,
 		"GET /ask/result/{format}": s.serveDownload,
+		"GET /feed/{file}":         s.serveFeed,
 		"GET /niches":              s.serveNiche,
 		"GET /niches/{topic}":      s.serveNiche,
 	}

@@ -12,7 +12,7 @@ import (
 
 // First returns the first rows of a query, which runs in a process that can be killed.
 func (t *Tables) First(ctx context.Context, process query.Process, sql string) (*query.Rows, error) {
-	if err := t.CheckPublished(); err != nil {
+	if _, err := t.PublishedAt(); err != nil {
 		return nil, err
 	}
 	got, err := process.First(ctx, t.Path, sql, page.MostRows)
@@ -42,11 +42,14 @@ func (t *Tables) localize(rows [][]*string, column int) {
 	}
 }
 
-// CheckPublished returns an error if the file does not exist: the error of the SQL would be less clear.
-func (t *Tables) CheckPublished() error {
-	_, err := os.Stat(t.Path)
+// PublishedAt returns when the file was published, or an error if it does not exist: the error of the SQL would be less clear.
+func (t *Tables) PublishedAt() (time.Time, error) {
+	info, err := os.Stat(t.Path)
 	if t.Path == "" || errors.Is(err, os.ErrNotExist) {
-		return page.ErrNothingPublished
+		return time.Time{}, page.ErrNothingPublished
 	}
-	return err
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
 }
