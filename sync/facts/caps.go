@@ -80,7 +80,7 @@ func (c *Caps) OfJob(name string, most *outlier.Credits, at time.Time) (CapBalan
 
 // OfAssistants returns the day of a time for the requests of assistants.
 func (c *Caps) OfAssistants(at time.Time) (CapBalance, error) {
-	return c.fill(CapBalance{Scope: ledger.ScopeJobDay, Job: ledger.Assistants, Max: &c.Config.Budget.AssistantsPerDay,
+	return c.fill(CapBalance{Scope: ledger.ScopeJobDay, Job: ledger.Assistants, Max: &c.Config.Assistants.PerDay,
 		Period: ledger.JobCycle(ledger.Assistants, ledger.Day(at, c.Config.Timezone))})
 }
 
@@ -131,7 +131,7 @@ func (c *Caps) CapsOf(run *runs.Run, f plan.Stored, own job.JobBudget, at time.T
 	}
 	add(ledger.ScopeJobMonth, ledger.JobCycle(run.Job, cycle), month, 0)
 	if strings.HasPrefix(run.Job, ledger.Assistants) {
-		add(ledger.ScopeJobDay, ledger.JobCycle(run.Job, day), &c.Config.Budget.AssistantsPerDay, 0)
+		add(ledger.ScopeJobDay, ledger.JobCycle(run.Job, day), &c.Config.Assistants.PerDay, 0)
 	}
 	add(ledger.ScopeDay, day, budget.PerDay, 0)
 	var reserve outlier.Credits // which no run touches by itself

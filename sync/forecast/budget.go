@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -15,7 +16,8 @@ import (
 type Budget struct {
 	At          time.Time           `json:"at"` // the service's time, by which periods begin
 	Cycle       Cycle               `json:"cycle"`
-	Caps        []facts.CapBalance  `json:"caps"` // of the cycle, the day, jobs with a cap or spending, and assistants today
+	Caps        []facts.CapBalance  `json:"caps"`                      // of the cycle, the day, jobs with a cap or spending, and assistants today
+	PerSession  outlier.Credits     `json:"mcp_per_session,omitempty"` // of a session of an assistant
 	Adjustments []ledger.Adjustment `json:"adjustments,omitempty"`
 	Refusals    []ledger.Block      `json:"refusals,omitempty"`
 }
@@ -26,7 +28,7 @@ func (r *Reader) Budget(ctx context.Context) (*Budget, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Budget{At: r.Store.Clock.Now(), Cycle: f.Cycle, Refusals: f.Refused}
+	b := &Budget{At: r.Store.Clock.Now(), Cycle: f.Cycle, PerSession: r.Config.Assistants.PerSession, Refusals: f.Refused}
 	if b.Caps, err = sharedCaps(r.Caps(), b.At); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ type Asked struct {
 type OneOff struct {
 	Verb      Verb            `json:"verb"`
 	Job       json.RawMessage `json:"job"`
-	Assistant bool            `json:"assistant,omitempty"` // an assistant asks, who has a cap of its own
+	Assistant bool            `json:"assistant,omitempty"` // an assistant asks, whose budget is `mcp`
 }
 
 // Asked returns how the spec was requested. [Config.Asked] returns the same spec for it.

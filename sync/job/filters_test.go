@@ -39,7 +39,7 @@ func TestManualHasTheTablesOfKeys(t *testing.T) {
 		"filters of hits":  keyList(outlier.HitParams(outlier.OpSearch)),
 		"filters of finds": keyList(outlier.HitParams(outlier.OpFindChannels)),
 	}
-	for _, definition := range []string{"service", "budget", "jobBudget", "table", "privacy", "daemon", "receiver", "mail", "alert", "report", "backup"} {
+	for _, definition := range []string{"service", "budget", "jobBudget", "table", "privacy", "daemon", "mcp", "assistantBudget", "receiver", "mail", "alert", "report", "backup"} {
 		tables["keys of "+definition] = keyTable(t, definition)
 	}
 	for name, table := range tables {

@@ -63,7 +63,8 @@ type Config struct {
 
 	Questions []Question // in the order of the file
 
-	Daemon Daemon `key:"daemon"`
+	Daemon     Daemon     `key:"daemon"`
+	Assistants Assistants `key:"mcp"`
 
 	CommentAuthors string `key:"privacy.comment_authors"` // what is stored of them: AuthorsKeep, AuthorsHash or AuthorsDrop
 
@@ -150,8 +151,6 @@ type Budget struct {
 	Renews   int              `key:"renews"`  // day of the month on which a cycle begins, 1 to 31
 	Pace     string           `key:"pace"`    // PaceEven, or "" for first come, first served
 	ByHand   *outlier.Credits `key:"by_hand"` // of PerMonth for one-off requests, which no job buys
-
-	AssistantsPerDay outlier.Credits `key:"assistants_per_day"` // what all assistants may spend on one day
 
 	ConfirmOver *outlier.Credits `key:"confirm_over"` // ask before a run that may cost more
 }

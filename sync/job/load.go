@@ -142,6 +142,7 @@ func (b *builder) buildConfig() {
 		allowMissing(b.root.Get("service").Get("key"), "no job can run without the key")
 		allowMissing(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
 	}
+	allowMissing(b.root.Get("mcp").Get("token"), "`outlierd mcp --listen` does not start without the token")
 	schema().Check(b.root)
 	requireKeys(b.root)
 	b.includeFiles()

@@ -101,7 +101,7 @@ func (c Cap) String() string {
 		return fmt.Sprintf("the job's cap for the billing cycle %s (budget.per_month of the job)", c.Period)
 	case ScopeJobDay:
 		_, day := CutJobCycle(c.Period)
-		return fmt.Sprintf("the cap of assistants for the day %s (budget.assistants_per_day)", day)
+		return fmt.Sprintf("the cap of assistants for the day %s (mcp.budget.per_day)", day)
 	case ScopeDay:
 		return fmt.Sprintf("the cap for the day %s (budget.per_day)", c.Period)
 	case ScopeMonth:

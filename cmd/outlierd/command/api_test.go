@@ -472,7 +472,8 @@ func TestDaysOfClients(t *testing.T) {
 	const file = `
 version: 1
 service: {url: "https://service.example", key: "${KEY}", limit: 60/min}
-budget: {per_month: 50, per_day: 10, assistants_per_day: 4}
+budget: {per_month: 50, per_day: 10}
+mcp: {budget: {per_day: 4, per_session: 6}}
 sinks: [{duckdb: outliers.duckdb}]
 daemon: {listen: "127.0.0.1:7411", token: "${TOKEN}", read_token: "${READ_TOKEN}"}
 jobs:
@@ -488,9 +489,12 @@ jobs:
 		refusals := map[string]int{}                                     // of assistants, by the cap that they name
 		buy := func(a *assistant, query string, pages int) (spent int64) {
 			text, isRefused := a.call(p.Context(), "search", map[string]any{"queries": []string{query}, "pages": pages, "allow_spend": true})
+			left := regexp.MustCompile(`leaves \d+: (\d+) of 6 credits of this session.* and (\d+) of 4 of today`).FindStringSubmatch(text)
 			switch {
-			case isRefused && strings.Contains(text, "of 4 credits for today"):
-				refusals["assistants_per_day"]++
+			case isRefused && left != nil && left[1] < left[2]:
+				refusals["per_session"]++
+			case isRefused && left != nil:
+				refusals["mcp.per_day"]++
 			case isRefused && strings.Contains(text, "(budget.per_day)"):
 				refusals["per_day"]++
 			case isRefused && strings.Contains(text, "(budget.per_month"):
@@ -527,12 +531,12 @@ jobs:
 		}
 		for day := 1; day <= days; {
 			p.serveAPI(func(c *apiClient, a *program, stop func()) {
-				session := p.meet()
+				session, bought := p.meet(), int64(0)
 				for left := 1 + dice.IntN(6); left > 0 && day <= days; left, day = left-1, day+1 {
 					order(c, "flow", fmt.Sprint("flow-", day), `{"max_credits": 6}`)
 					time.Sleep(time.Duration(dice.IntN(12)) * time.Hour)
 					for n := range 1 + dice.IntN(3) {
-						byAssistants += buy(session, fmt.Sprint("query ", day, n), 1+dice.IntN(2))
+						bought += buy(session, fmt.Sprint("query ", day, n), 1+dice.IntN(2))
 					}
 					order(c, "flow", fmt.Sprint("flow-", 1+dice.IntN(day)), `{"max_credits": 6}`) // perhaps a run of an earlier day
 					time.Sleep(time.Duration(dice.IntN(60)) * time.Second)
@@ -544,13 +548,17 @@ jobs:
 					}
 					time.Sleep(time.Until(time.Date(2000, 1, day+1, 0, 0, 0, 0, time.UTC).Add(time.Duration(dice.IntN(30)) * time.Second)))
 				}
+				if bought > 6 {
+					t.Errorf("a session of an assistant spent %d credits, want at most 6", bought)
+				}
 				if err := session.end(); err != nil {
 					t.Error(err)
 				}
+				byAssistants += bought
 			})
 		}
 		t.Logf("assistants spent %d credits, and met caps: %v", byAssistants, refusals)
-		if paused == 0 || len(runsOf) != days || refusals["assistants_per_day"] == 0 {
+		if paused == 0 || len(runsOf) != days || refusals["per_session"]+refusals["mcp.per_day"] == 0 {
 			t.Errorf("%d keys, %d runs met a cap, and assistants %v; want %d keys, and some", len(runsOf), paused, refusals, days)
 		}
 		if booked := p.ask(spentByAssistants); booked != fmt.Sprint(byAssistants) {

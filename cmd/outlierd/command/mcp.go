@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -23,24 +24,47 @@ import (
 )
 
 func mcpCommand(g *globals) *cobra.Command {
-	return &cobra.Command{
+	var listen string
+	c := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve assistants by the Model Context Protocol",
-		Long: `Serve an assistant by the Model Context Protocol, over standard input and output, as clients
-expect that start it: it can query the tables, find outliers in them, and search the service
-for more, as the commands of the same names do, beside 'outlierd up' or without it.
+		Long: `Serve an assistant by the Model Context Protocol: it can query the tables, find outliers in
+them, and search the service for more, as the commands of the same names do, beside
+'outlierd up' or without it. By default it talks over standard input and output, as clients
+expect that start it. --listen serves clients on this machine over HTTP, at the path /mcp;
+they send mcp.token of the job file.
 
-An assistant can spend credits only if budget.assistants_per_day of the job file says how many a day, and
-only with allow_spend: true. By default that is 0. The other caps apply, too.`,
+An assistant can spend credits only if mcp.budget of the job file says how many a day and a
+session, and only with allow_spend: true. By default that is 0. The other caps apply, too.`,
+		Example: `  outlierd mcp
+  outlierd mcp --listen 127.0.0.1:7412`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := g.loadToRead(); err != nil {
+			config, err := g.loadToRead()
+			if err != nil {
 				return err
 			}
 			g.world.prepareToAct()
-			return mcp.Serve(c.Context(), forAssistants(g), g.world.in, g.out.w)
+			if listen == "" {
+				return mcp.Serve(c.Context(), forAssistants(g), g.world.in, g.out.w)
+			}
+			token := config.Assistants.Token.Reveal()
+			switch host, _, err := net.SplitHostPort(listen); {
+			case err != nil || !(job.Daemon{Listen: listen}).Private() || host == "":
+				return usageError{fmt.Errorf("--listen must be an address of this machine, such as 127.0.0.1:7412, got %s", listen)}
+			case token == "":
+				return fmt.Errorf("%s has no token for --listen; add mcp: {token: \"${OUTLIERD_MCP_TOKEN}\"}, and set the variable", config.Path)
+			}
+			port, err := new(net.ListenConfig).Listen(c.Context(), "tcp", listen)
+			if err != nil {
+				return fmt.Errorf("--listen: %w", err)
+			}
+			fmt.Fprintf(g.world.err, "http://%s/mcp\n", port.Addr())
+			return mcp.ServeHTTP(c.Context(), forAssistants(g), port, token)
 		},
 	}
+	c.Flags().StringVar(&listen, "listen", "", "serve HTTP at this address of this machine, such as 127.0.0.1:7412")
+	return c
 }
 
 // # Tools of assistants

@@ -20,7 +20,8 @@ const assistantJobs = `
 version: 1
 service: {url: "sim://", limit: 60/min}
 sinks: [{duckdb: outliers.duckdb}]
-budget: {per_month: 100, by_hand: 9, assistants_per_day: 6}
+budget: {per_month: 100, by_hand: 9}
+mcp: {budget: {per_day: 6, per_session: 4}}
 jobs:
   coffee: {search: {query: [espresso]}}
 `
@@ -105,7 +106,7 @@ func search(query string) map[string]any {
 
 const spentByAssistants = "select coalesce(sum(price), 0) from ops.credits where job like 'once:mcp:%' and outcome <> 'refunded'"
 
-// TestAssistantSpendsWithinItsBudget: that of the day, and that of all requests by hand.
+// TestAssistantSpendsWithinItsBudget: that of its session, that of the day, and that of all requests by hand.
 func TestAssistantSpendsWithinItsBudget(t *testing.T) {
 	t.Parallel()
 	bubble(t, assistantJobs, func(p *person) {
@@ -116,7 +117,7 @@ func TestAssistantSpendsWithinItsBudget(t *testing.T) {
 			t.Errorf("a page costs %d credits, want 2", got.Price.Credits)
 		}
 		a.wantRefused("search", map[string]any{"queries": []string{"tea"}}, "costs at most 2 credits", "allow_spend: true")
-		a.wantRefused("search", map[string]any{"queries": []string{"tea"}, "allow_spend": true, "pages": 9}, "leaves 6 of 6 credits for today")
+		a.wantRefused("search", map[string]any{"queries": []string{"tea"}, "allow_spend": true, "pages": 9}, "mcp.budget leaves 4")
 		for _, query := range []string{"tea", "cocoa"} {
 			got := a.must("search", search(query))
 			if got.Spent != 2 || len(got.Rows) != 3 || got.More == "" || !strings.Contains(got.Foreign, "never follow") {
@@ -126,13 +127,14 @@ func TestAssistantSpendsWithinItsBudget(t *testing.T) {
 		if got := a.must("search", map[string]any{"queries": []string{"tea"}}); got.Spent != 0 || len(got.Rows) == 0 {
 			t.Errorf("the page that was bought: %+v", got)
 		}
+		a.wantRefused("search", search("milk"), "0 of 4 credits of this session (per_session)")
 		if err := a.end(); err != nil {
 			t.Error(err)
 		}
 
-		a = p.meet() // another session of the same day
+		a = p.meet() // another session
 		a.must("search", search("milk"))
-		a.wantRefused("search", search("mocha"), "leaves 0 of 6 credits for today")
+		a.wantRefused("search", search("mocha"), "0 of 6 of today (per_day)")
 		a.wantRefused("channel", map[string]any{"channels": []string{"@nobody"}, "allow_spend": true}, "channel id of @nobody", "costs at most 5")
 		time.Sleep(24 * time.Hour)
 		a.wantRefused("search", search("mocha"), "one-off requests for the billing cycle", "budget.by_hand", "0 credits were spent")
@@ -149,10 +151,10 @@ func TestAssistantSpendsWithinItsBudget(t *testing.T) {
 // TestAssistantWithoutABudgetCannotSpend, whatever it says.
 func TestAssistantWithoutABudgetCannotSpend(t *testing.T) {
 	t.Parallel()
-	bubble(t, strings.Replace(assistantJobs, ", assistants_per_day: 6", "", 1), func(p *person) {
+	bubble(t, strings.Replace(assistantJobs, "mcp:", "x-mcp:", 1), func(p *person) {
 		p.must("run", "coffee")
 		a := p.meet()
-		a.wantRefused("search", search("tea"), "leaves 0 of 0 credits for today")
+		a.wantRefused("search", search("tea"), "0 of 0 of today (per_day)")
 		a.wantRefused("related", map[string]any{"titles": []string{"--yes"}, "allow_spend": true}, "leaves 0")
 		a.wantRefused("search", map[string]any{"queries": []string{"--max-credits=9"}, "pages": -1}, "pages must be 1 or more")
 		for _, sql := range []string{"delete from outliers", "select 1; select 2", "from read_text('/etc/passwd')", "copy outliers to 'x.csv'"} {
@@ -214,7 +216,7 @@ func TestAssistantFindsWhatIsInTheTables(t *testing.T) {
 // TestAssistantThatLeavesIsCharged: what it began is stored, and the ledger knows it.
 func TestAssistantThatLeavesIsCharged(t *testing.T) {
 	t.Parallel()
-	jobs := strings.Replace(assistantJobs, "60/min", "1/min", 1)
+	jobs := strings.Replace(strings.Replace(assistantJobs, "60/min", "1/min", 1), "per_session: 4", "per_session: 6", 1)
 	bubble(t, jobs, func(p *person) {
 		a := p.meet()
 		ctx, cancel := context.WithTimeout(p.Context(), 90*time.Second)

@@ -12,7 +12,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -54,45 +55,24 @@ type Rows struct {
 	More    bool     `json:"-"` // there are more
 }
 
-// server serves the session of this process.
+// server serves all sessions of this process.
 type server struct {
 	Program
 	sdk  *sdk.Server
 	stop context.Context // ends calls that may buy
-	turn sync.Mutex      // of the calls that may buy: one after another
+
+	turn  sync.Mutex // of the calls that may buy: one after another
+	spent map[*sdk.ServerSession]outlier.Credits
 }
 
 func newServer(ctx context.Context, p Program) *server {
-	s := &server{Program: p, stop: ctx}
+	s := &server{Program: p, stop: ctx, spent: map[*sdk.ServerSession]outlier.Credits{}}
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "outlierd", Title: "Outlier videos", Version: p.Version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{}})
 	s.addTools()
 	s.addResources()
 	return s
 }
-
-// maxMessage is the maximum size of a message, in bytes.
-const maxMessage = 1 << 20
-
-// Serve serves one session over in and out until the client ends it, or ctx ends. What is no message ends it, too, with
-// an answer: its id is unknown.
-func Serve(ctx context.Context, p Program, in io.Reader, out io.Writer) error {
-	ctx, end := context.WithCancelCause(ctx)
-	s := newServer(ctx, p)
-	defer s.turn.Lock() // what was bought is stored
-	defer end(errLeft)
-	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}, MaxLineLength: maxMessage})
-	if err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil
-	}
-	err = fmt.Errorf("read a message of at most %d bytes: %w; the session has ended", maxMessage, err)
-	_, failed := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":%q}}`+"\n", err.Error())
-	return errors.Join(err, failed)
-}
-
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
 
 // price is what a command costs at most, as --dry-run has it.
 type price struct {
@@ -120,23 +100,30 @@ func (s *server) readPrice(ctx context.Context, args []string, pages int) (price
 	return one[0], nil
 }
 
-// left is what assistants may still spend today.
+// left is what a session may still spend, and why not more.
 type left struct {
-	Day    outlier.Credits `json:"day"`
-	PerDay outlier.Credits `json:"per_day"`
+	Session    outlier.Credits `json:"session"`
+	PerSession outlier.Credits `json:"per_session"`
+	Day        outlier.Credits `json:"day"`
+	PerDay     outlier.Credits `json:"per_day"`
 }
+
+// credits returns how much a call may spend.
+func (l left) credits() outlier.Credits { return min(l.Session, l.Day) }
 
 func (l left) String() string {
-	return fmt.Sprintf("budget.assistants_per_day leaves %d of %d credits for today", l.Day, l.PerDay)
+	return fmt.Sprintf("mcp.budget leaves %d: %d of %d credits of this session (per_session), and %d of %d of today (per_day)",
+		l.credits(), l.Session, l.PerSession, l.Day, l.PerDay)
 }
 
-func (s *server) readLeft(ctx context.Context) (of left, err error) {
+func (s *server) leftFor(ctx context.Context, session *sdk.ServerSession) (of left, err error) {
 	done, err := s.Run(ctx, Command{Args: []string{"budget"}})
 	if err != nil {
 		return of, err
 	}
 	var budget struct {
-		Caps []struct {
+		PerSession outlier.Credits `json:"mcp_per_session"`
+		Caps       []struct {
 			Scope     string
 			Max, Left *outlier.Credits
 		}
@@ -146,9 +133,10 @@ func (s *server) readLeft(ctx context.Context) (of left, err error) {
 	}
 	for _, c := range budget.Caps {
 		if c.Scope == "job_day" {
-			of = left{*c.Left, *c.Max}
+			of.PerDay, of.Day = *c.Max, *c.Left
 		}
 	}
+	of.PerSession, of.Session = budget.PerSession, max(0, budget.PerSession-s.spent[session])
 	return of, nil
 }
 
@@ -156,8 +144,8 @@ func (s *server) readLeft(ctx context.Context) (of left, err error) {
 var errLeft = errors.New("the assistant cancelled the call, or ended its session")
 
 // runPaid performs a command that may buy something. It buys only what the assistant has allowed, at a price that the
-// budget of the day covers.
-func (s *server) runPaid(ctx context.Context, may spending, args ...string) (*result, error) {
+// budget of the session and of the day covers.
+func (s *server) runPaid(ctx context.Context, req *sdk.CallToolRequest, may spending, args ...string) (*result, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	asked := ctx
@@ -170,7 +158,7 @@ func (s *server) runPaid(ctx context.Context, may spending, args ...string) (*re
 	if err != nil {
 		return nil, err
 	}
-	of, err := s.readLeft(ctx)
+	of, err := s.leftFor(ctx, req.Session)
 	switch {
 	case err != nil:
 		return nil, err
@@ -180,22 +168,33 @@ func (s *server) runPaid(ctx context.Context, may spending, args ...string) (*re
 		return nil, fmt.Errorf("this costs at most %d credits%s, and allow_spend is not true. Nothing was spent. "+
 			"Answer from the tables with find_outliers or query, or ask your user whether to spend, and repeat the call with "+
 			"allow_spend: true; %s", cost.Credits, cost.Why, of)
-	case cost.Credits > of.Day:
+	case cost.Credits > of.credits():
 		return nil, fmt.Errorf("this costs at most %d credits%s, and %s. Nothing was spent. Ask for fewer pages, or answer "+
-			"from the tables with find_outliers or query; only the owner of the job file can raise budget.assistants_per_day", cost.Credits, cost.Why, of)
+			"from the tables with find_outliers or query; only the owner of the job file can raise mcp.budget", cost.Credits, cost.Why, of)
 	case cost.Credits == 0:
-		of.Day = 0 // so that it spends nothing even if the stored page expires now
+		of.Session = 0 // so that it spends nothing even if the stored page expires now
 	}
-	done, err := s.Run(ctx, Command{Args: args, Most: of.Day})
+	done, err := s.Run(ctx, Command{Args: args, Most: of.credits()})
+	if done.Status == "" && ctx.Err() != nil {
+		done.Spent = min(of.credits(), cost.Lost) // the run may go on in the daemon
+	}
+	s.bookSpent(req.Session, done.Spent)
 	if err != nil && len(done.Out) == 0 {
 		return nil, fmt.Errorf("%w; %d credits were spent", err, done.Spent)
 	}
-	return s.resultOf(ctx, done, limitOf(may.Limit), err)
+	return s.resultOf(ctx, req, done, limitOf(may.Limit), err)
+}
+
+// bookSpent books what a session has spent, and forgets sessions that have ended.
+func (s *server) bookSpent(session *sdk.ServerSession, credits outlier.Credits) {
+	open := slices.Collect(s.sdk.Sessions())
+	maps.DeleteFunc(s.spent, func(of *sdk.ServerSession, _ outlier.Credits) bool { return !slices.Contains(open, of) })
+	s.spent[session] += credits
 }
 
 // resultOf returns the result of a command that printed rows. Its run may have failed nevertheless.
-func (s *server) resultOf(ctx context.Context, done *Done, limit int, failed error) (*result, error) {
-	of, err := s.readLeft(ctx)
+func (s *server) resultOf(ctx context.Context, req *sdk.CallToolRequest, done *Done, limit int, failed error) (*result, error) {
+	of, err := s.leftFor(ctx, req.Session)
 	r := &result{Foreign: foreign, Status: done.Status, Spent: &done.Spent, Left: &of, Report: done.Said}
 	if failed != nil {
 		r.Problem = failed.Error()
@@ -257,9 +256,9 @@ func replaceHidden(text string) string {
 }
 
 // addTool adds a tool whose handler returns a result, or an error that is the answer.
-func addTool[In any](s *server, t sdk.Tool, handle func(context.Context, In) (*result, error)) {
-	sdk.AddTool(s.sdk, &t, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
-		got, err := handle(ctx, in)
+func addTool[In any](s *server, t sdk.Tool, handle func(context.Context, *sdk.CallToolRequest, In) (*result, error)) {
+	sdk.AddTool(s.sdk, &t, func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
+		got, err := handle(ctx, req, in)
 		var text strings.Builder
 		if err == nil {
 			e := json.NewEncoder(&text)
