@@ -230,6 +230,7 @@ jobs: {a: {schedule: "0 0 1,10,20 * *", scan: {query: x}}}`, "cost at least 156 
 
 func TestWarningsStandInOrderWithTheirPlaces(t *testing.T) {
 	config := parse(t, head+`
+daemon: {log: {level: info}}
 jobs:
   a: {enabled: false, every: 1h, search: {}}
   b: {after: a, search: {}}
@@ -242,9 +243,10 @@ jobs:
 		got = append(got, w.String())
 	}
 	want := []string{
-		"/etc/outlierd/jobs.yaml:7:14: jobs.b.after: the job a is disabled, so this job never runs after it",
-		"/etc/outlierd/jobs.yaml:8:28: jobs.c.enrich.where: has no effect, as enrich names nothing to fetch; name something, such as comments: {}",
-		"/etc/outlierd/jobs.yaml:9:53: jobs.d.enrich.comments.top_per_item: has the effect of top, as the job has no for_each; write top",
+		"/etc/outlierd/jobs.yaml:5:10: daemon.log: has no effect yet",
+		"/etc/outlierd/jobs.yaml:8:14: jobs.b.after: the job a is disabled, so this job never runs after it",
+		"/etc/outlierd/jobs.yaml:9:28: jobs.c.enrich.where: has no effect, as enrich names nothing to fetch; name something, such as comments: {}",
+		"/etc/outlierd/jobs.yaml:10:53: jobs.d.enrich.comments.top_per_item: has the effect of top, as the job has no for_each; write top",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

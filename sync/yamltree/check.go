@@ -34,6 +34,9 @@ type checker struct {
 }
 
 func (c *checker) checkNode(n *Node, s *Schema) {
+	if s.Unused {
+		n.Head().Warn("", "has no effect yet")
+	}
 	switch {
 	case s.Secret && errors.Is(n.Unfilled, ErrNotRun):
 		n.Unfilled, n.Wrong = nil, true

@@ -26,6 +26,7 @@ type Schema struct {
 	Default scalarText `json:"default"`   // of a scalar; "" for none
 	Change  string     `json:"x-change"`  // what a change of the value means, in words of the caller
 	Secret  bool       `json:"writeOnly"` // the value must not be shown
+	Unused  bool       `json:"x-unused"`  // a warning says that the key has no effect yet
 	Form    string     `json:"x-form"`    // the name that the caller gives to a form of values
 
 	Definitions map[string]*Schema `json:"definitions"`
