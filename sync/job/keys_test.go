@@ -120,7 +120,7 @@ func TestChangesAreSortedByTheirEffect(t *testing.T) {
 func TestSecretsAreThoseOfTheTable(t *testing.T) {
 	got := schema().SecretKeys()
 	slices.Sort(got)
-	want := []string{"headers", "key", "password", "read_token", "token", "webhook"}
+	want := []string{"headers", "healthchecks", "key", "password", "read_token", "token", "webhook"}
 	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -19,9 +19,10 @@ import (
 
 // The kinds of targets: the key under `notify.NAME` that says how notifications are sent.
 const (
-	TargetWebhook = "webhook"
-	TargetCommand = "command"
-	TargetMail    = "mail"
+	TargetWebhook      = "webhook"
+	TargetHealthchecks = "healthchecks"
+	TargetCommand      = "command"
+	TargetMail         = "mail"
 )
 
 // The values of `as`: formats of a webhook's body.
@@ -53,7 +54,7 @@ type Target struct {
 	Kind string // TargetWebhook and so on
 	Off  bool   // its address is empty, for example because a variable is not set
 
-	URL     Secret            // of a webhook
+	URL     Secret            // of a webhook or healthchecks
 	Host    string            // of URL, without the port: the only part that may be shown
 	As      string            // of a webhook: AsJSON and so on
 	Headers map[string]Secret // of a webhook
@@ -121,12 +122,17 @@ func readTarget(c *Config, name, n *yamltree.Node) {
 		return
 	}
 	switch t.Kind = key.Text; t.Kind {
-	case TargetWebhook:
+	case TargetWebhook, TargetHealthchecks:
 		targetURL(&t, value)
 	case TargetMail:
 		readMail(&t.Mail, value)
 	}
 	readWebhook(&t, n)
+	for _, event := range n.Get("events").Members() {
+		if t.Kind == TargetHealthchecks {
+			event.Refuse("cannot be combined with healthchecks, which gets the start and the end of each run")
+		}
+	}
 	c.Targets = append(c.Targets, t)
 }
 

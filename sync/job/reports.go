@@ -62,6 +62,11 @@ func readReport(c *Config, root *yamltree.Node, name, n *yamltree.Node) {
 	needsTables(c, what)
 	r.At = what.At()
 	r.To = readNotified(root, n.Get("to"))
+	for _, to := range n.Get("to").Members() {
+		if root.Get("notify").Get(to.Text).Get(TargetHealthchecks) != nil {
+			to.Refuse("is a check of Healthchecks, which gets no reports")
+		}
+	}
 	c.Reports = append(c.Reports, r)
 }
 

@@ -33,7 +33,7 @@ func (h handler) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// parse returns a job file with the targets hook and other.
+// parse returns a job file with the targets hook, other and check.
 func parse(t *testing.T, rest string) *job.Config {
 	t.Helper()
 	src := `version: 1
@@ -41,8 +41,9 @@ service: {url: "sim://"}
 notify:
   hook: {webhook: "https://hook.example/CANARY-4711", events: [published, failed, recovered, partial, budget_paused, schema_drift, disk_low]}
   other: {webhook: "https://other.example/CANARY-4711"}
+  check: {healthchecks: "https://check.example/CANARY-4711"}
 jobs:
-  coffee: {search: {query: x}, notify: hook}
+  coffee: {search: {query: x}, notify: [hook, check]}
 ` + rest
 	config, err := job.Parse("jobs.yaml", []byte(src), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -83,7 +84,7 @@ func (w *world) open() {
 	w.watcher = NewWatcher(w.config, w.logger())
 	var err error
 	w.state, err = state.Open(w.Context(), w.dir, state.Options{
-		Ended:     w.watcher.RunEnded,
+		Began: w.watcher.RunBegan, Ended: w.watcher.RunEnded,
 		FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }, MinFree: 1 << 10,
 	})
 	if err != nil {

@@ -2,8 +2,8 @@
 //
 // # Sending
 //
-// [Sender.Send] sends one [Event] to one target of the job file: a webhook, a command
-// or a mail server. Titles, channel names and error texts are untrusted.
+// [Sender.Send] sends one [Event] to one target of the job file: a webhook, a check of
+// Healthchecks, a command or a mail server. Titles, channel names and error texts are untrusted.
 // Control characters are removed from them, and each format escapes markup and mentions. A command
 // reads them from its standard input. A template of a JSON body is refused if such a text could
 // break the JSON. Addresses, headers and passwords are secrets: errors name only the host.

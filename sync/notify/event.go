@@ -34,9 +34,10 @@ const (
 	BackupFailed   Kind = "backup_failed"   // the backups of the daemon fail
 	FileRefused    Kind = "file_refused"    // an edit of the job file has a mistake, or needs a restart
 
-	Alert  Kind = "alert"  // an alert's SQL returned new rows; sent to the alert's own targets
-	Report Kind = "report" // a report is due; sent to the report's own targets
-	Test   Kind = "test"   // `outlierd notify test`
+	Started Kind = "started" // a run began; for Healthchecks alone
+	Alert   Kind = "alert"   // an alert's SQL returned new rows; sent to the alert's own targets
+	Report  Kind = "report"  // a report is due; sent to the report's own targets
+	Test    Kind = "test"    // `outlierd notify test`
 )
 
 // Kinds has the kinds that `events` in the job file can name.

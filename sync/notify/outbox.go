@@ -92,6 +92,11 @@ func (o *Outbox) dropOldest(tx *store.Tx, target string) error {
 // wantsKind reports whether a target receives events of a kind.
 func wantsKind(t *job.Target, k Kind) bool {
 	switch {
+	case t.Kind == job.TargetHealthchecks:
+		_, pinged := pingSuffix(k)
+		return pinged
+	case k == Started:
+		return false
 	case k == Alert, k == Report:
 		return true
 	case len(t.Events) == 0:

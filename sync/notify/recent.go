@@ -19,7 +19,7 @@ type Notification struct {
 }
 
 // Recent returns the newest events since a time, at most most of them, newest first. It omits those of
-// runs that succeeded. It reads only the last [mostRecent] rows of the outbox, so its cost
+// runs that started or succeeded. It reads only the last [mostRecent] rows of the outbox, so its cost
 // does not depend on the number of events in a month.
 func Recent(db *store.Store, since time.Time, most int) (all []Notification, err error) {
 	type row struct {
@@ -30,8 +30,8 @@ func Recent(db *store.Store, since time.Time, most int) (all []Notification, err
 		rows, err := store.List(tx, func(r *row) []any { return []any{&r.payload, &r.targets, &r.waits} },
 			`SELECT max(payload), group_concat(target, ', ' ORDER BY id), min(delivered) = 0
 				FROM (SELECT * FROM notify_outbox ORDER BY id DESC LIMIT `+strconv.Itoa(mostRecent)+`)
-				WHERE created >= ? AND kind NOT IN (?, ?) GROUP BY event ORDER BY max(id) DESC LIMIT ?`,
-			store.Micros(since), string(Published), string(Test), most)
+				WHERE created >= ? AND kind NOT IN (?, ?, ?) GROUP BY event ORDER BY max(id) DESC LIMIT ?`,
+			store.Micros(since), string(Published), string(Started), string(Test), most)
 		for i := 0; err == nil && i < len(rows); i++ {
 			one := Notification{Targets: rows[i].targets, Waits: rows[i].waits}
 			err = json.Unmarshal([]byte(rows[i].payload), &one.Event)

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"outlierd/internal/excerpt"
 	"outlierd/sync/job"
@@ -20,7 +25,7 @@ import (
 
 // Sender sends events. Its methods may be called by several goroutines.
 type Sender struct {
-	Transport http.RoundTripper // to webhooks
+	Transport http.RoundTripper // to webhooks and Healthchecks
 	UserAgent string
 	Redact    func(string) string                       // removes the service's key from a text
 	Dir       string                                    // working directory of commands
@@ -80,6 +85,8 @@ func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
 	switch t.Kind {
 	case job.TargetWebhook:
 		err = s.sendWebhook(ctx, t, e)
+	case job.TargetHealthchecks:
+		err = s.pingHealthchecks(ctx, t, e)
 	case job.TargetCommand:
 		err = s.runCommand(ctx, t, e)
 	case job.TargetMail:
@@ -182,11 +189,63 @@ const maxBackoff = 6 * time.Hour
 // headerText encodes a text as the value of a header; ASCII is unchanged.
 func headerText(s string) string { return mime.BEncoding.Encode("utf-8", oneLine(s)) }
 
+// pingSuffix returns how Healthchecks is notified of an event: the end of the address, and false for an
+// event that it is not notified of.
+func pingSuffix(k Kind) (suffix string, ok bool) {
+	switch k {
+	case Started:
+		return "start", true
+	case Published, Partial, Test:
+		return "", true
+	case Failed, BudgetPaused:
+		return "fail", true
+	}
+	return "", false
+}
+
+func (s *Sender) pingHealthchecks(ctx context.Context, t *job.Target, e Event) error {
+	suffix, ok := pingSuffix(e.Kind)
+	if !ok {
+		return nil
+	}
+	address, err := pingURL(t.URL.Reveal(), suffix, e)
+	if err != nil {
+		return err
+	}
+	return s.post(ctx, t.Host, address, plainMessage(strings.TrimSpace(e.Title+"\n"+e.Text)))
+}
+
+var notSlug = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// pingURL returns the address to ping. An address that ends in the id of a check is used as it is. Any
+// other is a project's, and the job's name is added: the project creates a check for a new name.
+func pingURL(text, suffix string, e Event) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", errors.New("the address cannot be used")
+	}
+	query := u.Query()
+	if uuid.Validate(path.Base(u.Path)) != nil {
+		u = u.JoinPath(notSlug.ReplaceAllString(strings.ToLower(cmp.Or(e.Job, "outlierd")), "-"))
+		query.Set("create", "1")
+	}
+	if suffix != "" {
+		u = u.JoinPath(suffix)
+	}
+	if uuid.Validate(e.Run) == nil {
+		query.Set("rid", e.Run)
+	}
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
 // Describe describes a target without its secrets: its kind and where it leads.
 func Describe(t *job.Target) string {
 	switch t.Kind {
 	case job.TargetWebhook:
 		return fmt.Sprintf("webhook at %s as %s", t.Host, t.As)
+	case job.TargetHealthchecks:
+		return "healthchecks at " + t.Host
 	case job.TargetMail:
 		return fmt.Sprintf("mail to %s by %s", strings.Join(t.Mail.To, ", "), t.Mail.Host)
 	}

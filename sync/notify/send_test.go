@@ -263,6 +263,36 @@ func TestRequestTimesOut(t *testing.T) {
 	}
 }
 
+func TestHealthchecksIsPingedForRuns(t *testing.T) {
+	const check, run = "6e1d8d3e-3d0a-4b8e-9a43-2b1f5d6a7c11", "0197a2b0-0000-7000-8000-000000000001"
+	for _, c := range []struct {
+		path string
+		kind Kind
+		job  string
+		want string
+	}{
+		{"/ping/" + check, Started, "coffee", "/ping/" + check + "/start?rid=" + run},
+		{"/ping/" + check, Published, "coffee", "/ping/" + check + "?rid=" + run},
+		{"/ping/" + check, Failed, "coffee", "/ping/" + check + "/fail?rid=" + run},
+		{"/pingkey", Published, "coffee_2", "/pingkey/coffee-2?create=1&rid=" + run},
+		{"/pingkey?create=0", Started, "coffee", "/pingkey/coffee/start?create=1&rid=" + run},
+		{"/pingkey", SchemaDrift, "", ""},
+	} {
+		address, got := receiver(t, http.StatusOK)
+		target := targetOf(t, `{healthchecks: "`+address+c.path+`"}`)
+		if err := sender().Send(t.Context(), target, Event{Kind: c.kind, Job: c.job, Run: run, Title: "coffee"}); err != nil {
+			t.Fatal(err)
+		}
+		pinged := ""
+		for _, r := range *got {
+			pinged += r.path + "?" + r.query
+		}
+		if pinged != c.want {
+			t.Errorf("%s of %s pings %q, want %q", c.kind, c.path, pinged, c.want)
+		}
+	}
+}
+
 func TestCommandReadsEventFromInput(t *testing.T) {
 	t.Setenv("OUTLIERD_KEY", "KEY-0815")
 	dir := t.TempDir()

@@ -49,9 +49,38 @@ func (w *Watcher) targetsOf(name string) []string {
 // fileTargets lists the targets of events that are not about one job.
 func (w *Watcher) fileTargets() (names []string) {
 	for _, t := range w.config.Targets {
-		names = append(names, t.Name)
+		if t.Kind != job.TargetHealthchecks {
+			names = append(names, t.Name)
+		}
 	}
 	return names
+}
+
+// splitTargets divides the named targets into those that get every run, and the rest.
+func (w *Watcher) splitTargets(names []string) (healthchecks, others []string) {
+	for _, name := range names {
+		if t := w.config.Target(name); t != nil && t.Kind == job.TargetHealthchecks {
+			healthchecks = append(healthchecks, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return healthchecks, others
+}
+
+// RunBegan notifies the checks of a job that a run has started.
+func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
+	if w == nil || r.Status != runs.Running {
+		return nil
+	}
+	checks, _ := w.splitTargets(w.targetsOf(r.Job))
+	if len(checks) == 0 {
+		return nil
+	}
+	return w.outbox.putEvents(tx, checks, Event{
+		ID: idOf(string(Started), r.Job, r.ID), Kind: Started, Time: r.Started,
+		Job: r.Job, Run: r.ID, Title: r.Job + " started",
+	})
 }
 
 // RunEnded notifies the targets of a job of a run whose status is being recorded in tx. A superseded
@@ -61,7 +90,8 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 		return nil
 	}
 	names := w.targetsOf(r.Job)
-	if len(names) == 0 || outcomeKind(r.Status) == "" {
+	kind := outcomeKind(r.Status)
+	if len(names) == 0 || kind == "" {
 		return nil
 	}
 	subject := "job/" + r.Job
@@ -69,13 +99,17 @@ func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
 	if err != nil || superseded && r.Started.Before(since) {
 		return err
 	}
+	checks, others := w.splitTargets(names)
+	if err := w.outbox.putEvents(tx, checks, runEvent(kind, r)); err != nil {
+		return err
+	}
 	kinds, next := afterRun(Kind(open), r.Status)
 	for _, k := range kinds {
-		if err := w.outbox.putEvents(tx, names, runEvent(k, r)); err != nil {
+		if err := w.outbox.putEvents(tx, others, runEvent(k, r)); err != nil {
 			return err
 		}
 	}
-	if err := w.notifyUnknown(tx, r, names); err != nil {
+	if err := w.notifyUnknown(tx, r, others); err != nil {
 		return err
 	}
 	return setState(tx, subject, string(next))

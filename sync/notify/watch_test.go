@@ -83,6 +83,10 @@ func TestRunsHaveEvents(t *testing.T) {
 		if got, want := w.kinds("hook"), "failed recovered published published partial"; got != want {
 			t.Errorf("events of hook: %s, want %s", got, want)
 		}
+		want := "started failed started failed started started started published started published started partial"
+		if got := w.kinds("check"); got != want {
+			t.Errorf("events of the check: %s, want %s", got, want)
+		}
 		if got := w.kinds("other"); got != "" {
 			t.Errorf("events of other, which the job does not name: %s, want none", got)
 		}

@@ -35,16 +35,23 @@ type Records struct {
 	Sinks      *Sinks
 }
 
-// New returns the records of a database whose schema is up to date.
-func New(db *store.Store, books ledger.Books) Records {
+// New returns the records of a database whose schema is up to date. began, if not nil, is called in
+// the transaction that records the beginning of a run.
+func New(db *store.Store, books ledger.Books, began func(*store.Tx, Run) error) Records {
+	if began == nil {
+		began = func(*store.Tx, Run) error { return nil }
+	}
 	return Records{
-		Runs: &Runs{db}, Steps: &Steps{db}, Hits: &Hits{db}, Scans: &Scans{db, books.Ledger, books.Clock},
+		Runs: &Runs{db, began}, Steps: &Steps{db}, Hits: &Hits{db}, Scans: &Scans{db, books.Ledger, books.Clock},
 		Watermarks: &Watermarks{db, books.Clock}, Schedule: &Schedule{db}, Sinks: &Sinks{db},
 	}
 }
 
 // Runs is the record of runs.
-type Runs struct{ db *store.Store }
+type Runs struct {
+	db    *store.Store
+	began func(*store.Tx, Run) error
+}
 
 // Status is the status of a run.
 type Status string
@@ -179,7 +186,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 				return err
 			}
 		}
-		return nil
+		return rs.began(tx, r)
 	})
 }
 

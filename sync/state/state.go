@@ -36,8 +36,9 @@ type Options struct {
 	// Begin is called before each transaction that writes; see [store.Options].
 	Begin func()
 
-	// Ended is called in the unit of work that records the state of a run; superseded says that it
-	// will not be continued. nil calls nothing.
+	// Began and Ended are called in the unit of work that records the beginning or the state of a
+	// run; superseded says that it will not be continued. nil calls nothing.
+	Began func(tx *store.Tx, r runs.Run) error
 	Ended func(tx *store.Tx, r runs.Run, superseded bool) error
 
 	// Apply is called in the unit of work that settles an answer of an earlier process; see [ledger.SettleSpooled]. nil
@@ -84,7 +85,7 @@ func storesOver(db *store.Store, o Options) (*Store, error) {
 	}
 	return &Store{
 		DB: db, Journal: j, Learned: journal.LearnedIn(db), Books: books, Queue: queue.New(db, books.Clock),
-		Records: runs.New(db, books),
+		Records: runs.New(db, books, o.Began),
 		service: o.Service, version: o.Version, ended: o.Ended,
 	}, nil
 }
@@ -100,7 +101,7 @@ func (s *Store) Snapshot() (*Store, error) {
 	books := s.Books.Over(db, j)
 	return &Store{
 		DB: db, Journal: j, Learned: journal.LearnedIn(db), Books: books, Queue: queue.New(db, books.Clock),
-		Records: runs.New(db, books), Forgotten: s.Forgotten,
+		Records: runs.New(db, books, nil), Forgotten: s.Forgotten,
 		service: s.service, version: s.version, ended: s.ended,
 	}, nil
 }

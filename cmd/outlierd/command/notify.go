@@ -22,7 +22,7 @@ import (
 
 func notifyCommand(g *globals) *cobra.Command {
 	return group("notify", "Test the targets of notifications",
-		`Targets are the entries of "notify" in the job file: webhooks, commands and
+		`Targets are the entries of "notify" in the job file: webhooks, Healthchecks, commands and
 mail. See docs/notifications.md.`, notifyTestCommand(g))
 }
 

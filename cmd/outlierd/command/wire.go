@@ -237,6 +237,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	with.Log = p.Engine.Log
 	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log),
 		metrics.New(p.Engine.Config, version(), database.Version())
+	with.Began = func(tx *store.Tx, r runs.Run) error { return p.watcher.RunBegan(tx, r) }
 	with.Ended = func(tx *store.Tx, r runs.Run, superseded bool) error {
 		p.metrics.RunEnded(r, superseded)
 		p.tracer.RunEnded(r, superseded)
