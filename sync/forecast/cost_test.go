@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
@@ -216,6 +218,11 @@ jobs:
 			m, err := forecasts(e).Month(w.ctx)
 			if err != nil || m.Credits() != 31*18+20 {
 				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 578", m.Credits(), err)
+			}
+			changes, err := forecasts(e).Changes(w.ctx, m, 200)
+			want := []Change{{"daily", "every: 4d", 414}, {"daily", "pages: 2", 434}}
+			if diff := cmp.Diff(want, changes); diff != "" || err != nil {
+				t.Errorf("changes to fit 200 credits (%v, -want +got):\n%s", err, diff)
 			}
 		})
 	})

@@ -55,6 +55,17 @@ func (h History) planned() *pastRun {
 	return nil
 }
 
+// Known returns how many of the hits that the runs bought were known before, and the number of these runs. The oldest
+// run does not count.
+func (h History) Known() (known, hits int64, n int) {
+	for i := range h[:max(0, len(h)-1)] {
+		if run := &h[i]; run.Credits > 0 && run.Hits > 0 {
+			known, hits, n = known+run.Hits-run.NewHits, hits+run.Hits, n+1
+		}
+	}
+	return known, hits, n
+}
+
 // limitedFrom is the number of runs that show whether `pages` is too small for a job.
 const limitedFrom = 3
 

@@ -1,8 +1,11 @@
 package forecast
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -81,4 +84,63 @@ func (m *Month) splitRest() {
 		}
 		of.Cap, of.Each = &part, (part+outlier.Credits(of.Runs)-1)/outlier.Credits(of.Runs)
 	}
+}
+
+// Change is a change of the job file that makes a [Month] cheaper.
+type Change struct {
+	Job   string          `json:"job"`
+	Write string          `json:"write"` // the key and its new value
+	Saves outlier.Credits `json:"saves"`
+}
+
+// Changes returns the changes of single jobs after which a month costs at most most, the smallest saving first: fewer
+// pages, or fewer runs.
+func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (all []Change, err error) {
+	whole := m.Credits()
+	for i := range m.Jobs {
+		spec := m.config.Job(m.Jobs[i].Job)
+		if spec.Auto {
+			continue // it takes what the others leave
+		}
+		consider := func(write string, change func(*JobMonth)) bool {
+			next := Month{Jobs: slices.Clone(m.Jobs), PerDay: m.PerDay}
+			for k := range next.Jobs {
+				change(&next.Jobs[k])
+			}
+			fits := next.Credits() <= most
+			if fits {
+				all = append(all, Change{spec.Name, write, whole - next.Credits()})
+			}
+			return fits
+		}
+		for pages := spec.Pages - 1; pages > 0 && spec.Pages != job.AllPages; pages-- {
+			fewer, err := spec.With(job.Overrides{Pages: pages})
+			if err != nil {
+				break // its answer has no pages
+			}
+			_, cost, err := r.WorstCase(ctx, &fewer, true)
+			if err != nil {
+				return nil, err
+			}
+			if consider(fmt.Sprintf("pages: %d", pages), func(j *JobMonth) {
+				if j.Job == spec.Name {
+					j.Each = cost.Credits
+				}
+			}) {
+				break
+			}
+		}
+		for days := 2; days < job.MonthDays && spec.After == ""; days++ {
+			runs := (job.MonthDays + days - 1) / days
+			if runs < m.Jobs[i].Runs && consider(fmt.Sprintf("every: %dd", days), func(j *JobMonth) {
+				if m.config.ScheduledBy(m.config.Job(j.Job)) == spec {
+					j.Runs = runs
+				}
+			}) {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Change) int { return cmp.Compare(a.Saves, b.Saves) })
+	return all, nil
 }

@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
+	"outlierd/sync/state"
 	"outlierd/sync/yamltree"
 )
 
@@ -27,12 +30,13 @@ func lintCommand(g *globals) *cobra.Command {
 		Long: `Check the job file and those that it includes, without a network and without changing the
 state. All mistakes are listed with file, line and column, and the exit code is then 5. SQL is
 checked against the declared tables. Likely mistakes are warnings, which do not change the exit
-code. There is also a warning if a search orders by strength over a window that its last run
-searched, too. With -o json mistakes and warnings are lists with file, line, column, message and
-hint.
+code. There are also warnings if "pages" cut off all of a job's latest runs, and if a search
+orders by strength over a window that its last run searched, too. With -o json mistakes and
+warnings are lists with file, line, column, message and hint.
 
 The prices are those of a first run. Later runs can cost less, because pages are fresh and
-windows are shorter.`,
+windows are shorter. If the scheduled runs of a cycle do not fit the budget, the cheapest changes
+of single jobs are listed after which they do.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return errors.New("lint takes no file: name the job file with --config; the files that it includes are checked, too")
@@ -48,7 +52,9 @@ windows are shorter.`,
 			if err := config.CheckLists(listInputs(c.Context(), find)); err != nil {
 				return err
 			}
-			adviseOnOrder(config)
+			if err := adviseOnRuns(c.Context(), config); err != nil {
+				return err
+			}
 			adviseOnTables(config)
 			said := ""
 			for _, w := range config.Warnings {
@@ -60,7 +66,13 @@ windows are shorter.`,
 			if err != nil {
 				return err
 			}
-			report := linted{config.Path, append([]yamltree.Mistake{}, config.Warnings...), prices, month.Credits(), month.Jobs, config.Budget.Scheduled()}
+			report := linted{config.Path, append([]yamltree.Mistake{}, config.Warnings...), prices, month.Credits(), month.Jobs, config.Budget.Scheduled(), nil}
+			if report.Allowed != nil && report.Worst > *report.Allowed {
+				if report.Changes, err = r.Changes(c.Context(), month, *report.Allowed); err != nil {
+					return err
+				}
+				report.Changes = report.Changes[:min(len(report.Changes), 3)]
+			}
 			_, takes := warehouseDisk(config)
 			return lintedFile.print(g.out, report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
 				strings.Join(prices, "\n  "), report.cycle(), takes)
@@ -77,6 +89,7 @@ type linted struct {
 	Worst   outlier.Credits     `json:"cycle_at_worst"` // of all scheduled runs in 31 days
 	Cycle   []forecast.JobMonth `json:"cycle"`          // the same by job
 	Allowed *outlier.Credits    `json:"cycle_allowed"`  // by the budget; null for no cap
+	Changes []forecast.Change   `json:"changes,omitempty"`
 }
 
 var lintedFile = documentOf[linted]("lint")
@@ -91,7 +104,7 @@ func listInputs(ctx context.Context, find query.Finder) job.Inputs {
 	}}
 }
 
-// cycle says what the scheduled runs of a cycle cost, and whether that fits.
+// cycle says what the scheduled runs of a cycle cost, whether that fits, and what to change if it does not.
 func (l *linted) cycle() string {
 	if len(l.Cycle) == 0 {
 		return ""
@@ -110,22 +123,60 @@ func (l *linted) cycle() string {
 	case l.Worst <= *l.Allowed:
 		return text + fmt.Sprintf("  in total %d of %s: this fits\n", l.Worst, term.Count(*l.Allowed, "credit"))
 	}
-	return text + fmt.Sprintf("  in total %s, and the budget allows %d: this does not fit. Let jobs run less often or take fewer pages, "+
-		"or set budget: {pace: even}, which gives each run a share\n", term.Count(l.Worst, "credit"), *l.Allowed)
+	text += fmt.Sprintf("  in total %s, and the budget allows %d: this does not fit\n", term.Count(l.Worst, "credit"), *l.Allowed)
+	if len(l.Changes) == 0 {
+		return text + "No change of a single job is enough: make several cheaper, or set budget: {pace: even}, which gives each " +
+			"run a share.\n"
+	}
+	text += "It fits after any of these changes:\n"
+	for _, c := range l.Changes {
+		text += fmt.Sprintf("  %s: %s saves %s\n", c.Job, c.Write, term.Count(c.Saves, "credit"))
+	}
+	return text
 }
 
-// adviseOnOrder warns of searches that order by strength over a window that they have searched before.
-func adviseOnOrder(config *job.Config) {
+// adviseOnRuns warns of jobs whose searches buy too little or the same again, by what their latest runs found. Without
+// a state that can be read, it knows the job file only.
+func adviseOnRuns(ctx context.Context, config *job.Config) error {
+	seen, err := state.Peek(ctx, filepath.Join(config.Data, "state"), stateOptions(config))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	known := err == nil
+	if known {
+		defer seen.Close() // read-only, so the error does not matter
+	}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
+		warn := func(text, hint string) {
+			text = fmt.Sprintf("jobs.%s: %s", spec.Name, text)
+			config.Warnings = append(config.Warnings, config.Mistake(spec.At, text, hint))
+		}
+		var history forecast.History
+		if known {
+			if history, err = forecast.ReadHistory(seen, spec.Name); err != nil {
+				return err
+			}
+		}
 		if order := config.StrongestAgain(spec); order != "" {
-			config.Warnings = append(config.Warnings, config.Mistake(spec.At,
-				fmt.Sprintf("jobs.%s: sort: %s buys the same hits again, because the windows of its runs overlap (see ops.query_yield)",
-					spec.Name, order),
-				fmt.Sprintf("write sort: published_at desc, with a threshold in where, and enrich: {sort: %s} for what is "+
-					"fetched; docs/yield.md says why", order)))
+			adviseOnOrder(order, history, warn)
+		}
+		if limited := history.Limited(spec, config.Service.Prices); limited != nil {
+			warn(report.Limited(limited), report.LimitedHint(limited))
 		}
 	}
+	return nil
+}
+
+// adviseOnOrder warns of a search that orders by strength over a window that it has searched before.
+func adviseOnOrder(order string, history forecast.History, warn func(text, hint string)) {
+	text := fmt.Sprintf("sort: %s buys the same hits again, because the windows of its runs overlap", order)
+	if known, hits, n := history.Known(); hits > 0 {
+		text += fmt.Sprintf("; %d%% of the hits that its last runs (%d) bought were known (see ops.query_yield)",
+			100*known/hits, n)
+	}
+	warn(text, fmt.Sprintf("write sort: published_at desc, with a threshold in where, and enrich: {sort: %s} for what is "+
+		"fetched; docs/yield.md says why", order))
 }
 
 // sqlOfFile is SQL of a job file.
