@@ -26,10 +26,9 @@ import (
 // jobRun is a run of a job that a command performs.
 type jobRun struct {
 	engine.Order
-	whole       bool // the job's unfinished runs are continued or closed before this run
-	interrupted bool // Old is resumed at once; a run for a due time may continue it first
-	after       bool // the jobs that come after this one run, too
-	byID        bool // Old was named by its id, and its record says the rest
+	whole bool // the job's unfinished runs are continued or closed before this run
+	after bool // the jobs that come after this one run, too
+	byID  bool // Old was named by its id, and its record says the rest
 }
 
 // newForecasts returns a reader of forecasts for the run.
@@ -80,7 +79,7 @@ func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 	began := time.Now()
 	for len(todo) > 0 {
 		next := todo[0]
-		if next.whole || next.interrupted {
+		if next.whole {
 			first, err := unfoldRun(r.p, next)
 			if err != nil {
 				return selectWorst(append(errs, err))
@@ -296,33 +295,32 @@ func toJobRuns(due []*engine.DueRun) (todo []jobRun) {
 
 // unfoldRun returns the runs needed to perform a due time or a job by hand, beginning with unfinished runs
 // of the job. By hand, the job's own unfinished run is what is performed. It returns none for a due time
-// that has had its run meanwhile, and for a run of the last process of which nothing is left.
+// that has had its run meanwhile. If nothing is due, only what was cut short is continued.
 func unfoldRun(p *program, j jobRun) (todo []jobRun, err error) {
 	unfinished, err := p.Engine.Facts().Unfinished(j.Spec, j.Due)
 	if err != nil {
 		return nil, err
-	}
-	if j.interrupted {
-		j.interrupted = false
-		if !slices.ContainsFunc(unfinished, func(u facts.Unfinished) bool {
-			return u.Run.ID == j.Old.ID && u.Fate == facts.Resume
-		}) {
-			return nil, nil
-		}
-		return []jobRun{j}, nil
 	}
 	done, err := p.Engine.Store.Schedule.Performed(j.Spec.Name, j.Due)
 	if done || err != nil {
 		return nil, err
 	}
 	j.whole = false
+	nothingDue := j.isScheduled() && j.Due.IsZero()
 	for i := range unfinished {
-		old := &unfinished[i].Run
-		if unfinished[i].Continues() && (j.isScheduled() || old.Overridden != j.Spec.Overridden) {
+		u, old := &unfinished[i], &unfinished[i].Run
+		continues := u.Continues() && (j.isScheduled() || old.Overridden != j.Spec.Overridden)
+		if nothingDue {
+			continues = u.Fate == facts.Resume
+		}
+		if continues {
 			first := j
 			first.Old, first.after = old, !old.Due.IsZero()
 			todo = append(todo, first)
 		}
+	}
+	if nothingDue {
+		return todo, nil
 	}
 	return append(todo, j), nil
 }

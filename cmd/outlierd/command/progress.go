@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"outlierd/cmd/outlierd/term"
+	"outlierd/internal/figures"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -70,20 +71,22 @@ func progressAttrs(p engine.Progress) []any {
 // progressLines returns the text of the block: searches, data calls, credits and pace.
 func progressLines(p engine.Progress, now time.Time) []string {
 	name := term.Pad(term.Clip(job.Shown(p.Job), 40), 40)
-	return append([]string{fmt.Sprintf("%s %s · ETA %s", name, term.Clock(now.Sub(p.Started)), formatETA(p, now)), searchLine(p)},
+	return append([]string{fmt.Sprintf("%s %s · ETA %s", name, formatClock(now.Sub(p.Started)), formatETA(p, now)), searchLine(p)},
 		spendLines(p, now)...)
 }
+
+func formatClock(d time.Duration) string { return figures.Clock(int64(d.Round(time.Second).Seconds())) }
 
 // formatETA returns a lower bound of the remaining time while searches are open: calls about their hits are
 // added later.
 func formatETA(p engine.Progress, now time.Time) string {
 	switch {
 	case p.Searches.Ended == p.Searches.All && p.Until.IsZero():
-		return term.Clock(timeLeft(p, now))
+		return formatClock(timeLeft(p, now))
 	case p.Pages == job.AllPages:
 		return "?"
 	}
-	return "≥ " + term.Clock(timeLeft(p, now))
+	return "≥ " + formatClock(timeLeft(p, now))
 }
 
 // timeLeft returns how long the known calls take. It is at least the time until the next call or poll.

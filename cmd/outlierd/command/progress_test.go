@@ -37,7 +37,7 @@ func underWay() engine.Progress {
 func TestProgressOfASearch(t *testing.T) {
 	t.Parallel()
 	want := `
-coffee                                   01:23 · ETA ≥ 00:30
+coffee                                   1:23 · ETA ≥ 0:30
   search                   ██████░░░░░░░░░ 4/9 pages  105 hits  61 new · 1 of 3 searches done
   credits  8 spent
   pace     10/min · search page 2
@@ -55,7 +55,7 @@ func TestProgressOfEnrichment(t *testing.T) {
 	p.Pace.Reset, p.Left = noon.Add(59*time.Second), 24*time.Second
 	p.Doing = "details dQw4w9WgXcQ"
 	want := `
-coffee                                   01:23 · ETA 00:59
+coffee                                   1:23 · ETA 0:59
   search                   done            4 pages  105 hits  61 new
   enrich                   ██████████████░ 96/100 calls
   done     videos 40 · comments 46 · details 10
@@ -71,7 +71,7 @@ func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
 	p.Searches = engine.Searches{All: 1, Scan: true}
 	p.Doing, p.Until = "", noon.Add(10*time.Minute)
 	want := `
-coffee                                   01:23 · ETA ≥ 10:00
+coffee                                   1:23 · ETA ≥ 10:00
   scan                     under way
   credits  8 spent
   pace     10/min · waits for a scan, polled again in 10 min
@@ -201,9 +201,9 @@ func TestLogsArePrintedAboveTheBlock(t *testing.T) {
 func TestClockAndBar(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
-		0: "00:00", 59600 * time.Millisecond: "01:00", 61 * time.Minute: "1:01:00", 26*time.Hour + time.Second: "26:00:01",
+		0: "0:00", 59600 * time.Millisecond: "1:00", 61 * time.Minute: "1:01:00", 26*time.Hour + time.Second: "26:00:01",
 	} {
-		if got := term.Clock(d); got != want {
+		if got := formatClock(d); got != want {
 			t.Errorf("clock(%v) = %q, want %q", d, got, want)
 		}
 	}

@@ -246,8 +246,8 @@ func dueNow(p *program, now time.Time) ([]jobRun, error) {
 	return append(todo, toJobRuns(due)...), nil
 }
 
-// listInterrupted returns the unfinished runs that are resumed at once, of jobs without a due time: a due time
-// would continue them itself.
+// listInterrupted returns the runs that continue at once what was cut short of jobs that are not due: a due time would
+// continue it itself.
 func listInterrupted(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
@@ -259,11 +259,8 @@ func listInterrupted(p *program, due []*engine.DueRun) (todo []jobRun, err error
 		if err != nil {
 			return nil, err
 		}
-		for j := range rows {
-			if old := &rows[j].Run; rows[j].Fate == facts.Resume {
-				order := engine.Order{Spec: spec, Trigger: engine.CatchUp, Old: old}
-				todo = append(todo, jobRun{Order: order, interrupted: true, after: !old.Due.IsZero()})
-			}
+		if slices.ContainsFunc(rows, func(u facts.Unfinished) bool { return u.Fate == facts.Resume }) {
+			todo = append(todo, jobRun{Order: engine.Order{Spec: spec, Trigger: engine.CatchUp}, whole: true})
 		}
 	}
 	return todo, nil
