@@ -68,15 +68,18 @@ func (b *batch) add(entry *journal.Entry, decoded func(e *journal.Entry, unreada
 	return nil
 }
 
-// writeTo writes the batch, of which nothing is left then, also after an error.
-func (b *batch) writeTo(ctx context.Context, into sinks.Warehouse) error {
-	rows := sinks.Batch{Lo: b.lo, Hi: b.hi, Parts: b.decoder.Take()}
-	defer releaseParts(rows.Parts)
-	if err := into.Write(ctx, rows); err != nil {
-		return fmt.Errorf("write answers %d to %d into the warehouse: %w", b.lo+1, b.hi, err)
+// writeTo writes the batch, of which nothing is left then, also after an error. It returns the number of rows by table.
+func (b *batch) writeTo(ctx context.Context, into sinks.Warehouse) (rows map[string]int64, err error) {
+	all := sinks.Batch{Lo: b.lo, Hi: b.hi, Parts: b.decoder.Take()}
+	defer releaseParts(all.Parts)
+	if err := into.Write(ctx, all); err != nil {
+		return nil, fmt.Errorf("write answers %d to %d into the warehouse: %w", b.lo+1, b.hi, err)
 	}
-	b.lo = b.hi
-	return nil
+	b.lo, rows = b.hi, map[string]int64{}
+	for _, part := range all.Parts {
+		rows[part.Table.Name] += part.Rows.NumRows()
+	}
+	return rows, nil
 }
 
 func releaseParts(parts []schema.Part) {

@@ -44,10 +44,11 @@ type copyState struct {
 
 // health says which of the warehouse and its copies work.
 type health struct {
-	record *runs.Sinks
-	log    *slog.Logger
-	advise func(sink string, err error) error // see [Line]
-	strict bool                               // a failure is an error; see [Fill]
+	record  *runs.Sinks
+	log     *slog.Logger
+	advise  func(sink string, err error) error // see [Line]
+	observe func(Step)
+	strict  bool // a failure is an error; see [Fill]
 
 	source *warehouseState
 	copies []*copyState
@@ -62,6 +63,7 @@ func (h *health) disableSink(s *sinkState, err error) error {
 	if h.advise != nil {
 		err = h.advise(s.name, err)
 	}
+	h.observe(Step{Sink: s.name, Err: err})
 	if h.strict {
 		return err
 	}

@@ -37,7 +37,17 @@ type Line struct {
 	Copies    []sinks.Copy
 	Tables    func() []job.Table // what the job file leaves out now; nil for nothing
 
-	Advise func(sink string, err error) error // adds to an error what to do about it; nil for nothing
+	Advise  func(sink string, err error) error // adds to an error what to do about it; nil for nothing
+	Observe func(Step)                         // is told of each step; nil for nothing
+}
+
+// Step is what was done with the warehouse, or with a copy.
+type Step struct {
+	Sink    string           // "warehouse", or the name of the copy
+	Answers int64            // the last answer that it has now, if it did not fail
+	Err     error            // why it failed
+	Took    time.Duration    // of a batch, or of a publication; 0 for other steps
+	Rows    map[string]int64 // of a batch, by table
 }
 
 // Loader brings the warehouse up to the end of the journal, and publishes the copies.
@@ -91,12 +101,15 @@ func openLoader(
 ) (*Loader, error) {
 	l := &Loader{
 		store: store,
-		health: health{record: store.Sinks, log: log, advise: line.Advise, strict: strict, answered: line.Warehouse == nil,
+		health: health{record: store.Sinks, log: log, advise: line.Advise, observe: line.Observe, strict: strict, answered: line.Warehouse == nil,
 			source: &warehouseState{line.Warehouse, sinkState{name: "warehouse"}}},
 		tally: tally{rows: map[string]map[string]int64{}}, shown: -1, tables: line.Tables, published: time.Now(), beat: beat,
 	}
 	if l.tables == nil {
 		l.tables = func() []job.Table { return nil }
+	}
+	if l.observe == nil {
+		l.observe = func(Step) {}
 	}
 	var err error
 	if l.downSince, err = store.Sinks.DownSince(); err != nil {
@@ -193,11 +206,14 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 	if err := l.noteDrift(); err != nil {
 		return err
 	}
-	if err := l.batch.writeTo(context.WithoutCancel(ctx), l.source); err != nil {
+	began := time.Now()
+	rows, err := l.batch.writeTo(context.WithoutCancel(ctx), l.source)
+	if err != nil {
 		l.batch = nil
 		return l.disableSink(&l.source.sinkState, err)
 	}
 	l.source.marks.Answers = l.batch.lo
+	l.observe(Step{Sink: l.source.name, Answers: l.batch.lo, Took: time.Since(began), Rows: rows})
 	return nil
 }
 
@@ -308,9 +324,11 @@ func (l *Loader) publishTo(ctx context.Context, c *copyState) error {
 	if c.marks.Answers > l.source.marks.Answers {
 		return nil
 	}
+	began := time.Now()
 	if err := c.Publish(ctx); err != nil {
 		return l.disableSink(&c.sinkState, fmt.Errorf("publish sink %s: %w", c.name, err))
 	}
 	c.marks = l.source.marks
+	l.observe(Step{Sink: c.name, Answers: c.marks.Answers, Took: time.Since(began)})
 	return l.recordRecovery(&c.sinkState)
 }

@@ -52,6 +52,7 @@ func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err e
 		}
 		return err
 	}
+	l.observe(Step{Sink: s.name, Answers: s.marks.Answers})
 	return nil
 }
 

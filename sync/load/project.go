@@ -30,7 +30,7 @@ func Project(ctx context.Context, from *state.Store, to int64, into sinks.Wareho
 		decoded := func(*journal.Entry, error) {} // the run that received the answer has logged the error
 		err := b.fill(withoutGaps(from.Journal.After(b.hi), b.hi, to), decoded)
 		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
-			err = b.writeTo(ctx, into)
+			_, err = b.writeTo(ctx, into)
 		}
 		if err != nil {
 			return err

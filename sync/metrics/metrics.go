@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"outlierd/sync/job"
+	"outlierd/sync/load"
 	"outlierd/sync/runs"
 )
 
@@ -46,7 +47,7 @@ type Metrics struct {
 	commit    prometheus.Histogram
 	publish   *prometheus.HistogramVec
 	published *prometheus.GaugeVec
-	sinks     []*watched // the warehouse first
+	sinks     map[string]load.Step // what is known of the warehouse and the copies, by name
 }
 
 // New returns the metrics of a job file, or nil without `daemon.listen`. The versions are those of
@@ -65,6 +66,7 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		runs:     newCounters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
 		counted:  map[string]map[runs.Status]bool{},
 		timed:    map[string]string{},
+		sinks:    map[string]load.Step{},
 		runDuration: newHistograms("run_duration_seconds", "Time from the start of a run to its end, once it is not resumed any more.",
 			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
 		success: newGauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),

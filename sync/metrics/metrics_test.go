@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,11 +23,10 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
-	"outlierd/sinks"
-	"outlierd/sinks/sinktest"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
+	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
@@ -42,9 +40,6 @@ type measured struct {
 	*Metrics
 	config  *job.Config
 	store   *state.Store
-	rows    sinks.Warehouse
-	copy    sinks.Copy
-	fake    *fakeCopy
 	handler http.Handler
 }
 
@@ -75,7 +70,7 @@ func measureIn(t testing.TB, folder string) *measured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &measured{TB: t, config: config, store: statetest.Open(t, folder), fake: &fakeCopy{}}
+	m := &measured{TB: t, config: config, store: statetest.Open(t, folder)}
 	m.start()
 	return m
 }
@@ -88,8 +83,6 @@ func (m *measured) start() {
 		m.Fatal(err)
 	}
 	m.Metrics = New(m.config, "v1", "v1.5.5")
-	m.rows = m.Warehouse(&fakeWarehouse{})
-	m.copy = m.Copy(m.fake)
 	m.handler, err = m.Handler(Sources{Store: m.store, Pace: limiter, Waited: waits, Beat: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		m.Fatal(err)
@@ -99,25 +92,6 @@ func (m *measured) start() {
 func waits() map[string]time.Duration {
 	return map[string]time.Duration{"pace": 90 * time.Second, "limit": 1500 * time.Millisecond, "retry": 0}
 }
-
-// fakeWarehouse takes everything, unless it is broken.
-type fakeWarehouse struct {
-	sinks.Warehouse
-	err error
-}
-
-func (f *fakeWarehouse) Marks(context.Context) (sinks.Marks, error) { return sinks.Marks{}, f.err }
-func (f *fakeWarehouse) Write(context.Context, sinks.Batch) error   { return f.err }
-
-// fakeCopy is published, unless it is broken.
-type fakeCopy struct {
-	sinks.Copy
-	err error
-}
-
-func (f *fakeCopy) Name() string                               { return "duckdb" }
-func (f *fakeCopy) Shows(context.Context) (sinks.Marks, error) { return sinks.Marks{}, f.err }
-func (f *fakeCopy) Publish(context.Context) error              { return f.err }
 
 // scrape is what a scrape is answered with.
 func (m *measured) scrape() string {
@@ -153,12 +127,8 @@ func (m *measured) everything() {
 		return err
 	})
 	m.RunEnded(runs.Run{Job: "ideas", Status: runs.OK, Started: time.Now().Add(-time.Minute), Ended: time.Now()}, false)
-	j := sinktest.Sample(4)
-	b := j.Batch(0, 4)
-	defer sinktest.Release(b)
-	if err := errors.Join(m.rows.Write(m.Context(), b), m.copy.Publish(m.Context())); err != nil {
-		m.Fatal(err)
-	}
+	m.Observe(load.Step{Sink: "warehouse", Answers: 4, Took: time.Second, Rows: map[string]int64{"outliers": 40}})
+	m.Observe(load.Step{Sink: "duckdb", Answers: 4, Took: time.Second})
 }
 
 func (m *measured) buy(name string, answer *outlier.Answer, o outlier.Outcome) {
@@ -356,14 +326,13 @@ func TestLabelsAreBoundedByTheFile(t *testing.T) {
 func TestFailingSinkIsShown(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
-	m.fake.err = errors.New("locked")
-	if err := m.copy.Publish(t.Context()); !errors.Is(err, m.fake.err) || m.Sinks()["duckdb"] == nil {
-		t.Errorf("error %v, sinks %v", err, m.Sinks())
+	why := errors.New("locked")
+	if m.Observe(load.Step{Sink: "duckdb", Err: why}); !errors.Is(m.Sinks()["duckdb"], why) {
+		t.Errorf("sinks %v, want that duckdb is locked", m.Sinks())
 	}
 	m.has(`outlierd_sink_up{sink="duckdb"} 0`)
-	m.fake.err = nil
-	if _, err := m.copy.Shows(t.Context()); err != nil || m.Sinks()["duckdb"] != nil {
-		t.Errorf("error %v, sinks %v", err, m.Sinks())
+	if m.Observe(load.Step{Sink: "duckdb"}); m.Sinks()["duckdb"] != nil {
+		t.Errorf("sinks %v, want that duckdb works", m.Sinks())
 	}
 	m.has(`outlierd_sink_up{sink="duckdb"} 1`)
 }
@@ -375,8 +344,8 @@ func TestWithoutAnAddressNothingIsCounted(t *testing.T) {
 	m.RunEnded(runs.Run{}, false)
 	m.Use(&job.Config{})
 	m.Reloaded(false)
-	if c := m.Copy(&fakeCopy{}); m != nil || c.Name() != "duckdb" {
-		t.Errorf("metrics %v, copy %v", m, c)
+	if m.Observe(load.Step{}); m != nil {
+		t.Errorf("metrics %v, want none", m)
 	}
 }
 

@@ -221,10 +221,10 @@ func (s *scrape) setBlocks(gauge set) error {
 
 func (s *scrape) setSinks(gauge set) error {
 	end, err := s.Store.Journal.End()
-	for _, sink := range s.metrics.sinks {
-		gauge(sinkUp, oneIf(sink.failed.Load() == nil), sink.name)
+	for name, last := range s.metrics.lastSteps() {
+		gauge(sinkUp, oneIf(last.Err == nil), name)
 		if err == nil {
-			gauge(sinkLag, float64(max(0, end-sink.mark.Load())), sink.name)
+			gauge(sinkLag, float64(max(0, end-last.Answers)), name)
 		}
 	}
 	return err

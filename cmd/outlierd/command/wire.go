@@ -350,7 +350,7 @@ func (p *program) addLine() {
 	config := p.Engine.Config // a reload changes none of the settings used here, but for the tables
 	rows := warehouse.New(warehouseOptions(config, p.memory, p.Engine.Log))
 	p.closers = append(p.closers, rows.Close)
-	p.Engine.Line.Warehouse = p.metrics.Warehouse(rows)
+	p.Engine.Line.Warehouse, p.Engine.Line.Observe = rows, p.metrics.Observe
 	p.Engine.Line.Tables = func() []job.Table { return p.Engine.Config.Tables }
 	p.Engine.Line.Advise = func(sink string, err error) error { return adviseOnSink(config, sink, err) }
 	for _, s := range config.Sinks {
@@ -361,7 +361,7 @@ func (p *program) addLine() {
 			return p.openCopy(ctx, s, rows)
 		})
 		p.closers = append(p.closers, c.Close)
-		p.Engine.Line.Copies = append(p.Engine.Line.Copies, p.metrics.Copy(c))
+		p.Engine.Line.Copies = append(p.Engine.Line.Copies, c)
 	}
 }
 
