@@ -66,7 +66,7 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		runs:     newCounters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
 		counted:  map[string]map[runs.Status]bool{},
 		timed:    map[string]string{},
-		sinks:    map[string]load.Step{},
+		sinks:    map[string]load.Step{"warehouse": {}},
 		runDuration: newHistograms("run_duration_seconds", "Time from the start of a run to its end, once it is not resumed any more.",
 			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
 		success: newGauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),
@@ -86,6 +86,9 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "duckdb": duckdb},
 	})
 	build.Set(1)
+	for _, sink := range config.Sinks {
+		m.sinks[sink.Kind] = load.Step{}
+	}
 	m.Use(config)
 	m.registry.MustRegister(
 		build, m.reloaded, m.reloadedAt, m.requests, m.duration, m.spent, m.refunded,
