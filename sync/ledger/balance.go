@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/journal"
 	"outlierd/sync/store"
 )
 
@@ -17,8 +16,7 @@ type Balance struct {
 	Scans    outlier.Credits `json:"scans"`    // set aside for reading the results of scans
 	Adjusted outlier.Credits `json:"adjusted"` // by [Ledger.Adjust]: spent elsewhere, less what was bought on top
 
-	Refunded  outlier.Credits `json:"refunded"`  // beside what is held
-	Explained outlier.Credits `json:"explained"` // of Unknown: a later answer to the same request was charged
+	Refunded outlier.Credits `json:"refunded"` // beside what is held
 }
 
 // Held is what counts against a cap; see [Ledger.Held].
@@ -56,41 +54,12 @@ func (l *Ledger) readBalance(tx *store.Tx, c Cap) (b Balance, err error) {
 		coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0)
 		FROM attempts WHERE price > 0 AND `+where, args...).
 		Scan(&b.Spent, &b.Reserved, &b.Unknown, &b.Scans, &b.Refunded)
-	if err == nil {
-		b.Explained, err = sumExplained(tx, where, args)
-	}
 	if err != nil || c.Scope != ScopeMonth {
 		return b, err
 	}
 	b.Adjusted, err = store.Value[outlier.Credits](tx, `SELECT sum(adjustment) FROM attempts
 		WHERE adjustment IS NOT NULL AND `+where, args...)
 	return b, err
-}
-
-// sumExplained adds up the attempts of unknown outcome that refer to the charged answer of a later
-// attempt; truncated answers of their own are in the journal as unknown.
-func sumExplained(tx *store.Tx, where string, args []any) (sum outlier.Credits, err error) {
-	type unknown struct {
-		price    outlier.Credits
-		response int64
-	}
-	all, err := store.List(tx, func(u *unknown) []any { return []any{&u.price, &u.response} },
-		`SELECT price, response FROM attempts WHERE price > 0 AND state = 'unknown' AND response IS NOT NULL
-			AND `+where, args...)
-	if err != nil || len(all) == 0 {
-		return 0, err
-	}
-	var ids []int64
-	for _, u := range all {
-		ids = append(ids, u.response)
-	}
-	notes, err := journal.Notes(tx, ids)
-	for _, u := range all {
-		if notes[u.response].Charged {
-			sum += u.price
-		}
-	}
-	return sum, err
 }
 
 // Adjustment is one use of [Ledger.Adjust].

@@ -97,7 +97,9 @@ func pageCalls(s *state.Store) (calls []ledger.Call, err error) {
 	return calls, err
 }
 
-func TestLaterAnswerExplainsAnUnknownOne(t *testing.T) {
+// TestLaterAnswerGivesNothingBack: an attempt without an answer counts, although the next one at the same request was
+// answered.
+func TestLaterAnswerGivesNothingBack(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	run := runs.Run{ID: "run-1", Job: "ideas", Status: runs.Running}
@@ -119,20 +121,20 @@ func TestLaterAnswerExplainsAnUnknownOne(t *testing.T) {
 	}
 	var told []any
 	for _, c := range calls {
-		told = append(told, []any{c.Outcome, c.Response, c.Explained})
+		told = append(told, []any{c.Outcome, c.Response})
 	}
-	want := []any{[]any{outlier.Unknown, int64(1), true}, []any{outlier.Charged, int64(1), false}}
+	want := []any{[]any{outlier.Unknown, int64(0)}, []any{outlier.Charged, int64(1)}}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	got, err := s.Ledger.Balance(statetest.Month())
-	if err != nil || got.Unknown != 4 || got.Explained != 2 || got.Held() != 6 {
-		t.Errorf("balance %+v, error %v; an explanation gives nothing back", got, err)
+	if err != nil || got.Unknown != 4 || got.Held() != 6 {
+		t.Errorf("balance %+v, error %v; an answer gives nothing back", got, err)
 	}
 }
 
-// TestWhatIsLeftOfAnAnswerIsNoExplanation: it is in the journal as what it is.
-func TestWhatIsLeftOfAnAnswerIsNoExplanation(t *testing.T) {
+// TestWhatIsLeftOfAnAnswerIsKept: it is in the journal as what it is.
+func TestWhatIsLeftOfAnAnswerIsKept(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	cut := statetest.Lost(statetest.SearchRequest("0"))
@@ -142,7 +144,7 @@ func TestWhatIsLeftOfAnAnswerIsNoExplanation(t *testing.T) {
 	statetest.Buy(t, s, p, cut, outlier.Unknown)
 	statetest.Buy(t, s, p, statetest.AnswerTo(statetest.SearchRequest("0"), `{"hits":[]}`), outlier.Charged)
 	calls, err := pageCalls(s)
-	if err != nil || calls[0].Response != 1 || calls[0].Explained || calls[1].Response != 2 {
+	if err != nil || calls[0].Response != 1 || calls[1].Response != 2 {
 		t.Errorf("calls %+v, error %v", calls, err)
 	}
 }

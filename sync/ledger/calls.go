@@ -29,7 +29,6 @@ type Call struct {
 	Status     int               `json:"http_status,omitempty"` // 0 if no status line arrived
 	Error      string            `json:"error,omitempty"`
 	Response   int64             `json:"response_id,omitempty"` // journal id of the answer; 0 if there is none
-	Explained  bool              `json:"explained,omitempty"`   // the outcome is unknown, and Response is a later answer to the same request
 	Empty      bool              `json:"empty,omitempty"`       // Response says that there is no data, with an empty result instead of an error
 }
 
@@ -60,10 +59,8 @@ func readCalls(tx *store.Tx, condition string, args ...any) (rows []callRow, not
 	}
 	notes, err = journal.Notes(tx, ids)
 	for i := range rows {
-		r := &rows[i]
-		note := notes[r.Response]
-		r.Explained = r.Price > 0 && r.Outcome == outlier.Unknown && note.Charged
-		r.Empty = note.Charged && note.Missing
+		note := notes[rows[i].Response]
+		rows[i].Empty = note.Charged && note.Missing
 	}
 	return rows, notes, err
 }

@@ -182,15 +182,11 @@ func (a *attempt) recordOutcome(tx *store.Tx, answer *outlier.Answer, o outlier.
 			return k, err
 		}
 	}
-	err = store.Set(tx, "attempts", "id", a.id, store.Columns{
+	return k, store.Set(tx, "attempts", "id", a.id, store.Columns{
 		"state": o, "sent_at": store.Time(&answer.SentAt), "settled_at": store.Time(&answer.ReceivedAt),
 		"waited": store.Duration(&answer.Waited), "http_status": answer.Status, "bytes": len(answer.Body),
 		"error": errorText(answer.Err), "response": store.Optional(&k.Response),
 	})
-	if err == nil && a.price > 0 && o == outlier.Charged {
-		err = a.explainLost(tx, k.Response)
-	}
-	return k, err
 }
 
 // worthKeeping reports whether the journal keeps an answer: one that counts, however much of it
@@ -206,16 +202,6 @@ func (a *attempt) worthKeeping(answer *outlier.Answer, o outlier.Outcome) bool {
 	}
 	return answer.Status/100 == 2 || a.price == 0 &&
 		(answer.Status == http.StatusNotFound || answer.Status == http.StatusBadRequest)
-}
-
-// explainLost links earlier attempts at the same request whose outcome is unknown to the answer that
-// arrived at last. It shows what they may have bought and proves nothing about their price: they
-// remain unknown and counted.
-func (a *attempt) explainLost(tx *store.Tx, response int64) error {
-	_, err := tx.Exec(`UPDATE attempts SET response = ? WHERE price > 0 AND state = 'unknown'
-		AND response IS NULL
-		AND op = ? AND params = ? AND intent IS NULL`, response, a.call.Op, a.call.Params)
-	return err
 }
 
 // Paging records the position of the answer being settled within the whole result, for

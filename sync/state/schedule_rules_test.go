@@ -46,7 +46,7 @@ var hoped = []string{
 	"service: served", "service: served from the cache", "service: refused", "service: failed", "service: lost",
 	"service: unreachable", "service: drop request", "service: unauthorized", "service: rate limited", "service: no credits", "service: server error",
 	"service: gateway page", "service: html page", "service: garbage", "service: drop answer", "service: cut body", "service: stall", "service: slow",
-	"settled as charged", "settled as refunded", "settled as unknown", "a later answer explained what was unknown",
+	"settled as charged", "settled as refunded", "settled as unknown",
 	"a run was superseded while its scan was not confirmed",
 	"two calls on their way", "a page was paid from a hold", "a scan stood in the way of another",
 	"the calendar changed", "the calendar was changed back", "a job got another name", "a restart changed prices", "the day was spent in a roomy month",
@@ -301,9 +301,8 @@ func checkRefund(c *call, o outlier.Outcome) error {
 }
 
 // audit adds the ledger up row by row, which leaves no room for what is only set aside
-// to cover what was charged. It also counts what later answers explained.
+// to cover what was charged.
 func (p *process) audit() error {
-	explained := false
 	for _, period := range inOrder(p.held) {
 		held := p.held[period]
 		b, err := p.store.Ledger.Balance(p.capOn(period))
@@ -315,10 +314,6 @@ func (p *process) audit() error {
 		case charged > held-b.Scans+p.boughtLater(period):
 			return &broken{ruleCharged, fmt.Sprintf("%d credits for %s %s, of which %d are held for calls", charged, period.Scope, period.Key, held-b.Scans)}
 		}
-		explained = explained || b.Explained > 0
-	}
-	if explained {
-		p.saw("a later answer explained what was unknown")
 	}
 	return nil
 }

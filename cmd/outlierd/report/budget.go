@@ -90,12 +90,6 @@ func (l *lines) addNotes(b *forecast.Budget) {
 	if b.Cycle.Reserve > 0 {
 		l.add("%s of the cycle are reserved for 'run --use-reserve'", term.Count(b.Cycle.Reserve, "credit"))
 	}
-	for i := range b.Caps {
-		if c := &b.Caps[i]; c.Explained > 0 {
-			l.add("%s: %d of the %d unknown credits were followed by an answer to the same request; "+
-				"they count nevertheless", nameCap(c), c.Explained, c.Unknown)
-		}
-	}
 	for _, a := range b.Adjustments {
 		l.add("adjusted on %s by %+d: %s", l.Day(a.At), a.Credits, term.Clip(a.Why, 70))
 	}

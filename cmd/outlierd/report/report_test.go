@@ -128,7 +128,7 @@ func TestBudgetForPeople(t *testing.T) {
 		Cycle: everyPlan.Cycle,
 		Caps: []facts.CapBalance{
 			{Scope: ledger.ScopeMonth, Period: "2026-11-14", Max: new(outlier.Credits(400)), Left: new(outlier.Credits(338)), Kept: 20, Held: 42,
-				Balance: ledger.Balance{Spent: 30, Unknown: 4, Reserved: 2, Scans: 10, Adjusted: -4, Refunded: 2, Explained: 2}},
+				Balance: ledger.Balance{Spent: 30, Unknown: 4, Reserved: 2, Scans: 10, Adjusted: -4, Refunded: 2}},
 			{Scope: ledger.ScopeDay, Period: "2026-11-21", Balance: ledger.Balance{Spent: 6}, Held: 6},
 			{Scope: ledger.ScopeJobMonth, Period: "coffee/2026-11-14", Job: "coffee", Max: new(outlier.Credits(100)), Left: new(outlier.Credits(94)), Held: 6, Balance: ledger.Balance{Spent: 6}},
 			{Scope: ledger.ScopeJobMonth, Period: "once:/2026-11-14", Job: "once:", Held: 10, Balance: ledger.Balance{Spent: 10}},
@@ -154,7 +154,7 @@ func TestOriginForPeople(t *testing.T) {
 		Sightings: []Sighting{
 			{Sighting: runs.Sighting{Job: "coffee", Run: "01a1fe45", Trigger: "schedule", Started: day(3, 6), First: true, Queries: []string{"moka pot"}, Item: "moka pot",
 				Window: "2026-10-20..", Rank: 17, Hits: 40, Calls: []ledger.Call{
-					{Op: "search", Price: 2, SentAt: day(3, 6), Explained: true, Error: "lost", Outcome: "unknown"},
+					{Op: "search", Price: 2, SentAt: day(3, 6), Error: "lost", Outcome: "unknown"},
 					{Op: "search", Price: 2, SentAt: day(3, 6), Status: 200, Outcome: "charged", Waited: seconds(3)},
 				}}, Op: "search", Filters: "z_score 2..", Sort: "z_score desc", Credits: 4, Unknown: 2},
 			{Sighting: runs.Sighting{Job: "tea", Run: "01a1fe46", Trigger: "manual", Started: day(4, 6), First: true, Queries: []string{"tea"}, Item: "green", Scan: "0c0ffee0",

@@ -164,9 +164,6 @@ func (l *lines) addCall(c *ledger.Call) {
 	if c.Waited.Duration >= time.Second {
 		words = append(words, "waited "+term.Duration(c.Waited.Duration))
 	}
-	if c.Explained {
-		words = append(words, "a later attempt succeeded")
-	}
 	if c.Error != "" && c.Status != 404 {
 		words = append(words, term.Plain(c.Error))
 	}

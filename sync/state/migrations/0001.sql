@@ -566,11 +566,6 @@ CREATE TABLE dues (
 	PRIMARY KEY (job, due)
 ) STRICT, WITHOUT ROWID;
 
--- What is looked up with every paid call, and at every start, without reading whole tables.
-CREATE INDEX attempts_lost ON attempts (op, params) WHERE price > 0 AND state = 'unknown' AND response IS NULL;
-
-CREATE INDEX attempts_explained ON attempts (response) WHERE price > 0 AND state = 'unknown' AND response IS NOT NULL;
-
 -- What a job's month holds is summed over that job's attempts alone.
 CREATE INDEX attempts_of_account ON attempts (account, counts_at, state, price) WHERE price > 0;
 
