@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"outlierd/outlier/pace"
+	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
@@ -170,11 +170,8 @@ func (e *Engine) Serve(ctx context.Context) {
 			continue
 		}
 		nextDue := s.beginDue(ctx)
-		waited := len(s.worker.runs.urgent()) > 0
 		worked, err := s.worker.work(ctx)
-		if err == nil {
-			s.markResumed(waited)
-		}
+		s.recordWaits()
 		v := judge(err)
 		if err != nil && ctx.Err() == nil && !v.passes() {
 			for _, r := range s.worker.runs.urgent() { // an error that stops all runs: do not let callers wait
@@ -183,7 +180,6 @@ func (e *Engine) Serve(ctx context.Context) {
 		}
 		switch {
 		case v.status == runs.PausedQuota:
-			s.markPaused(err)
 			s.sleep(ctx, min(time.Until(v.retryAt), maxSleep))
 		case isA[*load.AheadError](err): // runs in progress stay unfinished until the state is back
 			s.worker, s.resumed = nil, false
@@ -447,38 +443,29 @@ func (s *scheduler) start(ctx context.Context, a *DueRun) {
 // longestPause is the maximum pause of the queue.
 const longestPause = 8 * maxSleep
 
-// markPaused records that the runs in progress wait for the rate limit, as the error of a call says.
-func (s *scheduler) markPaused(err error) {
-	long, _ := errors.AsType[*pace.LongWaitError](err)
+// recordWaits records which runs in progress wait for the rate limit, for longer than the job file lets a person wait:
+// all of them, or none.
+func (s *scheduler) recordWaits() {
+	_, long := s.engine.Pace.Slot(outlier.OpSearch)
 	for _, r := range s.worker.runs {
-		if r.row.Status == runs.PausedQuota {
+		if (r.row.Status == runs.PausedQuota) == (long != nil) {
 			continue
 		}
-		err := s.engine.Store.Runs.Tally(&r.row)
-		if err == nil {
-			r.row.Status, r.row.Error = runs.PausedQuota, long.Error()
-			err = s.engine.Store.Finish(r.row)
+		row, err := r.row, error(nil)
+		if long == nil {
+			row.Status, row.Error = runs.Running, ""
+			err = s.engine.Store.Runs.Resume(row)
+		} else if err = s.engine.Store.Runs.Tally(&row); err == nil {
+			row.Status, row.Error = runs.PausedQuota, long.Error()
+			err = s.engine.Store.Finish(row)
 		}
 		if err != nil {
-			s.engine.log().Error("wait for the rate limit not recorded", "job", r.row.Job, "err", err)
+			s.engine.log().Error("wait for the rate limit not recorded", "job", row.Job, "err", err)
 			continue
 		}
-		s.engine.log().Info("run waits for the rate limit", "job", r.row.Job, "run", r.row.ID, "err", long)
-	}
-}
-
-// markResumed records that the runs in progress no longer wait for the rate limit. If a caller was waiting for a run in
-// this turn, the data calls of other runs were not tried, so these stay paused.
-func (s *scheduler) markResumed(waited bool) {
-	for _, r := range s.worker.runs {
-		if r.row.Status != runs.PausedQuota || waited && !r.isUrgent() {
-			continue
+		if r.row = row; long != nil {
+			s.engine.log().Info("run waits for the rate limit", "job", row.Job, "run", row.ID, "err", long)
 		}
-		if err := s.engine.Store.Runs.Resume(r.row); err != nil {
-			s.engine.log().Error("end of the wait not recorded", "job", r.row.Job, "err", err)
-			continue
-		}
-		r.row.Status, r.row.Error = runs.Running, ""
 	}
 }
 
