@@ -47,9 +47,8 @@ func (l *Limiter) saveFile() error {
 	return nil
 }
 
-// loadFile reads the file. If there is no file, or it belongs to another owner, the window is empty. A limiter without an
-// owner, such as a reader that has no key, accepts any file. A file that cannot be parsed, such as after a power failure,
-// counts as a window that was used just now.
+// loadFile reads the file. If there is no file, or none that makes sense, or it belongs to another owner, the window is
+// empty. A limiter without an owner, such as a reader that has no key, accepts any file.
 func (l *Limiter) loadFile(now time.Time) error {
 	text, err := os.ReadFile(l.options.Path) // "" does not exist
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,10 +57,7 @@ func (l *Limiter) loadFile(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read the state of the rate limit: %w", err)
 	}
-	switch f, ok := parseFile(text); {
-	case !ok:
-		l.core.Blocked = now.Add(l.core.maxSpan())
-	case f.Owner == l.options.Owner, l.options.Owner == "":
+	if f, ok := parseFile(text); ok && (f.Owner == l.options.Owner || l.options.Owner == "") {
 		l.core.resumeFrom(f, now)
 	}
 	return nil
