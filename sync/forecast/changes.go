@@ -36,6 +36,7 @@ func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History
 	if p.Assumed { // the searches are not known yet
 		return nil
 	}
+	var begin []string
 	for i := range p.Steps {
 		step := &p.Steps[i]
 		dependsOnPast := spec.SinceLastSuccess() || spec.SeedsFresh > 0 && len(step.Seeds) > 0
@@ -47,11 +48,18 @@ func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History
 			return err
 		}
 		if mark.IsZero() {
-			f.Changes = append(f.Changes, describeStep(step)+" starts from the beginning, "+priceOf(p, i, f.whole))
+			begin = append(begin, describeStep(step)+" starts from the beginning, "+priceOf(p, i, f.whole))
 		}
 	}
+	if more := len(begin) - mostBeginnings; more > 0 {
+		begin = append(begin[:mostBeginnings], fmt.Sprintf("and %d more start from the beginning", more))
+	}
+	f.Changes = append(f.Changes, begin...)
 	return nil
 }
+
+// mostBeginnings limits the number of searches that are named: a list may have thousands of new values.
+const mostBeginnings = 8
 
 // changedSettings lists changes of the job in the words of the file. After a change of a filter the searches
 // keep their cursors.

@@ -101,6 +101,19 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 	})
 }
 
+// TestManyNewSearchesAreCounted, and the first ones named.
+func TestManyNewSearchesAreCounted(t *testing.T) {
+	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
+	bare(t, file, func(w *workshop) {
+		w.mustRun(runs.OK)
+		w.use(strings.Replace(file, "[go, tea]", "[a, b, c, d, e, f, g, h, i, j]", 1))
+		got := w.changes()
+		if want := "and 2 more start from the beginning"; len(got) != 10 || got[9] != want {
+			t.Errorf("the plan says %q, want 10 changes, of which the last is %q", got, want)
+		}
+	})
+}
+
 // TestSingleSearchRunChangesNothing: the other searches keep their cursors.
 func TestSingleSearchRunChangesNothing(t *testing.T) {
 	bare(t, strings.Replace(changingFile, "WINDOW", "since last success", 1), func(w *workshop) {
