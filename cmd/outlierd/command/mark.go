@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/marks"
 	"outlierd/sync/serve"
@@ -23,8 +22,8 @@ func markCommand(g *globals) *cobra.Command {
 	var edit marks.Edit
 	c := &cobra.Command{
 		Use: "mark [VIDEO…]", Short: "Star, hide, tag or annotate videos; list marks",
-		Long: `Star, hide or tag videos, or write a note about them, as on the page of 'outlierd up'.
-Without a flag, list the marks of these videos, or all marks.
+		Long: `Star, hide or tag videos, or write a note about them, as on the page of 'outlierd up', and
+list the marks of these videos. Without a VIDEO, list all marks.
 
 A VIDEO is an id or an address. Marks are in the view "marks" of the published tables, so
 SQL, exports and jobs can use them: "select video_id from marks where starred".`,
@@ -57,17 +56,16 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
 				return usageError{errors.New("name the videos to mark")}
 			}
 			return g.withState(c.Context(), toChange, func(ctx context.Context, p *program) error {
-				if !isEdit {
-					return listMarks(g.out, p, edit.Videos)
+				if isEdit {
+					_, err := change(ctx, p, serve.EditMarks{Edit: edit})
+					if err == nil && p.daemon == nil { // a sink that does not work gets them when it does
+						err = p.Engine.Publish(ctx)
+					}
+					if err != nil {
+						return err
+					}
 				}
-				marked, err := change(ctx, p, serve.EditMarks{Edit: edit})
-				if err == nil && p.daemon == nil { // a sink that does not work gets them when it does
-					err = p.Engine.Publish(ctx)
-				}
-				if err != nil {
-					return err
-				}
-				return markedVideos.print(g.out, videosMarked{marked}, "%s marked\n", term.Count(len(marked), "video"))
+				return listMarks(g.out, p, edit.Videos)
 			})
 		},
 	}
@@ -83,13 +81,6 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
 	c.MarkFlagsMutuallyExclusive("hide", "unhide")
 	return c
 }
-
-// videosMarked is the output of an edit for programs.
-type videosMarked struct {
-	Marks []marks.Mark `json:"marks"` // as they are now
-}
-
-var markedVideos = documentOf[videosMarked]("mark VIDEO")
 
 // listMarks prints the marks of videos, or all marks.
 func listMarks(out *printer, p *program, of []string) error {
