@@ -148,23 +148,16 @@ func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer,
 }
 
 func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, error) {
-	if err := canPause(a.seen.Engine.Config, asked.Job); err != nil {
-		return nil, err
-	}
-	if utf8.RuneCountInString(asked.Why) > longestWhy {
-		return nil, fmt.Errorf("the reason may have at most %d characters", longestWhy)
-	}
-	zone, now := a.seen.Engine.Config.Timezone, time.Now()
-	end, err := pauseEnd(asked.Until, now, zone)
+	config := a.seen.Engine.Config
+	pauses, err := pausesOf(config, []string{asked.Job}, asked.Until, asked.Why)
 	if err != nil {
 		return nil, err
 	}
-	pause := runs.Pause{Job: asked.Job, Since: now, Until: end, Why: asked.Why}
 	return &page.Offer{Title: "Pause " + job.Shown(asked.Job), Button: "Pause it", Says: []string{
 		"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. " +
 			"A run in progress is finished.",
-	}, Do: makeChange(a, serve.PauseJobs{Pauses: []runs.Pause{pause}},
-		page.Done{Message: job.Shown(asked.Job) + " is " + report.Paused(&pause, zone) + ".", To: "/now"})}, nil
+	}, Do: makeChange(a, serve.PauseJobs{Pauses: pauses},
+		page.Done{Message: job.Shown(asked.Job) + " is " + report.Paused(&pauses[0], config.Timezone) + ".", To: "/now"})}, nil
 }
 
 func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offer, error) {

@@ -38,24 +38,13 @@ pause.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, names []string) error {
 			config := p.Engine.Config
-			if utf8.RuneCountInString(why) > longestWhy {
-				return usageError{fmt.Errorf("--why: at most %d characters", longestWhy)}
-			}
-			now := time.Now()
-			end, err := pauseEnd(until, now, config.Timezone)
+			names, err := expandTags(config, names, func(spec *job.Spec) error { return canPause(config, spec.Name) })
 			if err != nil {
-				return usageError{fmt.Errorf("--until %w", err)}
-			}
-			refuses := func(spec *job.Spec) error { return canPause(config, spec.Name) }
-			if names, err = expandTags(config, names, refuses); err != nil {
 				return err
 			}
-			var pauses []runs.Pause
-			for _, name := range names {
-				if err := canPause(config, name); err != nil {
-					return err
-				}
-				pauses = append(pauses, runs.Pause{Job: name, Since: now, Until: end, Why: strings.TrimSpace(why)})
+			pauses, err := pausesOf(config, names, until, why)
+			if err != nil {
+				return err
 			}
 			if _, err := change(ctx, p, serve.PauseJobs{Pauses: pauses}); err != nil {
 				return err
@@ -122,22 +111,30 @@ func canPause(config *job.Config, name string) error {
 	return nil
 }
 
-// pauseEnd parses a date, a time or a duration from now; zero for "".
-func pauseEnd(text string, now time.Time, zone *time.Location) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+// pausesOf returns the pauses of jobs from now until a date, a time or for a duration; "" for no end.
+func pausesOf(config *job.Config, names []string, until, why string) (all []runs.Pause, err error) {
+	pause := runs.Pause{Since: time.Now(), Why: strings.TrimSpace(why)}
+	if utf8.RuneCountInString(pause.Why) > longestWhy {
+		return nil, usageError{fmt.Errorf("the reason may have at most %d characters", longestWhy)}
 	}
-	if long, err := job.ParseDuration(text); err == nil {
-		return now.Add(time.Duration(long)), nil
+	if long, wrong := job.ParseDuration(until); wrong == nil {
+		pause.Until = pause.Since.Add(time.Duration(long))
+	} else if until != "" {
+		if pause.Until, err = job.ParseInstant(until, config.Timezone); err != nil {
+			return nil, usageError{fmt.Errorf("until %s: want a date, a time such as 2026-11-01T12:00Z or a duration such as 12h", until)}
+		}
+		if !pause.Until.After(pause.Since) {
+			return nil, usageError{fmt.Errorf("until %s: must be in the future", until)}
+		}
 	}
-	at, err := job.ParseInstant(text, zone)
-	switch {
-	case err != nil:
-		return at, fmt.Errorf("%s: want a date, a time such as 2026-11-01T12:00Z or a duration such as 12h", text)
-	case !at.After(now):
-		return at, fmt.Errorf("%s: must be in the future", text)
+	for _, name := range names {
+		if err := canPause(config, name); err != nil {
+			return nil, err
+		}
+		pause.Job = name
+		all = append(all, pause)
 	}
-	return at, nil
+	return all, nil
 }
 
 // sayPaused mentions the paused schedules of jobs that are run by hand.
