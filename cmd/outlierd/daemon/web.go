@@ -29,8 +29,8 @@ import (
 // neither a failed job nor an unreachable service or a full disk. Readiness says what does not work. Both
 // serve probes of containers, which have no token; without one only the status is shown.
 
-// Request limits: for requests with a token, or all requests where none is needed, and for requests
-// without one. Probes are not limited, because the program that restarts containers would take a refusal for a failure.
+// Limits of changes with a token, or of all changes where none is needed, and of requests without one; ten times as many
+// reads are answered. Probes are not limited, because the program that restarts containers would take a refusal for a failure.
 const (
 	perSecond = 10
 	atOnce    = 20
@@ -45,10 +45,9 @@ type Web struct {
 	Stuck   func() time.Duration // see [serve.Server.Stuck]
 	Check   func() Readiness
 
-	server  *http.Server
-	known   *rate.Limiter // requests with a token or a session
-	reads   *rate.Limiter // those of them for pages, which share their data
-	unknown *rate.Limiter // requests with neither
+	server         *http.Server
+	changes, reads *rate.Limiter // of requests with a token or a session
+	unknown        *rate.Limiter // requests with neither
 
 	checking sync.Mutex // guards the following fields
 	checked  time.Time  // when the readiness was read last
@@ -58,9 +57,12 @@ type Web struct {
 // Listen opens the port of daemon.listen.
 func Listen(ctx context.Context, d job.Daemon, log *slog.Logger) (net.Listener, error) {
 	port, err := new(net.ListenConfig).Listen(ctx, "tcp", d.Listen)
+	if failed, is := errors.AsType[*net.OpError](err); is {
+		err = failed.Err // what wraps it repeats the address
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen at daemon.listen %s: %w; end the program that uses the address, "+
-			"or change daemon.listen", d.Listen, findInnermost(err))
+			"or change daemon.listen", d.Listen, err)
 	}
 	if d.Private() {
 		log.Info("listening", "address", port.Addr().String())
@@ -89,17 +91,6 @@ func (h *Web) Serve(port net.Listener, log *slog.Logger) {
 	}()
 }
 
-// findInnermost returns the error of the operating system: the errors that wrap it repeat the address.
-func findInnermost(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
-}
-
 // Close waits for the requests in progress.
 func (h *Web) Close() error {
 	if h == nil {
@@ -115,7 +106,7 @@ func (h *Web) Close() error {
 
 // Handler returns the handler of all requests.
 func (h *Web) Handler() http.Handler {
-	h.known, h.unknown = rate.NewLimiter(perSecond, atOnce), rate.NewLimiter(perSecond, atOnce)
+	h.changes, h.unknown = rate.NewLimiter(perSecond, atOnce), rate.NewLimiter(perSecond, atOnce)
 	h.reads = rate.NewLimiter(10*perSecond, 20*atOnce)
 	mux := http.NewServeMux()
 	if h.Metrics != nil { // a daemon
@@ -125,23 +116,20 @@ func (h *Web) Handler() http.Handler {
 		mux.HandleFunc("GET /api/v1/", h.requireScope(scopeRead, h.API.ServeHTTP))
 		mux.HandleFunc("/api/v1/", h.requireScope(scopeRun, h.API.ServeHTTP))
 	}
-	pages := map[string]bool{} // patterns of pages, with the style and the scripts that each page loads
 	for pattern, page := range h.Site.Routes() {
 		mux.HandleFunc(pattern, h.requireLogin(page))
-		pages[pattern] = strings.HasPrefix(pattern, "GET ")
 	}
 	for pattern, page := range h.Site.Open() {
 		mux.HandleFunc(pattern, page)
-		pages[pattern] = strings.HasPrefix(pattern, "GET ")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page.Guard(w.Header())
 		limit := h.unknown
-		if h.scopeOf(r) >= scopeRead || h.Site.Knows(r) {
-			limit = h.known
-			if _, pattern := mux.Handler(r); pages[pattern] {
-				limit = h.reads
-			}
+		switch known := h.scopeOf(r) >= scopeRead || h.Site.Knows(r); {
+		case known && r.Method == http.MethodGet:
+			limit = h.reads
+		case known:
+			limit = h.changes
 		}
 		isProbe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 		switch {
