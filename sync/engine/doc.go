@@ -6,7 +6,7 @@
 //
 // Most calls between files go from top to bottom of this list:
 //
-//   - engine.go: the engine and the progress of a run.
+//   - engine.go: the engine; progress.go: what a run has done, as its rows say.
 //   - scheduler.go: the schedule, which adds runs to a worker when they are due; after.go has jobs with
 //     `after`, order.go the requests of other goroutines.
 //   - next.go: what is done next, from rows; worker.go: the turns in which that is performed.

@@ -72,7 +72,6 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	if err = about.read(time.Now(), nil); about.pending && !about.spent && len(steps) > 0 { // else the end of the run publishes
 		r.worker.loader.PagesIn = true
 	}
-	r.updated()
 	return err
 }
 
@@ -99,14 +98,14 @@ func (r *run) countSkipped(calls []job.Call) func(queue.Task, time.Time) {
 	if len(calls) == 0 {
 		return nil // a run has either hits or a watch: keep the counts of the other
 	}
-	r.progress.Fresh = map[time.Duration]int{}
+	r.row.Fresh = map[time.Duration]int{}
 	ages := map[outlier.Operation]time.Duration{}
 	for _, call := range calls {
 		ages[call.Op] = call.RefreshAfter
 	}
 	return func(task queue.Task, learned time.Time) {
 		if learned.Before(r.row.Started) {
-			r.progress.Fresh[ages[task.Op]]++
+			r.row.Fresh[ages[task.Op]]++
 		}
 	}
 }
@@ -160,9 +159,6 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	if err != nil {
 		return err
 	}
-	for _, r := range waiters {
-		r.doing(fmt.Sprintf("%s %s", task.Op, task.Entity))
-	}
 	purchase := ledger.Purchase{Run: task.Run, Job: task.Job}
 	if len(waiters) > 0 && w.runs.byID(task.Run) == nil {
 		purchase.CountsFor = waiters[0].row.ID
@@ -181,19 +177,11 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 		return err
 	}
 	for _, r := range waiters {
-		r.answered(task.Op, got.missing)
+		if got.missing {
+			r.row.Missing++
+		}
 	}
 	return nil
-}
-
-// answered counts an answered data call.
-func (r *run) answered(op outlier.Operation, missing bool) {
-	if missing {
-		r.row.Missing++
-	}
-	r.progress.Done++
-	r.progress.Tasks[op]++
-	r.updated()
 }
 
 // postpone keeps a failed call in the queue for a later retry.
@@ -205,7 +193,7 @@ func postpone(db *store.Store, task *queue.Task, cause error) error {
 	})
 }
 
-// FreshFor describes a maximum age, which is a key of [Progress.Fresh].
+// FreshFor describes a maximum age, which is a key of [runs.Run.Fresh].
 func FreshFor(age time.Duration) string {
 	switch age {
 	case 0:

@@ -37,8 +37,6 @@ type runFacts struct {
 	spent   bool         // it has used up its time or its requests
 	task    *queue.Task  // its next data call, if it is urgent
 	err     error        // why nothing of that is known
-
-	until time.Time // when its searches go on, if they wait for a scan
 }
 
 // next returns the next action: a page or a scan first, then the data calls of urgent runs, then those of all by
@@ -56,7 +54,7 @@ func (f *workFacts) next() action {
 		if a.of = r; a.kind != wait {
 			return a
 		}
-		r.until, wake = a.until, soonest(wake, a.until)
+		wake = soonest(wake, a.until)
 	}
 	var over []*runFacts
 	for _, r := range f.runs {

@@ -247,7 +247,7 @@ func (q *requests) serving() bool {
 type OrderedRun struct {
 	order   Order
 	engine  *Engine
-	run     *run     // nil until it is recorded
+	id      string   // of the run; "" until it is recorded
 	outcome *outcome // of the run, or before of the one that has to have all its pages first
 	joined  bool
 }
@@ -283,7 +283,7 @@ func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
 }
 
 // Run returns the id of the run.
-func (o *OrderedRun) Run() string { return o.run.row.ID }
+func (o *OrderedRun) Run() string { return o.id }
 
 // Joined reports whether the run was already in progress when it was ordered.
 func (o *OrderedRun) Joined() bool { return o.joined }
@@ -299,7 +299,13 @@ func (o *OrderedRun) Result() (*runs.Run, error) {
 }
 
 // Progress returns what the run has done and what it has left.
-func (o *OrderedRun) Progress() (Progress, error) { return progressOf(o.run) }
+func (o *OrderedRun) Progress() (Progress, error) {
+	row, err := o.engine.Store.Runs.Get(o.id)
+	if err != nil {
+		return Progress{}, err
+	}
+	return o.engine.progressOf(row)
+}
 
 // Cancel stops the run for all who wait for it, without waiting until it has stopped; see
 // [Engine.Cancel].
@@ -327,7 +333,7 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
 		if err := w.makeUrgent(r, o.order.Key); err != nil {
 			return err
 		}
-		o.run, o.outcome, o.joined = r, r.outcome, true
+		o.id, o.outcome, o.joined = r.row.ID, r.outcome, true
 		w.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
 		return nil
 	}
@@ -354,7 +360,7 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
 	o.order.urgent = w.runs.nextUrgent()
 	r, err := w.begin(ctx, &o.order)
 	if r != nil {
-		o.run, o.outcome = r, r.outcome
+		o.id, o.outcome = r.row.ID, r.outcome
 		w.engine.log().Info("run ordered", "job", r.row.Job, "run", r.row.ID)
 	}
 	return err

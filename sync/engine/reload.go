@@ -93,7 +93,6 @@ func (s *scheduler) rename() {
 			r.own = spec.Budget
 			r.own.MaxCredits = asked
 		}
-		r.updated()
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"outlierd/outlier"
@@ -29,10 +28,7 @@ type run struct {
 
 	byHand bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
 
-	progress Progress
-
-	view    atomic.Pointer[Progress] // for other goroutines; replaced as a whole
-	outcome *outcome                 // for those who wait for the run
+	outcome *outcome // for those who wait for the run
 	ended   bool
 	err     error // why it ended, if not normally
 }
@@ -51,9 +47,6 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	}
 	w.loader.Expect(row.ID)
 	r.own = o.Spec.Budget
-	r.progress = Progress{
-		Job: row.Job, Run: row.ID, Started: time.Now(), Pages: row.Plan.MostPages(), Tasks: map[outlier.Operation]int{},
-	}
 	if !r.row.Searched {
 		if err := r.queueWatch(ctx); err != nil {
 			return nil, err
@@ -61,7 +54,6 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	}
 	w.runs = append(w.runs, r)
 	slices.SortFunc(w.runs, func(a, b *run) int { return cmp.Compare(a.row.ID, b.row.ID) }) // also after a restart
-	r.updated()
 	return r, nil
 }
 
@@ -323,21 +315,3 @@ func merged(a, b map[string]int64) map[string]int64 {
 	}
 	return sum
 }
-
-// doing publishes the run's progress to watchers, with what as the call in progress.
-func (r *run) doing(what string) {
-	r.progress.Doing = what
-	if what != "" {
-		r.progress.Until = time.Time{}
-	}
-	p := r.progress
-	p.Job, p.PerRun, p.Missing, p.Failures = r.row.Job, r.own.PerRun, int(r.row.Missing), int(r.row.Failures)
-	p.Tasks, p.Fresh = maps.Clone(p.Tasks), maps.Clone(p.Fresh)
-	r.view.Store(&p)
-	if r.isUrgent() || len(r.worker.runs.urgent()) == 0 {
-		r.engine.current.Store(r)
-	}
-}
-
-// updated publishes the run's progress to watchers, with no call in progress.
-func (r *run) updated() { r.doing("") }

@@ -111,10 +111,8 @@ func (s search) startScan(ctx context.Context, last *runs.Scan) error {
 	if err != nil {
 		return err
 	}
-	s.doing("start a scan")
 	purchase.Intent = scan.Intent
 	got, err := s.worker.calls.attempt(ctx, request, purchase)
-	s.updated()
 	if got.answer == nil { // nothing was reserved
 		scan.State = runs.ScanRefused
 		return errors.Join(err, s.saveScan(scan))
@@ -200,11 +198,9 @@ func (s search) poll(ctx context.Context, scan *runs.Scan) error {
 	if err != nil {
 		return err
 	}
-	s.doing("scan " + scan.ScanID)
 	got, err := s.worker.calls.fetch(ctx, request, ledger.Purchase{
 		Run: s.row.ID, Job: s.row.Job, Step: s.step.ID, Item: s.step.Item,
 	}, &s.step.Tries)
-	s.updated()
 	if err != nil && (ctx.Err() != nil || !judge(err).outage()) {
 		return err
 	}

@@ -530,7 +530,7 @@ func (s *scheduler) report(r *run) {
 	} else if spend.Unknown > 0 {
 		attrs = append(attrs, "credits_unknown", spend.Unknown)
 	}
-	if skipped := sumOfFresh(r.progress.Fresh); skipped > 0 {
+	if skipped := sumOfFresh(r.row.Fresh); skipped > 0 {
 		attrs = append(attrs, "skipped_fresh", skipped)
 	}
 	if r.err != nil {

@@ -41,7 +41,6 @@ func (s search) takePage(ctx context.Context, steps []runs.Step) error {
 	if err != nil {
 		return err
 	}
-	s.doing(fmt.Sprintf("page %d", s.step.Next+1))
 	err = s.worker.calls.prepareCall(ctx, request, ledger.Purchase{FromHold: holder})
 	if err == nil {
 		err = s.checkDates()
@@ -66,7 +65,6 @@ func (s search) pageResult(err error) error {
 		s.engine.log().Warn("hits could not be stored", "job", s.row.Job, "run", s.row.ID,
 			"search", step.Name(), "page", s.step.Next+1, "hits", step.Hits-s.step.Hits, "unreadable", lost)
 	}
-	s.updated()
 	if err == nil && step.Stop == runs.StopUnreadable && step.Unread == 0 {
 		err = errors.New("the answer is not a search result; it was paid for and stays in the journal")
 	}

@@ -163,7 +163,6 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		switch a := f.next(); a.kind {
 		case wait:
 			w.wake = a.until
-			f.showWaits()
 			return false, f.held
 		case closeStep: // of which there may be many
 			a.step.Stop, a.step.Left = a.stop, pagesLeft(a.of.search.plan, a.step)
@@ -191,16 +190,6 @@ func (w *worker) endOver(ctx context.Context, over []*runFacts) {
 		}
 	}
 	w.endAll(ctx, ending, func(r *run) error { return cause[r] })
-}
-
-// showWaits shows watchers until when runs wait for a scan.
-func (f *workFacts) showWaits() {
-	for _, r := range f.runs {
-		if !r.until.IsZero() && !r.run.progress.Until.Equal(r.until) {
-			r.run.progress.Until = r.until
-			r.run.updated()
-		}
-	}
 }
 
 // expire removes expired calls from the queue, once a minute.

@@ -170,7 +170,8 @@ type OpTotal struct {
 	Waited   store.Seconds     `json:"waited_s"` // for the rate limit
 }
 
-// ByOperation returns the totals of a run's calls, operations with the most requests first.
+// ByOperation returns the totals of the calls that count for a run, as those of [Requests], operations with the most
+// requests first.
 func (cs *Calls) ByOperation(run string) ([]OpTotal, error) {
 	return store.Read(cs.db, "add up the calls of run "+run, func(tx *store.Tx) ([]OpTotal, error) {
 		return store.List(tx, func(t *OpTotal) []any {
@@ -181,6 +182,7 @@ func (cs *Calls) ByOperation(run string) ([]OpTotal, error) {
 			count(*) FILTER (WHERE state = 'unknown'),
 			coalesce(sum(price) FILTER (WHERE state IN ('charged', 'unknown')), 0),
 			sum(waited)
-			FROM attempts WHERE run = ? GROUP BY op ORDER BY requests DESC, op`, run)
+			FROM attempts WHERE run = ?1 AND counts_for = '' OR counts_for <> '' AND counts_for = ?1
+			GROUP BY op ORDER BY requests DESC, op`, run)
 	})
 }

@@ -101,17 +101,18 @@ type Run struct {
 	Searched   bool      `json:"-"` // its searches have ended, and its data calls are queued
 	Key        Key       `json:"-"` // of the order that begins or resumes it now; readings leave it out
 
-	Pages    int64            `json:"pages"`
-	Hits     int64            `json:"hits"`
-	NewHits  int64            `json:"new_hits"`
-	Requests int64            `json:"requests"`
-	Missing  int64            `json:"missing"`
-	Failures int64            `json:"failures"`
-	Credits  outlier.Credits  `json:"credits"` // including those of unknown outcome
-	Refunded outlier.Credits  `json:"refunded"`
-	Waited   store.Seconds    `json:"waited_s"`
-	Rows     map[string]int64 `json:"rows,omitempty"` // per table
-	Error    string           `json:"error,omitempty"`
+	Pages    int64                 `json:"pages"`
+	Hits     int64                 `json:"hits"`
+	NewHits  int64                 `json:"new_hits"`
+	Requests int64                 `json:"requests"`
+	Missing  int64                 `json:"missing"`
+	Failures int64                 `json:"failures"`
+	Credits  outlier.Credits       `json:"credits"` // including those of unknown outcome
+	Refunded outlier.Credits       `json:"refunded"`
+	Waited   store.Seconds         `json:"waited_s"`
+	Rows     map[string]int64      `json:"rows,omitempty"` // per table
+	Fresh    map[time.Duration]int `json:"-"`              // data calls skipped as fresh, by maximum age
+	Error    string                `json:"error,omitempty"`
 }
 
 // The triggers of runs that are treated unlike those of a schedule.
@@ -153,7 +154,8 @@ func (r *Run) progress() store.Columns {
 	return store.Columns{
 		"status": &r.Status, "ended": store.Time(&r.Ended), "pages": &r.Pages, "hits": &r.Hits, "new_hits": &r.NewHits,
 		"requests": &r.Requests, "missing": &r.Missing, "failures": &r.Failures, "credits": &r.Credits,
-		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited.Duration), "row_counts": store.JSON(&r.Rows), "error": &r.Error,
+		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited.Duration), "row_counts": store.JSON(&r.Rows),
+		"fresh": store.JSON(&r.Fresh), "error": &r.Error,
 	}
 }
 
@@ -336,6 +338,11 @@ func (rs *Runs) oneRun(from string, args ...any) (*Run, error) {
 		return nil, err
 	}
 	return &runs[0], nil
+}
+
+// InProgress returns the newest run in progress, or nil.
+func (rs *Runs) InProgress() (*Run, error) {
+	return rs.oneRun(`FROM runs WHERE status = 'running' AND ` + mayGoOn + ` ORDER BY id DESC LIMIT 1`)
 }
 
 // OwnRuns returns the newest runs of the job as configured, newest first, without those that were

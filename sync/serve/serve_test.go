@@ -327,10 +327,10 @@ func as[E error](err error) bool {
 func TestProgressSurvivesEncoding(t *testing.T) {
 	at := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
 	want := engine.Progress{
-		Job: "coffee", Run: "r1", Started: at, Pages: job.AllPages, Done: 3, Queued: 4, Missing: 1, Failures: 2,
+		Job: "coffee", Run: "r1", Started: at, Pages: job.AllPages, Done: 3, Queued: 4,
 		Searches: engine.Searches{All: 3, Ended: 1, Scan: true, Pages: 2, Left: 4, Hits: 40, New: 12},
-		Tasks:    map[outlier.Operation]int{outlier.OpDetails: 3}, Fresh: map[time.Duration]int{36 * time.Hour: 5},
-		Spend: ledger.Spend{Charged: 2, Unknown: 2}, PerRun: new(outlier.Credits(40)), Doing: "details v1", Until: at.Add(time.Hour),
+		Tasks:    map[outlier.Operation]int{outlier.OpDetails: 3},
+		Spend:    ledger.Spend{Charged: 2, Unknown: 2}, Cap: 40, Until: at.Add(time.Hour),
 		Left: 90 * time.Second,
 		Pace: pace.Status{Limit: 10, Window: time.Minute, Remaining: 3, Reset: at.Add(time.Second), Learned: true},
 	}

@@ -231,11 +231,11 @@ func (r *runner) performRun(ctx context.Context, j *jobRun) (*runs.Run, error) {
 	if r.p.daemon != nil {
 		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return r.orderRun(ctx, j) }
 	}
-	stop := watchProgress(r.g.out, r.p)
+	stop, began := watchProgress(r.g.out, r.p), time.Now()
 	row, failed := run(ctx, &j.Order)
 	stop()
 	if row != nil {
-		if err := r.reportRun(ctx, row, failed); err != nil {
+		if err := r.reportRun(ctx, row, began, failed); err != nil {
 			return row, errors.Join(failed, err)
 		}
 	}

@@ -28,10 +28,13 @@ const (
 func watchProgress(out *printer, p *program) (stop func()) {
 	log := p.Engine.Log
 	every, show := logLine, func(p engine.Progress) { log.Info("progress", progressAttrs(p)...) }
-	finish := func() {}
+	finish, began := func() {}, time.Now()
 	if out.redraws() {
 		every, finish = redraw, out.block.Erase
 		show = func(p engine.Progress) {
+			if p.Started.Before(began) { // the command continues it
+				p.Started = began
+			}
 			out.block.Draw(func(int) []string { return progressLines(p, time.Now()) })
 		}
 	}
@@ -136,8 +139,8 @@ func spendLines(p engine.Progress, now time.Time) []string {
 	if p.Spend.Unknown > 0 {
 		credits += fmt.Sprintf(" · %d unknown", p.Spend.Unknown)
 	}
-	if p.PerRun != nil {
-		credits += fmt.Sprintf(" · at most %d", *p.PerRun)
+	if p.Cap > 0 {
+		credits += fmt.Sprintf(" · at most %d", p.Cap)
 	}
 	return append(lines, credits, "  pace     "+paceText(p, now))
 }
@@ -147,10 +150,7 @@ func paceText(p engine.Progress, now time.Time) string {
 	if wait := p.Pace.Reset.Sub(now); wait > time.Second && p.Pace.Remaining == 0 {
 		text += " · next call in " + term.Duration(wait)
 	}
-	switch {
-	case p.Doing != "":
-		text += " · " + p.Doing
-	case p.Until.After(now):
+	if p.Until.After(now) {
 		text += " · waits for a scan, polled again in " + term.Duration(p.Until.Sub(now))
 	}
 	return text

@@ -30,7 +30,7 @@ func underWay() engine.Progress {
 		Job: "coffee", Run: "01a1fe43", Started: noon.Add(-83 * time.Second), Pages: 3,
 		Searches: engine.Searches{All: 3, Ended: 1, Pages: 4, Left: 5, Hits: 105, New: 61},
 		Spend:    ledger.Spend{Charged: 8}, Pace: pace.Status{Limit: 10, Window: time.Minute, Reset: noon},
-		Doing: "search page 2", Left: 30 * time.Second,
+		Left: 30 * time.Second,
 	}
 }
 
@@ -40,7 +40,7 @@ func TestProgressOfASearch(t *testing.T) {
 coffee                                   1:23 · ETA ≥ 0:30
   search                   ██████░░░░░░░░░ 4/9 pages  105 hits  61 new · 1 of 3 searches done
   credits  8 spent
-  pace     10/min · search page 2
+  pace     10/min
 `
 	compareLines(t, want, progressLines(underWay(), noon))
 }
@@ -51,16 +51,15 @@ func TestProgressOfEnrichment(t *testing.T) {
 	p.Searches.Ended, p.Searches.Left = 3, 0
 	p.Done, p.Queued = 96, 4
 	p.Tasks = map[outlier.Operation]int{outlier.OpDetails: 10, outlier.OpChannelVideos: 40, outlier.OpComments: 46}
-	p.Spend.Unknown, p.PerRun = 2, new(outlier.Credits(20))
+	p.Spend.Unknown, p.Cap = 2, 20
 	p.Pace.Reset, p.Left = noon.Add(59*time.Second), 24*time.Second
-	p.Doing = "details dQw4w9WgXcQ"
 	want := `
 coffee                                   1:23 · ETA 0:59
   search                   done            4 pages  105 hits  61 new
   enrich                   ██████████████░ 96/100 calls
   done     videos 40 · comments 46 · details 10
   credits  8 spent · 2 unknown · at most 20
-  pace     10/min · next call in 59 s · details dQw4w9WgXcQ
+  pace     10/min · next call in 59 s
 `
 	compareLines(t, want, progressLines(p, noon))
 }
@@ -69,7 +68,7 @@ func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
 	t.Parallel()
 	p := underWay()
 	p.Searches = engine.Searches{All: 1, Scan: true}
-	p.Doing, p.Until = "", noon.Add(10*time.Minute)
+	p.Until = noon.Add(10 * time.Minute)
 	want := `
 coffee                                   1:23 · ETA ≥ 10:00
   scan                     under way

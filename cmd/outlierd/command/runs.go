@@ -155,6 +155,9 @@ func runOf(store *state.Store, row *runs.Run) (*report.Run, error) {
 		return nil, err
 	}
 	d := &report.Run{Run: *row, Unknown: spent.Unknown, Searches: []report.Search{}}
+	for _, calls := range row.Fresh {
+		d.Skipped += calls
+	}
 	if d.Status == runs.Running {
 		for i := range steps {
 			s := &steps[i]

@@ -19,7 +19,7 @@ import (
 
 // reportRun collects the summary of a run and prints it. The caller prints the error of a failed run,
 // so that it is not printed twice.
-func (r *runner) reportRun(ctx context.Context, row *runs.Run, failed error) error {
+func (r *runner) reportRun(ctx context.Context, row *runs.Run, began time.Time, failed error) error {
 	store := r.p.Engine.Store
 	end, err := runOf(store, row)
 	if err != nil {
@@ -37,15 +37,8 @@ func (r *runner) reportRun(ctx context.Context, row *runs.Run, failed error) err
 	if end.Distinct, err = store.Hits.Distinct(row.ID); err != nil {
 		return err
 	}
-	progress, err := r.p.readProgress()
-	if err != nil {
-		return err
-	}
-	if end.Since = row.Started; progress.Run == row.ID {
-		end.Since, end.Fresh = progress.Started, progress.Fresh
-	}
-	for _, calls := range end.Fresh {
-		end.Skipped += calls
+	if end.Since = row.Started; began.After(end.Since) { // the command has continued it
+		end.Since = began
 	}
 	r.g.spending.outcomes = append(r.g.spending.outcomes, end)
 	var places []string

@@ -30,11 +30,10 @@ type Run struct {
 	Calls    []ledger.OpTotal `json:"calls"`
 
 	// Known only when the run has just ended:
-	Since    time.Time             `json:"-"` // when it was started or continued
-	Retry    time.Time             `json:"-"` // when a schedule tries the first call that failed again; zero if none did
-	Fresh    map[time.Duration]int `json:"-"` // skipped data calls, by the maximum age of an answer
-	Rest     *engine.Rest          `json:"-"` // what its searches have left, if that can be bought; else nil
-	Distinct map[string]int64      `json:"-"` // keys of its rows, by table; see [runs.Hits.Distinct]
+	Since    time.Time        `json:"-"` // when it was started or continued
+	Retry    time.Time        `json:"-"` // when a schedule tries the first call that failed again; zero if none did
+	Rest     *engine.Rest     `json:"-"` // what its searches have left, if that can be bought; else nil
+	Distinct map[string]int64 `json:"-"` // keys of its rows, by table; see [runs.Hits.Distinct]
 }
 
 // Search is one search of a run, as in ops.searches: with null for what is not known.
