@@ -121,12 +121,14 @@ func readSource(c *Config, root, n *yamltree.Node) (Source, []*yamltree.Node) {
 	}
 	var from []yamltree.Entry
 	for _, e := range n.Entries {
-		if e.Key.Text != "column" {
+		if e.Key.Text != "column" && !e.Value.Ignored {
 			from = append(from, e)
 		}
 	}
 	column := n.Get("column")
 	switch {
+	case len(from) == 0 && column == nil: // an unknown key
+		return at, nil
 	case len(from) > 1:
 		from[1].Key.Refuse("cannot be combined with %s: a list comes from one of list, file and sql",
 			from[0].Key.Text)

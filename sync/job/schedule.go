@@ -186,24 +186,24 @@ func clock(shown time.Time, loc *time.Location) time.Time {
 // one field at a time and no zone, because it panics on some zones and its errors do not say which
 // field is wrong.
 func parseCron(expression string) (cronTimes, error) {
-	expression = strings.ToLower(strings.TrimSpace(expression))
-	if long, ok := shorthands[expression]; ok {
+	text := strings.ToLower(strings.TrimSpace(expression))
+	if long, ok := shorthands[text]; ok {
 		expression = long
 	}
 	parts := strings.Fields(expression)
-	_, noPeriod := time.ParseDuration(strings.TrimPrefix(expression, "every "))
+	_, noPeriod := time.ParseDuration(strings.TrimPrefix(text, "every "))
 	switch {
-	case strings.HasPrefix(expression, "auto"):
+	case strings.HasPrefix(text, "auto"):
 		return nil, fmt.Errorf("must be auto, or auto with a time of day, as in auto at 06:30")
 	case noPeriod == nil:
 		return nil, fmt.Errorf("must be a cron expression; for a period use every, as in every: 6h")
-	case strings.Contains(expression, "tz="):
+	case strings.Contains(text, "tz="):
 		return nil, fmt.Errorf("must not name a time zone; use `timezone` at the top of the file")
-	case strings.HasPrefix(expression, "@every"):
+	case strings.HasPrefix(text, "@every"):
 		return nil, fmt.Errorf("@every is not supported; use every, as in every: 6h")
 	case len(parts) == 1:
 		known := slices.Sorted(maps.Keys(shorthands))
-		if word := yamltree.Nearest("@"+strings.TrimPrefix(expression, "@"), known); word != "" {
+		if word := yamltree.Nearest("@"+strings.TrimPrefix(text, "@"), known); word != "" {
 			return nil, fmt.Errorf("must be a cron expression; did you mean %q?", word)
 		}
 		return nil, fmt.Errorf("must be a cron expression of five fields, " +
