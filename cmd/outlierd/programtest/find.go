@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -42,17 +43,15 @@ func FilesWith(top string, texts ...string) (found []string, err error) {
 			}
 			content = append(content, answers...)
 		}
-		for _, text := range texts {
-			if bytes.Contains(content, []byte(text)) {
-				found = append(found, path)
-				return nil
-			}
+		rows, err := rowsOf(db, path, content)
+		if err != nil {
+			return err
 		}
-		has, err := rowsHave(db, path, content, texts)
-		if has {
+		content = append(content, rows...)
+		if slices.ContainsFunc(texts, func(text string) bool { return bytes.Contains(content, []byte(text)) }) {
 			found = append(found, path)
 		}
-		return err
+		return nil
 	})
 	return found, err
 }
@@ -90,53 +89,27 @@ func answersOf(path string) (all []byte, err error) {
 	return all, rows.Err()
 }
 
-// rowsHave reports whether a row of a Parquet or DuckDB file contains one of the texts.
-func rowsHave(db *sql.DB, path string, content []byte, texts []string) (has bool, err error) {
-	tables := []string{"read_parquet(" + database.Text(path) + ", hive_partitioning = false)"}
-	switch {
-	case len(content) > 12 && string(content[8:12]) == "DUCK":
-		if _, err := db.Exec("ATTACH " + database.Text(path) + " AS searched (READ_ONLY)"); err != nil {
-			return false, err
-		}
-		defer func() {
-			_, late := db.Exec("DETACH searched")
-			err = errors.Join(err, late)
-		}()
-		if tables, err = tablesOf(db); err != nil {
-			return false, err
-		}
-	case !bytes.HasPrefix(content, []byte("PAR1")):
-		return false, nil
-	}
-	for _, table := range tables {
-		var conditions []string
-		for _, text := range texts {
-			conditions = append(conditions, "contains(r::VARCHAR, "+database.Text(text)+")")
-		}
-		query := fmt.Sprintf("SELECT count(*) > 0 FROM (SELECT r FROM %s AS r) WHERE %s",
-			table, strings.Join(conditions, " OR "))
-		if err := db.QueryRow(query).Scan(&has); err != nil || has {
-			return has, err
-		}
-	}
-	return false, nil
-}
-
-// tablesOf returns the tables of the file that is attached as searched.
-func tablesOf(db *sql.DB) (tables []string, err error) {
-	rows, err := db.Query("SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'searched'")
+// rowsOf returns the rows of a Parquet or DuckDB file as text; nothing for other files.
+func rowsOf(db *sql.DB, path string, content []byte) (text []byte, err error) {
+	to, err := os.MkdirTemp("", "rows-*")
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var space, name string
-		if err := rows.Scan(&space, &name); err != nil {
-			return nil, err
-		}
-		tables = append(tables, "searched."+database.Name(space)+"."+database.Name(name))
+	defer func() { err = errors.Join(err, os.RemoveAll(to)) }()
+	switch {
+	case bytes.HasPrefix(content, []byte("PAR1")):
+		_, err = db.Exec(fmt.Sprintf("COPY (FROM read_parquet(%s, hive_partitioning = false)) TO %s (FORMAT csv)",
+			database.Text(path), database.Text(filepath.Join(to, "rows.csv"))))
+	case len(content) > 12 && string(content[8:12]) == "DUCK":
+		_, err = db.Exec(fmt.Sprintf("ATTACH %s AS searched (READ_ONLY); EXPORT DATABASE searched TO %s; DETACH searched",
+			database.Text(path), database.Text(to)))
 	}
-	return tables, rows.Err()
+	names, failed := filepath.Glob(filepath.Join(to, "*.csv"))
+	for _, name := range names {
+		rows, err := os.ReadFile(name)
+		text, failed = append(text, rows...), errors.Join(failed, err)
+	}
+	return text, errors.Join(err, failed)
 }
 
 // holding checks that a file below a folder contains one of the texts, each of which is the content of a text file;
