@@ -46,7 +46,7 @@ func readBackup(c *Config, n *yamltree.Node) {
 		at.RefuseWithHint("choose a folder on another disk, or a bucket", "must not be inside the data folder, with which it would be lost")
 	}
 	for _, sink := range c.Sinks {
-		if sink.Lake != nil && within(to.To, sink.Lake.Warehouse) {
+		if sink.Lake != nil && sink.Lake.Warehouse != "" && within(to.To, sink.Lake.Warehouse) {
 			at.Refuse("must not be inside the warehouse of the iceberg sink")
 		}
 	}

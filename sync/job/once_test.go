@@ -228,6 +228,18 @@ jobs: {a: {schedule: "0 0 1,10,20 * *", scan: {query: x}}}`, "cost at least 156 
 	}
 }
 
+// TestBackupsBesideALake: a REST catalog may have a warehouse of its own, which the file does not name.
+func TestBackupsBesideALake(t *testing.T) {
+	config := parse(t, head+`
+sinks: [{duckdb: outliers.duckdb}, {iceberg: {catalog: "https://catalog.example"}}]
+backup: {to: /mnt/backup}
+jobs: {a: {search: {}}}
+`)
+	if config.Backup.To != "/mnt/backup" {
+		t.Errorf("backups go to %q", config.Backup.To)
+	}
+}
+
 func TestWarningsStandInOrderWithTheirPlaces(t *testing.T) {
 	config := parse(t, head+`
 daemon: {log: {level: info}}
