@@ -160,13 +160,13 @@ func listFollowers(p *program, done jobRun, row *runs.Run, began time.Time) (nex
 	case !done.after || row == nil:
 		return nil, nil
 	case !row.Due.IsZero():
-		due, err := p.Engine.DueNow(began)
+		due, err := p.Engine.DueNow(time.Now())
 		var after, again []*engine.DueRun
 		for _, a := range due {
 			switch follows := a.Trigger == engine.After; {
 			case follows && a.Spec.After == row.Job && a.Due.Equal(row.Due):
 				after = append(after, a)
-			case !follows && a.Spec.Name == row.Job && done.Old == nil:
+			case !follows && a.Spec.Name == row.Job && done.Old == nil && !a.Due.After(began):
 				again = append(again, a)
 			}
 		}
