@@ -10,7 +10,6 @@ import (
 	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
 	"outlierd/sync/forecast"
-	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/serve"
 )
@@ -104,32 +103,21 @@ a new day or cycle, more than 36 hours ahead of the local clock, it confirms the
 
 The caps of the job file still apply.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := g.loadForOnce()
+		RunE: g.inSession(toBuy, func(ctx context.Context, p *program, _ []string) error {
+			lifted, err := change(ctx, p, serve.Lift{})
 			if err != nil {
 				return err
 			}
-			return resumeSpending(c.Context(), g, config)
-		},
+			config := p.Engine.Config
+			if len(lifted.Blocks) == 0 {
+				return liftedBlocks.print(g.out, serve.Lifted{Blocks: []ledger.Block{}},
+					"no calls are blocked; the caps of %s apply\n", config.Path)
+			}
+			said, style := "", report.Style{Zone: config.Timezone}
+			for _, block := range lifted.Blocks {
+				said += "lifted: " + report.Block(block, style) + "\n"
+			}
+			return liftedBlocks.print(g.out, lifted, "%scalls resume, within the caps of %s\n", said, config.Path)
+		}),
 	}
-}
-
-func resumeSpending(ctx context.Context, g *globals, config *job.Config) error {
-	var lifted []ledger.Block
-	err := g.with(ctx, config, toBuy, func(p *program) error {
-		done, err := change(ctx, p, serve.Lift{})
-		lifted = done.Blocks
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if len(lifted) == 0 {
-		return liftedBlocks.print(g.out, serve.Lifted{Blocks: []ledger.Block{}}, "no calls are blocked; the caps of %s apply\n", config.Path)
-	}
-	said, style := "", report.Style{Zone: config.Timezone}
-	for _, block := range lifted {
-		said += "lifted: " + report.Block(block, style) + "\n"
-	}
-	return liftedBlocks.print(g.out, serve.Lifted{Blocks: lifted}, "%scalls resume, within the caps of %s\n", said, config.Path)
 }

@@ -79,27 +79,24 @@ func forAssistants(g *globals) mcp.Program {
 		Version: version(),
 		Run:     func(ctx context.Context, c mcp.Command) (*mcp.Done, error) { return runFor(ctx, g, c) },
 		Query: func(ctx context.Context, sql string, most int) (*mcp.Rows, error) {
-			config, err := g.loadToRead()
-			if err != nil {
-				return nil, err
-			}
-			return queryFor(ctx, config, sql, most)
+			return byJobFile(g, func(config *job.Config) (*mcp.Rows, error) { return queryFor(ctx, config, sql, most) })
 		},
 		Find: func(f mcp.Filter) (string, error) {
-			config, err := g.loadToRead()
-			if err != nil {
-				return "", err
-			}
-			return findFor(config, f)
+			return byJobFile(g, func(config *job.Config) (string, error) { return findFor(config, f) })
 		},
 		JobFile: func() (string, error) {
-			config, err := g.loadToRead()
-			if err != nil {
-				return "", err
-			}
-			return config.Shown(), nil
+			return byJobFile(g, func(config *job.Config) (string, error) { return config.Shown(), nil })
 		},
 	}
+}
+
+// byJobFile returns what f reads from the job file as it is now.
+func byJobFile[T any](g *globals, f func(*job.Config) (T, error)) (got T, err error) {
+	config, err := g.loadToRead()
+	if err != nil {
+		return got, err
+	}
+	return f(config)
 }
 
 // runFor runs another command as if it had been typed with -o json.

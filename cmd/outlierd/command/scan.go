@@ -180,42 +180,34 @@ func scanAdoptCommand(g *globals) *cobra.Command {
 is free, and compares queries, size and time. If the clock was wrong when the start was
 sent, name the start with --intent: then the time is not compared.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: g.inSession(toBuy, func(ctx context.Context, p *program, args []string) error {
 			id, err := scanID(args[0])
 			if err != nil {
 				return err
 			}
-			config, err := g.loadForOnce()
+			waiting, err := listUnconfirmed(p.Engine.Store)
 			if err != nil {
 				return err
 			}
-			return g.with(c.Context(), config, toBuy, func(p *program) error {
-				waiting, err := listUnconfirmed(p.Engine.Store)
-				if err != nil {
-					return err
-				}
-				linked, err := change(c.Context(), p, serve.AdoptScan{Scan: id, Intent: intent})
-				if err != nil {
-					return explainAbsent(err, id, "look there for the id of the scan that was started; "+
-						"if there is none, run "+listResolutions(waiting))
-				}
-				scan, err := p.Engine.Store.Scans.ByID(id)
-				if err == nil && (scan == nil || scan.Intent != linked) {
-					err = fmt.Errorf("scan %s was linked to intent %d, but its record could not be read back",
-						id, linked)
-				}
-				if err != nil {
-					return err
-				}
-				next, err := describeAdopted(p, scan)
-				if err != nil {
-					return err
-				}
-				return adoptedScan.print(g.out, scan,
-					"scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job, scan.Intent,
-					scan.State, next)
-			})
-		},
+			linked, err := change(ctx, p, serve.AdoptScan{Scan: id, Intent: intent})
+			if err != nil {
+				return explainAbsent(err, id, "look there for the id of the scan that was started; "+
+					"if there is none, run "+listResolutions(waiting))
+			}
+			scan, err := p.Engine.Store.Scans.ByID(id)
+			if err == nil && (scan == nil || scan.Intent != linked) {
+				err = fmt.Errorf("scan %s was linked to intent %d, but its record could not be read back", id, linked)
+			}
+			if err != nil {
+				return err
+			}
+			next, err := describeAdopted(p, scan)
+			if err != nil {
+				return err
+			}
+			return adoptedScan.print(g.out, scan, "scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job,
+				scan.Intent, scan.State, next)
+		}),
 	}
 	c.Flags().Int64Var(&intent, "intent", 0,
 		"the start with this intent, as 'outlierd scan list' shows it, whatever its time")

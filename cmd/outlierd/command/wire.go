@@ -95,9 +95,13 @@ func (g *globals) inSession(m mode, work func(ctx context.Context, p *program, a
 	}
 }
 
-// withState reads the job file, which needs no key, and opens the program in a mode while work runs.
+// withState reads the job file, which needs a key only to make calls, and opens the program in a mode while work runs.
 func (g *globals) withState(ctx context.Context, m mode, work func(context.Context, *program) error) error {
-	config, err := g.loadToRead()
+	load := g.loadToRead
+	if m == toBuy {
+		load = g.loadForOnce
+	}
+	config, err := load()
 	if err != nil {
 		return err
 	}
