@@ -118,6 +118,21 @@ func weighRows(ctx context.Context, db *database.DB, p part) (all []weight, err 
 	return all, err
 }
 
+// sizeOf returns the weight of all rows of a part, with the highest of their numbers.
+func (w *writer) sizeOf(ctx context.Context, p part) (size weight, err error) {
+	all := w.weights
+	if p.folder != w.weighed.folder || p.lo < w.weighed.lo {
+		all, err = weighRows(ctx, w.db, p)
+	}
+	size.placing = p.lo
+	for _, r := range all {
+		if r.placing < p.next && (p.first || r.placing >= p.lo) {
+			size = weight{max(size.placing, r.placing), size.rows + r.rows, size.bytes + r.bytes}
+		}
+	}
+	return size, err
+}
+
 // bytesOf is the SQL of about the number of bytes in a row: of texts their length, of pictures 100 each, of other values 8.
 // To convert pictures to text would take as long as to write them.
 func bytesOf(t *schema.Table) string {
@@ -180,8 +195,8 @@ func (o Options) formOf(t *schema.Table) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// groupRows returns the size of row groups, which are in memory while they are written, for rows of the
-// given size together. DuckDB writes groups of at least 2048 rows.
-func groupRows(rows, bytes int64) int64 {
-	return min(defaultLimit.rows, max(2048, rows*defaultLimit.bytes/max(bytes, 1)))
+// groupRows returns the number of rows in a row group, which is in memory while it is written, for rows of that size
+// together. DuckDB writes groups of at least 2048 rows.
+func groupRows(all weight) int64 {
+	return min(defaultLimit.rows, max(2048, all.rows*defaultLimit.bytes/max(all.bytes, 1)))
 }

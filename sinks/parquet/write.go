@@ -27,7 +27,9 @@ type writer struct {
 	afresh bool               // write all parts again
 	upTo   int64              // rows of answers up to this one may have been deleted since the copy was published; 0 for none
 
-	staged []string // parts that were written under temporary names
+	weighed part     // in which weights are the rows
+	weights []weight // ascending
+	staged  []string // parts that were written under temporary names
 }
 
 func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks sinks.Marks) (*writer, error) {
@@ -86,18 +88,16 @@ func (w *writer) stageParts(ctx context.Context) (files []File, err error) {
 		}
 		for i, p := range partsOf(w.table, folder, los) {
 			f, ok := w.listed[nameOf(folder, p.lo)]
-			if p.lo <= w.upTo {
-				rows, err := w.countRows(ctx, p)
-				if err != nil {
-					return nil, err
-				}
-				if rows == 0 {
+			due := w.afresh || !ok || hit[i] || f.Bytes == lost
+			if due || p.lo <= w.upTo {
+				size, err := w.sizeOf(ctx, p)
+				if err == nil && size.rows == 0 && p.lo <= w.upTo {
 					continue
 				}
-				hit[i] = hit[i] || rows != f.Rows
-			}
-			if w.afresh || !ok || hit[i] || f.Bytes == lost {
-				if f, err = w.stagePart(ctx, p); err != nil {
+				if err == nil && (due || size.rows != f.Rows) {
+					f, err = w.stagePart(ctx, p, size)
+				}
+				if err != nil {
 					return nil, fmt.Errorf("write %s: %w", nameOf(folder, p.lo), err)
 				}
 			}
@@ -106,14 +106,6 @@ func (w *writer) stageParts(ctx context.Context) (files []File, err error) {
 	}
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
-}
-
-func (w *writer) countRows(ctx context.Context, p part) (int64, error) {
-	rows, err := w.db.Query(ctx, "SELECT count(*) FROM "+database.TableName(w.table)+" WHERE "+p.where())
-	if err != nil {
-		return 0, err
-	}
-	return rows[0][0].(int64), nil
 }
 
 // findChanges returns the placing numbers of rows that were written or deleted since the copy was published,
@@ -138,7 +130,7 @@ func (w *writer) findChanges(ctx context.Context) (map[string][]int64, error) {
 }
 
 // addParts adds the parts of a folder for new rows that do not fit into its last part.
-func (w *writer) addParts(ctx context.Context, folder string, los []int64) ([]int64, error) {
+func (w *writer) addParts(ctx context.Context, folder string, los []int64) (_ []int64, err error) {
 	last, published := part{w.table, folder, 0, math.MaxInt64, true}, int64(math.MinInt64)
 	if len(los) > 0 {
 		parts := partsOf(w.table, folder, los)
@@ -148,15 +140,13 @@ func (w *writer) addParts(ctx context.Context, folder string, los []int64) ([]in
 			published = max(published, w.shown)
 		}
 	}
-	weights, err := weighRows(ctx, w.db, last)
-	if err != nil {
-		return nil, err
-	}
-	more := w.limit.cutRows(weights, published)
+	w.weighed = last
+	w.weights, err = weighRows(ctx, w.db, last)
+	more := w.limit.cutRows(w.weights, published)
 	if len(los) > 0 && len(more) > 0 {
 		more = more[1:]
 	}
-	return slices.Concat(los, more), nil
+	return slices.Concat(los, more), err
 }
 
 // adoptFiles returns the parts in the folder of a lost manifest that a table may have. Readers may have found any row in the
@@ -177,15 +167,9 @@ func adoptFiles(t *schema.Table, sizes map[string]int64) (files []File) {
 	return files
 }
 
-// stagePart writes a part under its temporary name.
-func (w *writer) stagePart(ctx context.Context, p part) (f File, err error) {
-	f = File{Name: nameOf(p.folder, p.lo), Lo: p.lo}
-	rows, err := w.db.Query(ctx, fmt.Sprintf("SELECT count(*), coalesce(max(%s), %d), coalesce(sum(%s), 0)::BIGINT FROM %s WHERE %s",
-		database.Name(w.table.Placing()), p.lo, bytesOf(w.table), database.TableName(w.table), p.where()))
-	if err != nil {
-		return f, err
-	}
-	f.Rows, f.Hi = rows[0][0].(int64), rows[0][1].(int64)
+// stagePart writes a part with rows of that size under its temporary name.
+func (w *writer) stagePart(ctx context.Context, p part, size weight) (f File, err error) {
+	f = File{Name: nameOf(p.folder, p.lo), Rows: size.rows, Lo: p.lo, Hi: size.placing}
 	if err := w.makeFolder(p.folder); err != nil {
 		return f, err
 	}
@@ -197,7 +181,7 @@ func (w *writer) stagePart(ctx context.Context, p part) (f File, err error) {
 	// DuckDB would follow a symbolic link in a path.
 	query, settings := w.options.copyFrom(w.table, p.where())
 	copied, err := w.db.Exec(ctx, fmt.Sprintf("COPY (%s) TO '/proc/self/fd/%d' (%s, ROW_GROUP_SIZE %d, KV_METADATA {%s: %s, %s: '%d'})",
-		query, out.Fd(), settings, groupRows(f.Rows, rows[0][2].(int64)), database.Text("outlierd.warehouse"),
+		query, out.Fd(), settings, groupRows(size), database.Text("outlierd.warehouse"),
 		database.Text(w.marks.Warehouse), database.Text("outlierd.lo"), p.lo))
 	if err == nil && copied != f.Rows {
 		err = fmt.Errorf("DuckDB wrote %d rows of %d", copied, f.Rows)
