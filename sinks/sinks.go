@@ -40,15 +40,9 @@ type Ops struct {
 	// name; 0 replaces all rows.
 	From map[string]int64
 
-	// Batches are the new rows. The ids of a table ascend, also from one batch to the next. A batch is
-	// valid until the next one; a warehouse may iterate more than once.
-	Batches iter.Seq2[OpsBatch, error]
-}
-
-// OpsBatch is a part of the changes.
-type OpsBatch struct {
-	Parts []schema.Part // at most one per table
-	Last  bool          // no other batch follows
+	// Rows are the new rows. The ids of a table ascend, also from one part to the next. A part is valid until the
+	// next one; a warehouse may iterate more than once.
+	Rows iter.Seq2[schema.Part, error]
 }
 
 // Marks say what a warehouse or a copy holds.
@@ -70,9 +64,8 @@ type Warehouse interface {
 	// before it tries again. Write does not release b's parts.
 	Write(ctx context.Context, b Batch) error
 
-	// WriteOps replaces the tails of the operations tables. Changes that are not all rows and do not
-	// follow the warehouse's version are refused. After an error it may have some of the rows, but not
-	// their version, so that they are sent again.
+	// WriteOps replaces the tails of the operations tables, in one transaction with their version. Changes that are not
+	// all rows and do not follow the warehouse's version are refused.
 	WriteOps(ctx context.Context, ops *Ops) error
 
 	// Refill replaces what the warehouse has by the rows that a copy has, because the journal no longer has the answers

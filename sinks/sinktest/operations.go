@@ -3,7 +3,6 @@ package sinktest
 import (
 	"errors"
 	"iter"
-	"maps"
 	"slices"
 	"testing"
 
@@ -15,10 +14,9 @@ import (
 
 // This file has the tests of operations tables, which are derived from the state.
 
-// Changes returns changes with the given rows of operations tables, in batches of at most most rows per
-// table. They replace the tail of each table from the number in from on.
+// Changes returns changes with the given rows of operations tables, in parts of at most most rows. They replace the tail of each table from the number in from on.
 func Changes(since, version int64, from map[string]int64, rows map[*schema.Table][]Row, most int) *sinks.Ops {
-	return &sinks.Ops{Since: since, Version: version, From: from, Batches: batches(rows, most)}
+	return &sinks.Ops{Since: since, Version: version, From: from, Rows: parts(rows, most)}
 }
 
 // All replaces all rows of all operations tables.
@@ -30,26 +28,16 @@ func All(version int64, rows map[*schema.Table][]Row) *sinks.Ops {
 	return Changes(0, version, from, rows, 1000)
 }
 
-func batches(rows map[*schema.Table][]Row, most int) iter.Seq2[sinks.OpsBatch, error] {
-	return func(yield func(sinks.OpsBatch, error) bool) {
-		left := maps.Clone(rows)
-		for last := false; !last; {
-			var b sinks.OpsBatch
-			last = true
-			for table, rows := range left {
-				some := rows[:min(most, len(rows))]
-				if left[table] = rows[len(some):]; len(left[table]) > 0 {
-					last = false
+func parts(rows map[*schema.Table][]Row, most int) iter.Seq2[schema.Part, error] {
+	return func(yield func(schema.Part, error) bool) {
+		for table, rows := range rows {
+			for some := range slices.Chunk(rows, most) {
+				part := schema.Part{Table: table, Rows: Record(table.Schema(), some)}
+				more := yield(part, nil)
+				part.Release()
+				if !more {
+					return
 				}
-				b.Parts = append(b.Parts, schema.Part{Table: table, Rows: Record(table.Schema(), some)})
-			}
-			b.Last = last
-			more := yield(b, nil)
-			for _, part := range b.Parts {
-				part.Rows.Release()
-			}
-			if !more {
-				return
 			}
 		}
 	}
@@ -146,12 +134,11 @@ func (l *Line) changeOperations(t *testing.T, r *rapid.T, state *ledger) {
 	}
 	changes := state.since(version, rapid.IntRange(1, 4).Draw(r, "batch"))
 	if rapid.IntRange(0, 4).Draw(r, "broken off") == 0 {
-		changes.Batches = interrupted(changes.Batches)
+		changes.Rows = interrupted(changes.Rows)
 		if err := l.Warehouse.WriteOps(t.Context(), changes); !errors.Is(err, errInterrupted) {
 			r.Fatalf("error %v, want that of the changes", err)
 		}
-		l.Publish(t)
-		changes = state.since(l.Marks(t).Ops, 3)
+		changes = state.since(version, 3)
 	}
 	l.WriteOps(t, changes)
 	if now := l.Marks(t).Ops; now != state.version {
@@ -161,16 +148,16 @@ func (l *Line) changeOperations(t *testing.T, r *rapid.T, state *ledger) {
 
 var errInterrupted = errors.New("the state cannot be read")
 
-// interrupted returns changes that end with an error after the first batch.
-func interrupted(changes iter.Seq2[sinks.OpsBatch, error]) iter.Seq2[sinks.OpsBatch, error] {
-	return func(yield func(sinks.OpsBatch, error) bool) {
-		for batch, err := range changes {
-			batch.Last = false
-			if yield(batch, err) {
-				yield(sinks.OpsBatch{}, errInterrupted)
+// interrupted returns changes that end with an error after the first part.
+func interrupted(changes iter.Seq2[schema.Part, error]) iter.Seq2[schema.Part, error] {
+	return func(yield func(schema.Part, error) bool) {
+		for part := range changes {
+			if !yield(part, nil) {
+				return
 			}
-			return
+			break
 		}
+		yield(schema.Part{}, errInterrupted)
 	}
 }
 

@@ -98,37 +98,30 @@ func setMark(mark string, to int64) string {
 	return fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s", to, database.Text(mark))
 }
 
-// WriteOps implements [sinks.Warehouse], with one transaction for each batch. The first one deletes the tails of the
-// tables, and the last one sets the version.
+// WriteOps implements [sinks.Warehouse]. It is one transaction.
 func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
-	marks, err := w.Marks(ctx)
-	if err != nil {
-		return err
-	}
-	all := replacesAll(w.options.Ops, ops)
-	if !all && ops.Since != marks.Ops {
-		return fmt.Errorf("changes since version %d of the operations tables do not follow version %d of %s",
-			ops.Since, marks.Ops, w.options.Path)
-	}
-	first := true
-	for batch, err := range ops.Batches {
-		if err == nil {
-			err = w.run(ctx, func(db *database.DB) error { return w.writeOpsBatch(ctx, db, ops, batch, first) })
-		}
-		if err == nil {
-			err = w.tidy(ctx)
-		}
+	err := w.run(ctx, func(db *database.DB) error {
+		marks, err := db.Marks(ctx)
 		if err != nil {
-			return fmt.Errorf("operations tables: %w", err)
+			return err
 		}
-		first = false
+		if ops.Since != marks.Operations && !w.replacesAll(ops) {
+			return fmt.Errorf("changes since version %d do not follow version %d of %s", ops.Since, marks.Operations, w.options.Path)
+		}
+		return w.writeTails(ctx, db, ops)
+	})
+	if err == nil {
+		err = w.tidy(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("operations tables: %w", err)
 	}
 	return w.vacuumIfDue(ctx)
 }
 
 // replacesAll reports whether all rows of all tables are replaced.
-func replacesAll(tables []*schema.Table, ops *sinks.Ops) bool {
-	for _, t := range tables {
+func (w *Warehouse) replacesAll(ops *sinks.Ops) bool {
+	for _, t := range w.options.Ops {
 		if from, changed := ops.From[t.Name]; !changed || from > 0 {
 			return false
 		}
@@ -136,41 +129,33 @@ func replacesAll(tables []*schema.Table, ops *sinks.Ops) bool {
 	return true
 }
 
-// writeOpsBatch writes a batch of operations tables in one transaction. It may be repeated.
-func (w *Warehouse) writeOpsBatch(ctx context.Context, db *database.DB, ops *sinks.Ops, batch sinks.OpsBatch,
-	first bool) error {
-	for _, part := range batch.Parts {
-		if err := stage(ctx, db, part); err != nil {
+func (w *Warehouse) writeTails(ctx context.Context, db *database.DB, ops *sinks.Ops) error {
+	staged := map[*schema.Table]bool{}
+	for part, err := range ops.Rows {
+		if err == nil {
+			err = db.Stage(ctx, stagedRows(part.Table), part.Rows)
+		}
+		if err != nil {
 			return err
 		}
+		staged[part.Table] = true
 	}
 	sql := []string{"BEGIN"}
-	if first && replacesAll(w.options.Ops, ops) {
-		sql = append(sql, setMark(database.Operations, 0)) // if this ends halfway, all rows are needed again
-	}
 	for _, t := range w.options.Ops {
-		if from, changed := ops.From[t.Name]; first && changed {
+		if from, changed := ops.From[t.Name]; changed {
 			sql = append(sql, deleteTail(t, from, ops.Version))
 		}
-	}
-	for _, part := range batch.Parts {
-		sql = append(sql, insertTail(part.Table, ops.Version))
-	}
-	if batch.Last {
-		for _, t := range w.options.Ops {
-			sql = append(sql, keepStanding(t, ops.Version))
-		}
-		sql = append(sql, setMark(database.Operations, ops.Version))
-	}
-	if _, err := db.Exec(ctx, strings.Join(append(sql, "COMMIT"), ";\n")); err != nil {
-		return err
-	}
-	for _, part := range batch.Parts {
-		if err := unstage(ctx, db, part); err != nil {
-			return err
+		if staged[t] {
+			sql = append(sql, insertTail(t, ops.Version))
 		}
 	}
-	return nil
+	_, err := db.Exec(ctx, strings.Join(append(sql, setMark(database.Operations, ops.Version), "COMMIT"), ";\n"))
+	for t := range staged {
+		if err == nil {
+			err = unstage(ctx, db, schema.Part{Table: t})
+		}
+	}
+	return err
 }
 
 // deleteTail deletes the rows with a number of at least from, and records all of them as deleted.
@@ -179,17 +164,11 @@ func deleteTail(t *schema.Table, from, version int64) string {
 		DELETE FROM %[3]s WHERE id >= %[4]d`, database.Text(t.Name), version, database.TableName(t), from)
 }
 
-// insertTail inserts the staged rows in the place of those with a number of at least theirs.
+// insertTail inserts the staged rows, and removes those from the record that were deleted and inserted again.
 func insertTail(t *schema.Table, version int64) string {
-	return fmt.Sprintf(`DELETE FROM %s WHERE id >= (SELECT min(id) FROM temp.%s);
-		INSERT INTO %[1]s BY NAME SELECT *, %[3]d AS _version FROM temp.%[2]s`,
-		database.TableName(t), stagedRows(t), version)
-}
-
-// keepStanding removes from the record of deleted rows those that were inserted again.
-func keepStanding(t *schema.Table, version int64) string {
-	return fmt.Sprintf(`DELETE FROM warehouse.outlierd.deleted WHERE table_name = %s AND version = %d
-		AND "placing" IN (SELECT id FROM %s)`, database.Text(t.Name), version, database.TableName(t))
+	return fmt.Sprintf(`INSERT INTO %s BY NAME SELECT *, %d AS _version FROM temp.%s;
+		DELETE FROM warehouse.outlierd.deleted WHERE table_name = %s AND version = %[2]d AND "placing" IN (SELECT id FROM temp.%[3]s)`,
+		database.TableName(t), version, stagedRows(t), database.Text(t.Name))
 }
 
 // tidy gives back the memory that was used, and then checkpoints the file if its log is long.

@@ -60,7 +60,7 @@ func (f *fakeWarehouse) WriteOps(_ context.Context, o *sinks.Ops) error {
 	if f.ops != nil {
 		f.ops(o)
 	}
-	for _, err := range o.Batches {
+	for _, err := range o.Rows {
 		if err != nil {
 			return err
 		}

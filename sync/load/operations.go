@@ -23,56 +23,31 @@ func Operations(from *state.Store) (*sinks.Ops, error) {
 
 // opsOf returns changes since a version of the operations tables as a warehouse takes them.
 func opsOf(from *state.Store, changes ops.Changes, since int64) *sinks.Ops {
-	return &sinks.Ops{Since: since, Version: changes.Version, From: state.OpsFrom(changes), Batches: opsBatches(from, changes)}
+	return &sinks.Ops{Since: since, Version: changes.Version, From: state.OpsFrom(changes), Rows: opsRows(from, changes)}
 }
 
 // opsBatchRows limits how many rows of the operations tables are held in memory.
 const opsBatchRows = 10_000
 
-// opsBatches yields the changes in batches. It reads them from the state as the caller continues.
-func opsBatches(from *state.Store, changes ops.Changes) iter.Seq2[sinks.OpsBatch, error] {
-	return func(yield func(sinks.OpsBatch, error) bool) {
-		var batch sinks.OpsBatch
-		rows := int64(0)
-		defer func() { releaseParts(batch.Parts) }()
-		for _, table := range schema.OpsTables() {
-			for part, err := range opsParts(from, table, changes) {
-				if err != nil {
-					yield(sinks.OpsBatch{}, err)
-					return
-				}
-				batch.Parts = append(batch.Parts, part)
-				if rows += part.Rows.NumRows(); rows < opsBatchRows {
-					continue
-				}
-				if !yield(batch, nil) {
-					return
-				}
-				releaseParts(batch.Parts)
-				batch.Parts, rows = nil, 0
-			}
-		}
-		batch.Last = true
-		yield(batch, nil)
-	}
-}
-
-// opsParts yields the changes of one table in parts of at most opsBatchRows rows.
-func opsParts(from *state.Store, table *schema.Table, changes ops.Changes) iter.Seq2[schema.Part, error] {
+// opsRows yields the changes in parts of at most opsBatchRows rows. It reads them from the state as the caller continues.
+func opsRows(from *state.Store, changes ops.Changes) iter.Seq2[schema.Part, error] {
 	return func(yield func(schema.Part, error) bool) {
-		columns := state.OpsColumns(table.Name)
-		if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
-			yield(schema.Part{}, fmt.Errorf("table %s is declared with other columns than the state has: %v",
-				table.Name, columns))
-			return
-		}
-		for rows, err := range state.OpsTable(table.Name).Rows(from.DB, changes, opsBatchRows) {
-			part := schema.Part{Table: table}
-			if err == nil {
-				part.Rows, err = schema.NewRecord(table.Schema(), rows)
-			}
-			if !yield(part, err) || err != nil {
+		for _, table := range schema.OpsTables() {
+			columns := state.OpsColumns(table.Name)
+			if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
+				yield(schema.Part{}, fmt.Errorf("table %s is declared with other columns than the state has: %v",
+					table.Name, columns))
 				return
+			}
+			for rows, err := range state.OpsTable(table.Name).Rows(from.DB, changes, opsBatchRows) {
+				part := schema.Part{Table: table}
+				if err == nil {
+					part.Rows, err = schema.NewRecord(table.Schema(), rows)
+				}
+				if !yield(part, err) || err != nil {
+					return
+				}
+				part.Release()
 			}
 		}
 	}

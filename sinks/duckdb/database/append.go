@@ -15,7 +15,7 @@ import (
 	"outlierd/schema"
 )
 
-// Stage makes a temporary table of rows. JSON is text in it: the driver would encode it once more.
+// Stage appends rows to a temporary table, which it makes if there is none. JSON is text in it: the driver would encode it once more.
 func (db *DB) Stage(ctx context.Context, table string, rows arrow.RecordBatch) (err error) {
 	var columns []string
 	var values []func(i int) any
@@ -23,7 +23,7 @@ func (db *DB) Stage(ctx context.Context, table string, rows arrow.RecordBatch) (
 		columns = append(columns, Name(f.Name)+" "+schema.SQLType(f.Type))
 		values = append(values, valuesOf(rows.Column(c)))
 	}
-	if _, err := db.Exec(ctx, "CREATE TEMP TABLE "+Name(table)+" ("+strings.Join(columns, ", ")+")"); err != nil {
+	if _, err := db.Exec(ctx, "CREATE TEMP TABLE IF NOT EXISTS "+Name(table)+" ("+strings.Join(columns, ", ")+")"); err != nil {
 		return err
 	}
 	to, err := duckdb.NewAppender(db.conn, "temp", "main", table)
