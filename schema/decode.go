@@ -109,9 +109,8 @@ func (d *Decoder) Rows() int {
 // Bytes returns approximately how much memory the collected rows need in Arrow.
 func (d *Decoder) Bytes() int { return d.bytes }
 
-// Take returns the collected rows, at most one Part per table in the order of [Tables], and resets
-// the decoder. A current table shares its history's arrays, and a table shares those of its
-// [Table.Of].
+// Take returns the collected rows, at most one Part per table in the order of [Tables], and resets the decoder. A current
+// table shares the rows of its history, and a table those of its [Table.Of].
 func (d *Decoder) Take() []Part {
 	batches := map[*Table]arrow.RecordBatch{}
 	for _, r := range d.rows {
@@ -121,15 +120,17 @@ func (d *Decoder) Take() []Part {
 	}
 	var parts []Part
 	for _, t := range Tables() {
-		if batch := batches[t]; batch != nil {
-			part := Part{Table: t, Rows: batch}
-			if gone := d.of[t].gone; gone.count() > 0 {
-				part.Gone = gone.builder.NewRecordBatch()
-			}
-			parts = append(parts, part)
-		} else if batch := batches[cmp.Or(t.History, t.Of)]; batch != nil && batch.NumRows() > 0 {
-			parts = append(parts, Part{Table: t, Rows: project(batch, t)})
+		part := Part{Table: t, From: cmp.Or(t.History, t.Of, t)}
+		part.Rows = batches[part.From]
+		switch {
+		case part.Rows == nil, part.From != t && part.Rows.NumRows() == 0:
+			continue
+		case part.From != t:
+			part.Rows.Retain()
+		case d.of[t].gone.count() > 0:
+			part.Gone = d.of[t].gone.builder.NewRecordBatch()
 		}
+		parts = append(parts, part)
 	}
 	d.bytes = 0
 	return parts
@@ -141,13 +142,4 @@ func (r *rows) count() int {
 		return 0
 	}
 	return r.builder.Field(0).Len()
-}
-
-// project selects the columns of t from rows of another table.
-func project(rows arrow.RecordBatch, t *Table) arrow.RecordBatch {
-	var columns []arrow.Array
-	for _, f := range t.schema().Fields() {
-		columns = append(columns, rows.Column(rows.Schema().FieldIndices(f.Name)[0]))
-	}
-	return array.NewRecordBatch(t.schema(), columns, rows.NumRows())
 }

@@ -68,10 +68,21 @@ func take(t testing.TB, d *Decoder) map[string]arrow.RecordBatch {
 		}
 		t.Cleanup(p.Release)
 		if p.Rows.NumRows() > 0 {
-			parts[p.Table.Name] = p.Rows
+			rows := columnsOf(p)
+			t.Cleanup(rows.Release)
+			parts[p.Table.Name] = rows
 		}
 	}
 	return parts
+}
+
+// columnsOf returns the columns of a part that its table has.
+func columnsOf(p Part) arrow.RecordBatch {
+	var columns []arrow.Array
+	for _, f := range p.Table.Schema().Fields() {
+		columns = append(columns, p.Rows.Column(p.Rows.Schema().FieldIndices(f.Name)[0]))
+	}
+	return array.NewRecordBatch(p.Table.Schema(), columns, p.Rows.NumRows())
 }
 
 // decode decodes one body that must be readable.

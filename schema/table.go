@@ -162,7 +162,8 @@ func (t *Table) Repeats(column string) bool {
 // Part is rows of one table. The receiver of a Part releases it.
 type Part struct {
 	Table *Table
-	Rows  arrow.RecordBatch
+	From  *Table            // the table for which the rows were decoded; nil for Table
+	Rows  arrow.RecordBatch // with the columns of From
 
 	// Gone are identities ([Table.Identity]), each with the _response_id of an answer that deletes
 	// their older rows without adding any: a video no longer has comments, or a missing entity was

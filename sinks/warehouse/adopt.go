@@ -271,5 +271,5 @@ func foldHistory(t *schema.Table) string {
 	return fmt.Sprintf(`CREATE TEMP VIEW %s AS SELECT rowid AS rowid, * FROM %s AS h
 		WHERE NOT EXISTS (FROM %s AS c WHERE %s);
 		%s; DROP VIEW temp.%[1]s`, rows, database.TableName(t.History), database.TableName(t),
-		database.Same("h.", "c.", t.Key), changeOf(t, false, nil))
+		database.Same("h.", "c.", t.Key), changeOf(t, t, false, nil))
 }

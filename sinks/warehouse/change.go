@@ -8,10 +8,10 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// changeOf returns the SQL that brings rows into a table, as its kind says. The rows are those of [stagedRows], in the
+// changeOf returns the SQL that brings rows into a table, as its kind says. They are the [stagedRows] of from, in the
 // order of the journal, and so are their rowids. If deleting is set, [stagedGone] has identities whose rows are
 // deleted. The columns without are left NULL.
-func changeOf(t *schema.Table, deleting bool, without []string) string {
+func changeOf(t, from *schema.Table, deleting bool, without []string) string {
 	var sql []string
 	switch {
 	case t.Identity() == nil && t.Kind == schema.Changes:
@@ -23,7 +23,7 @@ func changeOf(t *schema.Table, deleting bool, without []string) string {
 	default:
 		sql = []string{takeOut, putIn(t), "DROP TABLE temp.old"}
 	}
-	return placeholders(t, deleting, without).Replace(strings.Join(sql, ";\n"))
+	return placeholders(t, from, deleting, without).Replace(strings.Join(sql, ";\n"))
 }
 
 const insertAll = `INSERT INTO {table} ({columns}) SELECT {columns} FROM {rows}`
@@ -108,7 +108,7 @@ const (
 func daySQL(time string) string { return "make_timestamp(epoch_us(" + time + "))::DATE" }
 
 // placeholders replaces the names in braces of the SQL above.
-func placeholders(t *schema.Table, deleting bool, without []string) *strings.Replacer {
+func placeholders(t, from *schema.Table, deleting bool, without []string) *strings.Replacer {
 	declared := t.Schema().NumFields()
 	var columns, compared, computed []string
 	for i, c := range t.All() {
@@ -127,7 +127,7 @@ func placeholders(t *schema.Table, deleting bool, without []string) *strings.Rep
 	if t.Kind == schema.Changes {
 		identity = t.Key
 	}
-	rows, gone := "temp."+stagedRows(t), "temp."+stagedGone(t)
+	rows, gone := "temp."+stagedRows(from), "temp."+stagedGone(t)
 	identities := "SELECT " + database.Names("", identity) + " FROM " + rows
 	if deleting {
 		identities += " UNION ALL SELECT " + database.Names("", identity) + " FROM " + gone

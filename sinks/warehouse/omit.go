@@ -35,7 +35,7 @@ func (w *Warehouse) Omit(ctx context.Context, more sinks.Omitted) error {
 				sql = append(sql, database.EmptyColumn(t, c)...)
 			}
 			if t.Kind == schema.Changes && gone != nil {
-				sql = append(sql, placeholders(t, false, all.Columns[t.Name]).Replace(deleteUnchanged))
+				sql = append(sql, placeholders(t, t, false, all.Columns[t.Name]).Replace(deleteUnchanged))
 			}
 			if upTo > had.UpTo[t.Name] {
 				sql = append(sql, deleteUpTo(t, upTo))

@@ -1,12 +1,15 @@
 package warehouse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -44,51 +47,36 @@ func (w *Warehouse) Write(ctx context.Context, b sinks.Batch) error {
 // writeBatch writes a batch in one transaction. The rows are staged before: within the transaction, DuckDB would keep
 // them in memory until its end.
 func writeBatch(ctx context.Context, db *database.DB, b sinks.Batch, omitted sinks.Omitted) error {
-	b.Parts = slices.DeleteFunc(slices.Clone(b.Parts), func(p schema.Part) bool { return omitted.UpTo[p.Table.Name] == sinks.Whole })
-	for _, part := range b.Parts {
-		if err := stage(ctx, db, part); err != nil {
+	staged, sql := map[string]bool{}, []string{"BEGIN"}
+	stage := func(name string, rows arrow.RecordBatch) error {
+		if rows == nil || staged[name] {
+			return nil
+		}
+		staged[name] = true
+		return db.Stage(ctx, name, rows)
+	}
+	for _, part := range slices.Backward(b.Parts) { // a table drops rows that its projections still have
+		from, upTo := cmp.Or(part.From, part.Table), omitted.UpTo[part.Table.Name]
+		if upTo == sinks.Whole {
+			continue
+		}
+		err := errors.Join(stage(stagedRows(from), part.Rows), stage(stagedGone(part.Table), part.Gone))
+		if err != nil {
 			return fmt.Errorf("table %s: %w", part.Table.Name, err)
 		}
-	}
-	if _, err := db.Exec(ctx, "BEGIN"); err != nil {
-		return err
-	}
-	for _, part := range b.Parts {
-		sql, upTo := changeOf(part.Table, part.Gone != nil, omitted.Columns[part.Table.Name]), omitted.UpTo[part.Table.Name]
+		sql = append(sql, changeOf(part.Table, from, part.Gone != nil, omitted.Columns[part.Table.Name]))
 		if upTo > b.Lo { // the table is built again
-			sql += ";\n" + deleteUpTo(part.Table, upTo)
-		}
-		if _, err := db.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("table %s: %w", part.Table.Name, err)
+			sql = append(sql, deleteUpTo(part.Table, upTo))
 		}
 	}
-	if _, err := db.Exec(ctx, setMark(database.Journal, b.Hi)+"; COMMIT"); err != nil {
+	sql = append(sql, setMark(database.Journal, b.Hi), "COMMIT")
+	for name := range staged {
+		sql = append(sql, "DROP TABLE temp."+name)
+	}
+	if _, err := db.Exec(ctx, strings.Join(sql, ";\n")); err != nil {
 		return fmt.Errorf("commit answers %d to %d: %w", b.Lo+1, b.Hi, err)
 	}
-	for _, part := range b.Parts {
-		if err := unstage(ctx, db, part); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-// stage makes temporary tables with the rows of a part.
-func stage(ctx context.Context, db *database.DB, part schema.Part) error {
-	err := db.Stage(ctx, stagedRows(part.Table), part.Rows)
-	if err == nil && part.Gone != nil {
-		err = db.Stage(ctx, stagedGone(part.Table), part.Gone)
-	}
-	return err
-}
-
-func unstage(ctx context.Context, db *database.DB, part schema.Part) error {
-	sql := "DROP TABLE temp." + stagedRows(part.Table)
-	if part.Gone != nil {
-		sql += "; DROP TABLE temp." + stagedGone(part.Table)
-	}
-	_, err := db.Exec(ctx, sql)
-	return err
 }
 
 func stagedRows(t *schema.Table) string { return "rows_" + t.FileName() }
@@ -149,12 +137,11 @@ func (w *Warehouse) writeTails(ctx context.Context, db *database.DB, ops *sinks.
 			sql = append(sql, insertTail(t, ops.Version))
 		}
 	}
-	_, err := db.Exec(ctx, strings.Join(append(sql, setMark(database.Operations, ops.Version), "COMMIT"), ";\n"))
+	sql = append(sql, setMark(database.Operations, ops.Version), "COMMIT")
 	for t := range staged {
-		if err == nil {
-			err = unstage(ctx, db, schema.Part{Table: t})
-		}
+		sql = append(sql, "DROP TABLE temp."+stagedRows(t))
 	}
+	_, err := db.Exec(ctx, strings.Join(sql, ";\n"))
 	return err
 }
 
