@@ -33,7 +33,7 @@ type Batch struct {
 // journal. Their rows are numbered by their first column. The state numbers the changes: the number of
 // the last one is the version of all tables. Of each changed table a tail is replaced.
 type Ops struct {
-	Since   int64 // the version that the warehouse has
+	Since   int64 // the version that the warehouse has; 0 if all rows are replaced, whatever it has
 	Version int64 // the version after the changes
 
 	// From has the first number of the rows of each changed table that Batches replace, by the table's
@@ -64,8 +64,8 @@ type Warehouse interface {
 	// before it tries again. Write does not release b's parts.
 	Write(ctx context.Context, b Batch) error
 
-	// WriteOps replaces the tails of the operations tables, in one transaction with their version. Changes that are not
-	// all rows and do not follow the warehouse's version are refused.
+	// WriteOps replaces the tails of the operations tables, in one transaction with their version. Changes that do not
+	// follow the warehouse's version are refused, unless they are all rows.
 	WriteOps(ctx context.Context, ops *Ops) error
 
 	// Refill replaces what the warehouse has by the rows that a copy has, because the journal no longer has the answers

@@ -93,7 +93,7 @@ func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 		if err != nil {
 			return err
 		}
-		if ops.Since != marks.Operations && !w.replacesAll(ops) {
+		if ops.Since != 0 && ops.Since != marks.Operations {
 			return fmt.Errorf("changes since version %d do not follow version %d of %s", ops.Since, marks.Operations, w.options.Path)
 		}
 		return w.writeTails(ctx, db, ops)
@@ -105,16 +105,6 @@ func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 		return fmt.Errorf("operations tables: %w", err)
 	}
 	return w.vacuumIfDue(ctx)
-}
-
-// replacesAll reports whether all rows of all tables are replaced.
-func (w *Warehouse) replacesAll(ops *sinks.Ops) bool {
-	for _, t := range w.options.Ops {
-		if from, changed := ops.From[t.Name]; !changed || from > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func (w *Warehouse) writeTails(ctx context.Context, db *database.DB, ops *sinks.Ops) error {
