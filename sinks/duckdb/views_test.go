@@ -47,7 +47,7 @@ func tell(t *testing.T, l *sinktest.Line, told map[*schema.Table][]sinktest.Row)
 			rows[i]["id"] = int64(i + 1)
 		}
 	}
-	ops := sinktest.All(2, told)
+	ops := sinktest.Changes(0, 2, nil, told, 1000)
 	for _, table := range schema.OpsTables() {
 		ops.From[table.Name] = 0
 	}

@@ -14,18 +14,15 @@ import (
 
 // This file has the tests of operations tables, which are derived from the state.
 
-// Changes returns changes with the given rows of operations tables, in parts of at most most rows. They replace the tail of each table from the number in from on.
+// Changes returns changes with the given rows of operations tables, in parts of at most most rows. They replace the tail of each table from the number in from on; since 0 all rows of all tables.
 func Changes(since, version int64, from map[string]int64, rows map[*schema.Table][]Row, most int) *sinks.Ops {
-	return &sinks.Ops{Since: since, Version: version, From: from, Rows: parts(rows, most)}
-}
-
-// All replaces all rows of all operations tables.
-func All(version int64, rows map[*schema.Table][]Row) *sinks.Ops {
-	from := map[string]int64{}
-	for _, table := range Ops() {
-		from[table.Name] = 0
+	if since == 0 {
+		from = map[string]int64{}
+		for _, table := range Ops() {
+			from[table.Name] = 0
+		}
 	}
-	return Changes(0, version, from, rows, 1000)
+	return &sinks.Ops{Since: since, Version: version, From: from, Rows: parts(rows, most)}
 }
 
 func parts(rows map[*schema.Table][]Row, most int) iter.Seq2[schema.Part, error] {
@@ -48,9 +45,6 @@ func Runs(since, hi int64) *sinks.Ops {
 	runs := map[*schema.Table][]Row{}
 	for id := since + 1; id <= hi; id++ {
 		runs[schema.OpsRuns] = append(runs[schema.OpsRuns], operation(schema.OpsRuns, id, id))
-	}
-	if since == 0 {
-		return All(hi, runs)
 	}
 	return Changes(since, hi, map[string]int64{schema.OpsRuns.Name: since + 1}, runs, 1000)
 }

@@ -20,17 +20,12 @@ const (
 	vacuumSaves = 0.2 // minimum share of the file that a vacuum must free
 )
 
-// vacuumIfDue shrinks the file if that is due. It waits if the disk has no space for a second file, or DuckDB no memory.
-func (w *Warehouse) vacuumIfDue(ctx context.Context) error {
-	var last int64
-	err := w.run(ctx, func(db *database.DB) error {
-		marks, err := db.Marks(ctx)
-		last = marks.Vacuum
-		return err
-	})
+// vacuumIfDue shrinks the file if that is due: last is when it was done, in Unix seconds. It waits if the disk has no space
+// for a second file, or DuckDB no memory.
+func (w *Warehouse) vacuumIfDue(ctx context.Context, last int64) error {
 	now := w.now()
-	if since := now.Sub(time.Unix(last, 0)); err != nil || since >= 0 && since < vacuumEvery {
-		return err
+	if since := now.Sub(time.Unix(last, 0)); since >= 0 && since < vacuumEvery {
+		return nil
 	}
 	if last > 0 {
 		err := w.run(ctx, func(db *database.DB) error { return w.rewrite(ctx, db) })

@@ -47,7 +47,8 @@ func (w *Warehouse) Write(ctx context.Context, b sinks.Batch) error {
 // writeBatch writes a batch in one transaction. The rows are staged before: within the transaction, DuckDB would keep
 // them in memory until its end.
 func writeBatch(ctx context.Context, db *database.DB, b sinks.Batch, omitted sinks.Omitted) error {
-	staged, sql := map[string]bool{}, []string{"BEGIN"}
+	var sql []string
+	staged := map[string]bool{}
 	stage := func(name string, rows arrow.RecordBatch) error {
 		if rows == nil || staged[name] {
 			return nil
@@ -69,14 +70,20 @@ func writeBatch(ctx context.Context, db *database.DB, b sinks.Batch, omitted sin
 			sql = append(sql, deleteUpTo(part.Table, upTo))
 		}
 	}
-	sql = append(sql, setMark(database.Journal, b.Hi), "COMMIT")
-	for name := range staged {
-		sql = append(sql, "DROP TABLE temp."+name)
-	}
-	if _, err := db.Exec(ctx, strings.Join(sql, ";\n")); err != nil {
+	if err := commitStaged(ctx, db, append(sql, setMark(database.Journal, b.Hi)), staged); err != nil {
 		return fmt.Errorf("commit answers %d to %d: %w", b.Lo+1, b.Hi, err)
 	}
 	return nil
+}
+
+// commitStaged performs statements in a transaction, and then drops the staged tables.
+func commitStaged(ctx context.Context, db *database.DB, sql []string, staged map[string]bool) error {
+	sql = append(sql, "COMMIT")
+	for name := range staged {
+		sql = append(sql, "DROP TABLE temp."+name)
+	}
+	_, err := db.Exec(ctx, "BEGIN;\n"+strings.Join(sql, ";\n"))
+	return err
 }
 
 func stagedRows(t *schema.Table) string { return "rows_" + t.FileName() }
@@ -88,9 +95,9 @@ func setMark(mark string, to int64) string {
 
 // WriteOps implements [sinks.Warehouse]. It is one transaction.
 func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
-	err := w.run(ctx, func(db *database.DB) error {
-		marks, err := db.Marks(ctx)
-		if err != nil {
+	var marks database.Marks
+	err := w.run(ctx, func(db *database.DB) (err error) {
+		if marks, err = db.Marks(ctx); err != nil {
 			return err
 		}
 		if ops.Since != 0 && ops.Since != marks.Operations {
@@ -104,11 +111,12 @@ func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 	if err != nil {
 		return fmt.Errorf("operations tables: %w", err)
 	}
-	return w.vacuumIfDue(ctx)
+	return w.vacuumIfDue(ctx, marks.Vacuum)
 }
 
 func (w *Warehouse) writeTails(ctx context.Context, db *database.DB, ops *sinks.Ops) error {
-	staged := map[*schema.Table]bool{}
+	var sql []string
+	staged := map[string]bool{}
 	for part, err := range ops.Rows {
 		if err == nil {
 			err = db.Stage(ctx, stagedRows(part.Table), part.Rows)
@@ -116,23 +124,17 @@ func (w *Warehouse) writeTails(ctx context.Context, db *database.DB, ops *sinks.
 		if err != nil {
 			return err
 		}
-		staged[part.Table] = true
+		staged[stagedRows(part.Table)] = true
 	}
-	sql := []string{"BEGIN"}
 	for _, t := range w.options.Ops {
 		if from, changed := ops.From[t.Name]; changed {
 			sql = append(sql, deleteTail(t, from, ops.Version))
 		}
-		if staged[t] {
+		if staged[stagedRows(t)] {
 			sql = append(sql, insertTail(t, ops.Version))
 		}
 	}
-	sql = append(sql, setMark(database.Operations, ops.Version), "COMMIT")
-	for t := range staged {
-		sql = append(sql, "DROP TABLE temp."+stagedRows(t))
-	}
-	_, err := db.Exec(ctx, strings.Join(sql, ";\n"))
-	return err
+	return commitStaged(ctx, db, append(sql, setMark(database.Operations, ops.Version)), staged)
 }
 
 // deleteTail deletes the rows with a number of at least from, and records all of them as deleted.
