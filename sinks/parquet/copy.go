@@ -166,12 +166,7 @@ func (c *Copy) publishChanges(ctx context.Context) error {
 		}
 	}
 	if inspect || old.Marks() != marks {
-		if err := c.updateFolder(ctx, old, marks); err != nil {
-			return err
-		}
-	}
-	for _, name := range surplus {
-		if err := c.removePart(name); err != nil {
+		if err := c.updateFolder(ctx, old, surplus, marks); err != nil {
 			return err
 		}
 	}
@@ -222,15 +217,12 @@ func (c *Copy) inspectFolder(old *Manifest) (surplus []string, err error) {
 			delete(sizes, f.Name)
 		}
 	}
-	for name := range sizes {
-		surplus = append(surplus, name)
-	}
-	slices.Sort(surplus)
-	return surplus, nil
+	return slices.Collect(maps.Keys(sizes)), nil
 }
 
-// updateFolder makes the folder equal to the warehouse, of which old is the manifest.
-func (c *Copy) updateFolder(ctx context.Context, old Manifest, marks sinks.Marks) error {
+// updateFolder makes the folder equal to the warehouse, of which old is the manifest, and surplus are parts that it does not
+// list.
+func (c *Copy) updateFolder(ctx context.Context, old Manifest, surplus []string, marks sinks.Marks) error {
 	if old.Warehouse == marks.Warehouse && old.Answers > marks.Answers {
 		return fmt.Errorf("%s has the answers up to %d, the warehouse those up to %d only", c.dir, old.Answers, marks.Answers)
 	}
@@ -262,12 +254,14 @@ func (c *Copy) updateFolder(ctx context.Context, old Manifest, marks sinks.Marks
 		}
 		return nil
 	})
-	if err != nil || len(staged) == 0 && old.Marks() == marks {
+	if err != nil || len(staged)+len(surplus) == 0 && old.Marks() == marks {
 		return err
 	}
-	dropped := old.All()
-	for name := range next.All() {
-		delete(dropped, name)
-	}
-	return c.commitParts(next, staged, slices.Sorted(maps.Keys(dropped)))
+	kept := next.All()
+	dropped := slices.DeleteFunc(slices.AppendSeq(surplus, maps.Keys(old.All())), func(name string) bool {
+		_, ok := kept[name]
+		return ok
+	})
+	slices.Sort(dropped)
+	return c.commitParts(next, staged, dropped)
 }

@@ -91,6 +91,26 @@ func TestLostAndDamagedFilesHeal(t *testing.T) {
 	}
 }
 
+// TestOlderManifestHeals: parts that it does not list are written again, with the same names.
+func TestOlderManifestHeals(t *testing.T) {
+	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(40).Only(few...)
+	w.write(j, 20)
+	w.publish()
+	manifest := filepath.Join(w.dir, ManifestName)
+	older, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(j, 40)
+	w.publish()
+	if err := os.WriteFile(manifest, older, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.reopen(w.copy.step)
+	w.publish()
+	w.check()
+}
+
 func TestFolderInPlaceOfPartIsNamed(t *testing.T) {
 	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(20).Only(few...)
 	w.write(j, 20)
