@@ -2,6 +2,7 @@ package pagedata
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -79,7 +80,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*page.Niche, error) {
 		t.each(of.Spent(since.Format(time.RFC3339)), func(row cells) { row.into(&n.Credits, &n.New) }),
 	}, t.readCards(strongest, marked, &n.Strongest)...)...)
 	if err == nil && n.Outliers == 0 {
-		err = page.ErrUnknown
+		err = fmt.Errorf("niche %.40q: %w", n.Topic, page.ErrUnknown)
 	}
 	slices.Reverse(n.Weeks)
 	return n, err
