@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/store"
 )
@@ -24,23 +26,51 @@ import (
 // What a process has opened is not reopened, so the caller must not change the service's address, the data
 // folder, the sinks or the calendar.
 
-// Reload replaces the configuration. settle updates the state for it, with [Engine.Config] already
-// replaced; inProgress says which jobs have runs in progress, whose calls must be kept. If settle fails,
-// the old configuration stays in use.
-func (e *Engine) Reload(ctx context.Context, config *job.Config,
-	settle func(ctx context.Context, inProgress func(name string) bool) error) error {
-	return e.Between(ctx, func(ctx context.Context) error { return e.requests.scheduler.reload(ctx, config, settle) })
+// Settle brings the state in line with the job file: it renames jobs, and removes the queued calls that no job wants
+// any more, except those of runs in progress.
+func (e *Engine) Settle() error {
+	for i := range e.Config.Jobs {
+		if spec := &e.Config.Jobs[i]; spec.Was != "" {
+			if err := e.Store.Rename(spec.Was, spec.Name); err != nil {
+				return err
+			}
+		}
+	}
+	going, err := e.Store.Runs.JobsInProgress()
+	if err != nil {
+		return err
+	}
+	dropped, err := e.Store.Queue.DropUnwanted(func(name string, op outlier.Operation) bool {
+		spec, isOp := e.Config.Job(name), func(c job.Call) bool { return c.Op == op }
+		return strings.HasPrefix(name, job.OnceMark) || slices.Contains(going, name) ||
+			spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch), isOp)
+	})
+	if dropped > 0 {
+		e.log().Info("unwanted calls cancelled", "calls", dropped)
+	}
+	return err
 }
 
-func (s *scheduler) reload(ctx context.Context, config *job.Config,
-	settle func(ctx context.Context, inProgress func(name string) bool) error) error {
+// Reload replaces the configuration, and calls then once the state is settled for it. If that fails, the old
+// configuration stays in use.
+func (e *Engine) Reload(ctx context.Context, config *job.Config, then func()) error {
+	return e.Between(ctx, func(ctx context.Context) error {
+		err := e.requests.scheduler.reload(ctx, config)
+		if err == nil {
+			then()
+		}
+		return err
+	})
+}
+
+func (s *scheduler) reload(ctx context.Context, config *job.Config) error {
 	e, old := s.engine, s.engine.Config
 	before, err := e.Agenda(time.Now())
 	if err != nil {
 		return err
 	}
 	e.Config = config
-	if err := settle(ctx, s.busy); err != nil {
+	if err := e.Settle(); err != nil {
 		e.Config = old
 		return err
 	}
@@ -66,15 +96,6 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config,
 		})
 	}
 	return nil
-}
-
-// busy reports whether a run of a job is in progress, by the job's present or former name.
-func (s *scheduler) busy(name string) bool {
-	if s.worker == nil {
-		return false
-	}
-	spec := s.engine.Config.Job(name)
-	return s.worker.runs.find(func(r *run) bool { return r.row.Job == name || spec != nil && r.row.Job == spec.Was }) != nil
 }
 
 // rename gives the runs in progress the new names of their jobs, and the caps of the new file.

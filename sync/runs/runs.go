@@ -345,6 +345,13 @@ func (rs *Runs) InProgress() (*Run, error) {
 	return rs.oneRun(`FROM runs WHERE status = 'running' AND ` + mayGoOn + ` ORDER BY id DESC LIMIT 1`)
 }
 
+// JobsInProgress returns the names of the jobs with a run in progress, even if that waits for the rate limit.
+func (rs *Runs) JobsInProgress() ([]string, error) {
+	return store.Read(rs.db, "look for runs in progress", func(tx *store.Tx) ([]string, error) {
+		return store.Values[string](tx, `SELECT DISTINCT job FROM runs WHERE status IN ('running', 'paused_quota') AND `+mayGoOn)
+	})
+}
+
 // OwnRuns returns the newest runs of the job as configured, newest first, without those that were
 // manually overridden.
 func (rs *Runs) OwnRuns(job string, limit int) ([]Run, error) {

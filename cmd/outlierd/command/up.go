@@ -148,13 +148,9 @@ func localAddress(listen string) string {
 
 // applyEdit makes a daemon use an edited job file.
 func (p *program) applyEdit(ctx context.Context, config *job.Config) error {
-	return p.Engine.Reload(ctx, config, func(ctx context.Context, underWay func(string) bool) error {
-		if err := p.settleState(ctx, underWay); err != nil {
-			return err
-		}
+	return p.Engine.Reload(ctx, config, func() {
 		p.watcher = notify.NewWatcher(config, p.Engine.Log)
 		p.metrics.Use(config)
-		return nil
 	})
 }
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
@@ -258,7 +257,7 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	}
 	p.tracer.Start(p.Engine.Store)
 	p.closers = append(p.closers, p.Engine.Store.Close, p.tracer.Close)
-	return p.settleState(ctx, func(string) bool { return false })
+	return p.Engine.Settle()
 }
 
 // warnUnfinishedErasure logs that the tables may still have what a stopped 'outlierd forget' was to erase.
@@ -277,31 +276,6 @@ func warnErased(ctx context.Context, g *globals, config *job.Config) error {
 		return nil // it is missing, another user's, or damaged, which does not keep anybody from reading tables
 	}
 	return errors.Join(warnUnfinishedErasure(seen, g.logger()), seen.Close())
-}
-
-// settleState brings the state in line with the file: it applies renames of jobs, and removes calls that no
-// job needs from the queue, unless a run of their job is in progress.
-func (p *program) settleState(ctx context.Context, underWay func(name string) bool) error {
-	for i := range p.Engine.Config.Jobs {
-		if spec := &p.Engine.Config.Jobs[i]; spec.Was != "" {
-			if err := p.Engine.Store.Rename(spec.Was, spec.Name); err != nil {
-				return err
-			}
-		}
-	}
-	dropped, err := p.Engine.Store.Queue.DropUnwanted(func(name string, op outlier.Operation) bool {
-		return report.IsOnce(name) || underWay(name) || wantsCalls(p.Engine.Config.Job(name), op)
-	})
-	if dropped > 0 {
-		p.Engine.Log.Info("unwanted calls cancelled", "calls", dropped)
-	}
-	return err
-}
-
-// wantsCalls reports whether a job makes data calls of operation op.
-func wantsCalls(spec *job.Spec, op outlier.Operation) bool {
-	return spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch),
-		func(c job.Call) bool { return c.Op == op })
 }
 
 // published returns the path of the file that readers open; "" without a duckdb sink.
