@@ -38,8 +38,7 @@ type Metrics struct {
 
 	runs        *prometheus.CounterVec
 	mu          sync.Mutex
-	counted     map[string]map[runs.Status]bool // statuses already counted for runs that may be resumed, by run id
-	timed       map[string]string               // the last run whose duration was counted, by job
+	counted     map[string]bool // what was counted of runs, by their id and status
 	runDuration *prometheus.HistogramVec
 	success     *prometheus.GaugeVec
 
@@ -64,8 +63,7 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		spent:    newCounters("credits_spent_total", "Credits of calls that were charged, or whose outcome is unknown.", "job", "endpoint"),
 		refunded: newCounters("credits_refunded_total", "Credits of calls that were provably not charged.", "job"),
 		runs:     newCounters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
-		counted:  map[string]map[runs.Status]bool{},
-		timed:    map[string]string{},
+		counted:  map[string]bool{},
 		sinks:    map[string]load.Step{"warehouse": {}},
 		runDuration: newHistograms("run_duration_seconds", "Time from the start of a run to its end, once it is not resumed any more.",
 			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
@@ -152,10 +150,10 @@ func (m *Metrics) RunEnded(r runs.Run, superseded bool) {
 		return
 	}
 	name := m.labelOf(r.Job)
-	if m.isFirst(r, superseded) {
+	if m.isFirst(r.ID + " " + string(r.Status)) {
 		m.runs.WithLabelValues(name, string(r.Status)).Inc()
 	}
-	if (r.Status.EndedWell() || superseded) && m.isUntimed(r) {
+	if (r.Status.EndedWell() || superseded) && m.isFirst(r.ID) { // it is recorded again if its publication fails
 		m.runDuration.WithLabelValues(name).Observe(max(0, r.Ended.Sub(r.Started).Seconds()))
 	}
 	if r.Status == runs.OK || r.Status == runs.OKEmpty {
@@ -163,30 +161,17 @@ func (m *Metrics) RunEnded(r runs.Run, superseded bool) {
 	}
 }
 
-// isUntimed reports whether the duration of a run was not counted yet, and marks it as counted. The end of a
-// run is recorded twice if its publication fails.
-func (m *Metrics) isUntimed(r runs.Run) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before, found := m.timed[r.Job]
-	m.timed[r.Job] = r.ID
-	return !found || before != r.ID
-}
+// maxCounted is how much is remembered of the runs that were counted. Runs that ended so long ago do not end again.
+const maxCounted = 10_000
 
-// isFirst reports whether a run has a status for the first time.
-func (m *Metrics) isFirst(r runs.Run, superseded bool) bool {
+// isFirst reports whether something about a run has not been counted yet, and marks it as counted.
+func (m *Metrics) isFirst(what string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	had := m.counted[r.ID]
-	if first := !had[r.Status]; r.Status.EndedWell() || superseded {
-		delete(m.counted, r.ID)
-		return first
+	if len(m.counted) >= maxCounted {
+		clear(m.counted)
 	}
-	if had == nil {
-		had = map[runs.Status]bool{}
-		m.counted[r.ID] = had
-	}
-	first := !had[r.Status]
-	had[r.Status] = true
-	return first
+	known := m.counted[what]
+	m.counted[what] = true
+	return !known
 }
