@@ -150,7 +150,7 @@ func (r *Run) facts(in Style) [][]string {
 
 // addEndings adds how the searches of a run ended, if that is not ordinary.
 func (l *lines) addEndings(r *Run) {
-	for _, line := range slices.Concat(endingLines(r.Endings), restLine(r), pagingLines(r.Endings)) {
+	for _, line := range append(endingLines(r.Endings), restLine(r)...) {
 		l.add("  %s", term.Plain(line))
 	}
 }
@@ -440,21 +440,6 @@ func sparedFacts(all []engine.Ending) []string {
 		facts = append(facts, fmt.Sprintf("%d %s skipped as fresh", fresh, searches))
 	}
 	return facts
-}
-
-// pagingLines say what the service's `from` was assumed to count, for searches of several pages.
-func pagingLines(all []engine.Ending) []string {
-	var lines []string
-	for _, e := range all {
-		line := "paging: `from` counts " + e.Paging + "s"
-		if e.Paging == job.PagingOffset {
-			line = "paging: `from` counts items"
-		}
-		if e.Paging != "" && !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
 }
 
 // restLine returns the command that buys the rest of several searches; a single search has it in its own
