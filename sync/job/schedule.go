@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,44 +181,16 @@ func clock(shown time.Time, loc *time.Location) time.Time {
 	}
 }
 
-// parseCron parses an expression of five fields, or a shorthand in any case. The library's parser gets
-// one field at a time and no zone, because it panics on some zones and its errors do not say which
-// field is wrong.
+// parseCron parses an expression of five fields, or a shorthand in any case. The library gets no other zone, because it
+// panics on some.
 func parseCron(expression string) (cronTimes, error) {
-	text := strings.ToLower(strings.TrimSpace(expression))
-	if long, ok := shorthands[text]; ok {
-		expression = long
-	}
-	parts := strings.Fields(expression)
-	_, noPeriod := time.ParseDuration(strings.TrimPrefix(text, "every "))
-	switch {
-	case strings.HasPrefix(text, "auto"):
-		return nil, fmt.Errorf("must be auto, or auto with a time of day, as in auto at 06:30")
-	case noPeriod == nil:
-		return nil, fmt.Errorf("must be a cron expression; for a period use every, as in every: 6h")
-	case strings.Contains(text, "tz="):
-		return nil, fmt.Errorf("must not name a time zone; use `timezone` at the top of the file")
-	case strings.HasPrefix(text, "@every"):
-		return nil, fmt.Errorf("@every is not supported; use every, as in every: 6h")
-	case len(parts) == 1:
-		known := slices.Sorted(maps.Keys(shorthands))
-		if word := yamltree.Nearest("@"+strings.TrimPrefix(text, "@"), known); word != "" {
-			return nil, fmt.Errorf("must be a cron expression; did you mean %q?", word)
-		}
-		return nil, fmt.Errorf("must be a cron expression of five fields, " +
-			"or @hourly, @daily, @weekly, @monthly or @yearly")
-	case len(parts) != len(fields):
-		return nil, fmt.Errorf("must have 5 fields "+
-			"(minute, hour, day of the month, month, day of the week), got %d", len(parts))
-	}
-	for i, part := range parts {
-		if i == 4 {
-			part = withSunday7(part)
-			parts[i] = part
-		}
-		if err := checkField(part, i); err != nil {
-			return nil, err
-		}
+	text, parts := strings.ToLower(strings.TrimSpace(expression)), strings.Fields(expression)
+	if slices.Contains(shorthands, text) {
+		parts = []string{text}
+	} else if err := checkFields(text, parts); err != nil {
+		return nil, err
+	} else {
+		parts[4] = withSunday7(parts[4])
 	}
 	s, err := cron.ParseStandard("CRON_TZ=UTC " + strings.Join(parts, " "))
 	due, ok := s.(cronTimes)
@@ -230,6 +201,39 @@ func parseCron(expression string) (cronTimes, error) {
 		return nil, fmt.Errorf("is never due: no month has this day")
 	}
 	return due, nil
+}
+
+// checkFields refuses what is no expression of five fields: the library's errors do not say which field is wrong.
+func checkFields(text string, parts []string) error {
+	_, noPeriod := time.ParseDuration(strings.TrimPrefix(text, "every "))
+	switch {
+	case strings.HasPrefix(text, "auto"):
+		return fmt.Errorf("must be auto, or auto with a time of day, as in auto at 06:30")
+	case noPeriod == nil:
+		return fmt.Errorf("must be a cron expression; for a period use every, as in every: 6h")
+	case strings.Contains(text, "tz="):
+		return fmt.Errorf("must not name a time zone; use `timezone` at the top of the file")
+	case strings.HasPrefix(text, "@every"):
+		return fmt.Errorf("@every is not supported; use every, as in every: 6h")
+	case len(parts) == 1:
+		if word := yamltree.Nearest("@"+strings.TrimPrefix(text, "@"), shorthands); word != "" {
+			return fmt.Errorf("must be a cron expression; did you mean %q?", word)
+		}
+		return fmt.Errorf("must be a cron expression of five fields, " +
+			"or @hourly, @daily, @weekly, @monthly or @yearly")
+	case len(parts) != len(fields):
+		return fmt.Errorf("must have 5 fields "+
+			"(minute, hour, day of the month, month, day of the week), got %d", len(parts))
+	}
+	for i, part := range parts {
+		if i == 4 {
+			part = withSunday7(part)
+		}
+		if err := checkField(part, i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fields are the five fields of a cron expression. A step must be less than size.
@@ -244,15 +248,8 @@ var fields = [...]struct {
 	{"day of the week", "0 to 7 or sun to sat", 7},
 }
 
-var shorthands = map[string]string{
-	"@hourly":   "0 * * * *",
-	"@daily":    "0 0 * * *",
-	"@midnight": "0 0 * * *",
-	"@weekly":   "0 0 * * 0",
-	"@monthly":  "0 0 1 * *",
-	"@yearly":   "0 0 1 1 *",
-	"@annually": "0 0 1 1 *",
-}
+// shorthands are what the library reads in place of five fields.
+var shorthands = []string{"@annually", "@daily", "@hourly", "@midnight", "@monthly", "@weekly", "@yearly"}
 
 // checkField parses one field, with * in the other four.
 func checkField(part string, i int) error {
