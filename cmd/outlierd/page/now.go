@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -295,12 +296,14 @@ func (s *Site) serveNow(w http.ResponseWriter, r *http.Request) error {
 type statusReader struct {
 	ctx     context.Context
 	source  func(context.Context) (*Now, error)
+	log     *slog.Logger
 	reading singleflight.Group // by the number of actions
 
 	mu      sync.Mutex
 	last    *Now // nil before the first reading
 	looked  time.Time
-	actions int // that were carried out: what was read before the last one is out of date
+	failed  string // why the last reading has failed, as the log has it; "" if it has not
+	actions int    // that were carried out: what was read before the last one is out of date
 }
 
 // read returns the status, or the last one, or nil, with the error, if ctx ends.
@@ -320,15 +323,26 @@ func (s *statusReader) read(ctx context.Context) (*Now, error) {
 	}
 }
 
-// readAfter reads the status after so many actions.
+var errNoStatus = &problem{status: http.StatusInternalServerError,
+	text: "The state could not be read; the log of outlierd up has the reason."}
+
+// readAfter reads the status after so many actions. An open page asks each second, so an error that repeats is logged
+// once.
 func (s *statusReader) readAfter(actions int) (*Now, error) {
 	now, err := s.source(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil && actions == s.actions {
+	if err != nil {
+		if s.ctx.Err() == nil && s.failed != err.Error() {
+			s.log.Error("page not shown", "page", "now", "err", err)
+		}
+		s.failed = err.Error()
+		return nil, errNoStatus
+	}
+	if s.failed = ""; actions == s.actions {
 		s.last, s.looked = now, time.Now()
 	}
-	return now, err
+	return now, nil
 }
 
 // expire has the status read again, since an action was carried out.

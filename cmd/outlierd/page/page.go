@@ -119,7 +119,7 @@ type Site struct {
 // New returns a site that reads from its sources until ctx ends. The token allows a login; it may be
 // empty.
 func New(ctx context.Context, from Sources, token string, log *slog.Logger) *Site {
-	s := &Site{ctx: ctx, from: from, logins: newLogins(token), status: &statusReader{ctx: ctx, source: from.Now},
+	s := &Site{ctx: ctx, from: from, logins: newLogins(token), status: &statusReader{ctx: ctx, source: from.Now, log: log},
 		reading: make(chan struct{}, 1), asking: make(chan struct{}, 1), downloads: make(chan struct{}, 1)}
 	s.render = &renderer{from: &s.from, logins: s.logins, status: s.status, log: log}
 	return s

@@ -414,7 +414,7 @@ func TestRequestsShareOneStatus(t *testing.T) {
 	})
 }
 
-// TestStatusThatCannotBeRead is in the log with its reason; every other page is shown without it.
+// TestStatusThatCannotBeRead is in the log with its reason, once; every other page is shown without it.
 func TestStatusThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -422,6 +422,7 @@ func TestStatusThatCannotBeRead(t *testing.T) {
 		Now:   func(context.Context) (*Now, error) { return nil, errors.New("EIO") },
 		Found: func(context.Context, Filter) (*Found, error) { return &Found{Total: 1}, nil },
 	}, "", slog.New(slog.NewTextHandler(&log, nil)))
+	answer(s, "/now")
 	w := answer(s, "/now")
 	if body := w.Body.String(); w.Code != http.StatusInternalServerError || !strings.Contains(body, "the log of outlierd up has the reason") ||
 		strings.Contains(body, "EIO") {
