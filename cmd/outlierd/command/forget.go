@@ -145,7 +145,11 @@ func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags) error
 	if err := refuseUnlisted(p.Engine.Config); err != nil {
 		return err
 	}
-	ids, err := withOlderVideos(ctx, p, f.ids)
+	older, err := olderRows(ctx, p)
+	if err != nil {
+		return err
+	}
+	ids, err := withOlderVideos(ctx, p, older, f.ids)
 	if err != nil {
 		return err
 	}
@@ -169,10 +173,7 @@ func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags) error
 	if err := refuseAhead(ctx, p, none); err != nil { // before anything is erased
 		return err
 	}
-	if _, err := olderRows(ctx, p); err != nil {
-		return err
-	}
-	return eraseEverywhere(ctx, g.out, p, f, erasure, left)
+	return eraseEverywhere(ctx, g.out, p, f, older, erasure, left)
 }
 
 // refuseUnlisted returns an error if the data folder has tables that no sink of the job file writes: they
@@ -258,7 +259,9 @@ func leftElsewhere(p *program) ([]string, error) {
 }
 
 // eraseEverywhere erases ids, and reports it when nothing is left.
-func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlags, e *state.Erasure, left []string) error {
+func eraseEverywhere(
+	ctx context.Context, out *printer, p *program, f forgetFlags, from older, e *state.Erasure, left []string,
+) error {
 	began, store := time.Now(), p.Engine.Store
 	var videos []string
 	for _, id := range e.IDs {
@@ -278,7 +281,7 @@ func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlag
 	if err := removeLeft(temporaryFolder(p.Engine.Config)); err != nil {
 		return err
 	}
-	if err := rebuildWithout(ctx, out, p, e); err != nil {
+	if err := rebuildWithout(ctx, out, p, from, e); err != nil {
 		return fmt.Errorf("rebuild the tables without what is forgotten: %w (run the command again with the same ids)", err)
 	}
 	if err := forgotten.Finish(store.DB); err != nil {
@@ -292,11 +295,7 @@ func eraseEverywhere(ctx context.Context, out *printer, p *program, f forgetFlag
 
 // rebuildWithout rebuilds the tables from the journal after the erasure. Rows of pruned answers are taken
 // from the old ones without the erased ids.
-func rebuildWithout(ctx context.Context, out *printer, p *program, e *state.Erasure) error {
-	rows, err := olderRows(ctx, p)
-	if err != nil {
-		return err
-	}
+func rebuildWithout(ctx context.Context, out *printer, p *program, from older, e *state.Erasure) error {
 	except := warehouse.Except{Erased: store.Erased}
 	for _, id := range e.IDs {
 		if id.Kind == forgotten.Author {
@@ -305,7 +304,7 @@ func rebuildWithout(ctx context.Context, out *printer, p *program, e *state.Eras
 			except.IDs = append(except.IDs, id.ID)
 		}
 	}
-	done, err := rebuildAll(ctx, out, p, rows, except)
+	done, err := rebuildAll(ctx, out, p, from, except)
 	if err == nil && len(done.Behind) > 0 {
 		err = errors.New(strings.Join(done.Behind, "\n"))
 	}
@@ -314,20 +313,19 @@ func rebuildWithout(ctx context.Context, out *printer, p *program, e *state.Eras
 
 // withOlderVideos adds videos of the channels whose answers are all pruned: only the tables still have
 // them.
-func withOlderVideos(ctx context.Context, p *program, ids []forgotten.ID) (_ []forgotten.ID, err error) {
+func withOlderVideos(ctx context.Context, p *program, from older, ids []forgotten.ID) (_ []forgotten.ID, err error) {
 	var channels []string
 	for _, id := range ids {
 		if id.Kind == forgotten.Channel {
 			channels = append(channels, id.ID)
 		}
 	}
-	older, err := olderRows(ctx, p)
-	if len(channels) == 0 || err != nil || older.upTo == 0 {
-		return ids, err
+	if len(channels) == 0 || from.upTo == 0 {
+		return ids, nil
 	}
 	reader := compare.Open(temporaryFolder(p.Engine.Config))
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	videos, err := reader.VideosOf(ctx, compare.Source{Name: report.Path(older.file), File: older.file}, channels)
+	videos, err := reader.VideosOf(ctx, compare.Source{Name: report.Path(from.file), File: from.file}, channels)
 	for _, video := range videos {
 		if id := (forgotten.ID{Kind: forgotten.Video, ID: video}); !slices.Contains(ids, id) {
 			ids = append(ids, id)

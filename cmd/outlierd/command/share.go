@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
@@ -186,28 +187,26 @@ func sharedPictures(
 		return nil, nil
 	}
 	var mu sync.Mutex
-	var failed error
 	pictures := map[string]thumbnails.Picture{}
-	var all sync.WaitGroup
-	turns := make(chan struct{}, 8) // so that none waits too long for its turn
+	var work errgroup.Group
+	work.SetLimit(8) // so that none waits too long for its turn
 	for i := range cards {
-		all.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
+		work.Go(func() error {
 			picture, err := from.Get(ctx, cards[i].ID, 320)
+			if errors.Is(err, thumbnails.ErrNone) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case err == nil:
-				pictures[cards[i].ID] = *picture
-			case !errors.Is(err, thumbnails.ErrNone):
-				failed = err
-			}
+			pictures[cards[i].ID] = *picture
+			return nil
 		})
 	}
-	all.Wait()
-	if failed != nil && ctx.Err() == nil {
-		fmt.Fprintf(w, "some pictures are missing: %s\n", term.Plain(failed.Error()))
+	if err := work.Wait(); err != nil && ctx.Err() == nil {
+		fmt.Fprintf(w, "some pictures are missing: %s\n", term.Plain(err.Error()))
 	}
 	return pictures, context.Cause(ctx)
 }
