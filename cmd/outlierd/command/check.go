@@ -60,7 +60,7 @@ reported damage. After a kill it checks only the latest writes.`,
 	return c
 }
 
-// check verifies the state and the sinks and prints what was checked.
+// runCheck verifies the state and the sinks and prints what was checked.
 func runCheck(ctx context.Context, g *globals, readData bool) error {
 	config, err := g.loadToRead()
 	if err != nil {

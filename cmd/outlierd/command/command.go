@@ -142,7 +142,7 @@ func (g *globals) loadForOnce() (*job.Config, error) { return g.loadBy(job.LoadF
 // loadToRead loads the job file for a command that makes no calls and needs no key.
 func (g *globals) loadToRead() (*job.Config, error) { return g.loadBy(job.LoadToRead) }
 
-// loadSecrets is [options.loadToRead] for a command that needs the targets of notifications.
+// loadSecrets is [globals.loadToRead] for a command that needs the targets of notifications.
 func (g *globals) loadSecrets(ctx context.Context) (*job.Config, error) {
 	config, err := g.loadToRead()
 	if err != nil {

@@ -59,7 +59,7 @@ type snippets struct {
 
 var toolLines = documentOf[[]snippets]("connect")
 
-// connect prints the lines of the chosen tools, or of all if none is chosen.
+// printSnippets prints the lines of the chosen tools, or of all if none is chosen.
 func printSnippets(out *printer, chosen []string, p *places) error {
 	if p.File == "" && p.Parquet == "" && p.Lake == nil {
 		return errors.New("the job file has no sinks, so there is nothing to open")

@@ -176,7 +176,7 @@ type fileExported struct {
 
 var exportedFile = documentOf[fileExported]("export")
 
-// export writes a result to its destination.
+// exportNow writes a result to its destination.
 func exportNow(ctx context.Context, g *globals, e export) error {
 	if e.to == "-" {
 		temp, err := systemTemporary("outlierd-export-*")

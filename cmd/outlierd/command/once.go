@@ -71,7 +71,7 @@ func (r *request) spec(config *job.Config) (*job.Spec, error) {
 	return spec, nil
 }
 
-// once performs a request and prints its rows. Before anything is spent it makes sure that they can be
+// runOnce performs a request and prints its rows. Before anything is spent it makes sure that they can be
 // printed.
 func runOnce(ctx context.Context, g *globals, r request) error {
 	config, err := g.loadForOnce()

@@ -72,7 +72,7 @@ func readQuery(in io.Reader, arg string) (string, error) {
 	return string(given), nil
 }
 
-// ask prints the result of a query over the published file.
+// printQuery prints the result of a query over the published file.
 func printQuery(ctx context.Context, g *globals, config *job.Config, text string) error {
 	return printQueryBy(ctx, g, config, text, query.Run)
 }

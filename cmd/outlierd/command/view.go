@@ -46,7 +46,7 @@ func folderConfig(folder string, env lookup) (*job.Config, error) {
 	}, nil
 }
 
-// view serves the published file until ctx ends. It calls show with the address.
+// serveView serves the published file until ctx ends. It calls show with the address.
 func serveView(ctx context.Context, g *globals, config *job.Config, show func(address string) error) (err error) {
 	_, at, err := publishedFile(ctx, g, config)
 	if err != nil {
