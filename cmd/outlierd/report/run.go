@@ -224,10 +224,7 @@ func undoneFacts(row *runs.Run, queued int) []string {
 	if row.Failures > 0 {
 		facts = append(facts, term.Count(row.Failures, "call")+" failed")
 	}
-	switch {
-	case queued > 0 && IsOnce(row.Job):
-		facts = append(facts, term.Count(queued, "call")+" left for the next request")
-	case queued > 0:
+	if queued > 0 {
 		facts = append(facts, term.Count(queued, "call")+" left for the next run")
 	}
 	return facts
@@ -238,11 +235,7 @@ func nextTry(end *Run, in Style) []string {
 	if end.Retry.IsZero() {
 		return nil
 	}
-	again := end.Retry.In(in.Zone).Format("15:04 MST")
-	if IsOnce(end.Job) {
-		return []string{"the same command tries again now, and schedules from " + again}
-	}
-	return []string{fmt.Sprintf("'outlierd run %s' tries again now, and its schedule from %s", end.Job, again)}
+	return []string{"the same command tries again now, and schedules from " + end.Retry.In(in.Zone).Format("15:04 MST")}
 }
 
 // skippedCalls counts the skipped data calls, by the maximum age of an answer.
