@@ -75,7 +75,7 @@ func (w *worker) keep() (k journal.Keep, known bool, err error) {
 	}
 	k.UpTo = shown.Answers
 	config := w.engine.Config
-	k.Since = now.Add(-max(config.Least(), time.Duration(config.Retention)))
+	k.Since = now.Add(-max(config.Least(), config.Retention))
 	kept, err := w.engine.Store.Journal.Kept()
 	return k, err == nil && kept.Since.Before(k.Since), err // usually nothing is old
 }

@@ -51,7 +51,7 @@ type Config struct {
 
 	SinksDownAfter time.Duration `key:"sinks_down_after"` // nothing is bought once no sink has worked for this long
 
-	Retention Retention `key:"retention.journal"` // of the journal
+	Retention time.Duration `key:"retention.journal"` // age up to which the journal keeps bodies; 0 for all
 
 	Backup *Backup // that the daemon makes; nil for none
 

@@ -86,7 +86,7 @@ jobs: {coffee: {search: {query: x}, budget: {max_requests: 7}}, tea: {search: {q
 		c.Service.AllowHTTP, *c.Budget.PerMonth, c.Budget.Renews, c.Budget.PerDay, c.Retention, c.SinksDownAfter,
 		c.Daemon.Listen, c.Daemon.ThumbnailsCache, c.Daemon.ThumbnailsProxy, c.Daemon.UI, c.CommentAuthors,
 		coffee.StopAfter, coffee.Budget.PerRun, coffee.Budget.MaxRequests, *tea.Budget.PerRun, tea.CatchUp, tea.ReuseFor)
-	const want = "30/10s page repeat 0.5 2h0m0s true 400 14 <nil> 400d 30m0s127.0.0.1:7411 1000000000 " +
+	const want = "30/10s page repeat 0.5 2h0m0s true 400 14 <nil> 9600h0m0s 30m0s127.0.0.1:7411 1000000000 " +
 		"socks5://proxy.example:1080 full keep 1h30m0s <nil> 7 10 latest 6h0m0s"
 	if diff := cmp.Diff(strings.ReplaceAll(want, " ", ""), strings.ReplaceAll(got, " ", "")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

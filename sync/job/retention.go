@@ -7,17 +7,6 @@ import (
 	"time"
 )
 
-// Retention is the age up to which the answers of the journal keep their bodies; 0 keeps all.
-type Retention time.Duration
-
-// String returns the value of retention.journal.
-func (r Retention) String() string {
-	if r == 0 {
-		return "for ever"
-	}
-	return Duration(r).String()
-}
-
 // leastKept is how long every answer keeps its body at least.
 const leastKept = day
 
@@ -34,15 +23,15 @@ func (c *Config) Least() time.Duration {
 // sizes are the units of sizes, in bytes.
 var sizes = map[string]int64{"MB": 1e6, "GB": 1e9, "TB": 1e12}
 
-func parseRetention(text string) (Retention, error) {
-	age, err := ParseDuration(text)
+func parseRetention(text string) (time.Duration, error) {
+	age, err := parseDuration(text)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not an age in days or weeks, such as 400d", text)
-	case time.Duration(age) < leastKept:
+	case age < leastKept:
 		return 0, fmt.Errorf("%q is shorter than a day", text)
 	}
-	return Retention(age), nil
+	return age, nil
 }
 
 // ParseSize parses a size of at least a megabyte, such as 500MB, and returns it in bytes.

@@ -182,7 +182,7 @@ func (c *checkup) judgeStatus(s *forecast.Status) {
 	}
 	if j, keep := &s.Journal, c.config.Retention; keep > 0 || j.Pruned > 0 {
 		status, remedy := "ok", ""
-		if keep > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(time.Duration(keep), c.config.Least())+overdue {
+		if keep > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(keep, c.config.Least())+overdue {
 			status, remedy = "warn", "'outlierd status' shows whether a sink is behind or a run is unfinished; without 'outlierd up', run 'outlierd prune'"
 		}
 		c.add("journal", status, remedy, "%s", report.Journal(j, s.At, in))
