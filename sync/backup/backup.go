@@ -250,7 +250,8 @@ type Which struct {
 	File     string           // "" for the newest
 	Identity *sealed.Identity // nil without one
 
-	Ask func() (*sealed.Identity, error) // asks a person for the identity of an encrypted backup; nil where that is not possible
+	// Ask asks a person for the identity of an encrypted backup; nil where that is not possible.
+	Ask func() (*sealed.Identity, error)
 }
 
 // find returns a backup of a place.

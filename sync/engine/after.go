@@ -34,8 +34,8 @@ func (r *run) followUps(steps []runs.Step) (all []runs.Due) {
 }
 
 // dueRuns returns the runs of the due times that have come: those of schedules in the order of the file, then
-// follow-ups, oldest first, without those of paused jobs. It drops the due times that will have no run. since is when the process began to run
-// the schedule.
+// follow-ups, oldest first, without those of paused jobs. It drops the due times that will have no run. since is when the
+// process began to run the schedule.
 func dueRuns(config *job.Config, in *state.Store, now, since time.Time) ([]*DueRun, error) {
 	noted, err := in.Schedule.Dues()
 	if err != nil || len(noted) == 0 {

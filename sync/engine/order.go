@@ -304,7 +304,7 @@ func (o *OrderedRun) Progress() (Progress, error) {
 	if err != nil {
 		return Progress{}, err
 	}
-	return o.engine.progressOf(row)
+	return progressOf(o.engine.Store, o.engine.Pace, row)
 }
 
 // Cancel stops the run for all who wait for it, without waiting until it has stopped; see

@@ -10,6 +10,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 )
 
 // Progress is what a run has done and what it has left, for display.
@@ -69,25 +70,25 @@ func (e *Engine) Progress() (Progress, error) {
 	if err != nil {
 		return Progress{}, err
 	}
-	return e.progressOf(row)
+	return progressOf(e.Store, e.Pace, row)
 }
 
 // progressOf returns the progress of a run, as its rows say; that of none if it is nil.
-func (e *Engine) progressOf(row *runs.Run) (p Progress, err error) {
+func progressOf(in *state.Store, limit *pace.Limiter, row *runs.Run) (p Progress, err error) {
 	if row == nil || row.Plan == nil {
-		return Progress{Pace: e.Pace.Status()}, nil
+		return Progress{Pace: limit.Status()}, nil
 	}
 	id := row.ID
 	p = Progress{Job: row.Job, Run: id, Started: row.Started, Pages: row.Plan.MostPages(), Cap: row.Plan.Cap}
-	steps, err := e.Store.Steps.OfRun(id)
+	steps, err := in.Steps.OfRun(id)
 	if err != nil {
 		return p, err
 	}
 	p.Searches.addSteps(steps, p.Pages)
-	if p.Spend, err = e.Store.Ledger.Spent(id); err != nil {
+	if p.Spend, err = in.Ledger.Spent(id); err != nil {
 		return p, err
 	}
-	calls, err := e.Store.Calls.ByOperation(id)
+	calls, err := in.Calls.ByOperation(id)
 	if err != nil {
 		return p, err
 	}
@@ -99,7 +100,7 @@ func (e *Engine) progressOf(row *runs.Run) (p Progress, err error) {
 	}
 	for i := range steps {
 		if step := &steps[i]; step.Stop == "" && step.Query.Op() == outlier.OpStartScan {
-			scan, err := e.Store.Scans.OfStep(step.ID)
+			scan, err := in.Scans.OfStep(step.ID)
 			if err != nil {
 				return p, err
 			}
@@ -108,9 +109,9 @@ func (e *Engine) progressOf(row *runs.Run) (p Progress, err error) {
 			}
 		}
 	}
-	if p.Queued, err = e.Store.Queue.Queued(queue.Filter{Job: p.Job}); err != nil {
+	if p.Queued, err = in.Queue.Queued(queue.Filter{Job: p.Job}); err != nil {
 		return p, err
 	}
-	p.Pace, p.Left = e.Pace.Status(), e.Pace.ETA(p.Queued+p.Searches.Left)
+	p.Pace, p.Left = limit.Status(), limit.ETA(p.Queued+p.Searches.Left)
 	return p, nil
 }

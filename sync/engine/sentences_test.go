@@ -226,7 +226,7 @@ jobs:
 					row.Status, err, row.Pages, took)
 			}
 			done := w.calls(outlier.OpDetails)
-			if p, err := e.progressOf(row); err != nil || done == 0 || done == 25 || p.Queued != 25-done {
+			if p, err := progressOf(e.Store, e.Pace, row); err != nil || done == 0 || done == 25 || p.Queued != 25-done {
 				t.Errorf("%d calls are queued after %d of 25 (%v)", p.Queued, done, err)
 			}
 		})

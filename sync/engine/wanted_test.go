@@ -49,7 +49,7 @@ func TestRunWaitsForCallsThatAnotherJobQueuedFirst(t *testing.T) {
 			t.Errorf("the second run has made %d requests, want %d: its own, and those that the first, which is over, had asked for",
 				row.Requests, want)
 		}
-		if p, err := e.progressOf(row); err != nil || p.Done != 41-before {
+		if p, err := progressOf(e.Store, e.Pace, row); err != nil || p.Done != 41-before {
 			t.Errorf("%d calls are counted as done, want %d (error %v)", p.Done, 41-before, err)
 		}
 		if spend, err := e.Store.Ledger.Spent(first.ID); err != nil || spend.Requests != 41 {

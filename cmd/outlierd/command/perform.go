@@ -152,9 +152,9 @@ func (g *globals) typed(command string) string {
 	return term.Plain(line + command)
 }
 
-// listFollowers returns the runs of jobs that come after a run, and then that of the next due time that the job has missed
-// before the command began. After a scheduled run they are due even if the rest of that run fails. After a run by hand
-// they follow if it succeeded or was partial; they are due at its start, so that each is made only once for it.
+// listFollowers returns the runs of jobs that come after a run, and then that of the next due time that the job has
+// missed before the command began. After a scheduled run they are due even if the rest of that run fails. After a run
+// by hand they follow if it succeeded or was partial; they are due at its start, so that each is made only once for it.
 func listFollowers(p *program, done jobRun, row *runs.Run, began time.Time) (next []jobRun, err error) {
 	switch {
 	case !done.after || row == nil:
