@@ -10,8 +10,9 @@ import (
 
 // isList reports whether a query parameter may have several values.
 func isList(name string) bool {
+	isThis := func(p outlier.Param) bool { return p.Name == name && p.Form == outlier.Texts }
 	return slices.ContainsFunc(outlier.Operations(), func(o outlier.Operation) bool {
-		return slices.ContainsFunc(o.Params(), func(p outlier.Param) bool { return p.Name == name && p.Form == outlier.Texts })
+		return slices.ContainsFunc(o.Params(), isThis)
 	})
 }
 

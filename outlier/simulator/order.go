@@ -44,7 +44,8 @@ const maxBody = 1 << 20
 
 // readObject reads a body that must be one JSON object, or returns what else it is.
 func readObject(r *http.Request) (fields map[string]any, problem string) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" || r.Body == nil {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" || r.Body == nil {
 		return nil, "Expected a body of type application/json"
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
