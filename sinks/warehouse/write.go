@@ -56,7 +56,9 @@ func writeBatch(ctx context.Context, db *database.DB, b sinks.Batch, omitted sin
 		staged[name] = true
 		return db.Stage(ctx, name, rows)
 	}
-	for _, part := range slices.Backward(b.Parts) { // a table drops rows that its projections still have
+	parts := slices.Clone(b.Parts) // first those of tables that only grow: others drop staged rows that these still have
+	slices.SortStableFunc(parts, func(x, y schema.Part) int { return len(x.Table.Identity()) - len(y.Table.Identity()) })
+	for _, part := range parts {
 		from, upTo := cmp.Or(part.From, part.Table), omitted.UpTo[part.Table.Name]
 		if upTo == sinks.Whole {
 			continue
@@ -101,7 +103,8 @@ func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 			return err
 		}
 		if ops.Since != 0 && ops.Since != marks.Operations {
-			return fmt.Errorf("changes since version %d do not follow version %d of %s", ops.Since, marks.Operations, w.options.Path)
+			return fmt.Errorf("changes since version %d do not follow version %d of %s",
+				ops.Since, marks.Operations, w.options.Path)
 		}
 		return w.writeTails(ctx, db, ops)
 	})
@@ -146,7 +149,8 @@ func deleteTail(t *schema.Table, from, version int64) string {
 // insertTail inserts the staged rows, and removes those from the record that were deleted and inserted again.
 func insertTail(t *schema.Table, version int64) string {
 	return fmt.Sprintf(`INSERT INTO %s BY NAME SELECT *, %d AS _version FROM temp.%s;
-		DELETE FROM warehouse.outlierd.deleted WHERE table_name = %s AND version = %[2]d AND "placing" IN (SELECT id FROM temp.%[3]s)`,
+		DELETE FROM warehouse.outlierd.deleted WHERE table_name = %s AND version = %[2]d
+			AND "placing" IN (SELECT id FROM temp.%[3]s)`,
 		database.TableName(t), version, stagedRows(t), database.Text(t.Name))
 }
 
