@@ -178,17 +178,21 @@ var exportedFile = documentOf[fileExported]("export")
 
 // exportNow writes a result to its destination.
 func exportNow(ctx context.Context, g *globals, e export) error {
+	path, _, err := publishedFile(ctx, g, e.config)
+	if err != nil {
+		return err
+	}
 	if e.to == "-" {
 		temp, err := systemTemporary("outlierd-export-*")
 		if err != nil {
 			return err
 		}
-		_, err = exportTo(ctx, g, e, temp.path, g.out.w)
+		_, err = exportFrom(ctx, path, e, temp.path, g.out.zone, g.out.w, g.world.err)
 		return errors.Join(err, temp.Close())
 	}
 	var rows int64
 	bytes, err := e.create(func(file io.Writer, temp string) (err error) {
-		rows, err = exportTo(ctx, g, e, temp, file)
+		rows, err = exportFrom(ctx, path, e, temp, g.out.zone, file, g.world.err)
 		return err
 	})
 	if err != nil {
@@ -236,17 +240,8 @@ func (e *export) create(write func(file io.Writer, temp string) error) (bytes in
 	return bytes, nil
 }
 
-// exportTo writes a result to a stream and counts its rows.
-func exportTo(ctx context.Context, g *globals, e export, temp string, w io.Writer) (rows int64, err error) {
-	path, _, err := publishedFile(ctx, g, e.config)
-	if err != nil {
-		return 0, err
-	}
-	return exportFrom(ctx, path, e, temp, g.out.zone, w, g.world.err)
-}
-
-// exportFrom writes a result over a published file, and says to people how a sheet differs from it. In the folder temp it
-// keeps what does not fit into memory.
+// exportFrom writes a result over a published file, counts its rows, and says to people how a sheet differs from it.
+// In the folder temp it keeps what does not fit into memory.
 func exportFrom(ctx context.Context, path string, e export, temp string, zone *time.Location, w, remarks io.Writer) (rows int64, err error) {
 	if e.format == "parquet" {
 		rows, err = exportParquet(ctx, path, e.text, temp, w)
