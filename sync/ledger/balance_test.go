@@ -86,9 +86,7 @@ func TestWhatWasBoughtOnTopIsRoomAndNoDebt(t *testing.T) {
 	statetest.CheckBooks(t, s)
 }
 
-// TestLaterAnswerExplainsAnUnknownOne: the request whose answer was lost is made
-// again, and charged.
-// pageCalls are the attempts at page one of step 1.
+// pageCalls returns the calls for page one of the step.
 func pageCalls(s *state.Store) (calls []ledger.Call, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
 		calls, err = ledger.CallsOfPage(tx, "run-1", 1, 0)
@@ -97,8 +95,7 @@ func pageCalls(s *state.Store) (calls []ledger.Call, err error) {
 	return calls, err
 }
 
-// TestLaterAnswerGivesNothingBack: an attempt without an answer counts, although the next one at the same request was
-// answered.
+// TestLaterAnswerGivesNothingBack: the request whose answer was lost is made again, and both attempts count.
 func TestLaterAnswerGivesNothingBack(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
