@@ -220,8 +220,8 @@ func (c *Copy) inspectFolder(old *Manifest) (surplus []string, err error) {
 	return slices.Collect(maps.Keys(sizes)), nil
 }
 
-// updateFolder makes the folder equal to the warehouse, of which old is the manifest, and surplus are parts that it does not
-// list.
+// updateFolder makes the folder equal to the warehouse. old is the folder's manifest, and surplus are parts that it does
+// not list.
 func (c *Copy) updateFolder(ctx context.Context, old Manifest, surplus []string, marks sinks.Marks) error {
 	if old.Warehouse == marks.Warehouse && old.Answers > marks.Answers {
 		return fmt.Errorf("%s has the answers up to %d, the warehouse those up to %d only", c.dir, old.Answers, marks.Answers)

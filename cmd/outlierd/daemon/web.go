@@ -29,8 +29,9 @@ import (
 // neither a failed job nor an unreachable service or a full disk. Readiness says what does not work. Both
 // serve probes of containers, which have no token; without one only the status is shown.
 
-// Limits of changes with a token, or of all changes where none is needed, and of requests without one; ten times as many
-// reads are answered. Probes are not limited, because the program that restarts containers would take a refusal for a failure.
+// Limits of changes with a token, or of all changes where none is needed, and of requests without one; ten times as
+// many reads are answered. Probes are not limited, because the program that restarts containers would take a refusal
+// for a failure.
 const (
 	perSecond = 10
 	atOnce    = 20

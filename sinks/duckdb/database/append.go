@@ -15,7 +15,8 @@ import (
 	"outlierd/schema"
 )
 
-// Stage appends rows to a temporary table, which it makes if there is none. JSON is text in it: the driver would encode it once more.
+// Stage appends rows to a temporary table, which it makes if there is none. JSON is text in it: the driver would encode
+// it once more.
 func (db *DB) Stage(ctx context.Context, table string, rows arrow.RecordBatch) (err error) {
 	var columns []string
 	var values []func(i int) any
