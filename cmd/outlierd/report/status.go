@@ -228,6 +228,8 @@ func Sink(s *forecast.SinkStatus, at time.Time, in Style) string {
 		text = name + ": not known before its next publication"
 	case s.Behind > 0:
 		text = fmt.Sprintf("%s %s behind, since %s", name, term.Count(s.Behind, "answer"), in.Short(s.Since, at))
+	case s.Error != "": // what it was given last may be damaged or replaced
+		return fmt.Sprintf("%s disabled since %s: %s", name, in.Short(s.SinkState.Since, at), s.Error)
 	}
 	if s.Known && s.Error == "" && !s.Lost {
 		text += ", published " + in.Short(s.Published, at)

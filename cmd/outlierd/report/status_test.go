@@ -42,6 +42,7 @@ func everyStatus() *forecast.Status {
 		Sinks: []forecast.SinkStatus{
 			{Sink: "duckdb", Known: true, SinkState: runs.SinkState{Mark: 90, Published: at.Add(-time.Minute)}},
 			{Sink: "parquet", Known: true, Behind: 12, Since: day(21, 8), SinkState: runs.SinkState{Mark: 78, Published: day(20, 8), Error: "the disk is full", Since: day(21, 8)}},
+			{Sink: "iceberg", Known: true, SinkState: runs.SinkState{Mark: 90, Published: day(20, 8), Error: "a folder is in its place", Since: day(21, 8)}},
 		},
 		Newest:  at.Add(-2 * time.Minute),
 		Failure: &runs.Run{ID: "01a204a9-80a2-7f39-9aaa-7d62707c727b", Job: "once:search", Ended: day(20, 6), Error: "the service\nrefused the key"},
