@@ -22,7 +22,6 @@ const answerVerb = "answer-sql"
 func answerCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: answerVerb, Short: "Answer the SQL that another process asks on standard input", Hidden: true,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return query.Serve(c.Context(), g.world.in, g.out.w) },
 	}
 }
@@ -35,7 +34,6 @@ func downloadCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: downloadVerb + " FILE FORMAT ZONE", Short: "Write what SQL on standard input gives, for another process",
 		Hidden: true,
-		Args:   cobra.ExactArgs(3),
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := readQuery(g.world.in, "-")
 			zone := time.UTC // of the times in a sheet

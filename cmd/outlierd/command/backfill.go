@@ -25,7 +25,6 @@ The same command continues an interrupted backfill within its cap. Once the cap 
 the same command spends up to as much again on what is left.`,
 		Example: `  outlierd backfill coffee --from 2026-01-01 --to 2026-06-30 --max-credits 40
   outlierd backfill coffee --from 2026-06-01 --to 2026-06-30 --each week --max-credits 20`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
 			config, err := loadChecked(c.Context(), g.load)
 			if err != nil {

@@ -53,7 +53,6 @@ The job file is not copied, because it may contain a key.`,
 		Example: "  outlierd backup /mnt/backup/outlierd\n  outlierd backup s3://acme-backup/outlierd\n" +
 			"  outlierd backup --encrypt age1fgqcx89j7y239e92jfzpswmeq9940tn84lpvx282h4halrlx9aks9p05m2 /mnt/backup\n" +
 			"  outlierd backup --check s3://acme-backup/outlierd",
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if check {
 				return checkBackup(c.Context(), g, args, which)
@@ -256,7 +255,6 @@ erased after it was made: erase it again.`,
 		Example: "  outlierd restore /mnt/backup/outlierd --spent 12\n" +
 			"  outlierd restore s3://acme-backup/outlierd --spent 12\n" +
 			"  outlierd restore s3://acme-backup/outlierd --spent 12 --identity key.age",
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			which, err := chosen.read(g.world.in)
 			if err != nil {

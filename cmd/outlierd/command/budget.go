@@ -33,7 +33,6 @@ or has spent credits. One-off requests such as 'outlierd search' share the row "
 
 The table ops.credits has every row. There the job of a one-off request is called once:search
 and the like; -o json calls all of them once:.`,
-		Args: cobra.NoArgs,
 		RunE: showBudget(g),
 	}
 	c.AddCommand(budgetAdjustCommand(g), budgetResumeCommand(g))
@@ -66,7 +65,6 @@ left in the cycle change by it. The row is kept with its reason. To undo it, rec
 opposite.`,
 		Example: `  outlierd budget adjust --spent 12 --why "searched by hand on the site"
   outlierd budget adjust --bought 100 --why "top-up of 21 November"`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if why = strings.TrimSpace(why); why == "" {
 				return usageError{errors.New(`give the reason, as in --why "top-up of 21 November"`)}
@@ -102,7 +100,6 @@ command then confirms the local clock for that day. If only the service's clock 
 a new day or cycle, more than 36 hours ahead of the local clock, it confirms the service's date.
 
 The caps of the job file still apply.`,
-		Args: cobra.NoArgs,
 		RunE: g.inSession(toBuy, func(ctx context.Context, p *program, _ []string) error {
 			lifted, err := change(ctx, p, serve.Lift{})
 			if err != nil {

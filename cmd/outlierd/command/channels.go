@@ -31,7 +31,6 @@ search for each handle, which costs 5 credits. The price is printed first. What 
 line becomes a comment. Channels that are not found stay as they are, and the exit code is 3.`,
 		Example: `  outlierd channels resolve rivals.txt --dry-run
   outlierd channels resolve rivals.csv --column channel`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := g.loadForOnce()
 			if err != nil {

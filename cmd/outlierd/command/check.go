@@ -53,7 +53,6 @@ answer. Exit code 1 if there is damage or a difference.
 
 outlierd checks the whole state when it starts after the machine went down, or after SQLite
 reported damage. After a kill it checks only the latest writes.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runCheck(c.Context(), g, readData) },
 	}
 	c.Flags().BoolVar(&readData, "read-data", false, "compare every row with the journal and the state")

@@ -64,7 +64,6 @@ job file takes the rest from it where it says ${NAME}, as in key: ${OUTLIERD_KEY
 HTTPS_PROXY and NO_PROXY are respected.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noArguments,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
@@ -86,7 +85,7 @@ HTTPS_PROXY and NO_PROXY are respected.`,
 	root.SetVersionTemplate("outlierd {{.Version}}\n")
 	addCommands(root, g)
 	addCompletion(root, g.completeJob)
-	noteStart(root, &g.started)
+	prepareCommand(root, &g.started)
 	return root
 }
 
@@ -121,7 +120,7 @@ func addCommands(root *cobra.Command, g *globals) {
 
 // group returns a command that only has subcommands.
 func group(use, short, long string, below ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: noArguments,
+	c := &cobra.Command{Use: use, Short: short, Long: long,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var names []string
 			for _, sub := range c.Commands() {

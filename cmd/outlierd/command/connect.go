@@ -27,7 +27,6 @@ Python, pandas, polars, R, DBeaver, Metabase and Grafana, and for a lake also Sp
 pyiceberg. All of them only read.`,
 		Example: `  outlierd connect
   outlierd connect polars`,
-		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: tools,
 		RunE: func(_ *cobra.Command, args []string) error {
 			config, err := g.loadToRead()

@@ -31,7 +31,7 @@ when a search is complete, not when a cap or an error ended it.`,
 
 func cursorShowCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "show [JOB]", Short: "List the cursors of one job or of all", Args: cobra.MaximumNArgs(1),
+		Use: "show [JOB]", Short: "List the cursors of one job or of all",
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, args []string) error {
 			name := strings.Join(args, "") // "" for all
 			marks, err := p.Engine.Store.Watermarks.List(name)
@@ -56,7 +56,6 @@ func cursorSetCommand(g *globals) *cobra.Command {
 the timezone of the job file, or a time such as 2026-11-01T12:00Z. Searches that
 have no cursor yet get one.`,
 		Example: "  outlierd cursor set coffee 2026-11-01",
-		Args:    cobra.ExactArgs(2),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
 			config := p.Engine.Config
 			if err := refuseUnknown(p, args[0]); err != nil {
@@ -103,7 +102,7 @@ var resetCursors = documentOf[cursorsReset]("cursor reset")
 
 func cursorResetCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "reset JOB", Short: "Delete the cursors of a job", Args: cobra.ExactArgs(1),
+		Use: "reset JOB", Short: "Delete the cursors of a job",
 		Long: `Delete the cursors of a job. Its next run searches like its first one, from "first" of its
 window, and buys fresh seeds again.`,
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {

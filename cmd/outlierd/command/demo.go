@@ -34,7 +34,6 @@ weeks until ^C.
 
 With --once, or if the folder has data, the jobs run once now: a further run buys only what
 may have changed.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(folder, 0o755); err != nil {
 				return err

@@ -31,7 +31,6 @@ no data changes, so it works while 'outlierd up' runs. Of the targets only the h
 looked up; 'outlierd notify test' sends to one.
 
 'outlierd lint' lists all mistakes of a job file, and 'outlierd check' looks for damage.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), g) },
 	}
 }

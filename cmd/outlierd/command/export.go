@@ -52,7 +52,6 @@ text. Lists, structs and JSON are JSON text in csv and xlsx.`,
 		Example: `  outlierd export outliers --to outliers.xlsx
   outlierd export "select * from outliers where z_score > 5" --to best.parquet
   outlierd export ops.runs --to - --format csv | head`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if e.config, err = g.loadToRead(); err != nil {
 				return err

@@ -18,7 +18,6 @@ func findChannelsCommand(g *globals) *cobra.Command {
 first, and print them. Several queries are one request over all of them.`,
 		Example: `  outlierd find-channels "espresso" --sort "recency desc" --where subscribers=..50000
   outlierd find-channels --related-to UC1234567890abcdefghijkl`,
-		Args: cobra.ArbitraryArgs,
 	}, job.VerbFindChannels, find, func(queries []string) (shower, error) {
 		related := find["related_to"] != nil
 		switch {

@@ -59,7 +59,6 @@ has open, and your job file. A running daemon has to be stopped first. If the co
 stopped, run it again with the same ids: it starts over.`,
 		Example: `  outlierd forget --author UC1234567890abcdefghijkl --dry-run
   outlierd forget --channel UC1234567890abcdefghijkl --yes`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(f.ids) == 0 {
 				return usageError{errors.New("name what to forget: --video, --channel or --author")}

@@ -24,7 +24,6 @@ if 'outlierd up' is alive, and 1 if not.
 
 It is alive while its schedule runs. A failed job, an unreachable service and a long wait for
 the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			where, err := checkAlive(c.Context(), g)
 			if err != nil {

@@ -59,7 +59,7 @@ func (d *dataCommand) command(g *globals) *cobra.Command {
 		body["refresh_after"] = d.fresh
 	}
 	c := &cobra.Command{
-		Use: d.use, Short: d.short, Long: d.long + "\n\n" + knownLong, Args: cobra.MinimumNArgs(1),
+		Use: d.use, Short: d.short, Long: d.long + "\n\n" + knownLong,
 		RunE: func(c *cobra.Command, args []string) error {
 			var ids []string
 			for _, arg := range args {

@@ -38,7 +38,6 @@ earliest time counts. A video that was imported before stays as it is, so the co
 repeated. The table ops.imports has what was imported, and 'outlierd why VIDEO' says it.`,
 		Example: `  outlierd import seen.csv
   outlierd import hits.parquet --id-column videoId --time-column collected`,
-		Args: cobra.ExactArgs(1),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
 			l.path = args[0]
 			return importVideos(ctx, g.out, p, l)

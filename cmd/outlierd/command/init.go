@@ -22,7 +22,6 @@ func initCommand(g *globals) *cobra.Command {
 		Short: "Write a commented jobs.yaml",
 		Long: `Write a commented jobs.yaml, and beside it the schema with which editors complete and check
 it. An existing job file is not changed.`,
-		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			schema := filepath.Join(filepath.Dir(g.config), schemaFile)
 			if err := writeNew(g.config, job.Example()); err != nil {

@@ -17,7 +17,6 @@ func manCommand(g *globals) *cobra.Command {
 		Short: "Write the manual pages into a folder",
 		Example: `  outlierd man /usr/local/share/man/man1
   man outlierd-run`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("create the folder for manual pages: %w", err)

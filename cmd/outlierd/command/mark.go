@@ -30,7 +30,6 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
 		Example: `  outlierd mark dQw4w9WgXcQ --star --tag hook --note "opens with the result"
   outlierd mark
   outlierd sql "select title, note from outliers join marks using (video_id) where starred"`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, videos []string) error {
 			for _, given := range videos {
 				id, err := outlier.ParseVideoID(given)

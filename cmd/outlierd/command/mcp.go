@@ -38,7 +38,6 @@ An assistant can spend credits only if mcp.budget of the job file says how many 
 session, and only with allow_spend: true. By default that is 0. The other caps apply, too.`,
 		Example: `  outlierd mcp
   outlierd mcp --listen 127.0.0.1:7412`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := g.loadToRead()
 			if err != nil {

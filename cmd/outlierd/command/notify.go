@@ -31,7 +31,6 @@ func notifyTestCommand(g *globals) *cobra.Command {
 		Use: "test TARGET", Short: "Send a test notification to a target",
 		Long: `Send a test notification to one target of the job file and wait for the answer. It is sent
 once, whatever "events" says. Errors show only the host of an address, which is a secret.`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := g.loadSecrets(c.Context())
 			if err != nil {

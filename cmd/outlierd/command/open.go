@@ -31,7 +31,6 @@ file: a copy of the data folder is enough.
 
 Without a browser, as on a server or in a container, it prints a login URL, which can be used
 once and within a minute. --print always prints one.`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				g.config = filepath.Join(args[0], defaultConfig)

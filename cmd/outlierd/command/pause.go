@@ -35,7 +35,6 @@ as 2026-11-01T12:00Z, or a duration from now such as 12h. Pausing a paused job r
 pause.`,
 		Example: `  outlierd pause @coffee
   outlierd pause coffee tea --until 2026-12-01 --why "budget is for the launch"`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, names []string) error {
 			config := p.Engine.Config
 			names, err := expandTags(config, names, func(spec *job.Spec) error { return canPause(config, spec.Name) })
@@ -69,7 +68,6 @@ func resumeCommand(g *globals) *cobra.Command {
 		Use: "resume JOB…", Short: "Resume the schedules of paused jobs",
 		Long: `End the pauses of jobs; @TAG stands for the jobs with a tag. "catch_up" of the job decides which of the missed due times run now:
 the latest one, all of them, or none.`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, names []string) error {
 			config := p.Engine.Config
 			pauses, err := p.Engine.Store.Schedule.Pauses(time.Now())

@@ -36,7 +36,6 @@ all that the job asks for. SQL may find more by the time of the run.
   outlierd plan coffee
   outlierd plan --what-if per_month=400
   outlierd plan -o json | jq '.jobs[] | {job, worst}'`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
 			config, err := loadChecked(c.Context(), g.loadToRead)
 			if err != nil {

@@ -29,7 +29,6 @@ const playVerb = "play"
 func playCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: playVerb + " LENGTH END", Short: "Run the schedule in virtual time, for another process", Hidden: true,
-		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			length, wrong := time.ParseDuration(args[0])
 			end, err := time.Parse(time.RFC3339, args[1])

@@ -19,7 +19,6 @@ sink has not published it, an unfinished run may need it, or a job may reuse it.
 
 'outlierd up' prunes by itself, in small steps. Use this command if a timer calls 'outlierd
 run'. --compact rewrites the file, which needs as much free space. Stop a running daemon first.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := g.loadToRead()
 			if err != nil {

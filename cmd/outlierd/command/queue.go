@@ -38,7 +38,6 @@ scans of unfinished runs, and the data calls. It lists the first 40; --limit 0 l
            scans have no value and come first
   done_at  the estimated time at the current pace, if queued calls are made from now on and
            no run comes due meanwhile. A run that does is performed first, and delays them`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, args []string) error {
 			name := strings.Join(args, "")
 			if err := refuseUnknown(p, name); err != nil {
@@ -84,7 +83,6 @@ func queueClearCommand(g *globals) *cobra.Command {
 		Use: "clear JOB", Short: "Cancel a job's queued calls",
 		Long: `Cancel a job's queued calls, except those that another job needs, too. Stored answers stay.
 If the job finds the same hits again, the calls are queued again.`,
-		Args: cobra.ExactArgs(1),
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, args []string) error {
 			if err := refuseUnknown(p, args[0]); err != nil {
 				return err

@@ -42,7 +42,6 @@ Use it if 'outlierd check' finds a difference, to fill columns that a newer vers
 has added, or to bring back what "tables" in the job file keeps again. A copy alone that is damaged or deleted is made again by the next run.
 So is a copy that cannot be made now, such as in a bucket that refuses: the exit code is then 3.`,
 		Example: `  outlierd rebuild`,
-		Args:    cobra.NoArgs,
 		RunE: g.inSession(toRepair, func(ctx context.Context, p *program, _ []string) error {
 			if err := refuseAhead(ctx, p, isAccepted); err != nil {
 				return err

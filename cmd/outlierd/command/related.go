@@ -26,7 +26,6 @@ required. --by channel prints a row for each channel of the hits. An id that beg
 comes after --, as in: outlierd related -- -abcdefghij`,
 		Example: `  outlierd related dQw4w9WgXcQ --where published_at="last 90d" --limit 10
   outlierd related --title "the best moka pot" --pages 2 --by channel`,
-		Args: cobra.ArbitraryArgs,
 	}, job.VerbRelated, related, func(videos []string) (shower, error) {
 		if limit < 0 {
 			return nil, fmt.Errorf("--limit must be 0 or more, got %d", limit)

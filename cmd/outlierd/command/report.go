@@ -34,7 +34,6 @@ func reportPreviewCommand(g *globals) *cobra.Command {
 		Long: `Run the SQL of a report on the published tables, and write what each of its targets would get
 now: a mail as .html and .eml, the body of a webhook's request, and the attachment. Nothing is sent.`,
 		Example: `  outlierd report preview monday --dir /tmp`,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := g.loadSecrets(c.Context())
 			if err != nil {

@@ -57,7 +57,6 @@ error.`,
 		Example: `  outlierd run coffee
   outlierd run coffee --set topic="moka pot" --pages 1 --no-enrich
   outlierd run coffee --with-after`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error { return startRuns(c, g, &f, names) },
 	}
 	flags := c.Flags()

@@ -41,7 +41,6 @@ The table ops.runs has every run, too.`,
 		Example: `  outlierd runs --job coffee --status failed
   outlierd runs 01a204a9-80a2-7f39
   outlierd runs --limit 0 -o ndjson`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if limit < 0 {
 				return usageError{fmt.Errorf("--limit must be 0 or more, got %d", limit)}

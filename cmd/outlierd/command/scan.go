@@ -33,7 +33,7 @@ confirm a start, resolve it with 'scan adopt' or 'scan resolve'.`,
 
 func scanListCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List all scans, newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List all scans, newest first",
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, _ []string) error {
 			all, err := p.Engine.Store.Scans.List("")
 			if err != nil {
@@ -62,7 +62,6 @@ ends, which takes hours, and print its results.
 If a scan of the same queries or channels and of the same mode is live, the command waits
 for that one and reads it. With --again it starts another.`,
 		Example: `  outlierd scan start "espresso machine repair" --pages 10 --where z_score=3..`,
-		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, what []string) error {
 			key := "query"
 			if channels {
@@ -114,7 +113,6 @@ func scanReadCommand(g *globals) *cobra.Command {
 		Long: `Poll a scan, which is free, and if it has ended read and print its results. Filters and
 order select the results of the pages.`,
 		Example: `  outlierd scan read 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f --pages 10 --where z_score=3.. --sort "views desc"`,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := scanID(args[0])
 			if err != nil {
@@ -179,7 +177,6 @@ func scanAdoptCommand(g *globals) *cobra.Command {
 		Long: `Link an unconfirmed start to the scan ID of the service. The command polls the scan, which
 is free, and compares queries, size and time. If the clock was wrong when the start was
 sent, name the start with --intent: then the time is not compared.`,
-		Args: cobra.ExactArgs(1),
 		RunE: g.inSession(toBuy, func(ctx context.Context, p *program, args []string) error {
 			id, err := scanID(args[0])
 			if err != nil {

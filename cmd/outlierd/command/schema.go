@@ -16,13 +16,13 @@ var answerDrift = listOf[journal.Drift]("schema drift")
 func schemaCommand(g *globals) *cobra.Command {
 	return group("schema", "Print the tables, the job file's schema, or schema drift", "",
 		&cobra.Command{
-			Use: "tables", Short: "Print every table and column, as in docs/tables.md", Args: cobra.NoArgs,
+			Use: "tables", Short: "Print every table and column, as in docs/tables.md",
 			RunE: func(*cobra.Command, []string) error {
 				return tableColumns.print(g.out, listColumns(), "%s", schema.Markdown())
 			},
 		},
 		&cobra.Command{
-			Use: "config", Short: "Print the JSON Schema of the job file, for editors", Args: cobra.NoArgs,
+			Use: "config", Short: "Print the JSON Schema of the job file, for editors",
 			RunE: func(*cobra.Command, []string) error {
 				_, err := g.out.w.Write(job.Schema())
 				return err
@@ -37,7 +37,6 @@ func driftCommand(g *globals) *cobra.Command {
 		Long: `List the fields of answers that the interface does not have, or that have another type
 there: path, problem, count, dates and an example. Their values are stored in the column
 extra of their rows.`,
-		Args: cobra.NoArgs,
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, _ []string) error {
 			all, err := p.Engine.Store.Learned.Drift()
 			if err != nil {

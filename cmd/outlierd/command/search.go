@@ -17,7 +17,6 @@ ledger, journal and tables are those of the job file. Several queries are one re
 page that was bought within the last six hours comes from the journal and costs nothing.`,
 		Example: `  outlierd search "moka pot" --where z_score=2.. --sort "z_score desc"
   outlierd search "moka pot" "latte art" --pages 2 --enrich transcript --top 5 -o json`,
-		Args: cobra.MinimumNArgs(1),
 	}, job.VerbSearch, search, func(queries []string) (shower, error) {
 		search["query"] = queries
 		return showHits(g.out, ofOutliers), nil

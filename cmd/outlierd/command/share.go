@@ -35,7 +35,7 @@ type sharing struct {
 func shareCommand(g *globals) *cobra.Command {
 	var s sharing
 	c := &cobra.Command{
-		Use:   "share VIEW",
+		Use:   "share [VIEW]",
 		Short: "Write videos with pictures to one HTML file",
 		Long: `Write the videos of a view to one HTML file, with their pictures and numbers, for a mail or a
 drive. The file loads nothing, and has nothing but these videos: no notes, tags, jobs or queries.
@@ -48,7 +48,6 @@ Pictures come from the cache of 'outlierd up', or from the image host as with da
 proxy. With daemon.thumbnails: off the file has no pictures.`,
 		Example: `  outlierd share new_this_week --to week48.html
   outlierd share --sql "select video_id from outliers order by z_score desc limit 20" --to best.html`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			switch {
 			case (len(args) == 1) == (s.sql != ""):

@@ -33,7 +33,6 @@ It reports what it charged and refunded:
   curl -H "Authorization: Api-Key demo" http://127.0.0.1:9090/_simulator/books`,
 		Example: `  outlierd simulate --listen 127.0.0.1:9090 --limit 600/min --key demo
   OUTLIERD_URL=http://127.0.0.1:9090 OUTLIERD_KEY=demo OUTLIERD_DATA=trial outlierd run`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			service := simulator.New(simulator.Options{
 				Seed: seed, Key: key, Limit: quota.Requests, Window: quota.Window, Freeze: freeze, PagingItems: items,

@@ -33,7 +33,6 @@ the query from standard input. No daemon is needed.`,
 		Example: `  outlierd sql "select title, z_score from outliers order by z_score desc limit 5"
   outlierd sql -o csv "select * from channels" > channels.csv
   outlierd sql "select table_name, comment from duckdb_tables() order by 1"`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			config, err := g.loadToRead()
 			if err != nil {

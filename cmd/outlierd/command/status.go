@@ -28,7 +28,6 @@ jobs with a tag, show only these jobs.
   last run  how it ended; "5 × ok_empty": the last five runs ended with this status
   queue     the earliest time at which it can be done, at the current pace
   sinks     "behind" counts answers that are stored but not published yet`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
 			config, err := g.loadToRead()
 			if err != nil {

@@ -23,7 +23,6 @@ service documents no parameters: each --param is sent as written. An answer that
 within the last six hours comes from the journal and costs nothing.`,
 		Example: `  outlierd trending-formats
   outlierd trending-formats --param language=en -o json`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			verb := job.VerbTrendingFormats
 			return runOnce(c.Context(), g, request{

@@ -39,7 +39,6 @@ published, and the next start continues from there. A second signal stops at onc
 An edit of the job file takes effect within about a minute, or at once on SIGHUP
 ("daemon.reload"). Runs in progress finish unchanged. A file with a mistake is refused,
 and the log says why. service.url, timezone, data, sinks and budget.renews need a restart.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			err := runDaemon(c.Context(), g)
 			if isA[startError](err) && c.Context().Err() != nil {

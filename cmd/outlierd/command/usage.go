@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,8 +13,12 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// noteStart notes when a command starts: what ends one before that is an invalid command line.
-func noteStart(c *cobra.Command, started *bool) {
+// prepareCommand checks the arguments of a command and of those below it, and notes when one starts: what ends it before
+// that is an invalid command line.
+func prepareCommand(c *cobra.Command, started *bool) {
+	if c.Args == nil {
+		c.Args = checkArguments
+	}
 	if start := c.RunE; start != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			*started = true
@@ -21,14 +26,32 @@ func noteStart(c *cobra.Command, started *bool) {
 		}
 	}
 	for _, sub := range c.Commands() {
-		noteStart(sub, started)
+		prepareCommand(sub, started)
 	}
 }
 
-// noArguments refuses the arguments of a command that only has subcommands, and suggests those that are meant.
-func noArguments(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
+// checkArguments returns an error unless there are as many arguments as the command's line of usage names before its
+// flags: NAME is one, [NAME] at most one, and … any number more.
+func checkArguments(c *cobra.Command, args []string) error {
+	least, most := 0, 0
+	for _, word := range strings.Fields(c.Use)[1:] {
+		if strings.HasPrefix(word, "-") {
+			break
+		}
+		if most++; !strings.HasPrefix(word, "[") {
+			least++
+		}
+		if strings.Contains(word, "…") {
+			most = math.MaxInt
+		}
+	}
+	switch {
+	case len(args) < least:
+		return fmt.Errorf("an argument is missing: write '%s'", c.UseLine())
+	case len(args) <= most:
 		return nil
+	case !c.HasSubCommands():
+		return fmt.Errorf("unexpected argument %q: write '%s'", args[most], c.UseLine())
 	}
 	meant := ""
 	c.SuggestionsMinimumDistance = 2

@@ -17,7 +17,6 @@ func versionCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and the libraries it was built with",
-		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			said := fmt.Sprintf("outlierd %s · %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			libraries := map[string]string{}

@@ -32,7 +32,6 @@ in credits, and how long they waited for the rate limit.
 A page has one price for all its hits, so the price is shown with their number.`,
 		Example: `  outlierd why dQw4w9WgXcQ
   outlierd why https://youtu.be/dQw4w9WgXcQ -o json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := parseAnyID(args[0])
 			if err != nil {
