@@ -208,7 +208,10 @@ func (n *Now) Stats() []Stat {
 	if n.Requests.Foreign > 0 {
 		requests.More = fmt.Sprintf("%d by others with your key", n.Requests.Foreign)
 	}
-	queue := Stat{Name: "Queue", Value: formatThousands(n.Queue.Calls + n.Queue.Pages), Unit: "calls", More: report.Queued(&n.Status, n.In)}
+	queue := Stat{Name: "Queue", Value: formatThousands(n.Queue.Calls + n.Queue.Pages), Unit: "calls"}
+	if !n.Queue.Done.IsZero() {
+		queue.More = fmt.Sprintf("done at %s at the earliest", n.In.Short(n.Queue.Done, n.At))
+	}
 	newest := Stat{Name: "Newest data", Value: "–"}
 	if !n.Newest.IsZero() {
 		newest.Value, newest.Unit = n.In.Short(n.Newest, n.At), term.Duration(max(0, n.At.Sub(n.Newest)))+" ago"

@@ -52,7 +52,7 @@ func (l *lines) addFacts(s *forecast.Status) {
 		}
 	}
 	add("pace", "%s", Pace(s, l.Style))
-	add("queue", "%s", Queued(s, l.Style))
+	add("queue", "%s", describeQueue(s, l.Style))
 	for i := range s.Sinks {
 		add("sink", "%s", Sink(&s.Sinks[i], s.At, l.Style))
 	}
@@ -197,8 +197,8 @@ func Pace(s *forecast.Status, in Style) string {
 	return s.Pace.Pace
 }
 
-// Queued counts the queued pages and calls, and says when they will be done.
-func Queued(s *forecast.Status, in Style) string {
+// describeQueue counts the queued pages and calls, and says when they will be done.
+func describeQueue(s *forecast.Status, in Style) string {
 	if s.Queue.Done.IsZero() {
 		return "empty"
 	}
