@@ -22,8 +22,6 @@ import (
 	"outlierd/sync/store"
 )
 
-var backupShown = documentOf[backup.Backup]("backup", "restore")
-
 func backupCommand(g *globals) *cobra.Command {
 	var check bool
 	var encrypt []string
@@ -153,7 +151,7 @@ func checkBackup(ctx context.Context, g *globals, args []string, chosen chosenBa
 	if b.Encrypted() && which.Identity == nil {
 		note = "\nIt is encrypted, and was not decrypted: --identity FILE does that."
 	}
-	return backupShown.print(g.out, b, "the backup in %s is undamaged; made on %s: %d answers, %d bytes%s\n", place,
+	return g.out.print(b, "the backup in %s is undamaged; made on %s: %d answers, %d bytes%s\n", place,
 		b.At.Format(time.RFC3339), b.Answers, b.Bytes, note)
 }
 
@@ -173,7 +171,7 @@ func makeBackupNow(ctx context.Context, g *globals, args, encrypt []string) erro
 	if err != nil {
 		return err
 	}
-	return backupShown.print(g.out, b, "backed up to %s/%s: %d answers, %d bytes\n",
+	return g.out.print(b, "backed up to %s/%s: %d answers, %d bytes\n",
 		strings.TrimRight(to.To, "/"), b.File, b.Answers, b.Bytes)
 }
 
@@ -318,7 +316,7 @@ func restoreBackup(ctx context.Context, g *globals, from string, which backup.Wh
 		return err
 	}
 	warnOfRoot(g.logger(), config.Data)
-	return backupShown.print(g.out, m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
+	return g.out.print(m, "restored %s from the backup of %s: %d answers; %d credits booked as spent since\n"+
 		"What 'outlierd forget' erased after that backup was restored too: erase it again.\n",
 		report.Path(folder), m.At.Format(time.RFC3339), m.Answers, spent)
 }

@@ -14,10 +14,6 @@ import (
 	"outlierd/sync/serve"
 )
 
-var budgetShown = documentOf[*forecast.Budget]("budget", "budget adjust")
-
-var liftedBlocks = documentOf[serve.Lifted]("budget resume")
-
 func budgetCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "budget",
@@ -45,7 +41,7 @@ func showBudget(g *globals) func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
-		return budgetShown.print(g.out, b, "%s", report.Budget(b, g.out.look()))
+		return g.out.print(b, "%s", report.Budget(b, g.out.look()))
 	})
 }
 
@@ -107,14 +103,14 @@ The caps of the job file still apply.`,
 			}
 			config := p.Engine.Config
 			if len(lifted.Blocks) == 0 {
-				return liftedBlocks.print(g.out, serve.Lifted{Blocks: []ledger.Block{}},
+				return g.out.print(serve.Lifted{Blocks: []ledger.Block{}},
 					"no calls are blocked; the caps of %s apply\n", config.Path)
 			}
 			said, style := "", report.Style{Zone: config.Timezone}
 			for _, block := range lifted.Blocks {
 				said += "lifted: " + report.Block(block, style) + "\n"
 			}
-			return liftedBlocks.print(g.out, lifted, "%scalls resume, within the caps of %s\n", said, config.Path)
+			return g.out.print(lifted, "%scalls resume, within the caps of %s\n", said, config.Path)
 		}),
 	}
 }

@@ -79,8 +79,6 @@ type channelsResolved struct {
 	Unknown []string `json:"unknown"` // names without an id
 }
 
-var resolvedChannels = documentOf[channelsResolved]("channels resolve")
-
 // resolveChannels finds the ids of the channels in a list and writes them into its file.
 func (r *runner) resolveChannels(ctx context.Context, list *job.ChannelList) error {
 	known, err := job.IdentifyChannels(list.Names, r.p.idsOf(ctx))
@@ -99,7 +97,7 @@ func (r *runner) resolveChannels(ctx context.Context, list *job.ChannelList) err
 		return err
 	}
 	unknown, _ := unidentified(known)
-	err = resolvedChannels.print(r.g.out, channelsResolved{changed, unknown}, "%s replaced by ids\n",
+	err = r.g.out.print(channelsResolved{changed, unknown}, "%s replaced by ids\n",
 		term.Count(changed, "line"))
 	if err != nil || len(unknown) == 0 {
 		return err

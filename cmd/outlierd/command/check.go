@@ -32,8 +32,6 @@ import (
 	"outlierd/sync/state"
 )
 
-var checkedAll = documentOf[report.Checked]("check")
-
 func checkCommand(g *globals) *cobra.Command {
 	var readData bool
 	c := &cobra.Command{
@@ -80,7 +78,7 @@ func runCheck(ctx context.Context, g *globals, readData bool) error {
 	}
 	var away error // the results of the sinks do not depend on it
 	found.Buckets, away = checkBuckets(ctx, config, g.world.env, readData)
-	if err := checkedAll.print(g.out, found, "%s", report.Check(&found, g.out.look())); err != nil {
+	if err := g.out.print(found, "%s", report.Check(&found, g.out.look())); err != nil {
 		return err
 	}
 	return errors.Join(sinksError(found.Sinks), bucketsError(found.Buckets), away)

@@ -56,8 +56,6 @@ type snippets struct {
 	Iceberg string `json:"iceberg,omitempty"`
 }
 
-var toolLines = documentOf[[]snippets]("connect")
-
 // printSnippets prints the lines of the chosen tools, or of all if none is chosen.
 func printSnippets(out *printer, chosen []string, p *places) error {
 	if p.File == "" && p.Parquet == "" && p.Lake == nil {
@@ -102,7 +100,7 @@ func printSnippets(out *printer, chosen []string, p *places) error {
 	if text == "" {
 		return fmt.Errorf("%s reads none of the sinks of the job file", chosen[0])
 	}
-	return toolLines.print(out, all, "%s", strings.TrimPrefix(text, "\n"))
+	return out.print(all, "%s", strings.TrimPrefix(text, "\n"))
 }
 
 //go:embed connect.tmpl

@@ -17,10 +17,6 @@ import (
 	"outlierd/sync/state"
 )
 
-var jobCursors = listOf[runs.Watermark]("cursor show")
-
-var setCursors = documentOf[serve.SetCursors]("cursor set")
-
 func cursorCommand(g *globals) *cobra.Command {
 	return group("cursor", "Show, set or reset the cursors of jobs",
 		`The cursor of a search is the time at which its last complete run started. Searches of a job
@@ -41,7 +37,7 @@ func cursorShowCommand(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return jobCursors.print(g.out, each(marks), []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
+			return printList(g.out, each(marks), []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
 				return []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)}
 			})
 		}),
@@ -84,7 +80,7 @@ have no cursor yet get one.`,
 			if _, err := change(ctx, p, set); err != nil {
 				return err
 			}
-			return setCursors.print(g.out, set,
+			return g.out.print(set,
 				"%s of %s set to %s\n", term.Count(len(keys), "cursor"), args[0], at.Format("2006-01-02 15:04 MST"))
 		}),
 	}
@@ -97,8 +93,6 @@ type cursorsReset struct {
 	Job     string `json:"job"`
 	Cursors int    `json:"cursors"` // that were deleted
 }
-
-var resetCursors = documentOf[cursorsReset]("cursor reset")
 
 func cursorResetCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
@@ -113,7 +107,7 @@ window, and buys fresh seeds again.`,
 			if err != nil {
 				return err
 			}
-			return resetCursors.print(g.out, cursorsReset{args[0], deleted},
+			return g.out.print(cursorsReset{args[0], deleted},
 				"%s of %s deleted; its next run searches like its first one\n", term.Count(deleted, "cursor"), args[0])
 		}),
 	}

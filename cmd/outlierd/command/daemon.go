@@ -160,8 +160,6 @@ type runCancelled struct {
 	Job string `json:"job"`
 }
 
-var cancelledRun = documentOf[runCancelled]("run --cancel")
-
 // cancelRun asks the daemon to stop a run.
 func cancelRun(ctx context.Context, g *globals, what string) error {
 	config, err := g.loadToRead()
@@ -187,7 +185,7 @@ func cancelRun(ctx context.Context, g *globals, what string) error {
 	if err := daemon.Cancel(ctx, run.ID); err != nil {
 		return err
 	}
-	return cancelledRun.print(g.out, runCancelled{run.ID, run.Job},
+	return g.out.print(runCancelled{run.ID, run.Job},
 		"run %s of %s is stopped; what was paid for is stored\n", run.ID, job.Shown(run.Job))
 }
 

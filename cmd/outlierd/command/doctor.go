@@ -41,8 +41,6 @@ type setup struct {
 	Checks []finding `json:"checks"`
 }
 
-var checkedSetup = documentOf[setup]("doctor")
-
 // finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
@@ -122,7 +120,7 @@ func (c *checkup) print() error {
 			failed++
 		}
 	}
-	if err := checkedSetup.print(c.g.out, setup{failed == 0, c.findings}, "%s", text); err != nil {
+	if err := c.g.out.print(setup{failed == 0, c.findings}, "%s", text); err != nil {
 		return err
 	}
 	if failed > 0 {

@@ -3,8 +3,17 @@ package command
 import (
 	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/backup"
+	"outlierd/sync/forecast"
+	"outlierd/sync/journal"
+	"outlierd/sync/marks"
+	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 )
 
 // # Documents
@@ -12,26 +21,71 @@ import (
 // With -o json a command prints one document: a value of one type, or a list of such values. From the types a test
 // writes the lists of members in docs/commands.md.
 
-// documents lists all documents.
-var documents []documented
-
-// documented is a document as the manual lists it.
+// documented is the document of commands: an empty value of its type.
 type documented struct {
-	commands []string
-	zero     any  // of the type of the value
-	isList   bool // of such values
+	commands string
+	zero     any
 }
 
-// A document is a value that commands print.
-type document[T any] struct{}
-
-func documentOf[T any](commands ...string) (d document[T]) {
-	documents = append(documents, documented{commands, *new(T), false})
-	return d
+// documents lists all documents.
+var documents = []documented{
+	{"backup, restore", backup.Backup{}},
+	{"budget resume", serve.Lifted{}},
+	{"budget, budget adjust", forecast.Budget{}},
+	{"channels resolve", channelsResolved{}},
+	{"check", report.Checked{}},
+	{"connect", []snippets{}},
+	{"cursor reset", cursorsReset{}},
+	{"cursor set", serve.SetCursors{}},
+	{"cursor show", []runs.Watermark{}},
+	{"doctor", setup{}},
+	{"export", fileExported{}},
+	{"forget", forgottenThings{}},
+	{"health", health{}},
+	{"import", serve.Imported{}},
+	{"init, man", filesWritten{}},
+	{"lint", linted{}},
+	{"mark", []marks.Mark{}},
+	{"notify test", testSent{}},
+	{"open", pageAt{}},
+	{"pause", []runs.Pause{}},
+	{"plan", forecast.Forecast{}},
+	{"prune", prunedNow{}},
+	{"queue", []*forecast.Waiting{}},
+	{"queue clear", serve.Cleared{}},
+	{"rebuild", rebuilt{}},
+	{"report preview", previewWritten{}},
+	{"resume", jobsResumed{}},
+	{"run --cancel", runCancelled{}},
+	{"run --dry-run, backfill --dry-run", []price{}},
+	{"run, backfill", []*report.Run{}},
+	{"runs", []*runs.Run{}},
+	{"runs RUN", report.Run{}},
+	{"scan adopt", runs.Scan{}},
+	{"scan list", []runs.Scan{}},
+	{"scan resolve", scanResolved{}},
+	{"schema drift", []journal.Drift{}},
+	{"schema tables", []tableColumn{}},
+	{"share", fileShared{}},
+	{"simulate", simulatorAt{}},
+	{"status", forecast.Status{}},
+	{"version", versions{}},
+	{"why", report.Origin{}},
 }
 
-// print prints the value for programs, or a sentence for people.
-func (document[T]) print(p *printer, value T, format string, args ...any) error {
+// mustBeListed panics if the manual does not have the documents of a type.
+func mustBeListed(of reflect.Type) {
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if !slices.ContainsFunc(documents, func(d documented) bool { return reflect.TypeOf(d.zero) == of }) {
+		panic(fmt.Sprintf("documents lacks %s", of))
+	}
+}
+
+// print prints a document for programs, or a sentence for people.
+func (p *printer) print(value any, format string, args ...any) error {
+	mustBeListed(reflect.TypeOf(value))
 	if p.forPrograms() {
 		return p.printValue(value)
 	}
@@ -39,18 +93,10 @@ func (document[T]) print(p *printer, value T, format string, args ...any) error 
 	return err
 }
 
-// A documentList is a list of values that commands print.
-type documentList[T any] struct{}
-
-func listOf[T any](commands ...string) (l documentList[T]) {
-	documents = append(documents, documented{commands, *new(T), true})
-	return l
-}
-
-// print prints values while they are read: as JSON for programs, else as a table with a row for each.
-func (l documentList[T]) print(p *printer, all iter.Seq2[T, error], columns []string, row func(T) []any) error {
+// printList prints values while they are read: as JSON for programs, else as a table with a row for each.
+func printList[T any](p *printer, all iter.Seq2[T, error], columns []string, row func(T) []any) error {
 	if p.forPrograms() {
-		return l.printJSON(p, all)
+		return printJSON(p, all)
 	}
 	t := term.NewTable(p.w, p.look(), columns)
 	for v, err := range all {
@@ -65,31 +111,16 @@ func (l documentList[T]) print(p *printer, all iter.Seq2[T, error], columns []st
 }
 
 // printJSON prints values as a list, or with ndjson one a line.
-func (documentList[T]) printJSON(p *printer, all iter.Seq2[T, error]) error {
-	begin, between, end := "[\n", ",\n", "\n]\n"
-	if p.format == "ndjson" {
-		begin, between, end = "", "\n", "\n"
-	}
-	printed, next := false, begin
+func printJSON[T any](p *printer, all iter.Seq2[T, error]) error {
+	mustBeListed(reflect.TypeFor[[]T]())
+	list := &term.JSONList{W: p.w, Lines: p.format == "ndjson"}
 	for v, err := range all {
+		if err == nil {
+			err = list.Add(v)
+		}
 		if err != nil {
 			return err
 		}
-		text, err := term.JSON(v)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(p.w, "%s%s", next, text); err != nil {
-			return err
-		}
-		printed, next = true, between
 	}
-	switch {
-	case !printed && begin == "":
-		return nil
-	case !printed:
-		end = "[]\n"
-	}
-	_, err := fmt.Fprint(p.w, end)
-	return err
+	return list.Close()
 }

@@ -52,22 +52,24 @@ func TestManualHasTheDocuments(t *testing.T) {
 func listDocuments() string {
 	uses := map[reflect.Type]int{}
 	for _, d := range documents {
-		uses[valueOf(d.zero)]++
+		of, _ := valueOf(d.zero)
+		uses[of]++
 	}
 	s := shapes{described: map[string]reflect.Type{}}
 	text := "| Command | Document |\n|---|---|\n"
-	inOrder := slices.SortedFunc(slices.Values(documents), func(a, b documented) int { return cmp.Compare(a.commands[0], b.commands[0]) })
+	inOrder := slices.SortedFunc(slices.Values(documents), func(a, b documented) int { return cmp.Compare(a.commands, b.commands) })
 	for _, d := range inOrder {
 		shape := ""
-		if of := valueOf(d.zero); uses[of] == 1 && of.Kind() == reflect.Struct {
+		of, isList := valueOf(d.zero)
+		if uses[of] == 1 && of.Kind() == reflect.Struct {
 			shape = s.members(of)
 		} else {
 			shape = s.shapeOf(of)
 		}
-		if d.isList {
+		if isList {
 			shape = "[" + shape + "]"
 		}
-		text += fmt.Sprintf("| `%s` | `%s` |\n", strings.Join(d.commands, "`, `"), shape)
+		text += fmt.Sprintf("| `%s` | `%s` |\n", strings.ReplaceAll(d.commands, ", ", "`, `"), shape)
 	}
 	var types []string
 	for len(s.next) > 0 {
@@ -79,13 +81,16 @@ func listDocuments() string {
 	return text + "\n| Type | Members |\n|---|---|\n" + strings.Join(types, "")
 }
 
-// valueOf returns the type of a value, or of what it points to.
-func valueOf(v any) reflect.Type {
-	of := reflect.TypeOf(v)
-	if of.Kind() == reflect.Pointer {
-		return of.Elem()
+// valueOf returns the type of a value, or of the members of a list.
+func valueOf(v any) (of reflect.Type, isList bool) {
+	of = reflect.TypeOf(v)
+	if isList = of.Kind() == reflect.Slice; isList {
+		of = of.Elem()
 	}
-	return of
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	return of, isList
 }
 
 // nameOf returns the name of a type in the manual.

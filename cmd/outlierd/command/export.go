@@ -173,8 +173,6 @@ type fileExported struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-var exportedFile = documentOf[fileExported]("export")
-
 // exportNow writes a result to its destination.
 func exportNow(ctx context.Context, g *globals, e export) error {
 	path, _, err := publishedFile(ctx, g, e.config)
@@ -197,7 +195,7 @@ func exportNow(ctx context.Context, g *globals, e export) error {
 	if err != nil {
 		return err
 	}
-	return exportedFile.print(g.out, fileExported{e.to, e.format, rows, bytes},
+	return g.out.print(fileExported{e.to, e.format, rows, bytes},
 		"wrote %s (%s, %s)\n", report.Path(e.to), term.Count(rows, "row"), report.Size(bytes))
 }
 

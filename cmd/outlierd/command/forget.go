@@ -105,8 +105,6 @@ type forgottenThings struct {
 	Left       []string `json:"left"` // other places that sinks have written and the job file no longer lists
 }
 
-var forgottenIDs = documentOf[forgottenThings]("forget")
-
 // countThings counts an erasure. Because of channels there may be more videos than requested; that a channel's comments
 // are erased, too, does not count as an author.
 func (f *forgetFlags) countThings(e *state.Erasure, left []string, erased bool) forgottenThings {
@@ -162,7 +160,7 @@ func forgetIDs(ctx context.Context, g *globals, p *program, f forgetFlags) error
 		return err
 	}
 	if found := f.countThings(erasure, left, false); f.dryRun {
-		return forgottenIDs.print(g.out, found, "would erase %s; nothing was changed\n%s", found, found.remark())
+		return g.out.print(found, "would erase %s; nothing was changed\n%s", found, found.remark())
 	} else if !f.yes {
 		if err := askConsent(g.asker(), fmt.Sprintf("this erases %s, and cannot be undone", found), "Erase?"); err != nil {
 			return err
@@ -287,7 +285,7 @@ func eraseEverywhere(
 		return err
 	}
 	gone := f.countThings(e, left, true)
-	return forgottenIDs.print(out, gone, "erased %s in %s\n"+
+	return out.print(gone, "erased %s in %s\n"+
 		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)),
 		gone.remark())
 }

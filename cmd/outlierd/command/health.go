@@ -29,7 +29,7 @@ the rate limit are no reason to restart it; 'outlierd doctor' reports those.`,
 			if err != nil {
 				return err
 			}
-			return healthShown.print(g.out, health{"ok", where},
+			return g.out.print(health{"ok", where},
 				"outlierd up is alive (answered at %s)\n", where)
 		},
 	}
@@ -40,8 +40,6 @@ type health struct {
 	Status string `json:"status"` // ok
 	Asked  string `json:"asked"`  // the address that answered
 }
-
-var healthShown = documentOf[health]("health")
 
 // askFor is the time limit of a request to the daemon.
 const askFor = 1400 * time.Millisecond

@@ -22,8 +22,6 @@ import (
 	"outlierd/sync/serve"
 )
 
-var importedVideos = documentOf[serve.Imported]("import")
-
 func importCommand(g *globals) *cobra.Command {
 	l := &importList{}
 	c := &cobra.Command{
@@ -90,7 +88,7 @@ func importVideos(ctx context.Context, out *printer, p *program, l *importList) 
 	if done.Forgotten > 0 {
 		said += fmt.Sprintf(", %d left out, as 'outlierd forget' erased them", done.Forgotten)
 	}
-	return importedVideos.print(out, done, "%s\n", said)
+	return out.print(done, "%s\n", said)
 }
 
 // importList is the file of an import.

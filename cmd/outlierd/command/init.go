@@ -36,7 +36,7 @@ it. An existing job file is not changed.`,
 			} else if url := config.Service.URL; !config.Service.Simulated() {
 				run = "at " + url + ", for credits: --dry-run prints the price"
 			}
-			return writtenFiles.print(g.out, filesWritten{[]string{g.config, schema}}, `wrote %s and %s
+			return g.out.print(filesWritten{[]string{g.config, schema}}, `wrote %s and %s
   outlierd lint            check it
   outlierd run             run it now (%s)
   outlierd up              run it on its schedule
@@ -49,8 +49,6 @@ it. An existing job file is not changed.`,
 type filesWritten struct {
 	Wrote []string `json:"wrote"`
 }
-
-var writtenFiles = documentOf[filesWritten]("init", "man")
 
 // writeNew writes a file that must not exist.
 func writeNew(path string, content []byte) error {

@@ -74,7 +74,7 @@ of single jobs are listed after which they do.`,
 				report.Changes = report.Changes[:min(len(report.Changes), 3)]
 			}
 			_, takes := warehouseDisk(config)
-			return lintedFile.print(g.out, report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
+			return g.out.print(report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
 				strings.Join(prices, "\n  "), report.cycle(), takes)
 		},
 	}
@@ -91,8 +91,6 @@ type linted struct {
 	Allowed *outlier.Credits    `json:"cycle_allowed"`  // by the budget; null for no cap
 	Changes []forecast.Change   `json:"changes,omitempty"`
 }
-
-var lintedFile = documentOf[linted]("lint")
 
 // listInputs returns the inputs for [job.Config.CheckLists]. Without a duckdb sink there is nothing to query.
 func listInputs(ctx context.Context, find query.Finder) job.Inputs {

@@ -25,7 +25,7 @@ func manCommand(g *globals) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("write manual pages into %s: %w", args[0], err)
 			}
-			return writtenFiles.print(g.out, filesWritten{wrote}, "wrote %s into %s\n",
+			return g.out.print(filesWritten{wrote}, "wrote %s into %s\n",
 				term.Count(len(wrote), "manual page"), args[0])
 		},
 	}

@@ -14,8 +14,6 @@ import (
 	"outlierd/sync/store"
 )
 
-var listedMarks = listOf[marks.Mark]("mark")
-
 func markCommand(g *globals) *cobra.Command {
 	var star, unstar, hide, unhide bool
 	var note string
@@ -92,7 +90,7 @@ func listMarks(out *printer, p *program, of []string) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(m marks.Mark) bool { return len(of) > 0 && !slices.Contains(of, m.Video) })
-	return listedMarks.print(out, each(all), []string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, func(m marks.Mark) []any {
+	return printList(out, each(all), []string{"video_id", "starred", "hidden", "tags", "note", "marked_at"}, func(m marks.Mark) []any {
 		return []any{m.Video, m.Starred, m.Hidden, strings.Join(m.Tags, ", "), m.Note, when(m.Marked)}
 	})
 }

@@ -55,7 +55,7 @@ once, whatever "events" says. Errors show only the host of an address, which is 
 			if err := sender.Send(c.Context(), target, notify.Sample(id, time.Now())); err != nil {
 				return fmt.Errorf("notify %s: %w", target.Name, err)
 			}
-			return sentTest.print(g.out, testSent{target.Name, target.Kind, id},
+			return g.out.print(testSent{target.Name, target.Kind, id},
 				"sent a test notification to %s (%s)\n", target.Name, notify.Describe(target))
 		},
 	}
@@ -67,8 +67,6 @@ type testSent struct {
 	Kind   string `json:"kind"`
 	ID     string `json:"id"` // of the notification
 }
-
-var sentTest = documentOf[testSent]("notify test")
 
 // newSender returns what sends notifications from this process.
 func newSender(config *job.Config, env lookup) (*notify.Sender, error) {

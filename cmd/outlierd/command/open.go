@@ -70,8 +70,6 @@ type pageAt struct {
 	Address string `json:"address"`
 }
 
-var pageAddress = documentOf[pageAt]("open")
-
 // openDaemon opens the page of the daemon that uses a state folder.
 func openDaemon(ctx context.Context, g *globals, daemon *serve.Client, folder string, show bool) error {
 	ticket, err := daemon.Login(ctx)
@@ -80,7 +78,7 @@ func openDaemon(ctx context.Context, g *globals, daemon *serve.Client, folder st
 	}
 	login := daemon.Page + ticket.Path
 	if show || findBrowser() == "" {
-		return pageAddress.print(g.out, pageAt{login}, "%s\n", login)
+		return g.out.print(pageAt{login}, "%s\n", login)
 	}
 	return openBrowser(g, daemon.Page, func(program string) error { return openLogin(ctx, program, folder, login) },
 		"'outlierd open --print' prints an address that logs in any browser")
@@ -100,7 +98,7 @@ func openView(ctx context.Context, g *globals, config *job.Config, show bool) er
 
 // openBrowser prints the address of the page, and opens it with the system's program for that, or says how else to see it.
 func openBrowser(g *globals, address string, open func(program string) error, remedy string) error {
-	if err := pageAddress.print(g.out, pageAt{address + "/"}, "%s/\n", address); err != nil {
+	if err := g.out.print(pageAt{address + "/"}, "%s/\n", address); err != nil {
 		return err
 	}
 	program := findBrowser()

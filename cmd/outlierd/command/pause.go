@@ -19,8 +19,6 @@ import (
 // longestWhy is the maximum length of a reason, in characters.
 const longestWhy = 200
 
-var jobPauses = documentOf[[]runs.Pause]("pause")
-
 func pauseCommand(g *globals) *cobra.Command {
 	var until, why string
 	c := &cobra.Command{
@@ -48,7 +46,7 @@ pause.`,
 			if _, err := change(ctx, p, serve.PauseJobs{Pauses: pauses}); err != nil {
 				return err
 			}
-			return jobPauses.print(g.out, pauses, "%s %s\n", strings.Join(names, ", "), report.Paused(&pauses[0], config.Timezone))
+			return g.out.print(pauses, "%s %s\n", strings.Join(names, ", "), report.Paused(&pauses[0], config.Timezone))
 		}),
 	}
 	c.Flags().StringVar(&until, "until", "", "end the pause at this date or time, or after this long")
@@ -60,8 +58,6 @@ pause.`,
 type jobsResumed struct {
 	Resumed []string `json:"resumed"`
 }
-
-var resumedJobs = documentOf[jobsResumed]("resume")
 
 func resumeCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
@@ -92,7 +88,7 @@ the latest one, all of them, or none.`,
 			if _, err := change(ctx, p, serve.ResumeJobs{Jobs: resumed}); err != nil {
 				return err
 			}
-			return resumedJobs.print(g.out, jobsResumed{resumed}, "%s", said)
+			return g.out.print(jobsResumed{resumed}, "%s", said)
 		}),
 	}
 }

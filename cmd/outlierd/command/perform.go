@@ -48,8 +48,6 @@ type idle string
 
 func (why idle) Error() string { return string(why) }
 
-var endedRuns = listOf[*report.Run]("run", "backfill")
-
 // A runner performs the runs of a command, and prints how they went.
 type runner struct {
 	g *globals
@@ -66,7 +64,7 @@ func reportJobs(ctx context.Context, g *globals, config *job.Config, which func(
 	if failed != nil && len(g.spending.outcomes) == 0 {
 		return failed // nothing ran
 	}
-	if err := endedRuns.printJSON(g.out, each(g.spending.outcomes)); err != nil {
+	if err := printJSON(g.out, each(g.spending.outcomes)); err != nil {
 		return selectWorst([]error{failed, err})
 	}
 	return failed

@@ -9,11 +9,8 @@ import (
 
 	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
-	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 )
-
-var forecastShown = documentOf[*forecast.Forecast]("plan")
 
 func planCommand(g *globals) *cobra.Command {
 	var whatIf string
@@ -57,7 +54,7 @@ all that the job asks for. SQL may find more by the time of the run.
 				if err != nil {
 					return err
 				}
-				return forecastShown.print(g.out, f, "%s", report.Plan(f, config.Timezone, len(names) == 0))
+				return g.out.print(f, "%s", report.Plan(f, config.Timezone, len(names) == 0))
 			})
 		},
 	}

@@ -25,7 +25,7 @@ run'. --compact rewrites the file, which needs as much free space. Stop a runnin
 				return err
 			}
 			if config.Retention == 0 && !compact {
-				return prunedJournal.print(g.out, prunedNow{}, "%s has no retention.journal: everything is kept\n", g.config)
+				return g.out.print(prunedNow{}, "%s has no retention.journal: everything is kept\n", g.config)
 			}
 			return g.with(c.Context(), config, toRepair, func(p *program) error {
 				return pruneJournal(c.Context(), g.out, p, compact)
@@ -43,8 +43,6 @@ type prunedNow struct {
 	Bytes   int64 `json:"bytes"`   // of the state's file
 	Free    int64 `json:"free"`    // of these, unused
 }
-
-var prunedJournal = documentOf[prunedNow]("prune")
 
 func pruneJournal(ctx context.Context, out *printer, p *program, compact bool) error {
 	journal, db := p.Engine.Store.Journal, p.Engine.Store.DB
@@ -71,6 +69,6 @@ func pruneJournal(ctx context.Context, out *printer, p *program, compact bool) e
 		return err
 	}
 	now.Answers, now.Bytes, now.Free = now.UpTo-before, room.Bytes, room.Free
-	return prunedJournal.print(out, now, "%s pruned, up to answer %d; the state has %s, %s of it free\n",
+	return out.print(now, "%s pruned, up to answer %d; the state has %s, %s of it free\n",
 		term.Count(now.Answers, "answer"), now.UpTo, report.Size(now.Bytes), report.Size(now.Free))
 }

@@ -20,10 +20,6 @@ import (
 // maxQueue is the default of --limit.
 const maxQueue = 40
 
-var queuedCalls = listOf[*forecast.Waiting]("queue")
-
-var clearedQueue = documentOf[serve.Cleared]("queue clear")
-
 func queueCommand(g *globals) *cobra.Command {
 	limit := maxQueue
 	c := &cobra.Command{
@@ -44,7 +40,7 @@ scans of unfinished runs, and the data calls. It lists the first 40; --limit 0 l
 				return err
 			}
 			columns := []string{"job", "operation", "entity", "value", "done_at", "why", "since"}
-			err := queuedCalls.print(g.out, first(p.forecasts().Queue(name), limit), columns, waitingRow)
+			err := printList(g.out, first(p.forecasts().Queue(name), limit), columns, waitingRow)
 			if err != nil || g.out.forPrograms() || limit == 0 {
 				return err
 			}
@@ -95,7 +91,7 @@ If the job finds the same hits again, the calls are queued again.`,
 			if done.Kept > 0 {
 				others = fmt.Sprintf("; %s stay queued for other jobs", term.Count(done.Kept, "call"))
 			}
-			return clearedQueue.print(g.out, done, "%s of %s cancelled%s\n", term.Count(done.Dropped, "call"), args[0], others)
+			return g.out.print(done, "%s of %s cancelled%s\n", term.Count(done.Dropped, "call"), args[0], others)
 		}),
 	}
 }

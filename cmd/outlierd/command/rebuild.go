@@ -54,7 +54,7 @@ So is a copy that cannot be made now, such as in a bucket that refuses: the exit
 			if err != nil {
 				return fmt.Errorf("rebuild the tables: %w", err)
 			}
-			if err := rebuiltTables.print(g.out, done, "%s", done); err != nil || len(done.Behind) == 0 {
+			if err := g.out.print(done, "%s", done); err != nil || len(done.Behind) == 0 {
 				return err
 			}
 			fmt.Fprintf(g.world.err, "outlierd: %s\n  the next run tries again\n", strings.Join(done.Behind, "\noutlierd: "))
@@ -73,8 +73,6 @@ type rebuilt struct {
 	From    string        `json:"from"`
 	Behind  []string      `json:"behind"` // why copies were not made again; the next run does it
 }
-
-var rebuiltTables = documentOf[*rebuilt]("rebuild")
 
 func (r *rebuilt) String() string {
 	text := fmt.Sprintf("tables rebuilt from %s in %s\n", term.Count(r.Answers, "answer"), term.Duration(r.Seconds.Duration))

@@ -92,7 +92,7 @@ func previewReport(ctx context.Context, g *globals, config *job.Config, report *
 			written = append(written, path)
 		}
 	}
-	if err := reportPreview.print(g.out, previewWritten{e.Title, e.Counts["rows"], written},
+	if err := g.out.print(previewWritten{e.Title, e.Counts["rows"], written},
 		"%s\n  %s\n", term.Plain(e.Title), strings.Join(written, "\n  ")); err != nil {
 		return err
 	}
@@ -105,8 +105,6 @@ type previewWritten struct {
 	Rows  int64    `json:"rows"`
 	Files []string `json:"files"`
 }
-
-var reportPreview = documentOf[previewWritten]("report preview")
 
 // reportSQL returns the SQL of a report, which may name a view that people saved on the page.
 func reportSQL(tables *pagedata.Tables, report *job.Report) (string, error) {

@@ -24,10 +24,6 @@ var statuses = []string{
 	string(runs.PausedQuota), string(runs.Failed), string(runs.Interrupted),
 }
 
-var recordedRuns = listOf[*runs.Run]("runs")
-
-var recordedRun = documentOf[*report.Run]("runs RUN")
-
 func runsCommand(g *globals) *cobra.Command {
 	var filter runs.Filter
 	limit := firstRuns
@@ -57,7 +53,7 @@ The table ops.runs has every run, too.`,
 				if err := refuseUnknown(p, filter.Job); err != nil {
 					return err
 				}
-				return recordedRuns.print(g.out, first(p.Engine.Store.Runs.Newest(filter), limit), runColumns, func(r *runs.Run) []any { return runRow(r, g.out.wide) })
+				return printList(g.out, first(p.Engine.Store.Runs.Newest(filter), limit), runColumns, func(r *runs.Run) []any { return runRow(r, g.out.wide) })
 			})
 		},
 	}
@@ -105,7 +101,7 @@ func showRun(c *cobra.Command, g *globals, prefix string) error {
 		if err != nil {
 			return err
 		}
-		return recordedRun.print(g.out, d, "%s", report.RunDetails(d, g.out.look()))
+		return g.out.print(d, "%s", report.RunDetails(d, g.out.look()))
 	})
 }
 

@@ -19,10 +19,6 @@ import (
 	"outlierd/sync/state"
 )
 
-var knownScans = listOf[runs.Scan]("scan list")
-
-var adoptedScan = documentOf[*runs.Scan]("scan adopt")
-
 func scanCommand(g *globals) *cobra.Command {
 	return group("scan", "Start and read scans, and resolve unconfirmed starts",
 		`A scan collects outliers for hours and costs 50 or 100 credits; reading its results costs 2
@@ -40,7 +36,7 @@ func scanListCommand(g *globals) *cobra.Command {
 				return err
 			}
 			columns := []string{"intent", "scan_id", "state", "status", "job", "mode", "queries", "credits", "intended_at", "seen_at"}
-			return knownScans.print(g.out, each(all), columns, func(s runs.Scan) []any {
+			return printList(g.out, each(all), columns, func(s runs.Scan) []any {
 				return []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status), s.Job, s.Mode, strings.Join(s.Queries, ", "),
 					int64(s.Price), when(s.Intended), when(s.Polled)}
 			})
@@ -202,7 +198,7 @@ sent, name the start with --intent: then the time is not compared.`,
 			if err != nil {
 				return err
 			}
-			return adoptedScan.print(g.out, scan, "scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job,
+			return g.out.print(scan, "scan %s now belongs to %s (intent %d, %s). %s\n", scan.ScanID, scan.Job,
 				scan.Intent, scan.State, next)
 		}),
 	}
@@ -264,8 +260,6 @@ type scanResolved struct {
 	Refunded outlier.Credits `json:"refunded"`
 }
 
-var resolvedScan = documentOf[scanResolved]("scan resolve")
-
 func scanResolveCommand(g *globals) *cobra.Command {
 	var intent int64
 	c := &cobra.Command{
@@ -286,7 +280,7 @@ If the service has the scan, use 'scan adopt'.`,
 				if err != nil {
 					return err
 				}
-				return resolvedScan.print(g.out, scanResolved{intent, refunded}, "%s\n", resolvedText(intent, refunded))
+				return g.out.print(scanResolved{intent, refunded}, "%s\n", resolvedText(intent, refunded))
 			})
 		},
 	}

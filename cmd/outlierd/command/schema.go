@@ -11,14 +11,12 @@ import (
 	"outlierd/sync/journal"
 )
 
-var answerDrift = listOf[journal.Drift]("schema drift")
-
 func schemaCommand(g *globals) *cobra.Command {
 	return group("schema", "Print the tables, the job file's schema, or schema drift", "",
 		&cobra.Command{
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md",
 			RunE: func(*cobra.Command, []string) error {
-				return tableColumns.print(g.out, listColumns(), "%s", schema.Markdown())
+				return g.out.print(listColumns(), "%s", schema.Markdown())
 			},
 		},
 		&cobra.Command{
@@ -43,7 +41,7 @@ extra of their rows.`,
 				return err
 			}
 			columns := []string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}
-			return answerDrift.print(g.out, each(all), columns, func(d journal.Drift) []any {
+			return printList(g.out, each(all), columns, func(d journal.Drift) []any {
 				return []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example}
 			})
 		}),
@@ -58,8 +56,6 @@ type tableColumn struct {
 	Path    string `json:"path,omitempty"` // in an answer
 	Comment string `json:"comment,omitempty"`
 }
-
-var tableColumns = documentOf[[]tableColumn]("schema tables")
 
 // listColumns returns the columns of all tables.
 func listColumns() (all []tableColumn) {

@@ -100,7 +100,7 @@ func writeShare(ctx context.Context, g *globals, s sharing, view string) error {
 	if total > int64(len(shared.Cards)) {
 		of = fmt.Sprintf(" of %d", total)
 	}
-	return sharedFile.print(g.out, fileShared{s.to, len(shared.Cards), total, len(shared.Pictures), bytes},
+	return g.out.print(fileShared{s.to, len(shared.Cards), total, len(shared.Pictures), bytes},
 		"wrote %s (%s%s, %s, %s)\n", report.Path(s.to), term.Count(len(shared.Cards), "video"), of, term.Count(len(shared.Pictures), "picture"), report.Size(bytes))
 }
 
@@ -112,8 +112,6 @@ type fileShared struct {
 	Pictures int    `json:"pictures"`
 	Bytes    int64  `json:"bytes"`
 }
-
-var sharedFile = documentOf[fileShared]("share")
 
 // selectShared finds the videos, and returns how many there are without --top.
 func selectShared(ctx context.Context, s sharing, view string, tables *pagedata.Tables, into *page.Shared) (int64, error) {

@@ -61,8 +61,6 @@ type simulatorAt struct {
 	URL string `json:"url"`
 }
 
-var simulatorURL = documentOf[simulatorAt]("simulate")
-
 // serveSimulator answers until ctx ends.
 func serveSimulator(ctx context.Context, g *globals, address string, handler http.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -75,7 +73,7 @@ func serveSimulator(ctx context.Context, g *globals, address string, handler htt
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve returns the error
 	defer stopped()
 	url := "http://" + listener.Addr().String()
-	if err := simulatorURL.print(g.out, simulatorAt{url}, "simulating the service at %s\n", url); err != nil {
+	if err := g.out.print(simulatorAt{url}, "simulating the service at %s\n", url); err != nil {
 		return err
 	}
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

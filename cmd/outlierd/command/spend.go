@@ -127,8 +127,6 @@ type price struct {
 	Fresh    int             `json:"fresh"`      // calls
 }
 
-var runPrices = listOf[price]("run --dry-run", "backfill --dry-run")
-
 // printPrices prints what runs may cost.
 func (r *runner) printPrices(ctx context.Context, todo []jobRun) error {
 	var all []price
@@ -140,7 +138,7 @@ func (r *runner) printPrices(ctx context.Context, todo []jobRun) error {
 		all = append(all, one)
 	}
 	columns := []string{"job", "credits", "if_lost", "requests", "seconds", "in_journal", "fresh"}
-	return runPrices.print(r.g.out, each(all), columns, func(p price) []any {
+	return printList(r.g.out, each(all), columns, func(p price) []any {
 		return []any{p.Job, int64(p.Credits), int64(p.Lost), int64(p.Requests), p.Time.Seconds(), int64(p.Known), int64(p.Fresh)}
 	})
 }

@@ -15,8 +15,6 @@ import (
 	"outlierd/sync/store"
 )
 
-var statusShown = documentOf[*forecast.Status]("status")
-
 func statusCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status [JOB…]",
@@ -53,7 +51,7 @@ jobs with a tag, show only these jobs.
 				s.Jobs = slices.DeleteFunc(s.Jobs, func(j forecast.JobStatus) bool {
 					return len(names) > 0 && !slices.Contains(names, j.Job)
 				})
-				return statusShown.print(g.out, s, "%s", report.Status(s, g.out.look()))
+				return g.out.print(s, "%s", report.Status(s, g.out.look()))
 			})
 		},
 	}

@@ -31,7 +31,7 @@ func versionCommand(g *globals) *cobra.Command {
 					libraries[dep.Path] = dep.Version
 				}
 			}
-			return versionShown.print(g.out, versions{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, libraries}, "%s", said)
+			return g.out.print(versions{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, libraries}, "%s", said)
 		},
 	}
 }
@@ -43,5 +43,3 @@ type versions struct {
 	Platform  string            `json:"platform"`
 	Libraries map[string]string `json:"libraries"`
 }
-
-var versionShown = documentOf[versions]("version")

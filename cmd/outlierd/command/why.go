@@ -19,8 +19,6 @@ import (
 	"outlierd/sync/state"
 )
 
-var originShown = documentOf[*report.Origin]("why")
-
 func whyCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why VIDEO_ID|URL",
@@ -45,7 +43,7 @@ A page has one price for all its hits, so the price is shown with their number.`
 				if err := explainUnfinished(why, p.Engine.Facts()); err != nil {
 					return err
 				}
-				return originShown.print(g.out, why, "%s", report.Why(why, g.out.zone))
+				return g.out.print(why, "%s", report.Why(why, g.out.zone))
 			})
 		},
 	}

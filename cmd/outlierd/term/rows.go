@@ -37,9 +37,9 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 		p := &csvPrinter{csv.NewWriter(w), w, Is(w)}
 		return p, p.Write(columns)
 	case "ndjson":
-		return newJSON(&jsonPrinter{w: w, columns: columns, after: "\n"})
+		return newJSON(&JSONList{W: w, Lines: true}, columns)
 	case "json":
-		return newJSON(&jsonPrinter{w: w, columns: columns, before: "[", between: ",\n ", end: "]\n"})
+		return newJSON(&JSONList{W: w}, columns)
 	}
 	return nil, fmt.Errorf("unknown format %q: want %s", format, OneOf(Formats))
 }
@@ -95,17 +95,58 @@ func (p *csvPrinter) Close() error {
 	return p.Error()
 }
 
-// jsonPrinter writes each row as an object whose members are in column order.
-type jsonPrinter struct {
-	w                           io.Writer
-	columns                     []string
-	names                       []string // of the members: the columns as JSON
-	before, between, after, end string
-	rows                        int
+// A JSONList writes values as a JSON array.
+type JSONList struct {
+	W     io.Writer
+	Lines bool // one value a line in place of an array
+	added bool
 }
 
-func newJSON(p *jsonPrinter) (*jsonPrinter, error) {
-	for _, column := range uniqueNames(p.columns) {
+// Add writes a value.
+func (l *JSONList) Add(v any) error {
+	text, err := JSON(v)
+	if err != nil {
+		return err
+	}
+	return l.addText(text)
+}
+
+func (l *JSONList) addText(text []byte) error {
+	form := ",\n %s"
+	switch {
+	case l.Lines:
+		form = "%s\n"
+	case !l.added:
+		form = "[%s"
+	}
+	l.added = true
+	_, err := fmt.Fprintf(l.W, form, text)
+	return err
+}
+
+// Close writes the end of the array.
+func (l *JSONList) Close() error {
+	end := "]\n"
+	switch {
+	case l.Lines:
+		end = ""
+	case !l.added:
+		end = "[]\n"
+	}
+	_, err := io.WriteString(l.W, end)
+	return err
+}
+
+// jsonPrinter writes each row as an object whose members are in column order.
+type jsonPrinter struct {
+	*JSONList
+	columns []string
+	names   []string // of the members: the columns as JSON
+}
+
+func newJSON(list *JSONList, columns []string) (*jsonPrinter, error) {
+	p := &jsonPrinter{JSONList: list, columns: columns}
+	for _, column := range uniqueNames(columns) {
 		name, err := JSON(column)
 		if err != nil {
 			return nil, err
@@ -131,36 +172,18 @@ func uniqueNames(columns []string) []string {
 }
 
 func (p *jsonPrinter) Row(values []any) error {
-	var out strings.Builder
-	if p.rows == 0 {
-		out.WriteString(p.before)
-	} else {
-		out.WriteString(p.between)
-	}
-	p.rows++
-	out.WriteString("{")
+	text := []byte("{")
 	for i, v := range values {
 		value, err := JSON(v)
 		if err != nil {
 			return fmt.Errorf("print column %s: %w", p.columns[i], err)
 		}
 		if i > 0 {
-			out.WriteString(",")
+			text = append(text, ',')
 		}
-		fmt.Fprintf(&out, "%s:%s", p.names[i], value)
+		text = fmt.Appendf(text, "%s:%s", p.names[i], value)
 	}
-	out.WriteString("}" + p.after)
-	_, err := io.WriteString(p.w, out.String())
-	return err
-}
-
-func (p *jsonPrinter) Close() error {
-	if p.rows == 0 {
-		_, err := io.WriteString(p.w, p.before+p.end)
-		return err
-	}
-	_, err := io.WriteString(p.w, p.end)
-	return err
+	return p.addText(append(text, '}'))
 }
 
 // Raw returns a value as text, empty for NULL.
