@@ -1,7 +1,7 @@
 package job
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,29 +14,16 @@ import (
 type asker struct {
 	b     *builder
 	ask   *template
-	loops []loop // the for_each of the job
-	free  bool   // for a filter, whose templates are expanded where it is used
-}
-
-// A loop is a Loop with its values and their positions in the job file. Values from files and SQL are known
-// only when the job runs.
-type loop struct {
-	Loop
-	tried   []string
-	members []*yamltree.Node
-	used    bool // the job contains ${name}
+	loops []string // the names of for_each
+	free  bool     // for a filter, whose templates are expanded where it is used
 }
 
 // readFields reads the parameters of the request, each from the verb's mapping or from its where.
 func (a *asker) readFields(verb, where *yamltree.Node) {
-	filters := a.b.mergeFilters(where)
+	a.b.mergeFilters(where, nil)
 	for _, f := range a.ask.fields() {
 		name := snakeCase(f.Name)
-		if v := verb.Get(name); v != nil {
-			a.assignParam(f, v)
-		} else if v := filters[name]; v != nil {
-			a.assignParam(f, v)
-		}
+		a.assignParam(f, cmp.Or(verb.Get(name), where.Get(name)))
 	}
 }
 
@@ -120,13 +107,15 @@ func (a *asker) readTexts(name string, n *yamltree.Node) []string {
 }
 
 // readPatterns returns one text of the file as a pattern, or nil if it is invalid here. A known text is
-// checked at once, and one with templates for all known values; as says what a borrowed text is used
-// for.
+// checked at once, and one with templates once all of the job is known; as says what a borrowed text is used for.
 func (a *asker) readPatterns(name string, n *yamltree.Node, as string) []string {
 	switch {
 	case n.Has(yamltree.Template):
 		n.Used = true
-		if a.free || a.knowsNames(n) && a.checkFilled(name, n) {
+		if strings.Count(n.Raw, "${") > len(n.Names) {
+			a.ask.hidden = append(a.ask.hidden, n.Pattern)
+		}
+		if a.free || a.knowsNames(n) {
 			return []string{n.Pattern}
 		}
 	case n.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean):
@@ -141,18 +130,12 @@ func (a *asker) readPatterns(name string, n *yamltree.Node, as string) []string 
 
 // knowsNames reports whether the job's for_each has every name that n refers to.
 func (a *asker) knowsNames(n *yamltree.Node) bool {
-	var known []string
-	for _, l := range a.loops {
-		known = append(known, l.Name)
-	}
 	for _, name := range n.Names {
-		i := slices.Index(known, name)
-		if i < 0 {
-			n.RefuseWithHint(didYouMeanName(name, known),
+		if !slices.Contains(a.loops, name) {
+			n.RefuseWithHint(didYouMeanName(name, a.loops),
 				"${%s} has no value: no for_each names it, and %s", name, yamltree.NotSetError(name))
 			return false
 		}
-		a.loops[i].used = true
 	}
 	return true
 }
@@ -162,50 +145,4 @@ func didYouMeanName(name string, known []string) string {
 		return "did you mean ${" + word + "}?"
 	}
 	return ""
-}
-
-// checkFilled checks a template with all known values, and reports the first one that is invalid.
-func (a *asker) checkFilled(name string, n *yamltree.Node) bool {
-	var loops []loop
-	var lists [][]string
-	for _, l := range a.loops {
-		if !slices.Contains(n.Names, l.Name) {
-			continue
-		}
-		if l.tried == nil {
-			return true // checked when the job runs
-		}
-		loops, lists = append(loops, l), append(lists, l.tried)
-	}
-	if countCombinations(lists) > MaxAsks {
-		return true // refused for that already
-	}
-	for chosen := range combinations(lists) {
-		var values []string
-		for i, l := range loops {
-			values = append(values, l.Name, chosen[i])
-		}
-		if _, err := a.ask.acceptText(name, yamltree.Fill(n.Pattern, values)); err != nil {
-			a.refuseFilled(n, loops, chosen, err)
-			return false
-		}
-	}
-	return true
-}
-
-// refuseFilled reports a template that is invalid with the chosen values. It does not show values from outside
-// the file.
-func (a *asker) refuseFilled(n *yamltree.Node, loops []loop, chosen []string, err error) {
-	var with []string
-	for i, l := range loops {
-		value := l.members[slices.Index(l.tried, chosen[i])]
-		with = append(with, l.Name+" = "+value.Shown())
-		if value.FromOutside() {
-			err = fmt.Errorf("the text is not valid here")
-		}
-	}
-	if strings.Count(n.Raw, "${") > len(n.Names) {
-		err = fmt.Errorf("the text is not valid here")
-	}
-	n.Refuse("with %s: %v", strings.Join(with, " and "), err)
 }

@@ -66,7 +66,7 @@ func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
 	}
 	decided := map[string]*yamltree.Node{
 		"pages": verb.Get("pages"), "stop_when": verb.Get("stop_when"),
-		"published_at": b.mergeFilters(verb.Get("where"))["published_at"],
+		"published_at": verb.Get("where").Get("published_at"),
 	}
 	for _, key := range []string{"pages", "stop_when", "published_at"} {
 		if n := decided[key]; n != nil && !n.Has(yamltree.Null) {

@@ -171,13 +171,6 @@ func (b *builder) wordJob(job *yamltree.Node) map[string]string {
 			b.addWords(all, of.Key.Text, of.Value)
 		}
 	}
-	if b.defaults.Has(yamltree.Mapping) {
-		for _, e := range b.defaults.Entries {
-			if job.Get(e.Key.Text) == nil {
-				b.addWords(all, e.Key.Text, e.Value)
-			}
-		}
-	}
 	return all
 }
 
@@ -190,17 +183,10 @@ func (b *builder) addWords(all map[string]string, name string, n *yamltree.Node)
 		all[name] = inlineText(n)
 		return
 	}
-	values, merged := b.merged[n]
-	if !merged {
-		values = map[string]*yamltree.Node{}
-		for _, e := range n.Entries {
-			values[e.Key.Text] = e.Value
-		}
+	for _, e := range n.Entries {
+		b.addWords(all, name+"."+e.Key.Text, e.Value)
 	}
-	for key, value := range values {
-		b.addWords(all, name+"."+key, value)
-	}
-	if len(values) == 0 {
+	if len(n.Entries) == 0 {
 		all[name] = "{}"
 	}
 }

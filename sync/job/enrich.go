@@ -2,7 +2,6 @@ package job
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -55,8 +54,7 @@ var worth = map[outlier.Operation]int{
 	outlier.OpDetails:       1,
 }
 
-// readEnrich reads what to fetch for the hits, in the order of the file. The value of `defaults` applies only
-// to hits that are videos.
+// readEnrich reads what to fetch for the hits, in the order of the file.
 func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 	n := job.Get("enrich")
 	switch spec.Verb {
@@ -66,9 +64,6 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 	case VerbTrendingFormats:
 		refuseIfSet(n, "not supported for trending formats")
 		return
-	case VerbFindChannels:
-	default:
-		n = b.valueOrDefault(job, "enrich")
 	}
 	enrichSort(spec, n.Get("sort"))
 	b.enrichWhere(spec, n.Get("where"))
@@ -86,13 +81,12 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 			readKeys(&call, schema().Definition("fetch"), e.Value)
 			call.RefreshAfter, call.Value = cmp.Or(call.RefreshAfter, freshFor[op]), cmp.Or(call.Value, worth[op])
 			spec.Enrich = append(spec.Enrich, call)
-			if each := e.Value.Get("top_per_item"); each != nil &&
-				len(spec.Loops) == 0 && job.Get("enrich") == n {
+			if each := e.Value.Get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.Holds(n) {
 				each.Warn("write top", "has the effect of top, as the job has no for_each")
 			}
 		}
 	}
-	if where := n.Get("where"); where != nil && len(spec.Enrich) == 0 && job.Get("enrich") == n {
+	if where := n.Get("where"); where != nil && len(spec.Enrich) == 0 && job.Holds(n) {
 		where.Head().Warn("name something, such as comments: {}",
 			"has no effect, as enrich names nothing to fetch")
 	}
@@ -125,28 +119,26 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 	for _, f := range a.ask.fields() {
 		shown = append(shown, snakeCase(f.Name))
 	}
-	filters := b.mergeFilters(n)
-	for _, key := range slices.Sorted(maps.Keys(filters)) {
-		at, brought := n.Get(key), ""
-		if at == nil {
-			at, brought = n.Get("use"), "includes "+key+", but "
+	b.mergeFilters(n, nil)
+	n.Entries = slices.DeleteFunc(n.Entries, func(e yamltree.Entry) bool {
+		isTemplate := e.Value.Has(yamltree.Template) // another job may expand it
+		switch key := e.Key.Text; {
+		case e.Value.Wrong:
+		case isTemplate:
+			n.Head().Refuse("`use` includes %s, but hits cannot be selected by ${%s}", key, e.Value.Names[0])
+			e.Value.Used = true
+		case slices.Contains(shown, key):
+		case n.Holds(e.Value):
+			e.Key.Refuse("the hits of %s do not have this value", spec.Verb)
+		default:
+			n.Head().RefuseWithHint("remove it with "+key+": ~",
+				"`use` includes %s, which the hits of %s do not have", key, spec.Verb)
 		}
-		switch v := filters[key]; {
-		case v.Wrong:
-		case !slices.Contains(shown, key) && brought != "":
-			at.Head().RefuseWithHint("remove it with "+key+": ~",
-				"includes %s, which the hits of %s do not have", key, spec.Verb)
-		case !slices.Contains(shown, key):
-			at.Head().Refuse("the hits of %s do not have this value", spec.Verb)
-		case v.Has(yamltree.Template): // another job may expand it
-			at.Head().Refuse("%shits cannot be selected by ${%s}", brought, v.Names[0])
-			v.Used = true
-			delete(filters, key)
-		}
-	}
+		return isTemplate
+	})
 	a.readFields(nil, n)
 	if a.ask.Window.Since {
-		filters["published_at"].RefuseWithHint("write last 7d, or dates",
+		n.Get("published_at").RefuseWithHint("write last 7d, or dates",
 			"hits cannot be selected since the last success")
 	}
 	spec.wanted = a.ask

@@ -22,8 +22,8 @@ func (b *builder) readJobs(n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
-	b.defaults = b.root.Get("defaults")
 	for _, e := range n.Mappings() {
+		inheritDefaults(e.Value, b.root.Get("defaults"))
 		b.cfg.Jobs = append(b.cfg.Jobs, b.readJob(e.Key, e.Value))
 	}
 	checkChain(b.cfg, n)
@@ -35,44 +35,37 @@ func (b *builder) readJob(name, n *yamltree.Node) Spec {
 		Name: name.Text, At: name.At(), zone: b.cfg.Timezone,
 		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
 	}
-	readKeys(&spec, oneOff(), b.withDefaults(n))
+	readKeys(&spec, oneOff(), n)
 	spec.times = readSchedule(n)
-	spec.Jitter = parseText(b.valueOfTimed(n, "jitter"), parseDuration)
-	spec.quiet = readQuiet(b.valueOfTimed(n, "quiet"))
-	spec.Notify = readNotified(b.root, b.valueOrDefault(n, "notify"))
+	refuseUntimed(n)
+	spec.quiet = readQuiet(n.Get("quiet"))
+	spec.Notify = readNotified(b.root, n.Get("notify"))
 	if verb := readVerb(&spec, n); verb != nil {
 		b.readAsks(&spec, n, verb)
 		b.readAuto(&spec, n, verb)
 		b.readEnrich(&spec, n)
-		checkCaps(b.cfg, b.root, &spec, b.valueOrDefault(n, "budget"))
+		checkCaps(b.cfg, b.root, &spec, n.Get("budget"))
 		b.refuseUnbounded(&spec, n, verb)
 	}
 	spec.Request, spec.worded = spec.hashRequest(), b.wordJob(n)
 	return spec
 }
 
-// valueOrDefault returns the value of a key that `defaults` may have too. The job's own value replaces the default
-// as a whole.
-func (b *builder) valueOrDefault(job *yamltree.Node, key string) *yamltree.Node {
-	if n := job.Get(key); n != nil {
-		return n
+// inheritDefaults gives a job the values of `defaults` for the keys that it does not have and that apply to it: values
+// about due times only to a job that has some of its own, and what to fetch only to hits that are videos.
+func inheritDefaults(job, defaults *yamltree.Node) {
+	if !defaults.Has(yamltree.Mapping) {
+		return
 	}
-	return b.defaults.Get(key)
-}
-
-// withDefaults returns a job with the values of `defaults` for the keys that it does not have.
-func (b *builder) withDefaults(job *yamltree.Node) *yamltree.Node {
-	if !b.defaults.Has(yamltree.Mapping) {
-		return job
-	}
-	all := *job
-	all.Entries = slices.Clip(all.Entries)
-	for _, e := range b.defaults.Entries {
-		if job.Get(e.Key.Text) == nil {
-			all.Entries = append(all.Entries, e)
+	isTimed := job.Get("schedule") != nil || job.Get("every") != nil
+	findsVideos := job.Get("search") != nil || job.Get("related") != nil || job.Get("scan") != nil
+	for _, e := range defaults.Entries {
+		switch key := e.Key.Text; {
+		case e.Value.Ignored, job.Get(key) != nil, !isTimed && slices.Contains(timedKeys, key), !findsVideos && key == "enrich":
+		default:
+			job.Entries = append(job.Entries, e)
 		}
 	}
-	return &all
 }
 
 // readSchedule reads when a job is due, which at most one key may say.
@@ -104,16 +97,18 @@ func readSchedule(job *yamltree.Node) (all []cronTimes) {
 	return all
 }
 
-// valueOfTimed returns the value of a key that only jobs with due times have. A default does not apply to other jobs.
-func (b *builder) valueOfTimed(job *yamltree.Node, key string) *yamltree.Node {
-	if job.Get("schedule") != nil || job.Get("every") != nil {
-		return b.valueOrDefault(job, key)
+// refuseUntimed refuses the keys that only jobs with due times of their own have.
+func refuseUntimed(job *yamltree.Node) {
+	for _, key := range timedKeys {
+		n := job.Get(key)
+		if n != nil && !n.Wrong && job.Get("schedule") == nil && job.Get("every") == nil {
+			n.Key.RefuseWithHint("add one of them, or remove "+key, "needs schedule or every: it is about due times")
+		}
 	}
-	if n := job.Get(key); n != nil && !n.Wrong {
-		n.Key.RefuseWithHint("add one of them, or remove "+key, "needs schedule or every: it is about due times")
-	}
-	return nil
 }
+
+// timedKeys are the keys that only jobs with due times have.
+var timedKeys = []string{"jitter", "quiet"}
 
 // dues are the keys that say when a job is due. A job has at most one, since two would be ambiguous.
 var dues = []string{"schedule", "every", "after"}
@@ -236,14 +231,14 @@ func checkFormerName(c *Config, spec Spec, n *yamltree.Node) {
 // names of any job.
 func refuseUnexpanded(root *yamltree.Node) {
 	var all []string
-	if jobs := root.Get("jobs"); jobs.Has(yamltree.Mapping) {
-		for _, e := range jobs.Entries {
-			names := e.Value.Get("for_each").Keys()
-			refuseTemplates(e.Value, names)
-			all = append(all, names...)
-		}
+	jobs := root.Get("jobs").Mappings()
+	for _, e := range jobs {
+		all = append(all, e.Value.Get("for_each").Keys()...)
 	}
 	refuseTemplates(root.Get("filters"), all)
+	for _, e := range jobs {
+		refuseTemplates(e.Value, e.Value.Get("for_each").Keys())
+	}
 }
 
 // refuseTemplates refuses the templates below n that are never expanded: those in places that take no templates,

@@ -16,43 +16,36 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// readLoops reads for_each: each name with its values, in the order of the file.
-func (b *builder) readLoops(job *yamltree.Node) []loop {
-	n := job.Get("for_each")
-	if !n.Has(yamltree.Mapping) {
-		return nil
-	}
-	var loops []loop
+// readLoops reads for_each: each name with its values, in the order of the file. It also returns where the values stand
+// that are in the job file itself.
+func (b *builder) readLoops(job *yamltree.Node) (loops []Loop, places map[chosenValue]*yamltree.Node) {
+	n, places := job.Get("for_each"), map[chosenValue]*yamltree.Node{}
 	var lists [][]string
-	for _, e := range n.Entries {
-		if !b.loopName(e.Key) {
+	for _, name := range n.Keys() {
+		if !b.loopName(n.Get(name).Key) {
 			continue
 		}
-		source, members := readSource(b.cfg, b.root, e.Value)
-		l := loop{Loop: Loop{e.Key.Text, source}}
-		if l.takeValues(members); l.tried != nil {
-			l.Source.Values = l.tried
-			lists = append(lists, l.tried)
+		source, members := readSource(b.cfg, b.root, n.Get(name))
+		for _, m := range members {
+			of := chosenValue{name, m.Text}
+			if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) && strings.TrimSpace(m.Text) != "" && places[of] == nil {
+				source.Values, places[of] = append(source.Values, m.Text), m
+			}
 		}
-		loops = append(loops, l)
+		if source.Values != nil {
+			lists = append(lists, source.Values)
+		}
+		loops = append(loops, Loop{name, source})
 	}
 	if countCombinations(lists) > MaxAsks {
 		n.Head().Refuse("makes more than %d combinations", MaxAsks)
+		return nil, nil
 	}
-	return loops
+	return loops, places
 }
 
-// takeValues takes the known values, without repetitions.
-func (l *loop) takeValues(members []*yamltree.Node) {
-	seen := map[string]bool{}
-	for _, m := range members {
-		if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) &&
-			strings.TrimSpace(m.Text) != "" && !seen[m.Text] {
-			seen[m.Text] = true
-			l.tried, l.members = append(l.tried, m.Text), append(l.members, m)
-		}
-	}
-}
+// chosenValue is a value of a name of for_each.
+type chosenValue struct{ loop, text string }
 
 // loopName refuses names that could never be expanded.
 func (b *builder) loopName(key *yamltree.Node) bool {

@@ -93,10 +93,9 @@ func newBuilder(sources []source, env func(string) (string, bool), needs needs) 
 		dir = filepath.Dir(path)
 	}
 	return &builder{
-		file:   yamltree.New(path, []byte(sources[0].text), withoutKeys),
-		env:    env,
-		cfg:    &Config{Path: path, Dir: dir, sources: slices.Clip(sources), needs: needs, env: env},
-		merged: map[*yamltree.Node]map[string]*yamltree.Node{},
+		file: yamltree.New(path, []byte(sources[0].text), withoutKeys),
+		env:  env,
+		cfg:  &Config{Path: path, Dir: dir, sources: slices.Clip(sources), needs: needs, env: env},
 	}
 }
 
@@ -117,14 +116,9 @@ type builder struct {
 	cfg  *Config
 	root *yamltree.Node
 
-	defaults *yamltree.Node // values for jobs that do not set them
-	open     []string       // names of the filters that are being merged
-	fresh    bool           // the included files were not read yet
+	fresh bool // the included files were not read yet
 
 	run func(file string, words []string) (string, error) // runs a command of a file; nil to run none
-
-	// merged caches the result of each filter or where, by snake_case name.
-	merged map[*yamltree.Node]map[string]*yamltree.Node
 }
 
 func (b *builder) buildConfig() {

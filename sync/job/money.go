@@ -59,7 +59,7 @@ func inCredits(price outlier.Credits) string {
 // refuseUnbounded refuses `pages: all` without a cap for the run, because the number of pages is unknown. It
 // suggests a cap that allows the smallest step and exceeds no other cap.
 func (b *builder) refuseUnbounded(spec *Spec, job, verb *yamltree.Node) {
-	budget := b.valueOrDefault(job, "budget")
+	budget := job.Get("budget")
 	if spec.Pages != AllPages || budget.Get("per_run") != nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (b *builder) refuseUnbounded(spec *Spec, job, verb *yamltree.Node) {
 	amount = max(amount, price) // a month that does not allow it is refused for that
 	hint := fmt.Sprintf("add budget: {per_run: %d} to the job", amount)
 	switch {
-	case job.Get("budget") != nil:
+	case budget != nil && job.Holds(budget):
 		hint = fmt.Sprintf("add per_run: %d to the job's budget", amount)
 	case budget != nil:
 		hint += ", which then replaces that of defaults"

@@ -161,7 +161,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 	b := newBuilder(c.sources, c.env, c.needs) // because reading marks nodes
 	b.buildConfig()
 	b.file.Forget()
-	b.cfg, b.defaults = c, nil
+	b.cfg = c
 	once := b.file.Part(commandLine, yaml)
 	n := once.Parse()
 	if n == nil || !n.Has(yamltree.Mapping) {

@@ -90,6 +90,10 @@ type resolver struct {
 	wrong   ListError
 	empty   []Source // files without values
 	done    Resolved
+
+	// places has where the values in the job file stand, while it is read. Other files are not read then, and their
+	// values are [Assumed].
+	places map[chosenValue]*yamltree.Node
 }
 
 func newResolver(s *Spec, in Inputs) *resolver {
@@ -132,16 +136,31 @@ func (c *Config) CheckLists(in Inputs) error {
 	return nil
 }
 
+// checkFilled checks the requests of a job for all values of its for_each that are in the file.
+func (b *builder) checkFilled(spec *Spec, places map[chosenValue]*yamltree.Node) {
+	r := newResolver(spec, Inputs{Now: time.Now(), Assume: true,
+		Since: func(string) (time.Time, error) { return time.Time{}, nil },
+		IDs:   func(string, string) ([]string, error) { return nil, nil },
+	})
+	r.places = places
+	_ = r.resolveAll() // what else is wrong was reported where it stands
+	for _, m := range r.wrong[:min(maxListed, len(r.wrong))] {
+		b.file.Add(b.cfg.Mistake(m.Place, fmt.Sprintf("jobs.%s: %s", spec.Name, m.Message), m.Hint))
+	}
+}
+
+// maxListed limits how many mistakes of a job's lists are listed.
+const maxListed = 20
+
 // A ListError has everything that is wrong in the lists of a job, once each.
 type ListError []yamltree.Mistake
 
 func (e ListError) Error() string {
-	const most = 20
 	var lines []string
-	for _, m := range e[:min(most, len(e))] {
+	for _, m := range e[:min(maxListed, len(e))] {
 		lines = append(lines, strings.TrimSuffix(m.Message+"; "+m.Hint, "; "))
 	}
-	if more := len(e) - most; more > 0 {
+	if more := len(e) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more; `outlierd lint` lists all of them", more))
 	}
 	return strings.Join(lines, "\n")
@@ -205,7 +224,7 @@ func (r *resolver) resolveSearch(chosen []value) error {
 			return err
 		}
 	}
-	if len(r.wrong) > 0 || !r.job.ask.asksAnything(params) {
+	if r.places != nil || len(r.wrong) > 0 || !r.job.ask.asksAnything(params) {
 		return nil
 	}
 	items := textsOf(chosen)
@@ -236,6 +255,9 @@ func (r *resolver) fillParams(t *template, chosen []value) (url.Values, error) {
 		for _, pattern := range t.Params[name] {
 			text, err := r.acceptValue(t, name, yamltree.Fill(pattern, values))
 			if err != nil {
+				if slices.Contains(t.hidden, pattern) {
+					err = errNotShown
+				}
 				r.refuseFilled(name, pattern, chosen, err)
 				continue
 			}
@@ -270,19 +292,29 @@ func (r *resolver) fillParams(t *template, chosen []value) (url.Values, error) {
 
 // refuseFilled notes that a text is invalid with the chosen values of for_each.
 func (r *resolver) refuseFilled(name, pattern string, chosen []value, err error) {
-	at, with := Source{At: r.job.At}, ""
+	at := Source{At: r.job.At}
+	var with []string
 	for i, loop := range r.job.Loops {
-		if strings.Contains(pattern, "${"+loop.Name+"}") {
-			at = loop.Source
-			with += fmt.Sprintf("with %s = %q", loop.Name, chosen[i].text)
-			if at.File != "" || at.SQL != "" {
-				with += " from " + at.placeOf(chosen[i].line)
-			}
-			with += ": "
+		if !strings.Contains(pattern, "${"+loop.Name+"}") {
+			continue
 		}
+		at = loop.Source
+		words := fmt.Sprintf("%s = %q", loop.Name, chosen[i].text)
+		if n := r.places[chosenValue{loop.Name, chosen[i].text}]; n != nil {
+			at.At, words = n.At(), loop.Name+" = "+n.Shown()
+			if n.FromOutside() {
+				err = errNotShown
+			}
+		} else if at.File != "" || at.SQL != "" {
+			words += " from " + at.placeOf(chosen[i].line)
+		}
+		with = append(with, words)
 	}
-	r.refuseValue(at, fmt.Sprintf("%s: %s%v", snakeCase(name), with, err))
+	r.refuseValue(at, fmt.Sprintf("%s: with %s: %v", snakeCase(name), strings.Join(with, " and "), err))
 }
+
+// errNotShown is what is wrong with a text that has a value from outside the file.
+var errNotShown = errors.New("the text is not valid here")
 
 // identifyChannels replaces handles, and videos that stand for their channels, by the ids of channels. Unknown ones
 // are left out of a list of what is searched for. Elsewhere they are an [UnknownChannelsError], because the
@@ -336,7 +368,7 @@ func (r *resolver) readValues(what string, s Source, column string) ([]value, er
 		seen[v.text] = true
 		return again
 	})
-	if len(values) == 0 && s.SQL != "" && r.in.Assume {
+	if len(values) == 0 && (s.SQL != "" || r.places != nil) && r.in.Assume {
 		values, r.done.Assumed = []value{{text: Assumed}}, true
 	}
 	r.answers[key] = values
@@ -354,6 +386,9 @@ func (r *resolver) fetchValues(what string, s Source, column string) ([]value, e
 			found[i] = strings.Map(blankControl, text)
 		}
 		return valuesOf(found), nil
+	}
+	if r.places != nil {
+		return nil, nil
 	}
 	values, wrong, err := s.readFile()
 	if err != nil {

@@ -23,8 +23,8 @@ type Spec struct {
 	Auto     bool          `json:",omitempty"` // what a run buys is decided each day; see package plan
 	AtLeast  time.Duration `json:"-"`          // with Auto: within which each topic is searched
 	CatchUp  CatchUp       `key:"catch_up"`
-	Jitter   time.Duration `json:",omitempty"` // maximum delay of a run after its due time; see [Spec.Begins]
-	After    string        `key:"after"`       // the job whose published pages start this one; "" for none
+	Jitter   time.Duration `json:",omitempty" key:"jitter"` // maximum delay of a run after its due time; see [Spec.Begins]
+	After    string        `key:"after"`                    // the job whose published pages start this one; "" for none
 
 	Verb       Verb
 	Loops      []Loop        // for_each, in the order of the file

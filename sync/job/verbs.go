@@ -42,12 +42,14 @@ var verbs = map[Verb]struct {
 // readAsks reads the request of the verb.
 func (b *builder) readAsks(spec *Spec, job, n *yamltree.Node) {
 	verb := verbs[spec.Verb]
-	a := asker{b: b, loops: b.readLoops(job), ask: newTemplate(b.cfg, verb.op)}
+	loops, places := b.readLoops(job)
+	spec.Loops = loops
+	a := asker{b: b, loops: job.Get("for_each").Keys(), ask: newTemplate(b.cfg, verb.op)}
 	verb.read(&a, spec, n)
 	spec.ask = *a.ask
-	for _, l := range a.loops {
-		spec.Loops = append(spec.Loops, l.Loop)
-		if !l.used && !mentionsName(n, l.Name) {
+	b.checkFilled(spec, places)
+	for _, l := range spec.Loops {
+		if !mentionsName(n, l.Name) {
 			at := job.Get("for_each").Get(l.Name).Head()
 			at.Refuse("%s does not use ${%s}, so all values would make the same request", spec.Verb, l.Name)
 		}
@@ -151,7 +153,7 @@ func (a *asker) readReading(spec *Spec, n *yamltree.Node) {
 	a.readOrder(n.Get("sort"))
 	a.readPaging(spec, n, defaultReading)
 	if a.ask.Params.Has("referenceId") {
-		a.b.mergeFilters(n.Get("where"))["reference_id"].Refuse("must not be set: the id of the scan itself is used")
+		n.Get("where").Get("reference_id").Refuse("must not be set: the id of the scan itself is used")
 	}
 	scan.Read, a.ask = a.ask, scan
 }

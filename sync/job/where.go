@@ -51,59 +51,60 @@ func (b *builder) readFilters(n *yamltree.Node) {
 		return
 	}
 	for _, e := range n.Entries {
+		b.mergeFilters(e.Value, []string{e.Key.Text})
 		a := asker{b: b, ask: newTemplate(b.cfg, outlier.OpSearch), free: true}
 		a.readFields(nil, e.Value)
 	}
 }
 
-// mergeFilters returns the result of a where: the filters in `use`, of which later ones override earlier ones,
-// overridden by the where's own keys. ~ removes a key of `use`. The result is cached, because filters
-// that use each other twice would double the work at every level.
-func (b *builder) mergeFilters(n *yamltree.Node) map[string]*yamltree.Node {
-	if !n.Has(yamltree.Mapping) {
-		return nil
+// mergeFilters replaces a where by its meaning: the filters in `use`, of which later ones override earlier ones,
+// overridden by the where's own keys. ~ removes a key of `use`. path has the names of the filters that led to it.
+func (b *builder) mergeFilters(where *yamltree.Node, path []string) {
+	if !where.Has(yamltree.Mapping) {
+		return
 	}
-	if done, ok := b.merged[n]; ok {
-		return done
+	own, used := where.Entries, where.Get("use").Members()
+	where.Entries = nil
+	remove := func(key *yamltree.Node) {
+		where.Entries = slices.DeleteFunc(where.Entries, func(e yamltree.Entry) bool { return e.Key.Text == key.Text })
 	}
-	values := map[string]*yamltree.Node{}
-	for _, name := range n.Get("use").Members() {
-		maps.Copy(values, b.usedFilter(name))
-	}
-	for _, e := range n.Entries {
-		switch {
-		case e.Key.Text == "use":
-		case !e.Value.Has(yamltree.Null):
-			values[e.Key.Text] = e.Value
-		case values[e.Key.Text] == nil:
-			e.Value.Refuse("~ has nothing to remove: `use` includes no %s", e.Key.Text)
-		default:
-			delete(values, e.Key.Text)
+	for _, name := range used {
+		for _, e := range b.usedFilter(name, path) {
+			remove(e.Key)
+			where.Entries = append(where.Entries, e)
 		}
 	}
-	b.merged[n] = values
-	return values
+	for _, e := range own {
+		switch isNull := e.Value.Has(yamltree.Null); {
+		case e.Key.Text == "use":
+		case isNull && where.Get(e.Key.Text) == nil:
+			e.Value.Refuse("~ has nothing to remove: `use` includes no %s", e.Key.Text)
+		default:
+			if remove(e.Key); !isNull {
+				where.Entries = append(where.Entries, e)
+			}
+		}
+	}
 }
 
-// usedFilter returns the result of the named filter.
-func (b *builder) usedFilter(name *yamltree.Node) map[string]*yamltree.Node {
-	if !name.Has(yamltree.Text, yamltree.Whole, yamltree.Number) {
-		return nil
-	}
+// usedFilter returns the meaning of the named filter.
+func (b *builder) usedFilter(name *yamltree.Node, path []string) []yamltree.Entry {
 	filters := b.root.Get("filters")
 	filter := filters.Get(name.Text)
-	switch {
+	switch path := append(path, name.Text); {
+	case name.Wrong:
+	case name.Has(yamltree.Template):
+		name.Refuse("must be the name of a filter, got %s", name.Shown())
 	case filter == nil:
 		name.RefuseWithHint(name.DidYouMean(name.Text, filters.Keys()), "there is no filter %s", name.Shown())
-		return nil
-	case slices.Contains(b.open, name.Text):
+	case slices.Contains(path[:len(path)-1], name.Text):
 		name.RefuseWithHint("remove use from one of them",
-			"the filters %s use each other in a cycle", strings.Join(append(b.open, name.Text), " → "))
-		return nil
+			"the filters %s use each other in a cycle", strings.Join(path, " → "))
+	default:
+		b.mergeFilters(filter, path)
+		return filter.Entries
 	}
-	b.open = append(b.open, name.Text)
-	defer func() { b.open = b.open[:len(b.open)-1] }()
-	return b.mergeFilters(filter)
+	return nil
 }
 
 // readRange parses text into a parameter that is a range of numbers.

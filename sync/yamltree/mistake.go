@@ -79,8 +79,11 @@ func (f *File) Mistake(line, column int, message, hint string) Mistake {
 
 // Report adds a mistake at a position.
 func (f *File) Report(line, column int, message, hint string) {
-	f.found.mistakes = append(f.found.mistakes, f.Mistake(line, column, message, hint))
+	f.Add(f.Mistake(line, column, message, hint))
 }
+
+// Add adds a mistake of f or of a file that belongs to it.
+func (f *File) Add(m Mistake) { f.found.mistakes = append(f.found.mistakes, m) }
 
 // Refuse reports a mistake in n's value, and marks n as wrong, so that only one mistake is reported for
 // it.

@@ -105,6 +105,9 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
+// Holds reports whether a value stands in the mapping n itself, rather than where n has got it from.
+func (n *Node) Holds(value *Node) bool { return value.Key.path == n.path.key(value.Key.Text) }
+
 // Choice returns the first of some keys that a mapping has, and its value; nil if it has none of them.
 func (n *Node) Choice(keys []string) (key, value *Node) {
 	if n == nil {
