@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/job"
 )
 
@@ -110,7 +111,7 @@ var connectText string
 func connectBlocks() *template.Template {
 	t := template.New("")
 	return template.Must(t.Funcs(template.FuncMap{
-		"shell": shellText, "sql": sqlText, "quote": quoted,
+		"shell": shellText, "sql": database.Text, "quote": quoted,
 		"best": func(table string) string { return strings.Replace(best, "outliers", table, 1) },
 		"lines": func(name string, data any) (string, error) {
 			var b strings.Builder
@@ -124,10 +125,13 @@ const best = "select title, channel_title, z_score from outliers order by z_scor
 
 // places has the locations of the tables; "" for sinks that the job file does not have.
 type places struct {
-	File    string // the published DuckDB file
-	Parquet string // the folder of the Parquet files
-	Bucket  string // the address of the bucket with copies of them
-	Lake    *lakePlace
+	File, FileFolder string // the published DuckDB file
+	Parquet          string // the folder of the Parquet files
+	Folder           string // that of outliers as last seen
+	Current, History string // patterns for the files of outliers as last seen, and of all sightings
+	Bucket           string // the address of the bucket with copies of them
+	InAzure          bool   // it is a container of Azure
+	Lake             *lakePlace
 }
 
 func placesOf(config *job.Config, env lookup) (*places, error) {
@@ -143,42 +147,33 @@ func placesOf(config *job.Config, env lookup) (*places, error) {
 		}
 		switch {
 		case sink.Kind == job.SinkDuckDB && p.File == "":
-			p.File = path
+			p.File, p.FileFolder = path, filepath.Dir(path)
 		case sink.Kind == job.SinkParquet && p.Parquet == "":
-			p.Parquet, p.Bucket = path, sink.Bucket
+			pattern := filepath.ToSlash(globText(path))
+			p.Parquet, p.Folder = path, filepath.Join(path, "outliers")
+			p.Current, p.History = pattern+"/outliers/*.parquet", pattern+"/outliers_history/**/*.parquet"
+			p.Bucket, p.InAzure = sink.Bucket, strings.HasPrefix(sink.Bucket, "az://")
 		}
 	}
 	return p, nil
 }
 
-// Folder returns the folder of outliers as last seen.
-func (p *places) Folder() string { return filepath.Join(p.Parquet, "outliers") }
-
-// Current returns a pattern for the Parquet files of outliers as last seen.
-func (p *places) Current() string {
-	return filepath.ToSlash(globText(p.Parquet)) + "/outliers/*.parquet"
-}
-
-// History returns a pattern for the files of all sightings.
-func (p *places) History() string {
-	return filepath.ToSlash(globText(p.Parquet)) + "/outliers_history/**/*.parquet"
-}
-
-// FileFolder returns the folder of the DuckDB file.
-func (p *places) FileFolder() string { return filepath.Dir(p.File) }
-
-// InAzure reports whether the bucket is a container of Azure.
-func (p *places) InAzure() bool { return strings.HasPrefix(p.Bucket, "az://") }
-
-// lakePlace is a lake as tools open it.
+// lakePlace is a lake as tools open it. No address has a password.
 type lakePlace struct {
-	Kind      string // kind of the catalog: sqlite, postgres or rest
-	Warehouse string // the address of the files, or the name of the warehouse in a REST catalog
-	Namespace string
-	Endpoint  string // of a store other than Amazon's; else ""
-	Secret    string // the variable with the token or credential of a REST catalog; else ""
+	Kind    string // kind of the catalog: sqlite, postgres or rest
+	Address string // of the catalog
+	Python  string // the same for SQLAlchemy
+	JDBC    string // the same for Java; "" for a REST catalog
+	User    string // of the database of the catalog
 
-	catalog *url.URL // without a password; for sqlite only a path
+	Warehouse    string // the address of the files, or the name of the warehouse in a REST catalog
+	Namespace    string
+	InBucket     bool
+	Endpoint     string // of a store other than Amazon's; else ""
+	EndpointHost string // its host and port
+	Unencrypted  bool   // it is reached without TLS
+	Secret       string // the variable with the token or credential of a REST catalog; else ""
+	HasToken     bool   // it is a token
 }
 
 // The variables with what a REST catalog asks for; the last that is set counts.
@@ -188,80 +183,42 @@ const (
 )
 
 func lakePlaceOf(l *job.Lake, env lookup) *lakePlace {
-	p := &lakePlace{Kind: "rest", Warehouse: l.Warehouse, Namespace: l.Namespace}
-	u, err := url.Parse(l.Catalog)
+	p := &lakePlace{Kind: "rest", Warehouse: l.Warehouse, Namespace: l.Namespace, InBucket: strings.HasPrefix(l.Warehouse, "s3://")}
+	catalog, err := url.Parse(l.Catalog)
+	if err == nil {
+		if p.User = catalog.User.Username(); catalog.User != nil {
+			catalog.User = url.User(p.User)
+		}
+		catalog.RawQuery = ""
+		p.Address = catalog.String()
+		p.Python = p.Address
+	}
 	switch {
-	case err != nil || u.Scheme == "":
-		p.Kind, u = "sqlite", &url.URL{Path: l.Catalog}
-	case strings.HasPrefix(u.Scheme, "postgres"):
-		p.Kind = "postgres"
+	case err != nil || catalog.Scheme == "":
+		p.Kind, p.Address, p.Python, p.JDBC = "sqlite", l.Catalog, "sqlite:///"+l.Catalog, "jdbc:sqlite:"+l.Catalog
+	case strings.HasPrefix(catalog.Scheme, "postgres"):
+		catalog.Scheme = "postgresql+psycopg2"
+		p.Kind, p.Python, p.JDBC = "postgres", catalog.String(), "jdbc:postgresql://"+catalog.Host+catalog.Path
 	default:
 		for _, name := range []string{restCredential, restToken} {
 			if value, _ := env(name); value != "" {
-				p.Secret = name
+				p.Secret, p.HasToken = name, name == restToken
 			}
 		}
 	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	u.RawQuery = ""
-	p.catalog = u
 	if p.Kind != "rest" && strings.HasPrefix(p.Warehouse, "/") {
 		p.Warehouse = (&url.URL{Scheme: "file", Path: p.Warehouse}).String()
 	}
-	if p.InBucket() {
+	if p.InBucket {
 		general, _ := env("AWS_ENDPOINT_URL")
 		own, _ := env("AWS_ENDPOINT_URL_S3")
 		p.Endpoint = cmp.Or(own, general)
+		p.Unencrypted = strings.HasPrefix(p.Endpoint, "http://")
+		if endpoint, err := url.Parse(p.Endpoint); err == nil {
+			p.EndpointHost = endpoint.Host
+		}
 	}
 	return p
-}
-
-// InBucket reports whether the files of the lake are in a bucket.
-func (p *lakePlace) InBucket() bool { return strings.HasPrefix(p.Warehouse, "s3://") }
-
-// Unencrypted reports whether the bucket is reached without TLS.
-func (p *lakePlace) Unencrypted() bool { return strings.HasPrefix(p.Endpoint, "http://") }
-
-// HasToken reports whether a REST catalog takes a token, in place of a credential.
-func (p *lakePlace) HasToken() bool { return p.Secret == restToken }
-
-// User returns the user of the database of the catalog.
-func (p *lakePlace) User() string { return p.catalog.User.Username() }
-
-// EndpointHost returns host and port of the bucket.
-func (p *lakePlace) EndpointHost() string {
-	u, err := url.Parse(p.Endpoint)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
-
-// Address returns the address of the catalog.
-func (p *lakePlace) Address() string {
-	if p.Kind == "sqlite" {
-		return p.catalog.Path
-	}
-	return p.catalog.String()
-}
-
-// PythonAddress returns the address of the catalog for SQLAlchemy.
-func (p *lakePlace) PythonAddress() string {
-	address := *p.catalog
-	if p.Kind == "postgres" {
-		address.Scheme = "postgresql+psycopg2"
-	}
-	return address.String()
-}
-
-// JDBC returns the address of a SQL catalog's database for Java.
-func (p *lakePlace) JDBC() string {
-	if p.Kind == "sqlite" {
-		return "jdbc:sqlite:" + p.catalog.Path
-	}
-	return "jdbc:postgresql://" + p.catalog.Host + p.catalog.Path
 }
 
 // globText returns a pattern that matches only the given path.
@@ -271,9 +228,6 @@ func globText(path string) string {
 
 // shellText quotes a text as a word of a POSIX shell.
 func shellText(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// sqlText quotes a text as a SQL literal.
-func sqlText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // quoted returns a text in double quotes, with the escapes that Python and R have in common.
 func quoted(s string) string {

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"outlierd/sinks/duckdb/database"
 )
 
 // TestPathsAreQuotedForEachLanguage, with a real shell, and with Python if it is installed.
@@ -23,7 +25,7 @@ func TestPathsAreQuotedForEachLanguage(t *testing.T) {
 				t.Errorf("Python reads %q as %q (%v)", path, got, err)
 			}
 		}
-		if got := strings.ReplaceAll(strings.Trim(sqlText(path), "'"), "''", "'"); got != path {
+		if got := strings.ReplaceAll(strings.Trim(database.Text(path), "'"), "''", "'"); got != path {
 			t.Errorf("SQL reads %q as %q", path, got)
 		}
 	}

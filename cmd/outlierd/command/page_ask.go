@@ -15,6 +15,7 @@ import (
 
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/pagedata"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
@@ -49,7 +50,7 @@ func makeSnippets(published, sql string) []page.Snippet {
 		return nil
 	}
 	return []page.Snippet{
-		{Program: "DuckDB", Lines: fmt.Sprintf("ATTACH %s AS outlierd (READ_ONLY);\nUSE outlierd;\n%s;", sqlText(path), sql)},
+		{Program: "DuckDB", Lines: fmt.Sprintf("ATTACH %s AS outlierd (READ_ONLY);\nUSE outlierd;\n%s;", database.Text(path), sql)},
 		{Program: "Python", Lines: fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n"+
 			"    df = db.execute(%s).df()", quoted(path), quoted(sql))},
 	}
