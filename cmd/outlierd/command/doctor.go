@@ -1,20 +1,38 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/internal/disk"
+	"outlierd/internal/durable"
 	"outlierd/outlier"
+	"outlierd/sinks/bucket"
+	"outlierd/sinks/iceberg"
+	"outlierd/sinks/parquet"
+	"outlierd/sinks/warehouse"
+	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
+	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
+	"outlierd/sync/notify"
+	"outlierd/sync/store"
 	"outlierd/sync/yamltree"
 )
 
@@ -219,3 +237,382 @@ func (free) Reserve(_ context.Context, r *outlier.Request) (outlier.Attempt, err
 
 func (free) Sending() error                                { return nil }
 func (free) Settle(*outlier.Answer, outlier.Outcome) error { return nil }
+
+var errNoLocks = errors.New("a file cannot be locked")
+
+// tryFolder writes a file, syncs it, and locks it in both ways in which the state is locked. It unlinks
+// the file first, so that a kill leaves none.
+func tryFolder(folder string) (err error) {
+	file, err := os.CreateTemp(folder, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := os.Remove(file.Name()); err != nil {
+		return err
+	}
+	if _, err := file.WriteString("written by outlierd doctor\n"); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = unix.FcntlFlock(file.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	}
+	if err != nil {
+		return fmt.Errorf("%w in %s: %w", errNoLocks, folder, err)
+	}
+	return nil
+}
+
+// refuseUnwritable returns an error if there is something in the folder that the program writes to and this user
+// may not write. In the data folder that is the state and the folders of sinks: a published DuckDB file
+// is replaced, not written to, and other files such as lost+found do not matter.
+func (c *checkup) refuseUnwritable(folder string) error {
+	paths, err := durable.Match(folder, "*")
+	if folder == c.config.Data {
+		paths = []string{stateFolder(c.config)}
+		for _, s := range c.config.Sinks {
+			if s.Kind == job.SinkParquet {
+				paths = append(paths, sinkPath(c.config, s))
+			}
+		}
+	}
+	for _, path := range paths {
+		if denied := unix.Access(path, unix.W_OK); denied != nil && !errors.Is(denied, unix.ENOENT) {
+			return &fs.PathError{Op: "write to", Path: path, Err: denied}
+		}
+	}
+	return err
+}
+
+func checkDisk(_ context.Context, c *checkup) {
+	const remedy = "free some space, or move the data folder to a larger disk"
+	there := existing(c.config.Data)
+	room, err := disk.FreeSpace(there)
+	files, wrong := disk.FreeFiles(there)
+	tables, takes := warehouseDisk(c.config)
+	switch {
+	case err != nil:
+		c.fail("disk", remedy, "read the free space of %s: %v", there, cmp.Or(err, wrong))
+	case room < store.MinFree:
+		c.fail("disk", remedy, "%d MiB are free, and %d MiB are required before anything is bought", room>>20,
+			store.MinFree>>20)
+	case files < store.MinFiles:
+		c.fail("disk", "remove some files, or move the data folder to a disk with more inodes",
+			"%d inodes are free, and %d are required before anything is bought", files, store.MinFiles)
+	case room == disk.Unknown:
+		c.ok("disk", "its file system does not say how much is free")
+	case room < store.MinFree+2*tables:
+		c.warn("disk", remedy, "%d MiB are free; %s, and its next copies up to %d MiB", room>>20, takes, 2*tables>>20)
+	default:
+		c.ok("disk", "%d MiB are free; %s", room>>20, takes)
+	}
+}
+
+// callBytes is what the rows of an average call take in the warehouse, for an estimate.
+const callBytes = 10_000
+
+// warehouseDisk returns the size of the warehouse, which no sink names, and says so.
+func warehouseDisk(config *job.Config) (bytes uint64, takes string) {
+	path := filepath.Join(stateFolder(config), warehouse.Name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, fmt.Sprintf("%s will take about %d kB for each call, whatever the sinks are", report.Path(path), callBytes/1000)
+	}
+	return uint64(info.Size()), fmt.Sprintf("%s takes %d MiB, whatever the sinks are", report.Path(path), info.Size()>>20)
+}
+
+// checkRecords reports what the state says of budget, blocks, sinks, backups and pruning, in the words of `status`.
+func checkRecords(ctx context.Context, c *checkup) {
+	tables := published(c.config)
+	if isMissing(filepath.Join(stateFolder(c.config), "state.db")) && (tables == "" || isMissing(tables)) {
+		c.ok("state", "not created yet; the first run creates it")
+		return
+	}
+	err := c.g.with(ctx, c.config, toRead, func(p *program) error {
+		s, err := statusOf(ctx, p)
+		if err == nil {
+			c.ok("state", "readable")
+			c.judgeStatus(s)
+		}
+		erased, failed := forgotten.Unfinished(p.Engine.Store.DB)
+		if erased > 0 {
+			c.fail("erasure", "run 'outlierd forget' again with the same ids", "it was stopped, so the tables may still have %s",
+				term.Count(erased, "erased id"))
+		}
+		return errors.Join(err, failed)
+	})
+	if err != nil {
+		c.fail("state", "'outlierd check' says more about damage", "%v", err)
+	}
+}
+
+// overdue is how long answers may wait to be pruned before doctor warns.
+const overdue = 2 * 24 * time.Hour
+
+// judgeStatus evaluates the parts of the status.
+func (c *checkup) judgeStatus(s *forecast.Status) {
+	in := report.Style{Zone: c.config.Timezone}
+	for _, problem := range report.Problems(&forecast.Status{Process: s.Process}) {
+		c.warn("up", "see its log", "%s", problem)
+	}
+	if left := s.Budget[0].Left; left != nil && *left == 0 {
+		c.warn("budget", "raise budget.per_month, or wait for the next cycle", "%s", report.Left(s))
+	} else {
+		c.ok("budget", "%s", report.Left(s))
+	}
+	for _, r := range s.Refused {
+		c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "%s", report.Refusal(r, in))
+	}
+	failing := slices.DeleteFunc(slices.Clone(s.Sinks), func(sink forecast.SinkStatus) bool { return sink.Error == "" })
+	for i := range failing {
+		status := "warn"
+		if len(failing) == len(s.Sinks) {
+			status = "fail" // nothing is bought then
+		}
+		c.add("sinks", status, "the log of the last run says more, and the next run tries again", "%s", report.Sink(&failing[i], s.At, in))
+	}
+	if b := s.Backup; b != nil {
+		status, remedy := "ok", ""
+		switch {
+		case b.Error != "":
+			status, remedy = "fail", "'outlierd backup' makes one now, and 'outlierd up' then tries again"
+		case s.At.Sub(b.Last) > 2*c.config.Backup.Every:
+			status, remedy = "warn", "'outlierd up' makes them while it runs, and 'outlierd backup' makes one now"
+		}
+		c.add("backup", status, remedy, "%s", report.Backup(b, s.At, in))
+	}
+	if j, keep := &s.Journal, c.config.Retention; keep > 0 || j.Pruned > 0 {
+		status, remedy := "ok", ""
+		if keep > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(keep, c.config.Least())+overdue {
+			status, remedy = "warn", "'outlierd status' shows whether a sink is behind or a run is unfinished; without 'outlierd up', run 'outlierd prune'"
+		}
+		c.add("journal", status, remedy, "%s", report.Journal(j, s.At, in))
+	}
+}
+
+// at formats a time for people.
+func (c *checkup) at(t time.Time) string { return report.Style{Zone: c.config.Timezone}.At(t) }
+
+// checkDaemon reports whether `up` runs. What does not work in it is in the status.
+func checkDaemon(ctx context.Context, c *checkup) {
+	switch where, err := checkAlive(ctx, c.g); {
+	case err != nil && where == "":
+		c.ok("up", "not running")
+	case err != nil:
+		c.fail("up", "check its log, and restart it", "%v", err)
+	default:
+		c.ok("up", "it is alive (answered at %s)", where)
+	}
+}
+
+// callFor is the time limit of a request.
+const callFor = 20 * time.Second
+
+// probed is the id of the requested video. It does not matter whether the service has it.
+const probed = "dQw4w9WgXcQ"
+
+// checkService makes one free request, which checks four things at once.
+func checkService(ctx context.Context, c *checkup) {
+	config := c.config.Service
+	p := &program{Engine: &engine.Engine{Config: c.config}}
+	if err := p.openPace(stateFolder(c.config)); err != nil {
+		c.fail("rate limit", "", "%v", err)
+		return
+	}
+	limit := p.Engine.Pace.Status()
+	switch {
+	case config.Simulated():
+		c.ok("address", "the built-in simulator, which needs neither a network nor a key")
+		return
+	case config.URL == "" || config.Key.IsZero():
+		return // missing in the job file, which was reported
+	case limit.Reset.After(time.Now()):
+		c.warn("rate limit", "run doctor again after that", "the next request may be sent at %s, so none was made",
+			limit.Reset.In(c.config.Timezone).Format("15:04:05 MST"))
+		return
+	}
+	c.ok("rate limit", "%s; %s may be sent now", limit.Pace(), term.Count(limit.Remaining, "request"))
+	transport, err := c.g.world.network(config.CAFile)
+	if err != nil {
+		c.fail("address", "see service.ca_file and HTTPS_PROXY", "%v", err)
+		return
+	}
+	request, err := outlier.DataRequest(outlier.OpDetails, probed)
+	if err != nil {
+		c.fail("address", "", "%v", err)
+		return
+	}
+	client := p.Engine.Client
+	// A running `up` counts this request as another client's.
+	client.Transport, client.Pacer, client.Timeout = transport, nil, callFor
+	answer, err := client.Do(ctx, request, free{})
+	c.judgeAnswer(answer, err)
+}
+
+// judgeAnswer evaluates an answer, or its absence.
+func (c *checkup) judgeAnswer(answer *outlier.Answer, err error) {
+	kind := outlier.Kind("")
+	if e, ok := errors.AsType[*outlier.Error](err); ok {
+		kind = e.Kind
+	} else if err != nil || answer == nil {
+		c.fail("address", "", "%v", err)
+		return
+	}
+	const address = "check service.url, the network, HTTPS_PROXY and service.ca_file"
+	switch kind {
+	case outlier.Unsent, outlier.Lost:
+		c.fail("address", address, "%v", err)
+		return
+	case outlier.Foreign, outlier.Malformed:
+		c.fail("address", "check service.url: something else answers there", "%v", err)
+		return
+	case outlier.Failed, outlier.Invalid:
+		c.warn("address", "the service has a problem; try again later", "%v", err)
+	default:
+		c.ok("address", "the service answered in %s", answer.ReceivedAt.Sub(answer.SentAt).Round(time.Millisecond))
+	}
+	c.compareClocks(answer)
+	const told = "the service does not report how many credits are left"
+	switch kind {
+	case outlier.Unauthorized:
+		c.fail("key", "set a valid key in the variable or file that service.key names", "%v", err)
+	case outlier.NoCredits:
+		c.ok("key", "the service accepts it")
+		c.fail("subscription", "renew it, or buy credits", "%v", err)
+	case outlier.Limited:
+		c.warn("key", "try again later", "not checked: %v", err)
+	case "", outlier.NotFound:
+		c.ok("key", "the service accepts it")
+		c.ok("subscription", "free calls are answered; %s", told)
+	}
+}
+
+// compareClocks compares the local clock with the service's.
+func (c *checkup) compareClocks(answer *outlier.Answer) {
+	const remedy = "set the clock, for example by NTP"
+	service := answer.ServiceTime()
+	if service.IsZero() {
+		c.warn("clock", "", "the answer has no time of the service")
+		return
+	}
+	here := answer.SentAt.Add(answer.ReceivedAt.Sub(answer.SentAt) / 2)
+	switch off := here.Sub(service).Round(time.Second); {
+	case off.Abs() > ledger.Skew:
+		c.fail("clock", remedy, "it is %s off the service's clock; schedules use it", off)
+	case off.Abs() > time.Minute:
+		c.warn("clock", remedy, "it is %s off the service's clock", off)
+	default:
+		c.ok("clock", "it is within %s of the service's clock", max(off.Abs(), time.Second))
+	}
+}
+
+// checkPublished checks the published files of each sink.
+func checkPublished(ctx context.Context, c *checkup) {
+	for _, s := range c.config.Sinks {
+		name, path := "sink "+s.Kind, sinkPath(c.config, s)
+		if s.Lake != nil {
+			c.readLake(ctx, name, s)
+			continue
+		}
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.ok(name, "%s does not exist yet; the first run creates it", report.Path(path))
+			continue
+		case err == nil && s.Kind == job.SinkDuckDB:
+			_, err = seeds(c.config)(ctx, "select count(*)::text as n from outliers", "")
+		case err == nil:
+			if err = unix.Access(path, unix.W_OK); err == nil {
+				_, err = parquet.ReadPublished(path)
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing is published there yet
+			remedy := "if it is damaged, move it away: the next run rebuilds it from the journal"
+			if unix.Access(path, unix.R_OK) != nil || errors.Is(err, fs.ErrPermission) {
+				remedy = accessRemedy(err, path)
+			}
+			c.fail(name, remedy, "%s: %v", report.Path(path), err)
+			continue
+		}
+		c.ok(name, "%s can be used; it was published last at %s", report.Path(path), c.at(info.ModTime()))
+		c.readBucket(ctx, s, path)
+	}
+}
+
+// readLake reads the tables of a lake. Whether they can be written is shown by the next run.
+func (c *checkup) readLake(ctx context.Context, name string, s job.Sink) {
+	err := iceberg.Probe(ctx, lakeOf(c.config, s, "", c.g.world.env))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.ok(name, "the tables do not exist yet; the first run creates them")
+	case err != nil:
+		c.fail(name, "see docs/lake.md", "%v", err)
+	default:
+		c.ok(name, "the tables in namespace %s can be read", s.Lake.Namespace)
+	}
+}
+
+// readBucket reads the bucket that a sink is copied to. Whether it can be written is shown by the next
+// publication.
+func (c *checkup) readBucket(ctx context.Context, s job.Sink, path string) {
+	if s.Bucket == "" {
+		return
+	}
+	r, err := bucket.New(path, bucketOf(c.config, s, c.g.world.env)).Check(ctx, false)
+	switch {
+	case err != nil:
+		c.fail("bucket", "see docs/buckets.md", "%v", err)
+	case len(r.Problems) > 0:
+		c.fail("bucket", "'outlierd check' lists everything", "%s: %s", r.Address, r.Problems[0])
+	case r.Copied == "":
+		c.ok("bucket", "%s can be read; nothing was copied there yet", r.Address)
+	case r.Behind:
+		c.warn("bucket", "the next publication copies it", "%s can be read, but does not have the last publication yet",
+			r.Address)
+	default:
+		c.ok("bucket", "%s can be read and is up to date", r.Address)
+	}
+}
+
+// resolveFor is the time limit of a DNS look-up.
+const resolveFor = 5 * time.Second
+
+// checkTargets looks up each target.
+func checkTargets(ctx context.Context, c *checkup) {
+	for i := range c.config.Targets {
+		t := &c.config.Targets[i]
+		name := "notify " + t.Name
+		if t.Off {
+			c.warn(name, "set the variable that holds its address", "its address is empty, so nothing is sent")
+		} else if err := c.findTarget(ctx, t); err != nil {
+			c.fail(name, "see docs/notifications.md", "%s: %v", notify.Describe(t), err)
+		} else {
+			c.ok(name, "%s was found; 'outlierd notify test %s' sends a test", notify.Describe(t), t.Name)
+		}
+	}
+}
+
+// findTarget looks up a target's host. Behind a proxy only the proxy resolves names.
+func (c *checkup) findTarget(ctx context.Context, t *job.Target) error {
+	if t.Kind == job.TargetCommand {
+		program := t.Command[0]
+		if filepath.Base(program) != program && !filepath.IsAbs(program) {
+			program = filepath.Join(c.config.Dir, program)
+		}
+		_, err := exec.LookPath(program)
+		return err
+	}
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+		if proxy, _ := c.g.world.env(name); proxy != "" && t.Kind != job.TargetMail {
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveFor)
+	defer cancel()
+	_, err := net.DefaultResolver.LookupHost(ctx, cmp.Or(t.Host, t.Mail.Host))
+	return err
+}

@@ -1,7 +1,6 @@
-// Package command is the program: one file for each command, named after it, and the wiring.
+// Package command is the program: a file for each command or for a few about the same thing, and the wiring.
 //
-// perform.go, once.go, hits.go, prices.go, summary.go and output.go are shared by several commands, and
-// wire.go opens everything.
+// spend.go, perform.go, once.go, hits.go and output.go are shared by several commands, and wire.go opens everything.
 package command
 
 import (
@@ -16,6 +15,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
@@ -161,4 +162,40 @@ func run(ctx context.Context, args []string, w world) int {
 		fmt.Fprintln(w.err, "outlierd: print the error:", term.Plain(err.Error()))
 	}
 	return code
+}
+
+// release is the version of a released program, set by the linker.
+var release = "dev"
+
+func version() string { return release }
+
+func versionCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version and the libraries it was built with",
+		RunE: func(*cobra.Command, []string) error {
+			said := fmt.Sprintf("outlierd %s · %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			libraries := map[string]string{}
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				info = &debug.BuildInfo{}
+			}
+			for _, dep := range info.Deps {
+				switch dep.Path {
+				case "github.com/duckdb/duckdb-go/v2", "github.com/apache/arrow-go/v18", "modernc.org/sqlite":
+					said += fmt.Sprintf("  %s %s\n", dep.Path, dep.Version)
+					libraries[dep.Path] = dep.Version
+				}
+			}
+			return g.out.print(versions{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, libraries}, "%s", said)
+		},
+	}
+}
+
+// versions is the output of version for programs.
+type versions struct {
+	Version   string            `json:"version"`
+	Go        string            `json:"go"`
+	Platform  string            `json:"platform"`
+	Libraries map[string]string `json:"libraries"`
 }

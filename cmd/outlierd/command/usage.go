@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/job"
 	"outlierd/sync/yamltree"
 )
@@ -123,4 +126,116 @@ func noJob(config *job.Config, name, why string) error {
 	}
 	hint := cmp.Or(renamed, didYouMean(name, known))
 	return usageError{fmt.Errorf("%s has no job %q%s%s", config.Path, name, why, hint)}
+}
+
+// addCompletion adds shell completion to all commands: names of jobs wherever Use has JOB, and the values of flags that
+// all commands have.
+func addCompletion(root *cobra.Command, jobs cobra.CompletionFunc) {
+	completeFlag(root, "output", term.Formats...)
+	completeFlag(root, "log-level", logLevels...)
+	completeFlag(root, "log-format", logFormats...)
+	completeJobs(root, jobs)
+}
+
+func completeJobs(c *cobra.Command, jobs cobra.CompletionFunc) {
+	if strings.Contains(c.Use, "JOB") {
+		c.ValidArgsFunction = jobs
+	}
+	for _, sub := range c.Commands() {
+		completeJobs(sub, jobs)
+	}
+}
+
+// completeFlag completes the values of a flag. After one that ends in = more is typed.
+func completeFlag(c *cobra.Command, flag string, values ...string) {
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if strings.HasSuffix(values[0], "=") {
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// completeJob completes the jobs of the file that are not yet among the arguments, and tags where there may be several
+// jobs. It completes nothing if the file cannot be read.
+func (g *globals) completeJob(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	config, err := g.loadToRead()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, spec := range config.Jobs {
+		if !strings.Contains(" "+strings.Join(args, " ")+" ", " "+spec.Name+" ") {
+			names = append(names, cobra.CompletionWithDesc(spec.Name, spec.About))
+		}
+	}
+	if strings.Contains(c.Use, "JOB…") {
+		for _, tag := range config.Tags() {
+			names = append(names, cobra.CompletionWithDesc("@"+tag, "jobs with this tag"))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func manCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write the manual pages into a folder",
+		Example: `  outlierd man /usr/local/share/man/man1
+  man outlierd-run`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return fmt.Errorf("create the folder for manual pages: %w", err)
+			}
+			wrote, err := writeManPages(c.Root(), args[0])
+			if err != nil {
+				return fmt.Errorf("write manual pages into %s: %w", args[0], err)
+			}
+			return g.out.print(filesWritten{wrote}, "wrote %s into %s\n",
+				term.Count(len(wrote), "manual page"), args[0])
+		},
+	}
+}
+
+// writeManPages writes the page of a command, and those of all below it that the help lists.
+func writeManPages(c *cobra.Command, dir string) (wrote []string, err error) {
+	path := filepath.Join(dir, manName(c)+".1")
+	if err := os.WriteFile(path, []byte(manPage(c)), 0o644); err != nil {
+		return nil, err
+	}
+	wrote = []string{path}
+	for _, below := range c.Commands() {
+		if !below.IsAvailableCommand() || below.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		more, err := writeManPages(below, dir)
+		if err != nil {
+			return nil, err
+		}
+		wrote = append(wrote, more...)
+	}
+	return wrote, nil
+}
+
+func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+// manPage returns the manual page of a command, in roff: its help as --help prints it. It has no date, so that equal
+// builds have equal pages.
+func manPage(c *cobra.Command) string {
+	help := strings.TrimSpace(c.Long + "\n\n" + c.UsageString())
+	return fmt.Sprintf(".TH OUTLIERD 1 \"\" \"outlierd %s\"\n.SH NAME\n%s\n.SH DESCRIPTION\n.EX\n%s\n.EE\n",
+		escapeRoff(version()), escapeRoff(manName(c)+" - "+c.Short), escapeRoff(help))
+}
+
+// escapeRoff returns a text in which no character has a meaning for roff.
+func escapeRoff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			lines[i] = `\&` + line
+		}
+	}
+	return strings.Join(lines, "\n")
 }
