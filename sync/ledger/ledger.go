@@ -23,6 +23,9 @@ type Ledger struct {
 	location *time.Location
 	renews   int
 	clock    *Clock
+
+	// Observe is called for each call whose outcome was recorded, with its error; nil calls nothing.
+	Observe func(c Call, failed error)
 }
 
 // New returns the books in a database whose schema is up to date. Days and billing cycles begin

@@ -159,9 +159,14 @@ func (a *attempt) settleOnce(answer *outlier.Answer, o outlier.Outcome, packed j
 			return err
 		})
 		a.settled = bare == nil
-		return errors.Join(err, bare)
+		err = errors.Join(err, bare)
+	} else {
+		a.settled = err == nil
 	}
-	a.settled = err == nil
+	if a.settled && a.l.Observe != nil {
+		a.l.Observe(Call{Job: a.call.Job, Op: a.call.Op, Price: a.price, Outcome: o, SentAt: answer.SentAt,
+			AnsweredAt: answer.ReceivedAt}, answer.Err)
+	}
 	return err
 }
 

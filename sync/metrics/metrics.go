@@ -2,14 +2,14 @@
 //
 // Gauges (the budget, the queue, the rate limit) are read from the state at each scrape, by queries
 // whose cost does not depend on the size of the state. Counters start from zero with the process:
-// calls and credits are counted from new rows of the ledger once their outcome is recorded, so that
-// a call which waits a week for the next scrape is not missed; runs are counted when they end, rows
-// when the warehouse accepts them.
+// calls and credits are counted when their outcome is recorded, runs when they end, and rows when the
+// warehouse accepts them.
 //
 // Labels are endpoints, sinks, tables and the jobs of the file, never content of answers.
 package metrics
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/ledger"
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
 )
@@ -140,6 +142,34 @@ func (m *Metrics) labelOf(name string) string {
 		return "(once)"
 	}
 	return "(other)"
+}
+
+// countCall counts a call whose outcome was recorded.
+func (m *Metrics) countCall(c ledger.Call, failed error) {
+	op, name := string(c.Op), m.labelOf(c.Job)
+	m.requests.WithLabelValues(op, outcomeLabel(failed)).Inc()
+	if !c.SentAt.IsZero() && !c.AnsweredAt.Before(c.SentAt) {
+		m.duration.WithLabelValues(op).Observe(c.AnsweredAt.Sub(c.SentAt).Seconds())
+	}
+	switch {
+	case c.Price == 0:
+	case c.Outcome == outlier.Refunded:
+		m.refunded.WithLabelValues(name).Add(float64(c.Price))
+	default:
+		m.spent.WithLabelValues(name, op).Add(float64(c.Price))
+	}
+}
+
+// outcomeLabel returns the label for how a call ended.
+func outcomeLabel(failed error) string {
+	e, ofService := errors.AsType[*outlier.Error](failed)
+	switch {
+	case failed == nil:
+		return "ok"
+	case ofService:
+		return string(e.Kind)
+	}
+	return "other"
 }
 
 // RunEnded counts a run whose status is being recorded, once for each status: a run that waits

@@ -275,16 +275,6 @@ func TestCallsCountOnceRecorded(t *testing.T) {
 	}
 }
 
-// TestCallsCountOverManyScrapes: more than are read at once.
-func TestCallsCountOverManyScrapes(t *testing.T) {
-	t.Parallel()
-	m := measure(t)
-	for range chunk + 1 {
-		m.buy("ideas", statetest.AnswerTo(statetest.DetailsRequest("dQw4w9WgXcQ"), `{}`), outlier.Charged)
-	}
-	m.has(fmt.Sprintf(`outlierd_api_requests_total{endpoint="details",outcome="ok"} %d`, chunk+1))
-}
-
 // TestCountersBeginWithTheProcess: what the ledger has from before counts no more, but when a
 // job last succeeded is known.
 func TestCountersBeginWithTheProcess(t *testing.T) {

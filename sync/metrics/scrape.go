@@ -2,17 +2,13 @@ package metrics
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 
 	"outlierd/internal/disk"
 	"outlierd/outlier"
@@ -34,10 +30,6 @@ type Sources struct {
 
 // Handler returns the handler of scrapes. Calls are counted from now on.
 func (m *Metrics) Handler(from Sources) (http.Handler, error) {
-	last, err := from.Store.Calls.Last()
-	if err != nil {
-		return nil, err
-	}
 	for _, spec := range m.config.Load().Jobs {
 		at, err := from.Store.Runs.LastSuccess(spec.Name)
 		if err != nil {
@@ -47,9 +39,9 @@ func (m *Metrics) Handler(from Sources) (http.Handler, error) {
 			m.success.WithLabelValues(spec.Name).Set(unixSeconds(at))
 		}
 	}
-	s := &scrape{Sources: from, metrics: m, last: last}
-	m.registry.MustRegister(s)
-	return promhttp.HandlerFor(prometheus.GathererFunc(s.gatherCounters), promhttp.HandlerOpts{
+	from.Store.Ledger.Observe = m.countCall
+	m.registry.MustRegister(&scrape{from, m})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(from.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: 2, Timeout: 20 * time.Second,
 	}), nil
@@ -59,17 +51,6 @@ func (m *Metrics) Handler(from Sources) (http.Handler, error) {
 type scrape struct {
 	Sources
 	metrics *Metrics
-
-	mu   sync.Mutex
-	last int64   // the call up to which calls are counted
-	open []int64 // calls up to last without a recorded outcome
-}
-
-// gatherCounters updates the counters of calls. It runs before all collectors, as these run concurrently.
-func (s *scrape) gatherCounters() ([]*dto.MetricFamily, error) {
-	err := s.countNewCalls()
-	all, failed := s.metrics.registry.Gather()
-	return all, errors.Join(err, failed)
 }
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -240,79 +221,6 @@ func (s *scrape) countDrift(count func(outlier.Operation, int64)) error {
 		count(op, n)
 	}
 	return err
-}
-
-// chunk is how many calls are read at once, so that the engine is not blocked for long.
-const chunk = 500
-
-// countNewCalls counts the calls whose outcome was recorded since the last scrape.
-func (s *scrape) countNewCalls() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	calls := s.Store.Calls
-	waiting := s.open
-	s.open = nil
-	for i, id := range waiting {
-		found, err := calls.ByID(id)
-		if err != nil {
-			s.open = append(s.open, waiting[i:]...)
-			return err
-		}
-		s.addCalls(found)
-	}
-	for {
-		found, err := calls.After(s.last, chunk)
-		if err != nil {
-			return fmt.Errorf("count calls: %w", err)
-		}
-		s.addCalls(found)
-		if len(found) > 0 {
-			s.last = found[len(found)-1].ID
-		}
-		if len(found) < chunk {
-			return nil
-		}
-	}
-}
-
-func (s *scrape) addCalls(calls []ledger.Call) {
-	m := s.metrics
-	for _, c := range calls {
-		if c.Outcome == "" {
-			s.open = append(s.open, c.ID)
-			continue
-		}
-		op, name := string(c.Op), m.labelOf(c.Job)
-		m.requests.WithLabelValues(op, outcomeLabel(c)).Inc()
-		if !c.SentAt.IsZero() && !c.AnsweredAt.Before(c.SentAt) {
-			m.duration.WithLabelValues(op).Observe(c.AnsweredAt.Sub(c.SentAt).Seconds())
-		}
-		switch {
-		case c.Price == 0:
-		case c.Outcome == outlier.Refunded:
-			m.refunded.WithLabelValues(name).Add(float64(c.Price))
-		default:
-			m.spent.WithLabelValues(name, op).Add(float64(c.Price))
-		}
-	}
-}
-
-// kinds are the error kinds that are outcomes of their own.
-var kinds = []outlier.Kind{
-	outlier.Invalid, outlier.Unauthorized, outlier.NoCredits, outlier.NotFound, outlier.Limited, outlier.Failed,
-	outlier.Unsent, outlier.Lost, outlier.Foreign, outlier.Malformed,
-}
-
-// outcomeLabel returns the label for how a call ended. The error in the ledger begins with its kind.
-func outcomeLabel(c ledger.Call) string {
-	kind, _, _ := strings.Cut(c.Error, ":")
-	switch {
-	case c.Error == "":
-		return "ok"
-	case slices.Contains(kinds, outlier.Kind(kind)):
-		return kind
-	}
-	return "other"
 }
 
 func unixSeconds(t time.Time) float64 {

@@ -59,9 +59,6 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 			_, err := s.Ledger.Held(ledger.Cap{Scope: ledger.ScopeMonth, Period: ledger.Cycle(now, time.UTC, 1)})
 			return err
 		}, 0},
-		"newest call":                  {func() error { _, err := s.Calls.Last(); return err }, 0},
-		"calls since":                  {func() error { _, err := s.Calls.After(1, 9); return err }, 0},
-		"call by id":                   {func() error { _, err := s.Calls.ByID(1); return err }, 0},
 		"last success of a job":        {func() error { _, err := s.Runs.LastSuccess("a"); return err }, 0},
 		"jobs on record":               {func() error { _, err := s.Runs.Jobs(); return err }, 1}, // the names
 		"calls about an id":            {func() error { _, err := s.Calls.About("v"); return err }, 0},
