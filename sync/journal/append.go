@@ -57,22 +57,9 @@ func SetAside(tx *store.Tx, id int64) error {
 	return nil
 }
 
-// Note is an entry of the journal without its body.
-type Note struct {
-	ID      int64
-	Page    int
-	Charged bool
-	Missing bool
-}
-
-// Notes returns the entries with the given ids, if they are stored.
-func Notes(tx *store.Tx, ids []int64) (map[int64]Note, error) {
-	rows, err := store.List(tx, func(n *Note) []any { return []any{&n.ID, &n.Page, &n.Charged, &n.Missing} },
-		`SELECT r.id, page, outcome = 'charged', missing = 1 FROM json_each(?) ids
-			CROSS JOIN responses r ON r.id = ids.value`, store.JSON(ids))
-	notes := map[int64]Note{}
-	for _, n := range rows {
-		notes[n.ID] = n
-	}
-	return notes, err
-}
+// SQL expressions about the answer whose id is in the column response: the page of its search, and whether it says that
+// there is no data, with an empty result instead of an error.
+const (
+	PageOf    = `(SELECT page FROM responses WHERE responses.id = response)`
+	SaysEmpty = `EXISTS (SELECT 1 FROM responses WHERE responses.id = response AND outcome = 'charged' AND missing = 1)`
+)

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"net/http"
 	"time"
 
 	"outlierd/outlier"
@@ -32,122 +31,57 @@ type Call struct {
 	Empty      bool              `json:"empty,omitempty"`       // Response says that there is no data, with an empty result instead of an error
 }
 
-// callRow is a call with the parameters of its request.
-type callRow struct {
-	Call
-	params string
-}
-
-func (r *callRow) columns() store.Columns {
+func (c *Call) columns() store.Columns {
 	return store.Columns{
-		"id": &r.ID, "run": &r.Run, "job": &r.Job, "step": &r.Step, "op": &r.Op, "entity": &r.Entity, "params": &r.params,
-		"attempt": &r.Attempt, "price": &r.Price, "iif(state IN ('reserved', 'sending'), '', state)": &r.Outcome,
-		"sent_at": store.Time(&r.SentAt), "settled_at": store.Time(&r.AnsweredAt), "waited": store.Duration(&r.Waited.Duration),
-		"http_status": &r.Status, "error": &r.Error, "response": store.Optional(&r.Response),
+		"id": &c.ID, "run": &c.Run, "job": &c.Job, "step": &c.Step, "op": &c.Op, "entity": &c.Entity, "attempt": &c.Attempt,
+		"price": &c.Price, "iif(state IN ('reserved', 'sending'), '', state)": &c.Outcome, "sent_at": store.Time(&c.SentAt),
+		"settled_at": store.Time(&c.AnsweredAt), "waited": store.Duration(&c.Waited.Duration), "http_status": &c.Status,
+		"error": &c.Error, "response": store.Optional(&c.Response), journal.SaysEmpty: &c.Empty,
 	}
 }
 
-// readCalls reads attempts and what the journal says about their answers.
-func readCalls(tx *store.Tx, condition string, args ...any) (rows []callRow, notes map[int64]journal.Note, err error) {
-	rows, err = store.Select(tx, (*callRow).columns, `FROM attempts WHERE `+condition+` ORDER BY id`, args...)
-	if err != nil {
-		return nil, nil, err
-	}
-	var ids []int64
-	for _, r := range rows {
-		ids = append(ids, r.Response)
-	}
-	notes, err = journal.Notes(tx, ids)
-	for i := range rows {
-		note := notes[rows[i].Response]
-		rows[i].Empty = note.Charged && note.Missing
-	}
-	return rows, notes, err
-}
-
-// listCalls reads attempts, oldest first, without what the journal says about their answers.
-func (cs *Calls) listCalls(condition string, args ...any) ([]Call, error) {
-	return store.Read(cs.db, "list calls", func(tx *store.Tx) (all []Call, err error) {
-		rows, err := store.Select(tx, (*callRow).columns, `FROM attempts WHERE `+condition, args...)
-		for _, r := range rows {
-			all = append(all, r.Call)
-		}
-		return all, err
-	})
+// listCalls returns attempts that meet a condition, oldest first.
+func listCalls(tx *store.Tx, condition string, args ...any) ([]Call, error) {
+	return store.Select(tx, (*Call).columns, `FROM attempts WHERE `+condition+` ORDER BY id`, args...)
 }
 
 // About returns the data calls about an id, oldest first.
 func (cs *Calls) About(id string) ([]Call, error) {
-	return store.Read(cs.db, "look for calls about "+id, func(tx *store.Tx) (all []Call, err error) {
-		rows, _, err := readCalls(tx, `entity = ?1 AND entity <> ''`, id)
-		for _, r := range rows {
-			all = append(all, r.Call)
-		}
-		return all, err
+	return store.Read(cs.db, "look for calls about "+id, func(tx *store.Tx) ([]Call, error) {
+		return listCalls(tx, `entity = ?1 AND entity <> ''`, id)
 	})
 }
 
-// OfRun returns the calls of a run, oldest first, without what the journal says about their
-// answers.
-func (cs *Calls) OfRun(run string) ([]Call, error) { return cs.listCalls(`run = ? ORDER BY id`, run) }
+// OfRun returns the calls of a run, oldest first.
+func (cs *Calls) OfRun(run string) ([]Call, error) {
+	return store.Read(cs.db, "list the calls of run "+run, func(tx *store.Tx) ([]Call, error) {
+		return listCalls(tx, `run = ?`, run)
+	})
+}
 
 // PartOfRun returns at most most of these calls after the first skip ones, and the number of all.
 func (cs *Calls) PartOfRun(run string, skip, most int) (part []Call, all int, err error) {
-	part, err = cs.listCalls(`id IN (SELECT id FROM attempts WHERE run = ? ORDER BY id LIMIT ? OFFSET ?) ORDER BY id`, run, most, skip)
-	if err != nil {
-		return nil, 0, err
-	}
-	all, err = store.Read(cs.db, "count calls", func(tx *store.Tx) (int, error) {
-		return store.Value[int](tx, `SELECT count(*) FROM attempts WHERE run = ?`, run)
+	part, err = store.Read(cs.db, "list calls of run "+run, func(tx *store.Tx) ([]Call, error) {
+		if all, err = store.Value[int](tx, `SELECT count(*) FROM attempts WHERE run = ?`, run); err != nil {
+			return nil, err
+		}
+		return listCalls(tx, `id IN (SELECT id FROM attempts WHERE run = ? ORDER BY id LIMIT ? OFFSET ?)`, run, most, skip)
 	})
 	return part, all, err
 }
 
-// Last returns the id of the newest attempt, or 0.
-func (cs *Calls) Last() (id int64, err error) {
-	return store.Read(cs.db, "look for the newest call", func(tx *store.Tx) (int64, error) {
-		return store.Value[int64](tx, `SELECT max(id) FROM attempts`)
-	})
-}
-
-// After returns at most most attempts after an id, oldest first, without what the journal says
-// about their answers.
-func (cs *Calls) After(id int64, most int) ([]Call, error) {
-	return cs.listCalls(`id > ? AND op <> '`+adjustment+`' ORDER BY id LIMIT ?`, id, most)
-}
-
-// ByID returns the attempt with this id, in the form of [Calls.After]; an empty list if
-// there is none.
-func (cs *Calls) ByID(id int64) ([]Call, error) { return cs.listCalls(`id = ?`, id) }
-
 // CallsOfPage returns the attempts at a page of a run's step, oldest first. Answers record their
 // page; an attempt whose answer was lost is matched by its parameters.
-func CallsOfPage(tx *store.Tx, run string, step int64, page int) (all []Call, err error) {
-	rows, notes, err := readCalls(tx, `run = ?1 AND step = ?2 AND step > 0`, run, step)
-	params := map[string]bool{}
-	for i := range rows {
-		note, kept := notes[rows[i].Response]
-		if kept && note.Page == page {
-			params[rows[i].params] = true
-		}
-	}
-	for i := range rows {
-		if params[rows[i].params] {
-			all = append(all, rows[i].Call)
-		}
-	}
-	return all, err
+func CallsOfPage(tx *store.Tx, run string, step int64, page int) ([]Call, error) {
+	const ofStep = `run = ?1 AND step = ?2 AND step > 0`
+	return listCalls(tx, ofStep+` AND params IN (SELECT params FROM attempts WHERE `+ofStep+` AND `+journal.PageOf+` = ?3)`,
+		run, step, page)
 }
 
 // CountMissing returns how many data calls of a run were answered with the news that there is nothing.
-func CountMissing(tx *store.Tx, run string) (n int64, err error) {
-	rows, _, err := readCalls(tx, `run = ?1 AND step = 0`, run)
-	for _, r := range rows {
-		if r.Empty || r.Status == http.StatusNotFound {
-			n++
-		}
-	}
-	return n, err
+func CountMissing(tx *store.Tx, run string) (int64, error) {
+	return store.Value[int64](tx, `SELECT count(*) FROM attempts WHERE run = ? AND step = 0
+		AND (http_status = 404 OR `+journal.SaysEmpty+`)`, run)
 }
 
 // AnswersOf returns the ids, in ascending order, of the answers that a run received, up to and including
