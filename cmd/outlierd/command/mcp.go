@@ -158,7 +158,8 @@ func findFor(config *job.Config, f mcp.Filter) (sql string, err error) {
 	if f.Order != "" && query.Orders[f.Order] == "" {
 		return "", fmt.Errorf("order: there is no %q; use ratio, score, views, gain, found, published or subscribers", f.Order)
 	}
-	wanted := query.Outliers{Words: f.Words, Week: f.New, Query: f.Query, Job: f.Job, Channel: f.Channel, Order: f.Order, Now: time.Now()}
+	wanted := query.Outliers{Words: f.Words, Week: f.New, Order: f.Order, Now: time.Now(),
+		Chosen: map[string][]string{"query": {f.Query}, "job": {f.Job}, "channel": {f.Channel}}}
 	wanted.Where, err = conditionsOf(config, f.Where)
 	return wanted.Plain(), err
 }

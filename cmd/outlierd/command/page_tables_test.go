@@ -151,13 +151,13 @@ func TestFoundMatchesQueries(t *testing.T) {
 			var want, got, plain []string
 			w.query(fmt.Sprintf("select video_id from outliers where %s order by %s desc nulls last, video_id", where, column),
 				func(row []any) { want = append(want, row[0].(string)) })
-			for filter.Most = 50; ; filter.Skip += filter.Most {
+			for filter.Limit = 50; ; filter.Offset += filter.Limit {
 				found, err := tables.Found(t.Context(), filter)
 				if err != nil {
 					t.Fatalf("%s: %v", address, err)
 				}
 				if found.Total != int64(len(want)) {
-					t.Fatalf("%s, from %d: a total of %d, want %d", address, filter.Skip, found.Total, len(want))
+					t.Fatalf("%s, from %d: a total of %d, want %d", address, filter.Offset, found.Total, len(want))
 				}
 				for _, c := range found.Cards {
 					got = append(got, c.ID)
@@ -206,7 +206,7 @@ func TestFacetsCountWhatALinkShows(t *testing.T) {
 				if facet == "more" {
 					one.Chosen["more"] = append([]string{option.Value}, filter.Chosen["more"]...)
 				}
-				one.Most = 0
+				one.Limit = 0
 				behind, err := tables.Found(t.Context(), one)
 				if err != nil {
 					t.Fatal(err)
@@ -577,7 +577,7 @@ func TestPageIsOfOnePublication(t *testing.T) {
 	defer tables.Close()
 	seen := map[int64]bool{}
 	for i := 0; i < 200 && (i < 10 || len(seen) < 2); i++ {
-		found, err := tables.Found(t.Context(), page.Filter{Show: page.ShowAll, Most: 1000})
+		found, err := tables.Found(t.Context(), page.Filter{Show: page.ShowAll, Outliers: query.Outliers{Limit: 1000}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -134,7 +134,7 @@ func selectShared(ctx context.Context, s sharing, view string, tables *pagedata.
 	if err != nil {
 		return 0, usageError{fmt.Errorf("%s: %w", view, err)}
 	}
-	f.Skip, f.Most = 0, s.top
+	f.Offset, f.Limit = 0, s.top
 	found, err := tables.Found(ctx, f)
 	if err != nil {
 		return 0, err

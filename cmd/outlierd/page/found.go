@@ -16,16 +16,12 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// Filter selects outliers. The zero value selects all, the strongest first.
+// Filter selects a page of outliers, or of those that people have marked.
 type Filter struct {
-	Show   string              // one of [shows]
-	Words  string              // parts of titles, channels and #tags
-	Chosen map[string][]string // values of facets, and of [others], by name
-
-	Order      string // one of [orders]
-	Page       int    // of [PerPage] outliers, from 1
-	Table      bool   // show a table instead of cards
-	Skip, Most int    // the part of the list that is wanted
+	query.Outliers
+	Show  string // [ShowAll] or another one below
+	Page  int    // of [PerPage] outliers, from 1
+	Table bool   // show a table instead of cards
 }
 
 // What is shown.
@@ -47,17 +43,6 @@ var orders = []choice{
 
 // choice is an option of a form.
 type choice struct{ Value, Text string }
-
-// facetNames are the parameters of an address that choose values of facets.
-var facetNames = func() (names []string) {
-	for i := range query.Facets {
-		names = append(names, query.Facets[i].Name)
-	}
-	return names
-}()
-
-// others are such parameters that have no menu; a seed is a video whose look-alikes were searched for.
-var others = []string{"query", "job", "channel", "seed"}
 
 // Found is a part of the outliers in the published tables.
 type Found struct {
@@ -103,14 +88,14 @@ func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) error {
 
 // findMatches returns what matches a filter.
 func findMatches(s *Site, f Filter) (*Found, error) {
-	key := fmt.Sprint("found ", f.address(f.Page), " ", f.Skip, " ", f.Most)
+	key := fmt.Sprint("found ", f.address(f.Page), " ", f.Offset, " ", f.Limit)
 	return readTables(s, key, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
 }
 
 // findWithout returns the filters without which something matches.
 func findWithout(s *Site, f Filter) (all []without, err error) {
 	for _, one := range f.activeFilters() {
-		one.rest.Most = 0
+		one.rest.Limit = 0
 		found, err := findMatches(s, one.rest)
 		if err != nil {
 			return nil, err
@@ -153,7 +138,8 @@ func filterOf(address *url.URL) (f Filter, err error) {
 		return f, err
 	}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	f = Filter{Show: text("show"), Words: text("q"), Order: text("order"), Table: form.Get("as") == "table", Chosen: map[string][]string{}, Most: PerPage}
+	f = Filter{Show: text("show"), Table: form.Get("as") == "table"}
+	f.Words, f.Order, f.Chosen, f.Limit = text("q"), text("order"), map[string][]string{}, PerPage
 	switch f.Show {
 	case "":
 		if f.Show = ShowAll; address.Path == "/" && text("seed") == "" {
@@ -169,7 +155,7 @@ func filterOf(address *url.URL) (f Filter, err error) {
 	if !slices.ContainsFunc(orders, func(c choice) bool { return c.Value == f.Order }) {
 		return f, fmt.Errorf("order: unknown value %.40q", f.Order)
 	}
-	for _, name := range slices.Concat(facetNames, others) {
+	for _, name := range query.FilterNames() {
 		for _, value := range form[name] {
 			if value = strings.TrimSpace(value); value != "" && !slices.Contains(f.Chosen[name], value) && len(f.Chosen[name]) < 50 {
 				f.Chosen[name] = append(f.Chosen[name], value)
@@ -184,7 +170,7 @@ func filterOf(address *url.URL) (f Filter, err error) {
 		}
 	}
 	f.Page, err = pageOf(form)
-	f.Skip = (f.Page - 1) * PerPage
+	f.Offset = (f.Page - 1) * PerPage
 	return f, err
 }
 
@@ -199,7 +185,7 @@ func FilterOf(address string) (Filter, error) {
 
 // CheckNames returns an error for parameters of an address that no list of outliers has, which a page ignores.
 func CheckNames(form url.Values) error {
-	known := slices.Concat([]string{"q", "show", "order", "page", "as"}, facetNames, others)
+	known := append(query.FilterNames(), "q", "show", "order", "page", "as")
 	for name := range form {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("%.40q: unknown parameter; there are %s", name, strings.Join(known, ", "))
@@ -242,7 +228,7 @@ func (f Filter) address(page int) string {
 
 // change returns the filter with a change.
 func (f Filter) change(edit func(*Filter)) Filter {
-	f.Page, f.Skip, f.Chosen = 1, 0, maps.Clone(f.Chosen)
+	f.Page, f.Offset, f.Chosen = 1, 0, maps.Clone(f.Chosen)
 	edit(&f)
 	return f
 }
@@ -265,7 +251,7 @@ func (f Filter) activeFilters() (all []one) {
 	if f.Words != "" {
 		add("“"+f.Words+"”", func(rest *Filter) { rest.Words = "" })
 	}
-	for _, name := range slices.Concat(facetNames, others) {
+	for _, name := range query.FilterNames() {
 		if values := f.Chosen[name]; len(values) > 0 {
 			add(name+": "+strings.Join(labelValues(name, values), ", "), func(rest *Filter) { delete(rest.Chosen, name) })
 		}
@@ -296,7 +282,8 @@ func labelValue(name, value string) string {
 // Others are filters that have no menu, each with the address without it.
 func (f Filter) Others() (all []Link) {
 	for _, one := range f.activeFilters() {
-		if name, _, _ := strings.Cut(one.label, ":"); slices.Contains(others, name) {
+		name, _, _ := strings.Cut(one.label, ":")
+		if slices.ContainsFunc(query.Texts, func(t query.Text) bool { return t.Name == name }) {
 			all = append(all, Link{Text: one.label, Address: one.rest.address(1)})
 		}
 	}
@@ -338,7 +325,7 @@ func (v *foundView) Leader() *Card {
 }
 
 // Tiles returns the cards, whose pages lead through the list.
-func (v *foundView) Tiles(f *frame) []tile { return f.tilesOf(v.Cards, v.Here(), v.Filter.Skip+1) }
+func (v *foundView) Tiles(f *frame) []tile { return f.tilesOf(v.Cards, v.Here(), v.Filter.Offset+1) }
 
 // Menu is a facet as a menu of links.
 type menu struct {
@@ -467,12 +454,12 @@ func (v *foundView) Files() []Link {
 
 // Pages are the neighbouring pages.
 func (v *foundView) Pages() pager {
-	return pagesBeside(v.Filter.Page, int64(v.Filter.Skip+PerPage) < v.Total, v.Filter.address)
+	return pagesBeside(v.Filter.Page, int64(v.Filter.Offset+PerPage) < v.Total, v.Filter.address)
 }
 
 // First and Last are the numbers of the first and last outlier shown.
-func (v *foundView) First() int64 { return int64(v.Filter.Skip) + 1 }
-func (v *foundView) Last() int64  { return int64(v.Filter.Skip + len(v.Cards)) }
+func (v *foundView) First() int64 { return int64(v.Filter.Offset) + 1 }
+func (v *foundView) Last() int64  { return int64(v.Filter.Offset + len(v.Cards)) }
 
 // Fields are the parameters of the filter but its words, for the form that searches.
 func (v *foundView) Fields() (all []choice) {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/internal/figures"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/forecast"
 	"outlierd/sync/marks"
 )
@@ -138,15 +139,16 @@ func TestFirstRunIsAnnounced(t *testing.T) {
 func TestFilterFromAddress(t *testing.T) {
 	none := map[string][]string{}
 	for address, want := range map[string]Filter{
-		"/":                                {Show: ShowNew, Order: "ratio", Chosen: none},
-		"/found":                           {Show: ShowAll, Order: "ratio", Chosen: none},
-		"/?seed=v1":                        {Show: ShowAll, Order: "ratio", Chosen: map[string][]string{"seed": {"v1"}}},
-		"/found?show=starred&q=+oat+milk+": {Show: ShowStarred, Words: "oat milk", Order: "ratio", Chosen: none},
-		"/found?query=moka&ratio=0.5&days=7&order=views&kind=short&language=en&channel=c&job=j": {Show: ShowAll, Order: "views",
-			Chosen: map[string][]string{"ratio": {"0.5"}, "days": {"7"}, "kind": {"short"}, "language": {"en"}, "query": {"moka"}, "job": {"j"}, "channel": {"c"}}},
-		"/found?topic=b&topic=a&topic=b&as=table&other=1": {Show: ShowAll, Order: "ratio", Table: true, Chosen: map[string][]string{"topic": {"b", "a"}}},
+		"/":                                {Show: ShowNew, Outliers: query.Outliers{Order: "ratio", Chosen: none}},
+		"/found":                           {Show: ShowAll, Outliers: query.Outliers{Order: "ratio", Chosen: none}},
+		"/?seed=v1":                        {Show: ShowAll, Outliers: query.Outliers{Order: "ratio", Chosen: map[string][]string{"seed": {"v1"}}}},
+		"/found?show=starred&q=+oat+milk+": {Show: ShowStarred, Outliers: query.Outliers{Words: "oat milk", Order: "ratio", Chosen: none}},
+		"/found?query=moka&ratio=0.5&days=7&order=views&kind=short&language=en&channel=c&job=j": {Show: ShowAll, Outliers: query.Outliers{Order: "views",
+			Chosen: map[string][]string{"ratio": {"0.5"}, "days": {"7"}, "kind": {"short"}, "language": {"en"}, "query": {"moka"}, "job": {"j"}, "channel": {"c"}}}},
+		"/found?topic=b&topic=a&topic=b&as=table&other=1": {Show: ShowAll, Table: true,
+			Outliers: query.Outliers{Order: "ratio", Chosen: map[string][]string{"topic": {"b", "a"}}}},
 	} {
-		want.Page, want.Most = 1, PerPage
+		want.Page, want.Limit = 1, PerPage
 		got, err := FilterOf(address)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", address, err, diff)
@@ -165,7 +167,7 @@ func TestVideoLeadsThroughItsList(t *testing.T) {
 	}
 	s := siteOf(t, Sources{
 		Found: func(_ context.Context, f Filter) (*Found, error) {
-			return &Found{Total: 100, Cards: cardsOf(ids[f.Skip:min(100, f.Skip+f.Most)]...), Views: viewsOf(100, "Shorts", "/found?kind=short")}, nil
+			return &Found{Total: 100, Cards: cardsOf(ids[f.Offset:min(100, f.Offset+f.Limit)]...), Views: viewsOf(100, "Shorts", "/found?kind=short")}, nil
 		},
 		Video: func(_ context.Context, f VideoFilter) (*Video, error) {
 			return &Video{Card: Card{ID: f.ID, Title: f.ID}}, nil

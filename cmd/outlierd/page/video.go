@@ -166,7 +166,7 @@ func wayOf(s *Site, form url.Values) (*way, error) {
 		return nil, err
 	}
 	first := max(1, nth-1)
-	f.Skip, f.Most = first-1, 3
+	f.Offset, f.Limit = first-1, 3
 	found, err := findMatches(s, f)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 // Images returns the pictures of videos.
 func (t *Tables) Images(ctx context.Context, ids []string) (map[string][]thumbnails.Image, error) {
 	found := map[string][]thumbnails.Image{}
-	_, err := t.read(ctx, t.each(query.Thumbnails(ids), func(row cells) {
+	err := t.read(ctx, t.each(query.Thumbnails(ids), func(row cells) {
 		var id string
 		var image thumbnails.Image
 		row.into(&id, &image.URL, &image.Width)
@@ -22,7 +22,7 @@ func (t *Tables) Images(ctx context.Context, ids []string) (map[string][]thumbna
 
 // FormerImage returns the picture that a video had at a time before it was changed.
 func (t *Tables) FormerImage(ctx context.Context, id string, at time.Time) (image thumbnails.Image, err error) {
-	_, err = t.read(ctx, t.each(query.FormerThumbnails(id), func(row cells) {
+	err = t.read(ctx, t.each(query.FormerThumbnails(id), func(row cells) {
 		var changed time.Time
 		var before string
 		if row.into(&changed, &before); image.URL == "" && changed.After(at) {

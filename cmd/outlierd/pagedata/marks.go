@@ -18,11 +18,6 @@ type Marked struct {
 	Views []marks.View
 }
 
-// applyTo sets what a video is marked with.
-func (m *Marked) applyTo(c *page.Card) {
-	c.Mark = m.ByID[c.ID]
-}
-
 // MarksIn returns a function that reads the marks of a state.
 func MarksIn(db *store.Store) func() (*Marked, error) {
 	return func() (*Marked, error) {

@@ -30,7 +30,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*page.Niche, error) {
 	}
 	n := &page.Niche{Topic: topic}
 	var newest time.Time
-	if _, err := t.read(ctx, t.each(query.Niches(mostNiches), func(row cells) {
+	if err := t.read(ctx, t.each(query.Niches(mostNiches), func(row cells) {
 		var o page.Option
 		row.into(&o.Value, &o.Count)
 		n.Topics = append(n.Topics, o)
@@ -49,7 +49,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*page.Niche, error) {
 	if t.Cycle != nil {
 		since, _ = t.Cycle()
 	}
-	_, err = t.read(ctx, append([]query.Question{
+	err = t.read(ctx,
 		t.each(of.Sums(), func(row cells) {
 			row.into(&n.Outliers, &n.Channels, &n.NewChannels, &n.Typical, &n.Before)
 		}),
@@ -78,7 +78,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*page.Niche, error) {
 			n.Shares = append(n.Shares, share)
 		}),
 		t.each(of.Spent(since.Format(time.RFC3339)), func(row cells) { row.into(&n.Credits, &n.New) }),
-	}, t.readCards(strongest, marked, &n.Strongest)...)...)
+		t.readCards(strongest, marked, &n.Strongest))
 	if err == nil && n.Outliers == 0 {
 		err = fmt.Errorf("niche %.40q: %w", n.Topic, page.ErrUnknown)
 	}
@@ -90,7 +90,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*page.Niche, error) {
 func (t *Tables) AddMoney(ctx context.Context, m *page.Money, from time.Time) error {
 	cycle := from.Format(time.DateOnly)
 	m.SQL = query.YieldsPlainly
-	_, err := t.read(ctx,
+	return t.read(ctx,
 		t.each(query.SpentByDay(cycle), func(row cells) {
 			var date, name string
 			var credits int64
@@ -109,5 +109,4 @@ func (t *Tables) AddMoney(ctx context.Context, m *page.Money, from time.Time) er
 		rows(t, query.Rests(mostRests), &m.Rests, func(r *page.Rest) { r.Job = job.Shown(r.Job) }),
 		rows(t, query.Unusual(cycle, mostEntries), &m.Entries, func(e *page.Entry) { e.Job = job.Shown(e.Job) }),
 	)
-	return err
 }

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"outlierd/cmd/outlierd/page"
@@ -28,10 +27,6 @@ type Tables struct {
 
 	Marks func() (*Marked, error)     // nil without marks
 	Cycle func() (from, to time.Time) // of billing; nil if it is not known
-
-	mu          sync.Mutex
-	counted     map[string]counts // by their query, of one publication
-	publication int
 }
 
 // keepOpen is how long the published file stays open after the last page.
@@ -51,32 +46,39 @@ const (
 	mostSearches  = 20
 	mostAlike     = 5
 	mostUploads   = 30
-	mostCounted   = 500 // counts that are kept: more than there are tabs
 )
 
-// read runs queries on one publication, and returns its number.
-func (t *Tables) read(ctx context.Context, questions ...query.Question) (publication int, err error) {
+// read runs queries on one publication.
+func (t *Tables) read(ctx context.Context, questions ...query.Question) error {
 	if t.Path == "" {
-		return 0, page.ErrNothingPublished
+		return page.ErrNothingPublished
 	}
-	publication, err = t.reader.All(ctx, questions...)
+	err := t.reader.All(ctx, questions...)
 	if errors.Is(err, query.ErrNotPublished) {
-		return 0, page.ErrNothingPublished
+		return page.ErrNothingPublished
 	}
-	return publication, err
+	return err
 }
 
 // each returns a query that calls row for each row.
 func (t *Tables) each(sql string, row func(cells)) query.Question {
-	return query.Question{SQL: sql, Row: func(values []any) error {
+	return query.Question{SQL: sql, Row: t.cellsTo(row)}
+}
+
+func (t *Tables) cellsTo(row func(cells)) func([]any) error {
+	return func(values []any) error {
 		row(cells{values, t.Zone})
 		return nil
-	}}
+	}
 }
 
 // rows returns a query whose rows are appended to a list: their columns are the first fields of its elements.
 func rows[T any](t *Tables, sql string, to *[]T, and ...func(*T)) query.Question {
-	return t.each(sql, func(row cells) {
+	return query.Question{SQL: sql, Row: appendTo(t, to, and...)}
+}
+
+func appendTo[T any](t *Tables, to *[]T, and ...func(*T)) func([]any) error {
+	return t.cellsTo(func(row cells) {
 		var one T
 		fields := reflect.ValueOf(&one).Elem()
 		var targets []any
@@ -91,41 +93,33 @@ func rows[T any](t *Tables, sql string, to *[]T, and ...func(*T)) query.Question
 	})
 }
 
-// counts are the numbers of outliers in total, and of the values of facets.
-type counts struct {
-	total  int64
-	values map[string][]page.Option // by the name of the facet
-}
-
-// Found returns the outliers that match a filter.
+// Found returns the outliers that match a filter. With a limit of 0 it only counts them.
 func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) {
 	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
 	o := wantedOutliers(f, marked)
-	found := &page.Found{SQL: o.Plain()}
+	found := &page.Found{SQL: o.Plain(), Values: map[string][]page.Option{}}
 	for _, m := range marked.ByID {
 		if m.Hidden {
 			found.Hidden++
 		}
 	}
-	counted, err := t.countMatches(ctx, o, o.Counts(), func() []query.Question {
-		questions := t.searchFirst(o)
-		if f.Most > 0 {
-			found.Cards = nil
-			questions = t.readCards(o, marked, &found.Cards)
+	questions := []query.Question{t.count(o, o.Total(), &found.Total, nil)}
+	if f.Limit > 0 {
+		questions = []query.Question{t.count(o, o.Counts(), &found.Total, found.Values), t.readCards(o, marked, &found.Cards),
+			t.each("SELECT max(first_seen_at) FROM outliers", func(row cells) { row.into(&found.Newest) })}
+		found.Views = t.listViews(marked)
+		for i := range found.Views {
+			view := &found.Views[i]
+			if f, err := page.FilterOf(view.Address); err == nil { // else it is from before a change of the page
+				o := wantedOutliers(f, marked)
+				questions = append(questions, t.count(o, o.Total(), &view.Count, nil))
+			}
 		}
-		return append(questions, t.each("SELECT max(first_seen_at) FROM outliers", func(row cells) { row.into(&found.Newest) }))
-	})
-	if err != nil {
-		return nil, err
 	}
-	found.Total, found.Values = counted.total, counted.values
-	if f.Most > 0 {
-		found.Views, err = t.countViews(ctx, marked)
-	}
-	return found, err
+	return found, t.read(ctx, questions...)
 }
 
 // Rows returns the same outliers as Found with the columns of their table, by name, and the number of all that match.
@@ -135,106 +129,54 @@ func (t *Tables) Rows(ctx context.Context, f page.Filter) (found []map[string]an
 		return nil, 0, err
 	}
 	o := wantedOutliers(f, marked)
-	counted, err := t.countMatches(ctx, o, o.Total(), func() []query.Question {
-		var columns []string
-		found = []map[string]any{}
-		return append(t.searchFirst(o), query.Question{SQL: o.Rows(),
-			Columns: func(names []string) error { columns = names; return nil },
-			Row: func(values []any) error {
-				row := map[string]any{}
-				for i, v := range values {
-					row[columns[i]] = v
-				}
-				found = append(found, row)
-				return nil
-			}})
+	var columns []string
+	found = []map[string]any{}
+	list := o.Question(o.Rows(), func(values []any) error {
+		row := map[string]any{}
+		for i, v := range values {
+			row[columns[i]] = v
+		}
+		found = append(found, row)
+		return nil
 	})
-	return found, counted.total, err
+	list.Columns = func(names []string) error { columns = names; return nil }
+	return found, total, t.read(ctx, list, t.count(o, o.Total(), &total, nil))
 }
 
-// searchFirst returns the query that must run before those of these outliers.
-func (t *Tables) searchFirst(o query.Outliers) []query.Question {
-	if search := o.Search(); search != "" {
-		return []query.Question{t.each(search, func(cells) {})}
-	}
-	return nil
-}
-
-// readCards returns the queries for a page of outliers.
-func (t *Tables) readCards(o query.Outliers, marked *Marked, into *[]page.Card) []query.Question {
-	return append(t.searchFirst(o), rows(t, o.Cards(), into, func(c *page.Card) {
+// readCards returns the query for a page of outliers.
+func (t *Tables) readCards(o query.Outliers, marked *Marked, into *[]page.Card) query.Question {
+	return o.Question(o.Cards(), appendTo(t, into, func(c *page.Card) {
 		c.Title, c.Link = cmp.Or(strings.TrimSpace(c.Title), c.ID), watched(c.Link)
-		marked.applyTo(c)
+		c.Mark = marked.ByID[c.ID]
 	}))
 }
 
-// countMatches runs queries, which begin with the search, and counts the outliers of a filter on the same publication. Counts
-// are kept as long as that stays the same, so that the tabs cost nothing.
-func (t *Tables) countMatches(ctx context.Context, o query.Outliers, count string, before func() []query.Question) (counts, error) {
-	key := o.Search() + count
-	t.mu.Lock()
-	known, is := t.counted[key]
-	of := t.publication
-	t.mu.Unlock()
-	for {
-		questions := before()
-		fresh := counts{values: map[string][]page.Option{}}
-		if !is {
-			questions = append(questions, t.each(count, func(row cells) {
-				var name string
-				var o page.Option
-				if row.into(&name, &o.Value, &o.Count); name == "" {
-					fresh.total = o.Count
-				} else {
-					fresh.values[name] = append(fresh.values[name], o)
-				}
-			}))
+// count returns a query that [query.Outliers.Total] or [query.Outliers.Counts] made: for the number of outliers in
+// total, and of the values of each facet. What it counts is kept, so that tabs cost nothing.
+func (t *Tables) count(o query.Outliers, sql string, total *int64, values map[string][]page.Option) query.Question {
+	q := o.Question(sql, t.cellsTo(func(row cells) {
+		var name string
+		var o page.Option
+		if row.into(&name, &o.Value, &o.Count); name == "" {
+			*total = o.Count
+		} else {
+			values[name] = append(values[name], o)
 		}
-		publication, err := t.read(ctx, questions...)
-		if err != nil {
-			return counts{}, err
-		}
-		if !is {
-			t.keepCounts(publication, key, fresh)
-			return fresh, nil
-		}
-		if publication == of {
-			return known, nil
-		}
-		is = false // another publication has come: all again
-	}
+	}))
+	q.Keep = true
+	return q
 }
 
-// keepCounts keeps the counts of a publication.
-func (t *Tables) keepCounts(publication int, key string, c counts) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.publication != publication || t.counted == nil || len(t.counted) >= mostCounted {
-		t.counted, t.publication = map[string]counts{}, publication
-	}
-	t.counted[key] = c
-}
-
-// countViews returns the tabs: what is new, everything, what is starred, and the saved views.
-func (t *Tables) countViews(ctx context.Context, marked *Marked) (all []page.View, err error) {
+// listViews returns the tabs: what is new, everything, what is starred, and the saved views.
+func (t *Tables) listViews(marked *Marked) (all []page.View) {
 	views := []marks.View{{Name: "New this week", Address: "/"}, {Name: "Everything", Address: "/found"}}
 	if t.Marks != nil {
 		views = append(views, marks.View{Name: "★ Starred", Address: "/found?show=starred"})
 	}
 	for _, view := range append(views, marked.Views...) {
 		all = append(all, page.View{View: view})
-		f, err := page.FilterOf(view.Address)
-		if err != nil {
-			continue // an address from before a change of the page
-		}
-		o := wantedOutliers(f, marked)
-		counted, err := t.countMatches(ctx, o, o.Total(), func() []query.Question { return t.searchFirst(o) })
-		if err != nil {
-			return nil, err
-		}
-		all[len(all)-1].Count = counted.total
 	}
-	return all, nil
+	return all
 }
 
 // Marked returns the marks.
@@ -245,14 +187,10 @@ func (t *Tables) Marked() (*Marked, error) {
 	return t.Marks()
 }
 
-// wantedOutliers converts a filter. The time is that of the hour, so that counts can be kept.
+// wantedOutliers returns the outliers of a filter. The time is that of the hour, so that counts can be kept.
 func wantedOutliers(f page.Filter, marked *Marked) query.Outliers {
-	of := func(name string) string { return strings.Join(f.Chosen[name][:min(1, len(f.Chosen[name]))], "") }
-	o := query.Outliers{
-		Words: f.Words, Week: f.Show == page.ShowNew, Chosen: f.Chosen, Query: of("query"), Job: of("job"), Channel: of("channel"),
-		Seed: of("seed"), Now: time.Now().Truncate(time.Hour), Order: f.Order, Offset: f.Skip, Limit: f.Most,
-		Tags: map[string][]string{},
-	}
+	o := f.Outliers
+	o.Week, o.Now, o.Tags = f.Show == page.ShowNew, time.Now().Truncate(time.Hour), map[string][]string{}
 	var starred, hidden []string
 	for id, m := range marked.ByID {
 		if m.Starred {
@@ -295,7 +233,7 @@ func (t *Tables) Picked(ctx context.Context, ids []string) (cards []page.Card, e
 		return nil, err
 	}
 	o := query.Outliers{Only: append([]string{}, ids...), Limit: len(ids)}
-	if _, err = t.read(ctx, t.readCards(o, marked, &cards)...); err != nil {
+	if err = t.read(ctx, t.readCards(o, marked, &cards)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(cards, func(a, b page.Card) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
@@ -315,7 +253,7 @@ func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, er
 		until = page.Opening.Milliseconds()
 	}
 	var cards []page.Card
-	_, err = t.read(ctx, append(t.readCards(query.Outliers{Only: []string{f.ID}, Limit: 1}, marked, &cards),
+	err = t.read(ctx, t.readCards(query.Outliers{Only: []string{f.ID}, Limit: 1}, marked, &cards),
 		t.each(query.Video(f.ID), func(row cells) {
 			known = true
 			if len(cards) > 0 {
@@ -334,7 +272,7 @@ func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, er
 				v.Lines = append(v.Lines, l)
 			}
 		}),
-	)...)
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +280,7 @@ func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, er
 		return nil, fmt.Errorf("video %.40q: %w", f.ID, page.ErrUnknown)
 	}
 	v.Title, v.Link = cmp.Or(strings.TrimSpace(v.Title), v.ID), watched(v.Link)
-	marked.applyTo(&v.Card)
+	v.Mark = marked.ByID[v.ID]
 	if v.ChannelID == "" {
 		return v, nil
 	}
@@ -356,10 +294,9 @@ func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, er
 		t.readUploads(query.Uploads(v.ChannelID, 0, mostUploads), new(int64), &v.Uploads),
 	}
 	if len(v.Topics) > 0 {
-		questions = append(questions, t.readCards(alike, marked, &v.Alike)...)
+		questions = append(questions, t.readCards(alike, marked, &v.Alike))
 	}
-	_, err = t.read(ctx, questions...)
-	return v, err
+	return v, t.read(ctx, questions...)
 }
 
 // Channel returns the data of a channel.
@@ -370,7 +307,7 @@ func (t *Tables) Channel(ctx context.Context, f page.ChannelFilter) (*page.Chann
 	}
 	c := &page.Channel{ID: f.ID}
 	known := false
-	questions := append([]query.Question{
+	err = t.read(ctx,
 		t.each(query.Channel(f.ID), func(row cells) {
 			known = true
 			row.into(&c.Title, &c.Handle, &c.Description, &c.Subscribers, &c.Videos, &c.Median, &c.Outliers, &c.Last, &c.Average, &c.OneHit)
@@ -378,8 +315,8 @@ func (t *Tables) Channel(ctx context.Context, f page.ChannelFilter) (*page.Chann
 		}),
 		rows(t, query.Subscribers(f.ID, mostSightings), &c.Curve),
 		t.readUploads(query.Uploads(f.ID, (f.Page-1)*page.PerPage, page.PerPage), &c.UploadCount, &c.Uploads),
-	}, t.readCards(query.Outliers{ChannelID: f.ID, Limit: 2 * mostAlike}, marked, &c.Found)...)
-	if _, err = t.read(ctx, questions...); err != nil {
+		t.readCards(query.Outliers{ChannelID: f.ID, Limit: 2 * mostAlike}, marked, &c.Found))
+	if err != nil {
 		return nil, err
 	}
 	if !known {

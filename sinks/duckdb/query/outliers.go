@@ -12,13 +12,9 @@ import (
 
 // Outliers are filters, an order and a page of outliers. Filters with the zero value are not applied.
 type Outliers struct {
-	Words   string              // each is a part of the title or of the channel's name, in any case, or a #tag
-	Week    bool                // found for the first time in the seven days up to the newest answer
-	Chosen  map[string][]string // values of the [Facets], by name
-	Query   string              // part of the query that found it
-	Job     string              // that found it
-	Channel string              // id, handle or part of the name
-	Seed    string              // id of a video that a related search compared it with
+	Words  string              // each is a part of the title or of the channel's name, in any case, or a #tag
+	Week   bool                // found for the first time in the seven days up to the newest answer
+	Chosen map[string][]string // values of the [Facets] and of the [Texts], by name
 
 	ChannelID string
 
@@ -156,6 +152,29 @@ func (o *Outliers) chosenValues(f *Facet) string {
 	return strings.Join(wanted, "")
 }
 
+// A Text is a filter by a text, which has no list of values.
+type Text struct{ Name, where string }
+
+// Texts are such filters: a part of the query that found an outlier, the job that did, the id of a video that a related
+// search compared it with, and the channel by its id, its handle or a part of its name.
+var Texts = []Text{
+	{"query", "t.video_id IN (SELECT video_id FROM outliers_history WHERE contains(lower(array_to_string(queries, chr(10))), lower(?)))"},
+	{"job", "t.video_id IN (SELECT video_id FROM outliers_history WHERE _job = ?)"},
+	{"seed", "t.video_id IN (SELECT video_id FROM outliers_history WHERE list_contains(seeds, ?))"},
+	{"channel", "(t.channel_id = ? OR ltrim(t.channel_handle, '@') = ltrim(?, '@') OR contains(lower(t.channel_title), lower(?)))"},
+}
+
+// FilterNames returns the names of the facets and of the filters by a text.
+func FilterNames() (names []string) {
+	for i := range Facets {
+		names = append(names, Facets[i].Name)
+	}
+	for _, t := range Texts {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 // textConditions returns the conditions that read texts of all outliers or searches.
 func (o *Outliers) textConditions() (where []string) {
 	want := func(condition, value string) {
@@ -170,10 +189,11 @@ func (o *Outliers) textConditions() (where []string) {
 		}
 		want("(contains(lower(t.title), lower(?)) OR contains(lower(t.channel_title), lower(?)))", word)
 	}
-	want("t.video_id IN (SELECT video_id FROM outliers_history WHERE contains(lower(array_to_string(queries, chr(10))), lower(?)))", o.Query)
-	want("t.video_id IN (SELECT video_id FROM outliers_history WHERE _job = ?)", o.Job)
-	want("t.video_id IN (SELECT video_id FROM outliers_history WHERE list_contains(seeds, ?))", o.Seed)
-	want("(t.channel_id = ? OR ltrim(t.channel_handle, '@') = ltrim(?, '@') OR contains(lower(t.channel_title), lower(?)))", o.Channel)
+	for _, t := range Texts {
+		for _, value := range o.Chosen[t.Name] {
+			want(t.where, value)
+		}
+	}
 	return where
 }
 
@@ -203,9 +223,14 @@ func listTexts(texts []string) string {
 	return "(" + strings.Join(quoted, ", ") + ")"
 }
 
-// Search returns SQL that must run before [Outliers.Cards] and [Outliers.Counts], which both need the outliers with
-// the words; "" if there are none. It reads all texts, so that it runs once only.
-func (o Outliers) Search() string {
+// Question returns a question about these outliers. What finds those with the words reads all texts, so it runs once
+// before all questions about them.
+func (o Outliers) Question(sql string, row func([]any) error) Question {
+	return Question{SQL: sql, Before: o.search(), Row: row}
+}
+
+// search returns SQL that must run before the queries of these outliers; "" for none.
+func (o Outliers) search() string {
 	where := o.textConditions()
 	if len(where) == 0 {
 		return ""

@@ -14,6 +14,8 @@ import (
 // Question is one of several queries of the same published file.
 type Question struct {
 	SQL     string
+	Before  string               // SQL that prepares the publication for it; may be ""
+	Keep    bool                 // the rows are kept as long as the publication stays the same
 	Columns func([]string) error // called once with the names of the columns; may be nil
 	Row     func([]any) error    // called for each row; the slice is reused
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"outlierd/sinks/duckdb/database"
@@ -18,40 +19,82 @@ type Reader struct {
 	setup string        // runs once for each publication
 	idle  time.Duration // when the file is closed
 
-	turn    chan struct{} // a semaphore of one: a connection runs one query at a time
-	file    *database.DB  // nil if it is closed
-	info    os.FileInfo   // of the open file
-	opened  int           // how many publications were opened so far
+	turn    chan struct{}      // a semaphore of one: a connection runs one query at a time
+	file    *database.DB       // nil if it is closed
+	info    os.FileInfo        // of the open file
+	before  string             // [Question.Before] that ran last on it
+	kept    map[string][][]any // rows of its questions with Keep
 	closing *time.Timer
 }
+
+// mostKept is the number of questions whose rows are kept: more than a page has tabs.
+const mostKept = 500
 
 // NewReader returns a reader of the file at path.
 func NewReader(path, setup string, idle time.Duration) *Reader {
 	return &Reader{path: path, setup: setup, idle: idle, turn: make(chan struct{}, 1)}
 }
 
-// All runs queries one after another, all on the same publication, up to the first error. It returns the number of
-// that publication: as long as it stays the same, so do the answers.
-func (r *Reader) All(ctx context.Context, questions ...Question) (publication int, err error) {
+// All runs queries one after another, all on the same publication, up to the first error.
+func (r *Reader) All(ctx context.Context, questions ...Question) error {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
 	if err := r.openNewest(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	for _, q := range questions {
-		if err := readRows(ctx, r.file, q.SQL, q.Columns, q.Row); err != nil {
+		if err := r.answer(ctx, q); err != nil {
 			err = fmt.Errorf("query %s: %w", r.path, resourcesUpTo(personal, "").explainMemory(err))
 			if ctx.Err() == nil { // the next query starts afresh, whatever is wrong
 				err = errors.Join(err, r.close())
 			}
-			return 0, err
+			return err
 		}
 	}
-	return r.opened, nil
+	return nil
+}
+
+// answer runs a query on the open file, or takes the rows that are kept.
+func (r *Reader) answer(ctx context.Context, q Question) error {
+	if !q.Keep {
+		return r.query(ctx, q, q.Row)
+	}
+	key := q.Before + q.SQL
+	kept, known := r.kept[key]
+	if !known {
+		err := r.query(ctx, q, func(row []any) error {
+			kept = append(kept, slices.Clone(row))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(r.kept) >= mostKept {
+			clear(r.kept)
+		}
+		r.kept[key] = kept
+	}
+	for _, row := range kept {
+		if err := q.Row(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// query runs a query, after what prepares it unless that was the last such SQL.
+func (r *Reader) query(ctx context.Context, q Question, row func([]any) error) error {
+	if q.Before != "" && q.Before != r.before {
+		if _, err := r.file.Exec(ctx, q.Before); err != nil {
+			return err
+		}
+		r.before = q.Before
+	}
+	return readRows(ctx, r.file, q.SQL, q.Columns, row)
 }
 
 // openNewest opens the newest publication, unless it is open.
@@ -69,8 +112,7 @@ func (r *Reader) openNewest(ctx context.Context) (err error) {
 				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, resourcesUpTo(personal, "").explainMemory(err)), r.close())
 			}
 		}
-		r.info = now
-		r.opened++
+		r.info, r.before, r.kept = now, "", map[string][][]any{}
 	}
 	if r.closing == nil {
 		r.closing = time.AfterFunc(r.idle, func() { _ = r.Close() }) // it was only read

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,14 +27,13 @@ func publishNumber(t *testing.T, path, number string) {
 	}
 }
 
-// number returns the number, and the publication that it was read from.
-func number(t *testing.T, r *Reader) (n int64, publication int) {
+func number(t *testing.T, r *Reader) (n int64) {
 	t.Helper()
-	publication, err := r.All(t.Context(), Question{SQL: "SELECT n + one FROM t, added", Row: func(row []any) error { n = row[0].(int64); return nil }})
+	err := r.All(t.Context(), Question{SQL: "SELECT n + one FROM t, added", Row: func(row []any) error { n = row[0].(int64); return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n, publication
+	return n
 }
 
 const addOne = "CREATE TEMP TABLE added AS SELECT 1 AS one"
@@ -42,18 +42,53 @@ func TestReaderReadsTheNewestPublication(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "outliers.duckdb")
 	r := NewReader(path, addOne, time.Hour)
 	defer r.Close()
-	if _, err := r.All(t.Context()); !errors.Is(err, ErrNotPublished) {
+	if err := r.All(t.Context()); !errors.Is(err, ErrNotPublished) {
 		t.Fatalf("without a file: %v, want %v", err, ErrNotPublished)
 	}
 	publishNumber(t, path, "41")
 	for range 2 {
-		if n, publication := number(t, r); n != 42 || publication != 1 {
-			t.Errorf("got %d of publication %d, want 42 of 1", n, publication)
+		if n := number(t, r); n != 42 {
+			t.Errorf("got %d, want 42", n)
 		}
 	}
 	publishNumber(t, path, "70")
-	if n, publication := number(t, r); n != 71 || publication != 2 {
-		t.Errorf("got %d of publication %d, want 71 of 2", n, publication)
+	if n := number(t, r); n != 71 {
+		t.Errorf("got %d, want 71", n)
+	}
+}
+
+// TestReaderKeepsAnswers as long as nothing is published, and prepares what several questions need once.
+func TestReaderKeepsAnswers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "outliers.duckdb")
+	publishNumber(t, path, "41")
+	r := NewReader(path, "CREATE TEMP SEQUENCE asked; CREATE TEMP SEQUENCE prepared", time.Hour)
+	defer r.Close()
+	ask := func(before, sql string, keep bool) (n int64) {
+		t.Helper()
+		err := r.All(t.Context(), Question{SQL: sql, Before: before, Keep: keep, Row: func(row []any) error { n = row[0].(int64); return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const prepare = "CREATE OR REPLACE TEMP TABLE p AS SELECT nextval('prepared') + %s AS n"
+	one, ten := strings.ReplaceAll(prepare, "%s", "0"), strings.ReplaceAll(prepare, "%s", "10")
+	for range 2 {
+		for i, step := range []struct {
+			before, sql string
+			keep        bool
+			want        int64
+		}{
+			{"", "SELECT nextval('asked')", true, 1}, {"", "SELECT nextval('asked')", true, 1},
+			{"", "SELECT nextval('asked')", false, 2}, {"", "SELECT nextval('asked')", false, 3},
+			{one, "SELECT n FROM p", true, 1}, {one, "SELECT n FROM p", false, 1}, {ten, "SELECT n FROM p", true, 12},
+			{one, "SELECT n FROM p", true, 1}, {one, "SELECT n FROM p", false, 3},
+		} {
+			if n := ask(step.before, step.sql, step.keep); n != step.want {
+				t.Errorf("step %d: got %d, want %d", i, n, step.want)
+			}
+		}
+		publishNumber(t, path, "70")
 	}
 }
 
@@ -65,17 +100,16 @@ func TestReaderSurvivesErrors(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, try := range map[string]func() error{
-		"wrong SQL": func() error { _, err := r.All(t.Context(), Question{SQL: "SELECT nosuch FROM t"}); return err },
-		"writing":   func() error { _, err := r.All(t.Context(), Question{SQL: "INSERT INTO t VALUES (1)"}); return err },
+		"wrong SQL": func() error { return r.All(t.Context(), Question{SQL: "SELECT nosuch FROM t"}) },
+		"writing":   func() error { return r.All(t.Context(), Question{SQL: "INSERT INTO t VALUES (1)"}) },
 		"interruption": func() error {
-			_, err := r.All(cancelled, Question{SQL: "SELECT count(*) FROM range(1000000000000)"})
-			return err
+			return r.All(cancelled, Question{SQL: "SELECT count(*) FROM range(1000000000000)"})
 		},
 	} {
 		if try() == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if n, _ := number(t, r); n != 42 {
+		if n := number(t, r); n != 42 {
 			t.Errorf("after %s: got %d, want 42", name, n)
 		}
 	}
@@ -103,8 +137,8 @@ func TestReaderClosesTheFileWhenIdle(t *testing.T) {
 		if isOpen() {
 			t.Error("the file is still open ten minutes after the last query")
 		}
-		if n, publication := number(t, r); n != 42 || publication != 2 {
-			t.Errorf("got %d of publication %d after the pause, want 42 of 2", n, publication)
+		if n := number(t, r); n != 42 {
+			t.Errorf("got %d after the pause, want 42", n)
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)
