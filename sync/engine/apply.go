@@ -256,7 +256,7 @@ func (a applier) recordPage(tx *store.Tx, of *runs.Run, step *runs.Step, at plac
 	}
 	switch step.Stop {
 	case runs.StopPages, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
-		step.Left = pagesLeft(of.Plan, step)
+		step.Left = facts.PagesLeft(of.Plan, step)
 	}
 	if of.Plan.Teaches() {
 		if err := moveCursors(tx, of, step); err != nil {

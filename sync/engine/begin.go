@@ -37,13 +37,6 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	if old != nil {
 		return w.resume(ctx, o, old)
 	}
-	if o.Rest != nil {
-		row, err := o.openRest(w.engine.Store)
-		if err != nil {
-			return nil, fmt.Errorf("start to buy the rest of run %s: %w", o.Rest.Of.ID, err)
-		}
-		return w.addRun(ctx, row, o)
-	}
 	at, unsure, err := w.calls.startTime(ctx, o.Spec)
 	switch {
 	case judge(err).waits():
@@ -73,7 +66,7 @@ func (o *Order) newRun() (*runs.Run, error) {
 	id, err := uuid.NewV7()
 	return &runs.Run{
 		ID: id.String(), Job: o.Spec.Name, Trigger: string(o.Trigger), Due: o.Due, Started: time.Now(), Status: runs.Running,
-		Request: o.Spec.Request, Overridden: o.Spec.Overridden, Urgent: o.urgent,
+		Request: o.Spec.Request, Overridden: o.Spec.Overridden, RestOf: o.Spec.Rest, Urgent: o.urgent,
 	}, err
 }
 
@@ -121,8 +114,6 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 	switch {
 	case o.Old != nil:
 		return o.Old, nil
-	case o.Rest != nil:
-		return o.Rest.Run, nil
 	case o.Due.IsZero():
 		return o.facts(e).Continues(o.Spec)
 	}

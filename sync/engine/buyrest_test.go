@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
 	"outlierd/sync/runs"
 )
 
@@ -20,22 +23,30 @@ jobs:
   watch: {search: {query: [finance], where: {published_at: since last success}, pages: 1}}
 `
 
-// restOf returns the rest of a run of the only job.
-func (w *workshop) restOf(e *Engine, row *runs.Run) *Rest {
+// restOf returns what a run that buys the rest of another does.
+func (w *workshop) restOf(e *Engine, row *runs.Run) forecast.Next {
 	w.Helper()
-	spec := w.config.Jobs[0]
-	spec.Overridden, spec.Flags = true, RestFlags(row.ID)
-	rest, err := FindRest(e.Facts(), &spec, row)
+	next, err := forecasts(e).Next(w.ctx, facts.RestSpec(w.config, row), false)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return rest
+	return next
 }
 
-// buyRest buys the rest of a run of the only job.
+// lastOf returns the run that bought the last of what a run has left; "" if there is more.
+func (w *workshop) lastOf(e *Engine, row *runs.Run) string {
+	w.Helper()
+	_, err := forecasts(e).Next(w.ctx, facts.RestSpec(w.config, row), false)
+	if nothing, ok := errors.AsType[*facts.NothingLeftError](err); ok {
+		return nothing.Last
+	}
+	return ""
+}
+
+// buyRest buys the rest of a run.
 func (w *workshop) buyRest(ctx context.Context, e *Engine, row *runs.Run) (*runs.Run, error) {
 	w.Helper()
-	return e.Perform(ctx, &Order{Spec: &w.config.Jobs[0], Trigger: Manual, Rest: w.restOf(e, row)})
+	return e.Perform(ctx, &Order{Spec: facts.RestSpec(w.config, row), Trigger: Manual})
 }
 
 // succeeds runs the only job, which must succeed.
@@ -89,8 +100,8 @@ func TestRestOfARunIsBoughtOnce(t *testing.T) {
 				if step.Seen != 85 || step.Origin != w.searchesOf(e, first)[0].ID {
 					t.Errorf("%d hits were seen, want 85: %+v", step.Seen, step)
 				}
-				if rest := w.restOf(e, first); !rest.Nothing() || rest.After != row.ID {
-					t.Errorf("there is a rest of what was bought whole: %+v", rest)
+				if last := w.lastOf(e, first); last != row.ID {
+					t.Errorf("the last of it was bought by run %q, want %s", last, row.ID)
 				}
 				after, err := e.Store.Watermarks.List("")
 				if diff := cmp.Diff(marks, after); err != nil || diff != "" {
@@ -142,7 +153,7 @@ func TestRestIsBoughtOnceDespiteStopsAndEdits(t *testing.T) {
 				w.use(strings.Replace(restFile, "finance", "cooking", 1))
 				e, stop = w.open()
 				defer stop()
-				if rest := w.restOf(e, first); rest.Nothing() {
+				if w.lastOf(e, first) != "" {
 					if stopAt < 4 {
 						t.Error("a stopped run has no rest")
 					}
@@ -170,15 +181,16 @@ func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
 		e, stop := w.open()
 		defer stop()
 		first := w.succeeds(e)
-		if rest := w.restOf(e, first); rest.MayCost != 4 || rest.Cost.Lost <= 4 {
-			t.Errorf("the confirmation is for %d of %d credits, want the 4 that the month leaves",
-				rest.MayCost, rest.Cost.Lost)
+		most, err := forecasts(e).MayCost(w.ctx, facts.RestSpec(w.config, first), false)
+		if rest := w.restOf(e, first); err != nil || most != 4 || rest.Cost.Lost <= 4 {
+			t.Errorf("the confirmation is for %d of %d credits (%v), want the 4 that the month leaves", most, rest.Cost.Lost, err)
 		}
 		if row, err := w.buyRest(w.ctx, e, first); err != nil || row.Status != runs.PausedBudget {
 			t.Fatalf("%+v (%v), want it to be paused by the month", row, err)
 		}
-		if rest := w.restOf(e, first); rest.Run == nil || rest.MayCost != 0 {
-			t.Errorf("the confirmation to continue %v is for %d credits, want 0", rest.Run, rest.MayCost)
+		most, err = forecasts(e).MayCost(w.ctx, facts.RestSpec(w.config, first), false)
+		if rest := w.restOf(e, first); err != nil || rest.Old == nil || most != 0 {
+			t.Errorf("the confirmation to continue %v is for %d credits (%v), want 0", rest.Old, most, err)
 		}
 	})
 }
@@ -196,8 +208,8 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 		defer stop()
 		first := w.succeeds(e)
 		rest := w.restOf(e, first)
-		if rest.Credits != 8 || rest.Cost.Lost != 4 {
-			t.Errorf("the rest costs %d credits, at most %d; want 8 and the cap of 4", rest.Credits, rest.Cost.Lost)
+		if all, _ := rest.Plan.Buys(100); all.Credits < 8 || rest.Cost.Lost != 4 {
+			t.Errorf("the rest costs %d credits, at most %d; want 8 or a page more, and the cap of 4", all.Credits, rest.Cost.Lost)
 		}
 		row, err := w.buyRest(w.ctx, e, first)
 		if err != nil || row.Status != runs.PausedBudget || row.Pages != 2 {
@@ -212,8 +224,8 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 		if err != nil || row2.ID == row.ID || row2.Status != runs.OK || row2.Pages != 2 {
 			t.Errorf("%+v (%v), want another run to buy the last two pages", row2, err)
 		}
-		if rest := w.restOf(e, first); !rest.Nothing() {
-			t.Errorf("left is %+v", rest)
+		if w.lastOf(e, first) != row2.ID {
+			t.Errorf("left is %+v", w.restOf(e, first).Plan.Steps)
 		}
 		if want := []int{0, 0, 1, 1, 2, 2}; !slices.Equal(l.asked, want) {
 			t.Errorf("asked from %v, want %v", l.asked, want)
@@ -260,8 +272,8 @@ func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
 					if ends, err := Endings(e.Facts(), row); err != nil || ends[0].Short || ends[0].Leaves() {
 						t.Errorf("%+v (%v), though the service gave all that it counts", ends, err)
 					}
-					if rest := w.restOf(e, first); !rest.Nothing() {
-						t.Errorf("there is a rest of what was bought whole: %+v", rest)
+					if w.lastOf(e, first) != row.ID {
+						t.Error("there is a rest of what was bought whole")
 					}
 				})
 			})
@@ -283,7 +295,7 @@ func TestRestOfASearchWithoutATotalIsAsManyPagesAgain(t *testing.T) {
 		if err != nil || row.Pages != 2 || row.Hits != 80 {
 			t.Errorf("%+v (%v), want two pages more", row, err)
 		}
-		if again, err := w.buyRest(w.ctx, e, row); err != nil || again.RestOf != row.ID || w.searchesOf(e, again)[0].Seen != 240 {
+		if again, err := w.buyRest(w.ctx, e, row); err != nil || again.RestOf != first.ID || w.searchesOf(e, again)[0].Seen != 240 {
 			t.Errorf("%+v (%v), want the rest of the rest", again, err)
 		}
 	})
@@ -339,9 +351,37 @@ func TestUnfinishedRunHasNoRest(t *testing.T) {
 		if err == nil || row == nil {
 			t.Fatalf("run %+v, error %v; want one that was stopped", row, err)
 		}
-		spec := w.config.Jobs[0]
-		if _, err := FindRest(e.Facts(), &spec, row); err == nil || !strings.Contains(err.Error(), "outlierd run --continue "+row.ID) {
+		if _, err := forecasts(e).Next(w.ctx, facts.RestSpec(w.config, row), false); err == nil || !strings.Contains(err.Error(), "outlierd run --continue "+row.ID) {
 			t.Errorf("error %v, want the command that continues it", err)
+		}
+	})
+}
+
+// TestRestOfCutSearchesIsWhatTheJobWants: of a search that was cut the pages up to those of the job, and all of one that
+// was not started.
+func TestRestOfCutSearchesIsWhatTheJobWants(t *testing.T) {
+	t.Parallel()
+	file := strings.NewReplacer("6000/min", "1/h", "pages: 1}", "pages: 3}, stop_after: 1m, for_each: {q: [a, b]}", "[finance]", `["${q}"]`).
+		Replace(restFile)
+	bare(t, file, func(w *workshop) {
+		l := &listing{counts: true}
+		l.arrive(400)
+		w.wire = l
+		e, stop := w.open()
+		first := w.succeeds(e)
+		stop()
+		w.use(strings.Replace(file, "1/h", "6000/min", 1))
+		e, stop = w.open()
+		defer stop()
+		time.Sleep(time.Hour)
+		row, err := w.buyRest(w.ctx, e, first)
+		if err != nil || row.Pages != 5 || first.Pages != 1 {
+			t.Errorf("%d pages, then %+v (%v), want 1, then the other 5 of 2 searches", first.Pages, row, err)
+		}
+		for _, step := range w.searchesOf(e, row) {
+			if step.Next != 3 || step.Seen != 120 {
+				t.Errorf("%+v, want the 3 pages that the job wants", step)
+			}
 		}
 	})
 }

@@ -161,7 +161,7 @@ func (c *caller) isNewPeriod(at, other time.Time) (bool, error) {
 // wrong, and checks the windows; see [search.checkDates]. If the address is not the service's, that is an
 // error at once.
 func (c *caller) startTime(ctx context.Context, spec *job.Spec) (at time.Time, unsure bool, err error) {
-	if len(spec.Fetch) > 0 { // a watch buys nothing
+	if len(spec.Fetch) > 0 || spec.Rest != "" { // a watch buys nothing, and what was left has its dates
 		return c.engine.Store.Clock.Now(), false, nil
 	}
 	err = c.agreeOnTime(ctx, c.attempt)

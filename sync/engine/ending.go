@@ -20,7 +20,7 @@ import (
 // journal, nor for a search by seeds that were bought recently.
 //
 // Pages beyond the job's own `pages` were not wanted, but are reported because they can be bought; see
-// [FindRest]. A search that ended by itself with fewer hits than the service counts is reported as
+// [job.Spec.RestOf]. A search that ended by itself with fewer hits than the service counts is reported as
 // well: its list changed between two pages, or the service does not return all of it.
 
 // Ending is how one search of a run ended. At most one of Early, Cut, Limited and Fresh is set, and none
@@ -195,7 +195,7 @@ func (r *endedRun) ending(s *runs.Step) Ending {
 	case plan.StopFresh:
 		end.Fresh = true
 	case "", runs.StopTime, plan.StopShare, runs.StopUnreadable, runs.StopMissing:
-		if left := leftOf(stored, s); left != 0 && (s.Stop != runs.StopUnreadable || canSkipPage(s)) {
+		if left := leftOf(stored, s); left != 0 && (s.Stop != runs.StopUnreadable || facts.CanSkipPage(s)) {
 			end.Cut, end.Left, end.More = true, left, -1
 			if left > 0 {
 				end.More = outlier.Credits(left) * price
@@ -235,7 +235,7 @@ func leftOf(f *plan.Stored, s *runs.Step) int {
 	if s.Query.Op() == outlier.OpTrendingFormats {
 		return 1 - s.Pages
 	}
-	return pagesLeft(f, s)
+	return facts.PagesLeft(f, s)
 }
 
 // reachable returns how many hits the job's pages could have returned; -1 while the service has
@@ -247,7 +247,7 @@ func reachable(f *plan.Stored, s *runs.Step) int64 {
 	return min(s.Total, int64(f.PagesOf(s.Ordinal))*outlier.MaxSize)
 }
 
-// Leaves reports whether the search left pages that a run can buy; see [FindRest].
+// Leaves reports whether the search left pages that a run can buy; see [job.Spec.RestOf].
 func (e *Ending) Leaves() bool { return e.Limited || e.Cut && e.Left != 0 }
 
 // message returns the log message of an ending; "" for an ordinary one.

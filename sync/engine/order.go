@@ -33,7 +33,6 @@ type Order struct {
 	Trigger Trigger
 	Due     time.Time // zero for a manual run
 	Old     *runs.Run // the unfinished run to resume; nil for a new run, or to let a manual run choose
-	Rest    *Rest     // what to buy of an earlier run; else nil
 	Key     runs.Key  // of a client that may repeat the order
 
 	Afresh     bool // start a new run even if an unfinished one could be resumed
@@ -326,7 +325,7 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
 	} else if before != nil {
 		return &RepeatedError{before}
 	}
-	if err := o.order.refresh(w); err != nil {
+	if err := o.order.refresh(ctx, w); err != nil {
 		return err
 	}
 	if r := w.runs.joinable(&o.order); r != nil {
@@ -387,7 +386,7 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 	left, err := s.engine.Store.Runs.Ordered()
 	for i := range left {
 		row := &left[i]
-		spec := currentSpec(s.engine.Config, row)
+		spec := facts.CurrentSpec(s.engine.Config, row)
 		if ctx.Err() != nil || s.worker.runs.byID(row.ID) != nil || spec == nil || !row.Status.Open() {
 			continue
 		}
@@ -402,21 +401,18 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 
 // refresh reads again what an order continues: while the order waited, other runs may have continued or
 // bought it.
-func (o *Order) refresh(w *worker) (err error) {
+func (o *Order) refresh(ctx context.Context, w *worker) (err error) {
 	switch {
 	case o.Old != nil:
 		if o.Old, err = w.engine.Store.Runs.Get(o.Old.ID); err == nil && o.Old == nil {
 			err = errors.New("the run to resume does not exist any more")
 		}
-	case o.Rest != nil:
-		of := o.Rest.Of
-		if o.Rest, err = FindRest(w.engine.Facts(), o.Spec, of); err == nil && o.Rest.Nothing() {
-			err = fmt.Errorf("nothing is left of run %s", of.ID)
-		}
-		for i := 0; err == nil && i < len(o.Rest.superseded); i++ {
-			if taken := &o.Rest.superseded[i]; w.runs.byID(taken.ID) != nil {
-				err = unendedError(taken)
-			}
+	case o.Spec.Rest != "" && w.runs.byID(o.Spec.Rest) != nil:
+		err = facts.UnendedError(o.Spec.Rest)
+	case o.Spec.Rest != "":
+		var old *runs.Run
+		if old, err = o.unfinishedRun(w.engine); err == nil && old == nil {
+			_, err = w.engine.Facts().Plan(ctx, o.Spec, facts.Options{})
 		}
 	}
 	return err
@@ -427,9 +423,7 @@ func (all inProgress) joinable(o *Order) *run {
 	switch {
 	case o.Old != nil:
 		return all.byID(o.Old.ID)
-	case o.Rest != nil && o.Rest.Run != nil:
-		return all.byID(o.Rest.Run.ID)
-	case o.Rest != nil || o.Afresh || !o.Due.IsZero():
+	case o.Afresh || !o.Due.IsZero():
 		return nil
 	}
 	return all.find(func(r *run) bool { return r.row.Job == o.Spec.Name && facts.Same(o.Spec, &r.row) })
@@ -437,7 +431,7 @@ func (all inProgress) joinable(o *Order) *run {
 
 // displaced returns the run in progress that a new run would supersede, or nil.
 func (w *worker) displaced(o *Order) *run {
-	if o.Old != nil || o.Rest != nil || w.engine.Config.Job(o.Spec.Name) == nil {
+	if o.Old != nil || o.Spec.Rest != "" || w.engine.Config.Job(o.Spec.Name) == nil {
 		return nil
 	}
 	return w.runs.find(func(r *run) bool { return r.row.Job == o.Spec.Name && r.row.Overridden == o.Spec.Overridden })

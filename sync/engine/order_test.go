@@ -18,6 +18,7 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/outlier/simulator"
 	"outlierd/sinks"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/load"
@@ -770,24 +771,17 @@ func TestRestIsBoughtOnceForSeveralOrders(t *testing.T) {
 		w.keeping(func(e *Engine, _ func()) {
 			spec := w.config.Job("short")
 			of := w.ends(w.order(e, Order{Spec: spec}), runs.OK)
-			var rest *Rest
-			err := e.Between(w.ctx, func(context.Context) (err error) {
-				rest, err = FindRest(e.Facts(), spec, of)
-				return err
-			})
-			if err != nil || rest.Nothing() {
-				t.Fatalf("rest %+v, %v", rest, err)
-			}
+			rest := facts.RestSpec(w.config, of)
 			before := w.spent()
-			one, two := w.order(e, Order{Spec: spec, Rest: rest}), w.order(e, Order{Spec: spec, Rest: rest})
+			one, two := w.order(e, Order{Spec: rest}), w.order(e, Order{Spec: rest})
 			if one.Run() != two.Run() || one.Joined() || !two.Joined() {
 				t.Errorf("runs %s and %s", one.Run(), two.Run())
 			}
-			if row := w.ends(one, runs.OK); row.Credits == 0 || row.Credits != w.spent()-before || row.Credits != rest.Credits {
-				t.Errorf("%d credits for %d; the run ended as %+v", w.spent()-before, rest.Credits, row)
+			if row := w.ends(one, runs.OK); row.Credits == 0 || row.Credits != w.spent()-before {
+				t.Errorf("%d credits were spent; the run ended as %+v", w.spent()-before, row)
 			}
-			_, err = e.Order(w.ctx, Order{Spec: spec, Rest: rest, Trigger: Manual})
-			if err == nil || !strings.Contains(err.Error(), "nothing is left") {
+			_, err := e.Order(w.ctx, Order{Spec: rest, Trigger: Manual})
+			if err == nil || !strings.Contains(err.Error(), "left nothing to buy") {
 				t.Errorf("what was bought already is refused as %v", err)
 			}
 		})

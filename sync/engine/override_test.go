@@ -253,10 +253,10 @@ func TestEachCommandContinuesItsOwnRun(t *testing.T) {
 				why[waits.Why] = true
 			}
 			for _, run := range []*runs.Run{own, mine} {
-				if command := facts.Command(run); !why["its run was interrupted; to continue it: "+command] {
+				if command := facts.Command(run.ID); !why["its run was interrupted; to continue it: "+command] {
 					t.Errorf("the queue has %v, want the command %q", why, command)
 				}
-				spec, err := ResumedSpec(w.config, run)
+				spec, err := facts.ResumedSpec(w.config, run)
 				if err != nil {
 					t.Fatal(err)
 				}

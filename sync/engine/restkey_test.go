@@ -1,10 +1,10 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"testing"
 
+	"outlierd/sync/facts"
 	"outlierd/sync/runs"
 )
 
@@ -15,16 +15,9 @@ func TestKeyHasOneRunOfTheRest(t *testing.T) {
 		w.keeping(func(e *Engine, _ func()) {
 			spec := w.config.Job("short")
 			of := w.ends(w.order(e, Order{Spec: spec}), runs.OK)
-			order := Order{Spec: spec, Key: runs.NewKey("rest", "rest {}"), Trigger: Manual}
-			err := e.Between(w.ctx, func(context.Context) (err error) {
-				order.Rest, err = FindRest(e.Facts(), spec, of)
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			order := Order{Spec: facts.RestSpec(w.config, of), Key: runs.NewKey("rest", "rest {}"), Trigger: Manual}
 			row := w.ends(w.order(e, order), runs.OK)
-			_, err = e.Order(w.ctx, order)
+			_, err := e.Order(w.ctx, order)
 			if repeated, ok := errors.AsType[*RepeatedError](err); !ok || repeated.Run.ID != row.ID {
 				t.Errorf("the order is repeated with error %v, want that its run is %s", err, row.ID)
 			}

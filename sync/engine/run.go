@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -229,7 +230,7 @@ func (r *run) closeSteps(steps []runs.Step) error {
 		for i := range steps {
 			step := &steps[i]
 			if step.Stop == "" {
-				step.Left = pagesLeft(r.row.Plan, step)
+				step.Left = facts.PagesLeft(r.row.Plan, step)
 				if err := runs.SaveStep(tx, *step); err != nil {
 					return err
 				}

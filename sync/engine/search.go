@@ -9,7 +9,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/facts"
-	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -238,27 +237,6 @@ func distinct(hits []runs.Hit) int {
 		}
 	}
 	return len(ids)
-}
-
-// pagesLeft returns how many more pages of a step the run may take, or for a step that ended at the
-// job's last page how many more the service has; -1 if unknown.
-func pagesLeft(f *plan.Stored, step *runs.Step) int {
-	if step.Query.Op() == outlier.OpStartScan || step.Query.Op() == outlier.OpTrendingFormats {
-		return -1
-	}
-	beyond := facts.Beyond(step)
-	switch step.Stop {
-	case runs.StopPages, runs.StopUnreadable, runs.StopMissing:
-		return beyond
-	}
-	left := f.PagesOf(step.Ordinal) - step.Next
-	if beyond >= 0 {
-		left = min(left, beyond)
-	}
-	if left > job.AllPages/2 {
-		return -1
-	}
-	return left
 }
 
 func (r *run) saveStep(step runs.Step) error {

@@ -8,13 +8,6 @@ import (
 	"outlierd/sync/runs"
 )
 
-// cutOff are the ends of searches whose rest can be bought; see also [canSkipPage].
-var cutOff = []string{"", runs.StopPages, runs.StopTime, runs.StopMissing, plan.StopShare}
-
-// canSkipPage reports whether a search ended at a page whose hits could not be stored. Later pages may be
-// readable.
-func canSkipPage(step *runs.Step) bool { return step.Stop == runs.StopUnreadable && step.Unread > 0 }
-
 // stopFor returns how a step ends after an error that a retry cannot help; "" leaves the step open for the
 // next run.
 func stopFor(kind outlier.Kind) string {

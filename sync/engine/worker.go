@@ -11,6 +11,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/schema"
+	"outlierd/sync/facts"
 	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -165,7 +166,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 			w.wake = a.until
 			return false, f.held
 		case closeStep: // of which there may be many
-			a.step.Stop, a.step.Left = a.stop, pagesLeft(a.of.search.plan, a.step)
+			a.step.Stop, a.step.Left = a.stop, facts.PagesLeft(a.of.search.plan, a.step)
 			err = a.of.run.saveStep(*a.step)
 		case endRuns:
 			w.endOver(ctx, a.over)

@@ -53,6 +53,9 @@ type Options struct {
 
 // Plan returns the plan of a run that has not begun.
 func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Plan, error) {
+	if spec.Rest != "" {
+		return r.planRest(spec, o.Calls)
+	}
 	known, err := r.Facts(ctx, spec, o)
 	if err != nil {
 		return nil, err

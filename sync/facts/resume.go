@@ -29,7 +29,7 @@ const (
 //
 //	asks:    same: for what the run does; job: the job's own run, while this one is overridden; flags: an
 //	         overridden run, while this one is the job's own; new: one with other flags;
-//	         afresh: a new run of the same kind, whatever is unfinished
+//	         afresh: a new run of the same kind, whatever is unfinished; rest: a run that buys what this one left
 //	scan:    whether it has paid for a scan that is not read
 //	left:    whether it has something left to do, and room for it under its own cap
 //	age:     old after a period of the job, and after a day; the dates of a backfill do not age
@@ -37,6 +37,7 @@ const (
 var fates = parseFates(`
 	asks     scan  left  age  stopped  fate       because
 	one-off  *     *     *    *        supersede  each one-off request is a run of its own
+	rest     *     *     *    *        supersede  the new one buys what it left
 	same     paid  yes   *    *        resume     it has paid for a scan
 	job      paid  yes   *    *        resume     it has paid for a scan
 	*        paid  no    *    *        by-hand    its own cap has no room to read its scan; with a larger one this continues it
@@ -190,13 +191,15 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, steps []runs.Step, d
 // asks returns who asks about an unfinished run, as in the table.
 func (r *Reader) asks(spec *job.Spec, old *runs.Run) string {
 	switch {
-	case strings.HasPrefix(spec.Name, job.OnceMark):
+	case spec.Rest != "" && spec.Rest == old.ID:
+		return "rest"
+	case spec.Rest == "" && strings.HasPrefix(spec.Name, job.OnceMark):
 		return "one-off"
 	case r.Afresh && old.Overridden == spec.Overridden:
 		return "afresh"
 	case Same(spec, old):
 		return "same"
-	case old.Overridden == spec.Overridden:
+	case old.Overridden == spec.Overridden && spec.Rest == "":
 		return "new"
 	case spec.Overridden:
 		return "flags"
@@ -221,7 +224,7 @@ func Flags(run *runs.Run) string {
 }
 
 // Command returns the command that resumes an unfinished run, whose record has everything else.
-func Command(run *runs.Run) string { return "outlierd run --continue " + run.ID }
+func Command(run string) string { return "outlierd run --continue " + run }
 
 // refused reports whether a search was closed permanently and no other can be resumed.
 func refused(steps []runs.Step) bool {

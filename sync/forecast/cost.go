@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,22 +31,31 @@ func (r *Reader) WorstCase(ctx context.Context, spec *job.Spec, later bool) (p *
 // the cap of the run that it resumes, or the cap of a new run, and no more than all other caps leave.
 // later is set if other runs come first.
 func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outlier.Credits, error) {
-	old, err := r.Continues(spec)
+	next, err := r.Next(ctx, spec, later)
 	if err != nil {
 		return 0, err
 	}
-	var p *plan.Plan
-	var c plan.Cost
-	if old != nil {
-		p, c, err = r.Left(old, spec.Budget)
+	return r.Caps().Affords(cmp.Or(next.Old, &runs.Run{ID: "next", Job: spec.Name}), next.Plan.Stored, spec.Budget, next.Cost)
+}
+
+// Next is what a manual run of a job does.
+type Next struct {
+	Old  *runs.Run // the unfinished run that it continues; nil for a new one
+	Plan *plan.Plan
+	Cost plan.Cost // of all that it does, or has left to do, if every page is full
+}
+
+// Next returns what a manual run of spec does now. later is set if other runs come first.
+func (r *Reader) Next(ctx context.Context, spec *job.Spec, later bool) (n Next, err error) {
+	if n.Old, err = r.Continues(spec); err != nil {
+		return n, err
+	}
+	if n.Old != nil {
+		n.Plan, n.Cost, err = r.Left(n.Old, spec.Budget)
 	} else {
-		old = &runs.Run{ID: "next", Job: spec.Name}
-		p, c, err = r.WorstCase(ctx, spec, later)
+		n.Plan, n.Cost, err = r.WorstCase(ctx, spec, later)
 	}
-	if err != nil {
-		return 0, err
-	}
-	return r.Caps().Affords(old, p.Stored, spec.Budget, c)
+	return n, err
 }
 
 // paceInForce returns the pace in force: the learned one, or else the configured one.

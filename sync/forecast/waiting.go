@@ -174,11 +174,11 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 func (w *explainer) cutShort(u *unfinished) string {
 	switch {
 	case u.Run.Status != runs.PausedQuota:
-		return "its run was interrupted; to continue it: " + facts.Command(&u.Run)
+		return "its run was interrupted; to continue it: " + facts.Command(u.Run.ID)
 	case w.reader.Kept && u.Continues() && !nextOf(w.reader.Config, u.spec, w.now).IsZero():
 		return "its run waits for the rate limit, and 'outlierd up' continues it"
 	}
-	return "its run waits for the rate limit; to continue it: " + facts.Command(&u.Run)
+	return "its run waits for the rate limit; to continue it: " + facts.Command(u.Run.ID)
 }
 
 // ofScan returns what a scan waits for that was started, or may have been; "" if it is not started yet.

@@ -38,6 +38,14 @@ func (s Spec) With(o Overrides) (Spec, error) {
 	return s, nil
 }
 
+// RestOf returns the job of a run that buys what the searches of an earlier run have left. It has the job's caps and
+// due times; what it asks for is on record, as the request of that run.
+func (s Spec) RestOf(run, request string) Spec {
+	s.Rest, s.Request, s.Overridden, s.Flags = run, request, true, "--rest "+run
+	s.Loops, s.Fetch, s.ask, s.wanted, s.Auto = nil, nil, template{}, nil, false
+	return s
+}
+
 // maxPages is the maximum number of pages, as in the schema, which checks that of the file.
 const maxPages = 1_000_000
 

@@ -52,6 +52,7 @@ type Spec struct {
 	MoveCursor bool   `json:"-"`          // although it is overridden; see [Overrides]
 	Again      bool   `json:",omitempty"` // buy a scan in this run even if the same one is live
 	Dates      *Dates `json:",omitempty"` // of a backfill; nil for other runs
+	Rest       string `json:"-"`          // the run that left what this one buys; see [Spec.RestOf]
 	Overridden bool   `json:"-"`          // for one run; see [Spec.With]
 
 	ask    template

@@ -8,6 +8,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/engine"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
@@ -88,7 +89,7 @@ func (r resolver) resolveRecorded(o *Order, asked *engine.Order) error {
 	if err != nil {
 		return err
 	}
-	if asked.Spec, err = engine.ResumedSpec(r.engine.Config, row); err != nil {
+	if asked.Spec, err = facts.ResumedSpec(r.engine.Config, row); err != nil {
 		return err
 	}
 	if asked.Spec == nil {
@@ -120,14 +121,10 @@ func (r resolver) resolveRest(o *Order, asked *engine.Order) error {
 	if err != nil {
 		return err
 	}
-	spec := engine.RestSpec(r.engine.Config, row)
-	if spec == nil {
+	if asked.Spec = facts.RestSpec(r.engine.Config, row); asked.Spec == nil {
 		return r.errJobMissing(row)
 	}
-	spec.Budget.MaxCredits = o.MaxCredits
-	asked.Spec = spec
-	asked.Rest, err = engine.FindRest(r.engine.Facts(), spec, row)
-	return err
+	return r.addUnfinished(o, asked)
 }
 
 func readRun(e *engine.Engine, id string) (*runs.Run, error) {

@@ -94,9 +94,7 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{Trigger: j.Trigger, Due: j.Due, Afresh: j.Afresh, UseReserve: j.UseReserve,
 		MaxCredits: j.Spec.Budget.MaxCredits}
-	if j.Rest != nil {
-		asked.Rest = j.Rest.Of.ID
-	} else if !j.byID {
+	if asked.Rest = j.Spec.Rest; asked.Rest == "" && !j.byID {
 		asked.Asked, asked.Version = j.Spec.Asked(), j.Spec.Version()
 	}
 	if j.Old != nil {

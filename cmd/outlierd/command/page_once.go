@@ -11,6 +11,7 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
+	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/marks"
 	"outlierd/sync/serve"
@@ -123,7 +124,7 @@ func (a actions) sayLeft(offer *page.Offer, price outlier.Credits) error {
 }
 
 // offerRest buys what the searches of a run left.
-func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, error) {
+func (a actions) offerRest(ctx context.Context, asked page.Action) (*page.Offer, error) {
 	e := a.seen.Engine
 	row, err := e.Store.Runs.Get(asked.Run)
 	if err != nil {
@@ -132,23 +133,22 @@ func (a actions) offerRest(_ context.Context, asked page.Action) (*page.Offer, e
 	if row == nil {
 		return nil, fmt.Errorf("run %s: %w", asked.Run, page.ErrUnknown)
 	}
-	order := engine.Order{Trigger: engine.Manual, Spec: engine.RestSpec(e.Config, row)}
-	if order.Spec == nil {
+	spec := facts.RestSpec(e.Config, row)
+	if spec == nil {
 		return nil, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", job.Shown(row.Job))
 	}
-	if order.Rest, err = engine.FindRest(e.Facts(), order.Spec, row); err != nil {
+	known := a.seen.forecasts()
+	next, err := known.Next(ctx, spec, false)
+	if err != nil {
 		return nil, err
 	}
-	if order.Rest.Nothing() {
-		return nil, errors.New("the searches of this run left nothing to buy")
-	}
-	price := order.Rest.Cost.Credits
-	offer := &page.Offer{Title: "Buy the rest of the searches of " + job.Shown(order.Spec.Name),
-		Button: "Buy it: at most " + term.Count(price, "credit"), Seen: seenOnce(order.Spec, price)}
-	for line := range strings.Lines(describeRest(a.seen.forecasts(), order.Spec, order.Rest)) {
+	price := next.Cost.Credits
+	offer := &page.Offer{Title: "Buy the rest of the searches of " + job.Shown(spec.Name),
+		Button: "Buy it: at most " + term.Count(price, "credit"), Seen: seenOnce(spec, price)}
+	for line := range strings.Lines(describeStart(ctx, known, spec, next.Old)) {
 		offer.Says = append(offer.Says, strings.TrimSpace(line))
 	}
-	offer.Do = a.startRun(order)
+	offer.Do = a.startRun(engine.Order{Trigger: engine.Manual, Spec: spec, Old: next.Old})
 	return offer, a.sayLeft(offer, price)
 }
 

@@ -200,7 +200,7 @@ func affectsAllJobs(err error) bool {
 // runJob performs one run with its progress shown, within what --max-credits leaves, and returns its record; nil if
 // it never started.
 func (r *runner) runJob(ctx context.Context, j jobRun) (*runs.Run, error) {
-	if j.Rest == nil && j.Old == nil && !j.Afresh && !j.isScheduled() {
+	if j.Old == nil && !j.Afresh && !j.isScheduled() {
 		var err error
 		if j.Old, err = r.p.Engine.Facts().Continues(j.Spec); err != nil {
 			return nil, err
@@ -223,14 +223,10 @@ func (r *runner) runJob(ctx context.Context, j jobRun) (*runs.Run, error) {
 
 // performRun performs a run, or has the daemon do it, and reports it.
 func (r *runner) performRun(ctx context.Context, j *jobRun) (*runs.Run, error) {
-	if j.Rest != nil {
-		fmt.Fprintln(r.g.out.w, describeRest(j.newForecasts(r.p), j.Spec, j.Rest))
-	} else {
-		if err := r.listDisplaced(j); err != nil {
-			return nil, err
-		}
-		fmt.Fprintln(r.g.out.w, describeStart(ctx, j.newForecasts(r.p), j.Spec, j.Old))
+	if err := r.listDisplaced(j); err != nil {
+		return nil, err
 	}
+	fmt.Fprintln(r.g.out.w, describeStart(ctx, j.newForecasts(r.p), j.Spec, j.Old))
 	run := r.p.Engine.Perform
 	if r.p.daemon != nil {
 		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return r.orderRun(ctx, j) }
@@ -331,7 +327,7 @@ func unfoldRun(p *program, j jobRun) (todo []jobRun, err error) {
 
 // listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
 func (r *runner) listDisplaced(j *jobRun) error {
-	if j.Old != nil || report.IsOnce(j.Spec.Name) {
+	if j.Old != nil || j.Spec.Rest != "" || report.IsOnce(j.Spec.Name) {
 		return nil
 	}
 	all, err := r.p.Engine.Facts().Unfinished(j.Spec, j.Due)
@@ -339,7 +335,7 @@ func (r *runner) listDisplaced(j *jobRun) error {
 		switch old := &u.Run; {
 		case u.Closes() == "":
 			fmt.Fprintf(r.g.out.w, "%s: %s stays unfinished: %s:\n  %s\n", old.Job, nameOfRun(r.p, old),
-				u.Why, r.g.typed(strings.TrimPrefix(facts.Command(old), "outlierd ")))
+				u.Why, r.g.typed(strings.TrimPrefix(facts.Command(old.ID), "outlierd ")))
 		case old.Status != runs.Failed:
 			fmt.Fprintln(r.g.out.w, describeSuperseded(r.p, &u))
 		}
@@ -372,7 +368,7 @@ func (r *runner) reportRun(ctx context.Context, row *runs.Run, began time.Time, 
 	if end.Endings, err = engine.Endings(r.p.Engine.Facts(), row); err != nil {
 		return err
 	}
-	if err := r.offerRest(end); err != nil {
+	if err := r.offerRest(ctx, end); err != nil {
 		return err
 	}
 	if end.Retry, err = store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job}); err != nil {
@@ -446,19 +442,19 @@ func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string
 }
 
 // offerRest adds the command that buys the rest to the outcome of a run.
-func (r *runner) offerRest(end *report.Run) error {
+func (r *runner) offerRest(ctx context.Context, end *report.Run) error {
 	if !end.Status.EndedWell() || !slices.ContainsFunc(end.Endings, func(e engine.Ending) bool { return e.Leaves() }) {
 		return nil
 	}
-	spec := engine.RestSpec(r.p.Engine.Config, &end.Run)
+	spec := facts.RestSpec(r.p.Engine.Config, &end.Run)
 	if spec == nil {
 		return nil
 	}
-	rest, err := engine.FindRest(r.p.Engine.Facts(), spec, &end.Run)
-	if err != nil || rest.Nothing() {
+	if _, err := r.p.forecasts().Next(ctx, spec, false); isA[*facts.NothingLeftError](err) {
+		return nil
+	} else if err != nil {
 		return err
 	}
-	end.Rest = rest
 	for i := range end.Endings {
 		if end.Endings[i].Leaves() {
 			name := end.Job + " "

@@ -13,7 +13,6 @@ import (
 	"outlierd/cmd/outlierd/report"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
-	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 )
 
@@ -149,7 +148,7 @@ func (f *runFlags) listRuns(ctx context.Context, p *program, names []string, cha
 	case f.rest != "":
 		return restOf(ctx, p, names, f.rest)
 	case f.resume != "":
-		return continueRun(ctx, p, f.resume)
+		return continueRun(p, f.resume)
 	case f.due && p.daemon != nil:
 		return nil, nil // the daemon runs what is due
 	case f.due:
@@ -278,44 +277,34 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 	if len(names) > 0 && names[0] != row.Job {
 		return nil, usageError{fmt.Errorf("--rest %s: the run belongs to job %s, not to %s", id, row.Job, names[0])}
 	}
-	spec := engine.RestSpec(p.Engine.Config, row)
+	spec := facts.RestSpec(p.Engine.Config, row)
 	if spec == nil {
 		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run",
 			id, p.Engine.Config.Path, row.Job)}
 	}
-	rest, err := engine.FindRest(p.Engine.Facts(), spec, row)
-	if err != nil {
-		return nil, err
-	}
-	if rest.Nothing() {
+	_, err = p.forecasts().Next(ctx, spec, false)
+	if isA[*facts.NothingLeftError](err) {
 		if p.daemon == nil && p.Engine.Line.Warehouse != nil { // the process that bought it may have been killed at its very end
 			if err := p.Engine.Publish(ctx); err != nil {
 				return nil, err
 			}
 		}
-		text := fmt.Sprintf("run %s left nothing to buy", id)
-		if rest.After != id {
-			text += fmt.Sprintf(": run %s bought the rest", rest.After)
-		}
-		return nil, idle(text)
+		return nil, idle(err.Error())
 	}
-	return []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Rest: rest}}}, nil
+	return []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual}}}, err
 }
 
 // continueRun returns the run that continues an unfinished one.
-func continueRun(ctx context.Context, p *program, id string) ([]jobRun, error) {
+func continueRun(p *program, id string) ([]jobRun, error) {
 	row, err := runNamed(p, strings.ToLower(id))
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case row.RestOf != "":
-		return restOf(ctx, p, nil, row.RestOf)
-	case report.IsOnce(row.Job):
+	if report.IsOnce(row.Job) && row.RestOf == "" {
 		return nil, usageError{fmt.Errorf("run %s is of a one-off request: repeat its command, and the pages that "+
 			"arrived come from the journal", row.ID)}
 	}
-	spec, err := engine.ResumedSpec(p.Engine.Config, row)
+	spec, err := facts.ResumedSpec(p.Engine.Config, row)
 	if err != nil {
 		return nil, err
 	}
@@ -332,21 +321,4 @@ func continueRun(ctx context.Context, p *program, id string) ([]jobRun, error) {
 	}
 	order := engine.Order{Spec: spec, Trigger: engine.Manual, Old: old}
 	return []jobRun{{Order: order, after: !old.Due.IsZero(), byID: true}}, nil
-}
-
-// agedAfter is the age after which the order of the service's results has probably changed.
-const agedAfter = 24 * time.Hour
-
-// describeRest describes what the rest of a run costs at most.
-func describeRest(r *forecast.Reader, spec *job.Spec, rest *engine.Rest) string {
-	line := fmt.Sprintf("%s: the rest of the run of %s: %s", job.Shown(spec.Name),
-		rest.Of.Started.In(r.Config.Timezone).Format("2006-01-02 15:04 MST"), costText(r, rest.Cost))
-	if rest.Run != nil {
-		line += "\n  continuing run " + rest.Run.ID
-	}
-	if age := time.Since(rest.Began()); !rest.Began().IsZero() && age > agedAfter {
-		line += fmt.Sprintf("\n  page one was bought %d days ago; the order may have changed since, "+
-			"so hits may repeat or be missing", int(age.Hours()/24))
-	}
-	return line
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -92,12 +93,8 @@ func spend(ctx context.Context, g *globals, config *job.Config, which func(*runn
 // keepWithin sets the cap of a run that is about to start, or to continue, to what --max-credits leaves. It returns
 // what the run holds already.
 func (s *spending) keepWithin(p *program, j *jobRun) (before outlier.Credits, err error) {
-	old := j.Old
-	if j.Rest != nil {
-		old = j.Rest.Run
-	}
-	if old != nil {
-		before, err = heldBy(p, old)
+	if j.Old != nil {
+		before, err = heldBy(p, j.Old)
 	}
 	if s.most > 0 || s.assistant {
 		spec := *j.Spec
@@ -147,34 +144,20 @@ func (r *runner) printPrices(ctx context.Context, todo []jobRun) error {
 
 func (r *runner) priceRun(ctx context.Context, j *jobRun) (one price, err error) {
 	known := j.newForecasts(r.p)
-	if j.Rest == nil {
-		if j.Old, err = known.Continues(j.Spec); err != nil {
-			return one, err
-		}
+	if j.Old, err = known.Continues(j.Spec); err != nil {
+		return one, err
 	}
 	if _, err := r.g.spending.keepWithin(r.p, j); err != nil {
 		return one, err
 	}
-	spec := j.Spec
-	var next *plan.Plan
-	var cost plan.Cost
-	switch {
-	case j.Rest != nil:
-		cost = j.Rest.Cost
-		if most := spec.Budget.MaxCredits; most != nil {
-			cost.Credits, cost.Lost = min(cost.Credits, *most), min(cost.Lost, *most)
-		}
-	case j.Old != nil:
-		next, cost, err = known.Left(j.Old, spec.Budget)
-	default:
-		next, cost, err = known.WorstCase(ctx, spec, j.Trigger == engine.After)
+	next, err := known.Next(ctx, j.Spec, j.Trigger == engine.After)
+	if err == nil {
+		_, one.Fresh = next.Plan.Freshness()
+		one.Known, err = engine.InJournal(known.Reader, next.Plan)
 	}
-	if err == nil && next != nil {
-		_, one.Fresh = next.Freshness()
-		one.Known, err = engine.InJournal(known.Reader, next)
-	}
+	cost := next.Cost
 	r.g.spending.spent += cost.Credits
-	one.Job, one.Credits, one.Lost, one.Requests = job.Shown(spec.Name), cost.Credits, cost.Lost, cost.Requests
+	one.Job, one.Credits, one.Lost, one.Requests = job.Shown(j.Spec.Name), cost.Credits, cost.Lost, cost.Requests
 	one.Time.Duration = known.Time(cost.Requests)
 	return one, err
 }
@@ -235,9 +218,6 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 		read := *r.Reader
 		read.Afresh, read.UseReserve = next.Afresh, next.UseReserve
 		most, err := (&forecast.Reader{Reader: &read, Pace: r.Pace, Key: r.Key}).MayCost(ctx, next.Spec, next.Trigger == engine.After)
-		if next.Rest != nil {
-			most, err = next.Rest.MayCost, nil
-		}
 		if cap > 0 {
 			most = min(most, cap)
 		}
@@ -316,18 +296,28 @@ func describeStart(ctx context.Context, r *forecast.Reader, spec *job.Spec, old 
 	case old.Request != spec.Request:
 		line += fmt.Sprintf(" with %s as it was then; its changes apply from the next run on", r.Config.Path)
 	}
-	f, err := r.Forecast(ctx, spec.Name)
-	if err != nil || len(f.Jobs) != 1 || f.Jobs[0].Continues != old.ID || f.Jobs[0].Problem != "" {
+	_, cost, err := r.Left(old, spec.Budget)
+	if err != nil {
 		return line // the run reports the error
 	}
-	return line + "\n  left to do: " + costText(r, f.Jobs[0].Worst.Cost)
+	return line + "\n  left to do: " + costText(r, cost)
 }
+
+// agedAfter is the age after which the order of the service's results has probably changed.
+const agedAfter = 24 * time.Hour
 
 // planLine returns the worst case of a run that starts now, in credits, requests and time, and the scans that it waits for.
 func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	line, p, _ := priceLine(ctx, r, spec, false)
 	if p == nil {
 		return line
+	}
+	for i := range p.Steps {
+		if began := p.Steps[i].Began; !began.IsZero() && time.Since(began) > agedAfter { // of the rest of an earlier run
+			line += fmt.Sprintf("\n  page one was bought %d days ago; the order may have changed since, so hits may repeat or be missing",
+				int(time.Since(began).Hours()/24))
+			break
+		}
 	}
 	joined, err := r.Joins(p)
 	if err != nil {
@@ -345,7 +335,11 @@ func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bo
 	if err != nil {
 		return cannotRun(spec, err), nil, cost
 	}
-	line := job.Shown(spec.Name) + ": " + costText(r, cost)
+	line := job.Shown(spec.Name) + ": "
+	if spec.Rest != "" {
+		line += "the rest of run " + spec.Rest + ": "
+	}
+	line += costText(r, cost)
 	switch {
 	case p.Assumed:
 		line += ", if its SQL finds one row; it finds none now"

@@ -32,7 +32,6 @@ type Run struct {
 	// Known only when the run has just ended:
 	Since    time.Time        `json:"-"` // when it was started or continued
 	Retry    time.Time        `json:"-"` // when a schedule tries the first call that failed again; zero if none did
-	Rest     *engine.Rest     `json:"-"` // what its searches have left, if that can be bought; else nil
 	Distinct map[string]int64 `json:"-"` // keys of its rows, by table; see [runs.Hits.Distinct]
 }
 
@@ -183,7 +182,7 @@ func (r *Run) stopReason() string {
 	case r.Status == runs.Running:
 		return "it is under way"
 	case r.Status == runs.Interrupted:
-		return "its process was stopped or killed; to continue: " + facts.Command(&r.Run)
+		return "its process was stopped or killed; to continue: " + facts.Command(r.ID)
 	}
 	return ""
 }
@@ -442,6 +441,9 @@ func restLine(end *Run) []string {
 	if len(left) < 2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the rest of these %d searches costs %s: %s",
-		len(left), term.Count(end.Rest.Credits, "credit"), left[0].Rest)}
+	more := outlier.Credits(0)
+	for _, e := range left {
+		more += max(0, e.More)
+	}
+	return []string{fmt.Sprintf("the rest of these %d searches costs %s: %s", len(left), term.Count(more, "credit"), left[0].Rest)}
 }
