@@ -483,31 +483,3 @@ func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 		}
 	})
 }
-
-// TestFailedFillIsNotRecorded: the sink may be a new one, beside the one that readers have.
-func TestFailedFillIsNotRecorded(t *testing.T) {
-	t.Parallel()
-	bare(t, jobsFile, func(w *workshop) {
-		e, stop := w.open()
-		defer stop()
-		e.Line = w.line(&fakeCopy{name: "duckdb"})
-		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		for _, readOnly := range []bool{false, true} {
-			e.Line = w.line(&fakeCopy{name: "duckdb", readOnly: readOnly, broken: func() bool { return true }})
-			if err := load.Fill(w.ctx, e.Store, e.Line, e.log(), func() {}); !errors.Is(err, errBroken) {
-				t.Errorf("error %v, want that of the sink", err)
-			}
-			recorded, err := e.Store.Sinks.State("duckdb")
-			down, errDown := e.Store.Sinks.DownSince()
-			if err := errors.Join(err, errDown); err != nil || recorded.Error != "" || recorded.Mark == 0 || !down.IsZero() {
-				t.Errorf("the state says %+v, and that no sink works since %v (%v)", recorded, down, err)
-			}
-		}
-		e.Line = w.line(&fakeCopy{name: "duckdb"})
-		if err := load.Fill(w.ctx, e.Store, e.Line, e.log(), func() {}); err != nil {
-			t.Error(err)
-		}
-	})
-}

@@ -48,7 +48,6 @@ type health struct {
 	log     *slog.Logger
 	advise  func(sink string, err error) error // see [Line]
 	observe func(Step)
-	strict  bool // a failure is an error; see [Fill]
 
 	source *warehouseState
 	copies []*copyState
@@ -64,9 +63,6 @@ func (h *health) disableSink(s *sinkState, err error) error {
 		err = h.advise(s.name, err)
 	}
 	h.observe(Step{Sink: s.name, Err: err})
-	if h.strict {
-		return err
-	}
 	again := s.pause > 0
 	s.err = err
 	if now := time.Now(); !now.Before(s.retryAt) {

@@ -1,5 +1,5 @@
 // Package load writes answers from the journal to the warehouse, and has the copies made that readers use:
-// in batches during runs ([Loader]), or all at once, to compare ([Project]).
+// in batches during runs ([Loader]), or all at once, into a new warehouse ([Project]).
 //
 // An answer must be durable in the journal before it is written. A loader reads the journal from the
 // warehouse's own watermark, so a warehouse that was locked, full or new catches up without a purchase.
@@ -77,31 +77,9 @@ type Loader struct {
 // New returns a loader. It reads the marks of the warehouse and of every copy, and disables what does not
 // answer. The loader calls beat for each batch that it writes.
 func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) (*Loader, error) {
-	return openLoader(ctx, store, line, log, beat, false)
-}
-
-// Fill brings the warehouse up to the end of the journal and publishes the copies. A failure ends it with
-// an error, which is not recorded in the state: the warehouse may be a new one, beside the one in use.
-func Fill(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) error {
-	l, err := openLoader(ctx, store, line, log, beat, true)
-	if err == nil {
-		err = l.Load(ctx)
-	}
-	if err == nil {
-		err = l.Publish(ctx)
-	}
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	return err
-}
-
-func openLoader(
-	ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func(), strict bool,
-) (*Loader, error) {
 	l := &Loader{
 		store: store,
-		health: health{record: store.Sinks, log: log, advise: line.Advise, observe: line.Observe, strict: strict, answered: line.Warehouse == nil,
+		health: health{record: store.Sinks, log: log, advise: line.Advise, observe: line.Observe, answered: line.Warehouse == nil,
 			source: &warehouseState{line.Warehouse, sinkState{name: "warehouse"}}},
 		tally: tally{rows: map[string]map[string]int64{}}, shown: -1, tables: line.Tables, published: time.Now(), beat: beat,
 	}

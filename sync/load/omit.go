@@ -79,6 +79,15 @@ func (l *Loader) omitUnwanted(ctx context.Context) error {
 	return nil
 }
 
+// Omitted returns what the job file leaves out now.
+func Omitted(tables []job.Table, of *state.Store) (sinks.Omitted, error) {
+	_, today, err := identify(tables, of)
+	if err != nil {
+		return sinks.Omitted{}, err
+	}
+	return omittedBy(tables, of, sinks.Omitted{}, today)
+}
+
 // omittedBy returns what the job file leaves out now. has is what the warehouse leaves out, from which old days follow at a
 // cost that does not depend on how many there are.
 func omittedBy(tables []job.Table, of *state.Store, has sinks.Omitted, today time.Time) (o sinks.Omitted, err error) {

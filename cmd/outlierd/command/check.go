@@ -28,7 +28,6 @@ import (
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/check"
 	"outlierd/sync/job"
-	"outlierd/sync/load"
 	"outlierd/sync/state"
 )
 
@@ -187,12 +186,13 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 		return nil, err
 	}
 	all = append(own, all...)
-	c := &check.Check{State: seen, Temp: temp.path, Reader: reader,
-		Build: func(ctx context.Context, path string, like sinks.Marks, older string) (compare.Source, error) {
-			w := warehouseOptions(config, memory, log)
-			w.Path, w.Published, w.Older = path, "", nil
-			return compare.Source{Name: "the journal", File: path}, buildWarehouse(ctx, g.out, seen, w, like, older)
-		},
+	c := &check.Check{State: seen, Temp: temp.path, Reader: reader}
+	c.Build = func(ctx context.Context, path string, like sinks.Marks, file string) (compare.Source, error) {
+		made := warehouseOptions(config, memory, log)
+		made.Path, made.Published, made.Older = path, "", nil
+		w := warehouse.New(made)
+		err := fillWarehouse(ctx, seen, w, older{upTo: c.Pruned, file: file}, like, journalProgress(g.out, log, "compared with the journal"))
+		return compare.Source{Name: "the journal", File: path}, errors.Join(err, w.Close())
 	}
 	if c.End, err = seen.Journal.End(); err != nil {
 		return nil, err
@@ -221,44 +221,6 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 		results = slices.Insert(results, 0, same)
 	}
 	return results, err
-}
-
-// buildWarehouse makes a warehouse from the journal that should be like another one, with the rows of pruned answers from
-// an older file.
-func buildWarehouse(ctx context.Context, out *printer, seen *state.Store, options warehouse.Options, like sinks.Marks,
-	older string) (err error) {
-	omitted, err := sinks.ParseOmitted(like.Omitted)
-	if err != nil {
-		return err
-	}
-	w := warehouse.New(options)
-	defer func() { err = errors.Join(err, w.Close()) }()
-	pruned, err := seen.Journal.Pruned()
-	if err != nil {
-		return err
-	}
-	if older != "" {
-		if err := w.Adopt(ctx, older, pruned, warehouse.Except{}); err != nil {
-			return err
-		}
-	}
-	if err := w.Omit(ctx, omitted); err != nil {
-		return err
-	}
-	show := journalProgress(out, options.Log, "compared with the journal")
-	if err := load.Project(ctx, seen, like.Answers, w, func(id int64) { show(id, like.Answers) }); err != nil {
-		return err
-	}
-	if older != "" {
-		if err := w.CarryOver(ctx, older, pruned); err != nil {
-			return err
-		}
-	}
-	operations, err := load.Operations(seen)
-	if err != nil {
-		return err
-	}
-	return w.WriteOps(ctx, operations)
 }
 
 // openWarehouse returns the tables of the warehouse if no process uses it. If it has the same bytes as the

@@ -22,7 +22,6 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
-	"outlierd/sync/load"
 )
 
 //go:embed demo.yaml
@@ -132,7 +131,7 @@ func playWeeks(ctx context.Context, g *globals, config *job.Config) (err error) 
 		err = os.Rename(played, config.Data)
 	}
 	if err == nil { // only now, because to load and publish what each run bought took most of the time
-		err = g.with(ctx, config, toChange, func(p *program) error { return load.Fill(ctx, p.Engine.Store, p.Engine.Line, p.Engine.Log, func() {}) })
+		err = g.with(ctx, config, toChange, func(p *program) error { return p.Engine.Publish(ctx) })
 	}
 	if err != nil {
 		return err

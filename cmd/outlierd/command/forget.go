@@ -24,7 +24,6 @@ import (
 	"outlierd/sinks/duckdb"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/parquet"
-	"outlierd/sinks/warehouse"
 	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
@@ -259,53 +258,45 @@ func leftElsewhere(p *program) ([]string, error) {
 func eraseEverywhere(
 	ctx context.Context, out *printer, p *program, f forgetFlags, from older, e *state.Erasure, left []string,
 ) error {
-	began, store := time.Now(), p.Engine.Store
+	began, seen := time.Now(), p.Engine.Store
 	var videos []string
+	from.except.Erased = store.Erased
 	for _, id := range e.IDs {
 		if id.Kind == forgotten.Video {
 			videos = append(videos, id.ID)
+		}
+		if id.Kind == forgotten.Author {
+			from.except.Authors = append(from.except.Authors, id.ID)
+		} else {
+			from.except.IDs = append(from.except.IDs, id.ID)
 		}
 	}
 	if err := thumbnails.Forget(p.Engine.Config.Data, videos); err != nil {
 		return err
 	}
-	if err := notify.Forget(store, e.Texts()); err != nil { // before the file is rewritten
+	if err := notify.Forget(seen, e.Texts()); err != nil { // before the file is rewritten
 		return err
 	}
-	if err := store.Forget(ctx, e, journalProgress(out, p.Engine.Log, "erasing from the journal")); err != nil {
+	if err := seen.Forget(ctx, e, journalProgress(out, p.Engine.Log, "erasing from the journal")); err != nil {
 		return err
 	}
 	if err := removeLeft(temporaryFolder(p.Engine.Config)); err != nil {
 		return err
 	}
-	if err := rebuildWithout(ctx, out, p, from, e); err != nil {
+	done, err := rebuildAll(ctx, out, p, from)
+	if err == nil && len(done.Behind) > 0 {
+		err = errors.New(strings.Join(done.Behind, "\n"))
+	}
+	if err != nil {
 		return fmt.Errorf("rebuild the tables without what is forgotten: %w (run the command again with the same ids)", err)
 	}
-	if err := forgotten.Finish(store.DB); err != nil {
+	if err := forgotten.Finish(seen.DB); err != nil {
 		return err
 	}
 	gone := f.countThings(e, left, true)
 	return out.print(gone, "erased %s in %s\n"+
 		"Backups, exports and logs made before may still hold it.\n%s", gone, term.Duration(time.Since(began)),
 		gone.remark())
-}
-
-// rebuildWithout rebuilds the tables from the journal after the erasure. Rows of pruned answers are taken
-// from the old ones without the erased ids.
-func rebuildWithout(ctx context.Context, out *printer, p *program, from older, e *state.Erasure) error {
-	except := warehouse.Except{Erased: store.Erased}
-	for _, id := range e.IDs {
-		if id.Kind == forgotten.Author {
-			except.Authors = append(except.Authors, id.ID)
-		} else {
-			except.IDs = append(except.IDs, id.ID)
-		}
-	}
-	done, err := rebuildAll(ctx, out, p, from, except)
-	if err == nil && len(done.Behind) > 0 {
-		err = errors.New(strings.Join(done.Behind, "\n"))
-	}
-	return err
 }
 
 // withOlderVideos adds videos of the channels whose answers are all pruned: only the tables still have

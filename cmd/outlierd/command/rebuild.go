@@ -17,7 +17,6 @@ import (
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/warehouse"
-	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/ops"
 	"outlierd/sync/runs"
@@ -50,7 +49,7 @@ So is a copy that cannot be made now, such as in a bucket that refuses: the exit
 			if err != nil && !without {
 				return err
 			}
-			done, err := rebuildAll(ctx, g.out, p, older, warehouse.Except{})
+			done, err := rebuildAll(ctx, g.out, p, older)
 			if err != nil {
 				return fmt.Errorf("rebuild the tables: %w", err)
 			}
@@ -116,10 +115,11 @@ func isAccepted(err error) bool {
 	return isA[*load.LostStateError](err) || is && ahead.Restored
 }
 
-// older says where a rebuilt warehouse gets the rows of pruned answers.
+// older says where a new warehouse gets the rows of pruned answers.
 type older struct {
-	upTo int64  // the last answer that was pruned; 0 if the journal has all answers
-	file string // a DuckDB file; "" leaves the rows out
+	upTo   int64            // the last answer that was pruned; 0 if the journal has all answers
+	file   string           // a DuckDB file; "" leaves the rows out
+	except warehouse.Except // what is erased
 }
 
 // olderRows finds the rows of pruned answers: in the warehouse, which takes them from a copy if it lacks them.
@@ -158,11 +158,14 @@ func sharedAnswers(journal *state.Store, has sinks.Marks) (int64, error) {
 	return has.Answers, err
 }
 
-// rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again. Rows of pruned
-// answers are taken from older, without what is erased.
-func rebuildAll(ctx context.Context, out *printer, p *program, from older, except warehouse.Except) (*rebuilt, error) {
+// rebuildAll builds a new warehouse, replaces the old one by it, and makes all copies again.
+func rebuildAll(ctx context.Context, out *printer, p *program, from older) (*rebuilt, error) {
 	began, config := time.Now(), p.Engine.Config
 	end, err := p.Engine.Store.Journal.End()
+	if err != nil {
+		return nil, err
+	}
+	omitted, err := load.Omitted(config.Tables, p.Engine.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -178,23 +181,10 @@ func rebuildAll(ctx context.Context, out *printer, p *program, from older, excep
 		}
 	}
 	p.Engine.Line = load.Line{}
-	show := journalProgress(out, p.Engine.Log, "rebuilding the tables")
 	defer out.block.Erase()
-	options := warehouseOptions(config, p.memory, p.Engine.Log)
-	err = warehouse.Rebuild(ctx, options, func(w *warehouse.Warehouse) error {
-		var err error
-		switch {
-		case from.file != "":
-			err = adoptRows(ctx, p.Engine.Store, w, from, except, func(id int64) { show(id, done.Answers) })
-		case from.upTo > 0:
-			err = w.Write(ctx, sinks.Batch{Hi: from.upTo})
-		}
-		if err != nil {
-			return err
-		}
-		return load.Fill(ctx, p.Engine.Store, load.Line{
-			Warehouse: progress{w, done.Answers, show}, Tables: func() []job.Table { return config.Tables },
-		}, p.Engine.Log, func() {})
+	like := sinks.Marks{Answers: end, Omitted: omitted.String()}
+	err = warehouse.Rebuild(ctx, warehouseOptions(config, p.memory, p.Engine.Log), func(w *warehouse.Warehouse) error {
+		return fillWarehouse(ctx, p.Engine.Store, w, from, like, journalProgress(out, p.Engine.Log, "rebuilding the tables"))
 	})
 	if err != nil {
 		return nil, explainUnwritable(err, config.Data)
@@ -222,16 +212,45 @@ func rebuildAll(ctx context.Context, out *printer, p *program, from older, excep
 	return done, nil
 }
 
-// adoptRows brings a new warehouse to what the older file has. except is left out.
-func adoptRows(ctx context.Context, journal *state.Store, w *warehouse.Warehouse, from older, except warehouse.Except,
-	at func(id int64)) error {
+// fillWarehouse fills a new warehouse from the journal so that it is like others with the same marks. Rows of pruned answers
+// are taken from an older file.
+func fillWarehouse(ctx context.Context, journal *state.Store, w *warehouse.Warehouse, from older, like sinks.Marks,
+	show func(done, of int64)) error {
+	at := func(id int64) { show(id, like.Answers) }
+	omitted, err := sinks.ParseOmitted(like.Omitted)
+	if err != nil {
+		return err
+	}
+	if from.file != "" {
+		err = adoptRows(ctx, journal, w, from, at)
+	} else if from.upTo > 0 {
+		err = w.Write(ctx, sinks.Batch{Hi: from.upTo})
+	}
+	if err == nil {
+		err = load.Project(ctx, journal, like.Answers, w, at)
+	}
+	if err == nil {
+		err = w.Omit(ctx, omitted)
+	}
+	if err != nil {
+		return err
+	}
+	operations, err := load.Operations(journal)
+	if err != nil {
+		return err
+	}
+	return w.WriteOps(ctx, operations)
+}
+
+// adoptRows brings a new warehouse to what the older file has.
+func adoptRows(ctx context.Context, journal *state.Store, w *warehouse.Warehouse, from older, at func(id int64)) error {
 	has, err := warehouse.ReadMarks(ctx, from.file)
 	if err != nil {
 		return err
 	}
 	shared, err := sharedAnswers(journal, has)
 	if err == nil {
-		err = w.Adopt(ctx, from.file, from.upTo, except)
+		err = w.Adopt(ctx, from.file, from.upTo, from.except)
 	}
 	if err == nil {
 		err = load.Project(ctx, journal, shared, w, at)
@@ -240,21 +259,6 @@ func adoptRows(ctx context.Context, journal *state.Store, w *warehouse.Warehouse
 		return err
 	}
 	return w.CarryOver(ctx, from.file, from.upTo)
-}
-
-// progress is a warehouse being filled that reports how far it is.
-type progress struct {
-	sinks.Warehouse
-	end  int64
-	show func(done, of int64)
-}
-
-func (p progress) Write(ctx context.Context, b sinks.Batch) error {
-	err := p.Warehouse.Write(ctx, b)
-	if err == nil {
-		p.show(b.Hi, p.end)
-	}
-	return err
 }
 
 // journalProgress reports the progress of a long pass over the journal: at a terminal in a line that is
