@@ -521,7 +521,7 @@ func TestErasedVideoIsGone(t *testing.T) {
 		if cards, err := tables.Picked(p.Context(), []string{video}); err != nil || len(cards) > 0 {
 			t.Errorf("on the board: %v, %v", cards, err)
 		}
-		if images, err := tables.Images(p.Context(), []string{video}); err != nil || len(images) > 0 {
+		if images, err := tables.Images(p.Context(), video, time.Time{}); err != nil || len(images) > 0 {
 			t.Errorf("its pictures: %v, %v", images, err)
 		}
 		p.opened(func(prog *program) error {

@@ -16,7 +16,7 @@ import (
 // proxied.
 func newThumbnails(config *job.Config, tables *pagedata.Tables, log *slog.Logger) *thumbnails.Thumbnails {
 	d := config.Daemon
-	with := thumbnails.Options{Find: tables.Images, Former: tables.FormerImage, Hosts: thumbnails.Hosts, Data: config.Data,
+	with := thumbnails.Options{Find: tables.Images, Hosts: thumbnails.Hosts, Data: config.Data,
 		MaxCache: d.ThumbnailsCache, Log: log}
 	switch {
 	case d.Thumbnails == job.ThumbnailsOff:

@@ -8,26 +8,13 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// Images returns the pictures of videos.
-func (t *Tables) Images(ctx context.Context, ids []string) (map[string][]thumbnails.Image, error) {
-	found := map[string][]thumbnails.Image{}
-	err := t.read(ctx, t.each(query.Thumbnails(ids), func(row cells) {
-		var id string
-		var image thumbnails.Image
-		row.into(&id, &image.URL, &image.Width)
-		found[id] = append(found[id], image)
-	}))
-	return found, err
-}
-
-// FormerImage returns the picture that a video had at a time before it was changed.
-func (t *Tables) FormerImage(ctx context.Context, id string, at time.Time) (image thumbnails.Image, err error) {
-	err = t.read(ctx, t.each(query.FormerThumbnails(id), func(row cells) {
-		var changed time.Time
-		var before string
-		if row.into(&changed, &before); image.URL == "" && changed.After(at) {
-			image.URL = before
-		}
-	}))
-	return image, err
+// Images returns the pictures of a video: the one that it had at a time before it was changed, or else those of today.
+func (t *Tables) Images(ctx context.Context, id string, at time.Time) (images []thumbnails.Image, err error) {
+	if !at.IsZero() {
+		err = t.read(ctx, rows(t, query.FormerThumbnail(id, at), &images))
+	}
+	if err == nil && len(images) == 0 {
+		err = t.read(ctx, rows(t, query.Thumbnails(id), &images))
+	}
+	return images, err
 }

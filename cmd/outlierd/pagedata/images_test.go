@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
 )
@@ -32,8 +33,10 @@ func TestFormerPictureIsThatOfItsTime(t *testing.T) {
 	for at, want := range map[time.Time]string{
 		changed: "https://i.ytimg.com/1", changed.Add(time.Second): "https://i.ytimg.com/2", changed.AddDate(0, 0, 11): "",
 	} {
-		if got, err := tables.FormerImage(t.Context(), "a", at); err != nil || got.URL != want {
-			t.Errorf("at %s: %q, %v, want %q", at, got.URL, err, want)
+		got := []thumbnails.Image{}
+		err := tables.read(t.Context(), rows(tables, query.FormerThumbnail("a", at), &got))
+		if got = append(got, thumbnails.Image{}); err != nil || got[0].URL != want {
+			t.Errorf("at %s: %q, %v, want %q", at, got[0].URL, err, want)
 		}
 	}
 }

@@ -1,20 +1,19 @@
 package thumbnails
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"outlierd/internal/durable"
 )
 
 // Folder has the cache, in the data folder.
@@ -48,50 +47,36 @@ func prefixOf(video string) string {
 	return hex.EncodeToString(sum[:12]) + "-"
 }
 
-// openFolder opens the folder, and creates it if asked to. It may not be a link, which could lead to the state.
-// Links in it that lead elsewhere are refused by [os.Root].
-func (c *cache) openFolder(create bool) (*os.Root, error) {
-	data, err := os.OpenRoot(c.data)
-	if err != nil {
-		return nil, err
-	}
-	defer data.Close()
-	if create {
-		if err := data.MkdirAll(Folder, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	for _, path := range []string{filepath.Dir(Folder), Folder} {
-		if info, err := data.Lstat(path); err != nil {
-			return nil, err
+// findFolder returns the path of the folder. It may not be a link, which could lead to the state.
+func findFolder(data string) (string, error) {
+	path := data
+	for _, name := range strings.Split(Folder, "/") {
+		path = filepath.Join(path, name)
+		if info, err := os.Lstat(path); err != nil {
+			return "", err
 		} else if !info.IsDir() {
-			return nil, fmt.Errorf("%s is not a folder: remove it", filepath.Join(c.data, path))
+			return "", fmt.Errorf("%s is not a folder: remove it", path)
 		}
 	}
-	return data.OpenRoot(Folder)
+	return path, nil
 }
 
 // readPicture returns a picture, nil if it is not kept, or [ErrNone]. What cannot be read is fetched again.
 func (c *cache) readPicture(name string) (*Picture, error) {
-	root, err := c.openFolder(false)
+	folder, err := findFolder(c.data)
 	if err != nil {
 		return nil, nil
 	}
-	defer root.Close()
-	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would wait
-	if err != nil {
-		return nil, nil
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	path := filepath.Join(folder, name)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxBytes {
 		return nil, nil
 	}
 	age := time.Since(info.ModTime())
 	if info.Size() == 0 {
 		return nil, map[bool]error{true: ErrNone}[age < missingFor]
 	}
-	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil
 	}
@@ -100,7 +85,7 @@ func (c *cache) readPicture(name string) (*Picture, error) {
 		return nil, nil // somebody else has written it
 	}
 	if age > usedEvery {
-		_ = root.Chtimes(name, time.Now(), time.Now()) // it is only removed a little earlier
+		_ = os.Chtimes(path, time.Now(), time.Now()) // it is only removed a little earlier
 	}
 	return picture, nil
 }
@@ -112,12 +97,15 @@ func (c *cache) writePicture(name string, picture *Picture) error {
 	if picture != nil {
 		content = picture.Data
 	}
-	root, err := c.openFolder(true)
+	if err := os.MkdirAll(filepath.Join(c.data, Folder), 0o700); err != nil {
+		return err
+	}
+	folder, err := findFolder(c.data)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	if err := replaceFile(root, name, content); err != nil {
+	path := filepath.Join(folder, name)
+	if err := durable.WriteFile(path, content, 0o600); err != nil {
 		return fmt.Errorf("write to %s: %w", Folder, err)
 	}
 	c.mu.Lock()
@@ -125,38 +113,18 @@ func (c *cache) writePicture(name string, picture *Picture) error {
 	if c.size > 0 {
 		c.size += occupiedBytes(int64(len(content)))
 	}
-	if c.size == 0 || c.size > c.max {
-		return c.trimCache(root)
-	}
-	return nil
-}
-
-// replaceFile writes a file under another name first, so that a reader never sees a part of it.
-func replaceFile(root *os.Root, name string, content []byte) error {
-	temporary := name + "." + rand.Text()
-	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := os.Chtimes(path, time.Now(), time.Now()); err != nil || c.size > 0 && c.size <= c.max {
 		return err
 	}
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = root.Chtimes(temporary, time.Now(), time.Now())
-	}
-	if err == nil {
-		err = root.Rename(temporary, name)
-	}
-	if err != nil {
-		return errors.Join(err, root.Remove(temporary))
-	}
-	return nil
+	return c.trimCache(folder)
 }
 
 func occupiedBytes(bytes int64) int64 { return max(1, (bytes+block-1)/block) * block }
 
 // trimCache measures the files and, if they are too large, removes the least recently used ones until a
 // tenth of the cache is free.
-func (c *cache) trimCache(root *os.Root) error {
-	entries, err := fs.ReadDir(root.FS(), ".")
+func (c *cache) trimCache(folder string) error {
+	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return err
 	}
@@ -178,7 +146,7 @@ func (c *cache) trimCache(root *os.Root) error {
 		if c.size <= c.max/10*9 {
 			break
 		}
-		if err := root.Remove(file.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(folder, file.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		c.size -= occupiedBytes(file.Size())
@@ -188,25 +156,22 @@ func (c *cache) trimCache(root *os.Root) error {
 
 // Forget removes all pictures of videos from the cache in a data folder.
 func Forget(data string, videos []string) error {
-	root, err := (&cache{data: data}).openFolder(false)
+	folder, err := findFolder(data)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("open %s: %w", filepath.Join(data, Folder), err)
-	}
-	defer root.Close()
-	entries, err := fs.ReadDir(root.FS(), ".")
-	if err != nil {
 		return err
 	}
+	entries, err := os.ReadDir(folder)
 	forgotten := map[string]bool{}
 	for _, video := range videos {
 		forgotten[prefixOf(video)] = true
 	}
 	for _, entry := range entries {
-		if prefix, _, _ := strings.Cut(entry.Name(), "-"); forgotten[prefix+"-"] {
-			err = errors.Join(err, root.Remove(entry.Name()))
+		// A process that was killed while it wrote has left a hidden file.
+		if prefix, _, _ := strings.Cut(strings.TrimPrefix(entry.Name(), "."), "-"); forgotten[prefix+"-"] {
+			err = errors.Join(err, os.Remove(filepath.Join(folder, entry.Name())))
 		}
 	}
 	return err

@@ -30,13 +30,12 @@ import (
 
 // Limits of fetching. They protect the image hosts as much as the daemon.
 const (
-	maxBytes   = 512 << 10
-	maxSide    = 4096 // pixels
-	maxFetch   = 5 * time.Second
-	atOnce     = 6
-	perSecond  = 20
-	maxWaiting = 200
-	maxWait    = 20 * time.Second // for a turn; less than the daemon's limit for an answer
+	maxBytes  = 512 << 10
+	maxSide   = 4096 // pixels
+	maxFetch  = 5 * time.Second
+	atOnce    = 6
+	perSecond = 20
+	maxWait   = 10 * time.Second // for the pace, and then for a turn; less than the daemon's limit for an answer
 
 	maxFailures = 5 // in a row, before a pause
 	pause       = 10 * time.Minute
@@ -59,11 +58,8 @@ type Picture struct {
 
 // Options configure [New].
 type Options struct {
-	// Find returns the pictures of videos, as the tables have them.
-	Find func(ctx context.Context, ids []string) (map[string][]Image, error)
-
-	// Former returns the picture that a video had at a time; its address is "" if it is still the same.
-	Former func(ctx context.Context, id string, at time.Time) (Image, error)
+	// Find returns the pictures of a video at a time, as the tables have them; those of today for the zero time.
+	Find func(ctx context.Context, id string, at time.Time) ([]Image, error)
 
 	Hosts     []string          // the hosts that addresses may have
 	Transport http.RoundTripper // sends requests to them; nil: browsers are redirected there
@@ -77,14 +73,11 @@ type Thumbnails struct {
 	Options
 	cache    cache
 	fetching singleflight.Group // by name in the cache
-	places   chan struct{}      // of fetches that run or wait
-	turns    chan struct{}      // of those that run
+	turns    chan struct{}      // of fetches
 	pace     *rate.Limiter
 	unkept   atomic.Bool // the last picture could not be kept
 
 	mu       sync.Mutex
-	next     *batch // of the query after the running one
-	querying bool
 	failures int // in a row
 	resume   time.Time
 	trouble  error // the last failure
@@ -93,8 +86,7 @@ type Thumbnails struct {
 // New returns the thumbnails of a page.
 func New(o Options) *Thumbnails {
 	return &Thumbnails{Options: o, cache: cache{data: o.Data, max: o.MaxCache},
-		places: make(chan struct{}, atOnce+maxWaiting), turns: make(chan struct{}, atOnce),
-		pace: rate.NewLimiter(perSecond, atOnce)}
+		turns: make(chan struct{}, atOnce), pace: rate.NewLimiter(perSecond, atOnce)}
 }
 
 // ImageSources returns the value of img-src in the page's Content-Security-Policy. It depends on the
@@ -184,13 +176,7 @@ func (t *Thumbnails) loadPicture(ctx context.Context, video string, width int64,
 	if len(video) > 64 { // no id is that long
 		return nil, "", ErrNone
 	}
-	images, err := t.findImages(ctx, video)
-	if err == nil && !at.IsZero() {
-		var former Image
-		if former, err = t.Former(ctx, video, at); former.URL != "" {
-			images = []Image{former}
-		}
-	}
+	images, err := t.Find(ctx, video, at)
 	if err != nil {
 		return nil, "", err
 	}
@@ -233,74 +219,22 @@ func isAllowed(address string, hosts []string) bool {
 		slices.Contains(hosts, u.Hostname())
 }
 
-// A batch is one query for the pictures of several videos.
-type batch struct {
-	ids   []string
-	found map[string][]Image
-	err   error
-	done  chan struct{}
-}
-
-// findImages returns the pictures of a video. Requests that arrive during a query share the next one, because
-// a page asks for all its pictures at once.
-func (t *Thumbnails) findImages(ctx context.Context, video string) ([]Image, error) {
-	t.mu.Lock()
-	if t.next == nil {
-		t.next = &batch{done: make(chan struct{})}
-	}
-	b := t.next
-	b.ids = append(b.ids, video)
-	if !t.querying {
-		t.querying = true
-		go t.answerBatches()
-	}
-	t.mu.Unlock()
-	select {
-	case <-b.done:
-		return b.found[video], b.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// answerBatches answers batches until none is left.
-func (t *Thumbnails) answerBatches() {
-	for {
-		t.mu.Lock()
-		b := t.next
-		t.next, t.querying = nil, b != nil
-		t.mu.Unlock()
-		if b == nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), maxWait)
-		b.found, b.err = t.Find(ctx, b.ids)
-		cancel()
-		close(b.done)
-	}
-}
-
 // fetchInTurn gets a picture from its host when it is its turn, and keeps it.
 func (t *Thumbnails) fetchInTurn(address, name string) (*Picture, error) {
-	select {
-	case t.places <- struct{}{}:
-		defer func() { <-t.places }()
-	default:
-		return nil, &BusyError{maxWait / 2, fmt.Errorf("%d pictures are waiting to be fetched", maxWaiting)}
+	turn := t.pace.Reserve()
+	if turn.Delay() > maxWait {
+		turn.Cancel()
+		return nil, &BusyError{maxWait, errors.New("many pictures are waiting to be fetched")}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
-	defer cancel()
+	time.Sleep(turn.Delay())
 	select {
 	case t.turns <- struct{}{}:
 		defer func() { <-t.turns }()
-	case <-ctx.Done():
+	case <-time.After(maxWait):
 		return nil, &BusyError{maxWait, errors.New("the image host is slow")}
 	}
 	if err := t.Trouble(); err != nil {
 		return nil, err
-	}
-	if err := t.pace.Wait(ctx); err != nil {
-		return nil, &BusyError{maxWait, errors.New("many pictures are waiting to be fetched")}
 	}
 	picture, err := t.requestPicture(address)
 	t.recordResult(err)

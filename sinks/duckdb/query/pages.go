@@ -2,7 +2,7 @@ package query
 
 import (
 	"fmt"
-	"strings"
+	"time"
 
 	"outlierd/sinks/duckdb/database"
 )
@@ -29,22 +29,16 @@ func Curve(id string, most int) string {
 		"outliers_history", id, "videos_history", id, "channel_uploads_history", id, most)
 }
 
-// Thumbnails returns a query for the pictures of videos, as they were last seen: video_id, url and width in pixels.
-func Thumbnails(ids []string) string {
-	var list []string
-	for _, id := range ids {
-		list = append(list, database.Text(id))
-	}
+// Thumbnails returns a query for the pictures of a video, as they were last seen: url and width in pixels.
+func Thumbnails(id string) string {
 	of := func(images, table string) string {
-		return fmt.Sprintf("SELECT video_id, last_seen_at, %s AS images FROM %s WHERE video_id IN (%s)",
-			images, table, strings.Join(list, ", "))
+		return fmt.Sprintf("SELECT last_seen_at, %s AS images FROM %s WHERE video_id = %s", images, table, database.Text(id))
 	}
 	const named = `[thumbnails."default", thumbnails.medium, thumbnails.high]`
-	return "SELECT video_id, image.url, image.width FROM (SELECT video_id, unnest(images) AS image FROM (" +
+	return "SELECT image.url, image.width FROM (SELECT unnest(images) AS image FROM (FROM (" +
 		of(named, "outliers") + " UNION ALL " + of(named, "videos") + " UNION ALL " +
 		of("[{url: t.url, width: t.width, height: t.height} FOR t IN thumbnails]", "channel_uploads") +
-		") WHERE images IS NOT NULL QUALIFY rank() OVER (PARTITION BY video_id ORDER BY last_seen_at DESC) = 1) " +
-		"WHERE image.url IS NOT NULL"
+		") WHERE images IS NOT NULL ORDER BY last_seen_at DESC LIMIT 1)) WHERE image.url IS NOT NULL"
 }
 
 // Video returns a query for the data of a video: title, link, channel_id, channel_title, kind,
@@ -89,11 +83,10 @@ func Changes(id string) string {
 		FROM title_changes WHERE video_id = %s GROUP BY changed_by ORDER BY changed_by DESC LIMIT 50`, database.Text(id))
 }
 
-// FormerThumbnails returns a query for the addresses of a video's thumbnails, each until a change: changed_by and before,
-// oldest first.
-func FormerThumbnails(id string) string {
-	return fmt.Sprintf("SELECT changed_by, before FROM title_changes WHERE video_id = %s AND what = 'thumbnail' "+
-		"ORDER BY changed_by", database.Text(id))
+// FormerThumbnail returns a query for the url of the thumbnail that a video had at a time; no row if it still has it.
+func FormerThumbnail(id string, at time.Time) string {
+	return fmt.Sprintf("SELECT before FROM title_changes WHERE video_id = %s AND what = 'thumbnail' "+
+		"AND changed_by > %s::TIMESTAMPTZ ORDER BY changed_by LIMIT 1", database.Text(id), database.Text(at.Format(time.RFC3339)))
 }
 
 // Comments returns a query for the comments of a video, sorted by likes, most first: author, text,
