@@ -93,7 +93,7 @@ func findMatches(s *Site, f Filter) (*Found, error) {
 }
 
 // findWithout returns the filters without which something matches.
-func findWithout(s *Site, f Filter) (all []without, err error) {
+func findWithout(s *Site, f Filter) (all []Link, err error) {
 	for _, one := range f.activeFilters() {
 		one.rest.Limit = 0
 		found, err := findMatches(s, one.rest)
@@ -101,16 +101,10 @@ func findWithout(s *Site, f Filter) (all []without, err error) {
 			return nil, err
 		}
 		if found.Total > 0 {
-			all = append(all, without{one.label, one.rest.address(1), found.Total})
+			all = append(all, Link{Text: one.label, Address: one.rest.address(1), Count: &found.Total})
 		}
 	}
 	return all, nil
-}
-
-// without is a filter without which something matches.
-type without struct {
-	Label, Address string
-	Count          int64
 }
 
 // longest is the maximum length of a form field, in characters.
@@ -294,9 +288,9 @@ func (f Filter) Others() (all []Link) {
 type foundView struct {
 	*Found
 	Filter  Filter
-	Nothing bool      // nothing is new, so that everything is shown
-	Without []without // if nothing matches
-	Saves   bool      // the view can be saved
+	Nothing bool   // nothing is new, so that everything is shown
+	Without []Link // if nothing matches: the same without one of the filters
+	Saves   bool   // the view can be saved
 }
 
 // title is the headline.
@@ -331,14 +325,7 @@ func (v *foundView) Tiles(f *frame) []tile { return f.tilesOf(v.Cards, v.Here(),
 type menu struct {
 	Title string
 	On    bool
-	Items []item
-}
-
-type item struct {
-	Label, Address string
-	Dot            string // class of a dot
-	Count          int64
-	On, Counted    bool
+	Items []Link
 }
 
 // Menus returns the facets as menus.
@@ -359,10 +346,11 @@ func (v *foundView) Menus() (all []menu) {
 			}
 		}
 		for i, o := range options {
-			on := slices.Contains(chosen, o.Value)
-			address := v.Filter.addressOf(func(f *Filter) {
+			link := Link{Text: cmp.Or(facet.Label(o.Value), labelValue(facet.Name, o.Value)), Count: &options[i].Count,
+				On: slices.Contains(chosen, o.Value)}
+			link.Address = v.Filter.addressOf(func(f *Filter) {
 				switch {
-				case on:
+				case link.On:
 					f.Chosen[facet.Name] = slices.DeleteFunc(slices.Clone(chosen), func(c string) bool { return c == o.Value })
 				case facet.Several || facet.Every:
 					f.Chosen[facet.Name] = append(slices.Clone(chosen), o.Value)
@@ -370,15 +358,13 @@ func (v *foundView) Menus() (all []menu) {
 					f.Chosen[facet.Name] = []string{o.Value}
 				}
 			})
-			dot := ""
 			if facet.Name == "ratio" && i < len(limits)+1 {
-				dot = fmt.Sprint("dot b", len(limits)-i)
+				link.Dot = fmt.Sprint("dot b", len(limits)-i)
 			}
-			m.Items = append(m.Items, item{Label: cmp.Or(facet.Label(o.Value), labelValue(facet.Name, o.Value)), Address: address, Count: o.Count, On: on, Counted: true, Dot: dot})
+			m.Items = append(m.Items, link)
 		}
 		if facet.Name == "more" && v.Hidden > 0 {
-			m.Items = append(m.Items, item{Label: "hidden by you", Address: "/found?show=hidden", Count: v.Hidden, Counted: true,
-				On: v.Filter.Show == ShowHidden})
+			m.Items = append(m.Items, Link{Text: "hidden by you", Address: "/found?show=hidden", Count: &v.Hidden, On: v.Filter.Show == ShowHidden})
 		}
 		all = append(all, m)
 	}
@@ -393,7 +379,7 @@ func (v *foundView) Sorting() menu {
 			continue
 		}
 		on := v.Filter.Order == o.Value
-		m.Items = append(m.Items, item{Label: o.Text, Address: v.Filter.addressOf(func(f *Filter) { f.Order = o.Value }), On: on})
+		m.Items = append(m.Items, Link{Text: o.Text, Address: v.Filter.addressOf(func(f *Filter) { f.Order = o.Value }), On: on})
 		if on {
 			m.Title = strings.ToUpper(o.Text[:1]) + o.Text[1:]
 		}
@@ -402,32 +388,20 @@ func (v *foundView) Sorting() menu {
 }
 
 // Tabs are the views: those of every page first, then the saved ones.
-func (v *foundView) Tabs() (all []tab) {
+func (v *foundView) Tabs() (all []Link) {
 	here := v.Filter.addressOf(func(f *Filter) { f.Order, f.Table = orders[0].Value, false })
 	for _, view := range v.Views {
-		all = append(all, tab{Name: view.Name, Address: view.Address, Count: view.Count, On: view.Address == here})
+		all = append(all, Link{Text: view.Name, Address: view.Address, Count: &view.Count, On: view.Address == here})
 	}
 	return all
 }
 
-type tab struct {
-	Name, Address string
-	Count         int64
-	On            bool
-}
-
-// head is a column of the table; Address sorts by it.
-type head struct {
-	Text, Address string
-	On            bool
-}
-
-// Heads are the columns of numbers.
-func (v *foundView) Heads() (all []head) {
+// Heads are the columns of numbers, each of which can sort the table.
+func (v *foundView) Heads() (all []Link) {
 	for _, c := range []choice{{"ratio", "Times average"}, {"median", "Times median"}, {"score", "Score"}, {"views", "Views"},
 		{"gain", "Views a day"}, {"subscribers", "Subscribers"}, {"published", "Published"}, {"found", "Found"}} {
 		address := v.Filter.addressOf(func(f *Filter) { f.Table, f.Order = true, c.Value })
-		all = append(all, head{c.Text, address, v.Filter.Order == c.Value})
+		all = append(all, Link{Text: c.Text, Address: address, On: v.Filter.Order == c.Value})
 	}
 	return all
 }

@@ -140,15 +140,16 @@ func (f *frame) ImageAt(id string, at time.Time, seconds int64) string {
 	return fmt.Sprintf("%s&at=%d", f.Image(id, 320), at.Unix()+seconds)
 }
 
-// Price is what a page of a search costs.
-func (f *frame) Price(op outlier.Operation) string { return formatCount(f.from.priceOf(op), "credit") }
+// PriceOf is what a page of a search costs, and Price says it.
+func (f *frame) PriceOf(op outlier.Operation) outlier.Credits { return f.from.priceOf(op) }
+func (f *frame) Price(op outlier.Operation) string            { return formatCount(f.PriceOf(op), "credit") }
 
 // RestPrice is what the pages cost that a search has left; "" without one, or if the service has counted no further.
 func (f *frame) RestPrice(pages *int64, total int64) string {
 	if pages == nil || *pages == 0 || total >= 10_000 {
 		return ""
 	}
-	return formatCount(f.from.priceOf(outlier.OpSearch)*outlier.Credits(*pages), "credit")
+	return formatCount(f.PriceOf(outlier.OpSearch)*outlier.Credits(*pages), "credit")
 }
 
 // Related are the searches for look-alikes of a video.
@@ -159,7 +160,7 @@ func (f *frame) Related(id, title string) []Link {
 		if by.Value == "title" {
 			form.Set("title", title)
 		}
-		all = append(all, Link{by.Text, "/do/" + LookAlikes + "?" + form.Encode(), f.Price(outlier.OpRelated)})
+		all = append(all, Link{Text: by.Text, Address: "/do/" + LookAlikes + "?" + form.Encode(), Price: f.Price(outlier.OpRelated)})
 	}
 	return all
 }

@@ -97,7 +97,7 @@ func (y Yield) PerNew() float64 {
 	return float64(y.Credits) / float64(max(1, y.New)) * min(1, float64(y.New))
 }
 
-// The rule of the verdict, in the words of [moneyView.Rule].
+// The rule of the verdict, in the words of [Money.Rule].
 const (
 	exhausted = .03 // below this share of new hits in the last three runs
 	thin      = .10
@@ -145,17 +145,10 @@ func (s *Site) serveMoney(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v := moneyView{m, s.from.priceOf(outlier.OpSearch)}
-	return s.render.show(w, r, view{"money.html", v.title(), "Money", v})
+	return s.render.show(w, r, view{"money.html", m.title(), "Money", m})
 }
 
-// moneyView is the data of the page Money.
-type moneyView struct {
-	*Money
-	page outlier.Credits // what a page of a search costs
-}
-
-func (v moneyView) title() string {
+func (v *Money) title() string {
 	if v.Cycle == nil {
 		return formatCount(v.Month.Held, "credit") + " spent in this cycle"
 	}
@@ -163,8 +156,8 @@ func (v moneyView) title() string {
 	return fmt.Sprintf("%s left, %s to go", formatCount(v.Cycle.Rest(), "credit"), formatCount(max(0, days), "day"))
 }
 
-// Summary says whether the credits last.
-func (v moneyView) Summary() string {
+// Summary says whether the credits last, and for how many pages at a price.
+func (v *Money) Summary(page outlier.Credits) string {
 	wanted := v.Forecast.Cycle.Wanted
 	text := fmt.Sprintf("The scheduled runs need about %s until the cycle ends.", formatCount(wanted, "credit"))
 	if v.Cycle == nil {
@@ -172,23 +165,23 @@ func (v moneyView) Summary() string {
 	}
 	if left := outlier.Credits(v.Cycle.Rest()) - wanted; left < 0 {
 		return text + fmt.Sprintf(" %s are missing.", formatCount(-left, "credit"))
-	} else if pages := left / max(1, v.page); pages > 0 {
+	} else if pages := left / max(1, page); pages > 0 {
 		return text + fmt.Sprintf(" Enough remains for %s.", formatCount(pages, "page"))
 	}
 	return text
 }
 
 // Rule prints the rule of the verdict.
-func (v moneyView) Rule() string {
+func (v *Money) Rule() string {
 	return fmt.Sprintf("Exhausted: less than %.0f %% of the hits were new in each of the last three runs; "+
 		"little is new: less than %.0f %%; others find it, too: more than %.0f %% of its videos.", 100*exhausted, 100*thin, 100*doubled)
 }
 
 // Auto are the topics of `schedule: auto`.
-func (v moneyView) Auto() []AutoTopic { return AutoTopics(&v.Forecast) }
+func (v *Money) Auto() []AutoTopic { return AutoTopics(&v.Forecast) }
 
 // Next says when a job is due next.
-func (v moneyView) Next(j forecast.Job) string {
+func (v *Money) Next(j forecast.Job) string {
 	switch {
 	case j.Disabled:
 		return "disabled"
@@ -203,7 +196,7 @@ func (v moneyView) Next(j forecast.Job) string {
 }
 
 // Stats are the numbers at the head.
-func (v moneyView) Stats() []Stat {
+func (v *Money) Stats() []Stat {
 	var credits, found int64
 	for _, y := range v.Yields {
 		credits, found = credits+y.Credits, found+y.New
@@ -235,7 +228,7 @@ func (v moneyView) Stats() []Stat {
 }
 
 // Left plots the credits left against even spending, and what the schedule will need.
-func (v moneyView) Left() *plot {
+func (v *Money) Left() *plot {
 	c := v.Cycle
 	if c == nil {
 		return nil
@@ -261,7 +254,7 @@ func (v moneyView) Left() *plot {
 const mostJobs = 4
 
 // jobs returns the jobs that spent most, and one name for the others.
-func (v moneyView) jobs() (names []string) {
+func (v *Money) jobs() (names []string) {
 	sums := map[string]int64{}
 	for _, d := range v.Days {
 		for i, job := range d.Jobs {
@@ -284,7 +277,7 @@ func (v moneyView) jobs() (names []string) {
 }
 
 // Legend names the colours of the jobs.
-func (v moneyView) Legend() (all []choice) {
+func (v *Money) Legend() (all []choice) {
 	for i, name := range v.jobs() {
 		all = append(all, choice{fmt.Sprint("k", i+1), name})
 	}
@@ -292,7 +285,7 @@ func (v moneyView) Legend() (all []choice) {
 }
 
 // Daily plots what the jobs spent per day.
-func (v moneyView) Daily() *plot {
+func (v *Money) Daily() *plot {
 	if len(v.Days) == 0 {
 		return nil
 	}
@@ -324,7 +317,7 @@ func (v moneyView) Daily() *plot {
 }
 
 // Dearest is the highest price of a new outlier.
-func (v moneyView) Dearest() (most float64) {
+func (v *Money) Dearest() (most float64) {
 	for _, y := range v.Yields {
 		most = max(most, y.PerNew())
 	}
@@ -332,9 +325,9 @@ func (v moneyView) Dearest() (most float64) {
 }
 
 // Part returns the length of a price.
-func (v moneyView) Part(y Yield) string {
+func (v *Money) Part(y Yield) string {
 	return formatPercent(100 * y.PerNew() / max(v.Dearest(), 1e-9))
 }
 
 // Question is the query of the yields as a link.
-func (v moneyView) Question() string { return Question{SQL: v.SQL}.Address() }
+func (v *Money) Question() string { return Question{SQL: v.SQL}.Address() }

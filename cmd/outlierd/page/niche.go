@@ -91,13 +91,10 @@ func (s *Site) serveNiche(w http.ResponseWriter, r *http.Request) error {
 		return s.render.show(w, r, view{"say.html", "No niche yet", "Niches",
 			sentence{Sentence: "A niche is what a job searches for; no run has found an outlier yet."}})
 	}
-	return s.render.show(w, r, view{"niche.html", n.Topic, "Niches", nicheView{n}})
+	return s.render.show(w, r, view{"niche.html", n.Topic, "Niches", n})
 }
 
-// nicheView is the data of the page of a niche.
-type nicheView struct{ *Niche }
-
-func (v nicheView) thisWeek() int64 {
+func (v *Niche) thisWeek() int64 {
 	if len(v.Weeks) == 0 {
 		return 0
 	}
@@ -105,7 +102,7 @@ func (v nicheView) thisWeek() int64 {
 }
 
 // Summary says whether the niche grows.
-func (v nicheView) Summary() string {
+func (v *Niche) Summary() string {
 	now := v.thisWeek()
 	text := formatCount(now, "new outlier") + " in the last seven days"
 	if n := len(v.Weeks); n > 8 {
@@ -126,7 +123,7 @@ func (v nicheView) Summary() string {
 }
 
 // Stats are the numbers at the head.
-func (v nicheView) Stats() []Stat {
+func (v *Niche) Stats() []Stat {
 	outliers := Stat{Name: "Outliers", Value: formatThousands(v.Outliers)}
 	if v.Total != nil && *v.Total >= v.Outliers {
 		outliers.More = "of " + formatThousands(*v.Total) + " that the service counts"
@@ -149,7 +146,7 @@ func (v nicheView) Stats() []Stat {
 }
 
 // Weekly plots the new outliers per week by strength.
-func (v nicheView) Weekly() *plot {
+func (v *Niche) Weekly() *plot {
 	if len(v.Weeks) == 0 {
 		return nil
 	}
@@ -168,12 +165,12 @@ func (v nicheView) Weekly() *plot {
 }
 
 // Legend names the colours of strength.
-func (v nicheView) Legend() []choice {
+func (v *Niche) Legend() []choice {
 	return []choice{{"f0", "below 3×"}, {"f1", "3×"}, {"f2", "5×"}, {"f3", "10×"}, {"f4", "30× and more"}}
 }
 
 // Newness plots the share of new hits run by run.
-func (v nicheView) Newness() *plot {
+func (v *Niche) Newness() *plot {
 	if len(v.Shares) < 2 {
 		return nil
 	}
@@ -196,10 +193,10 @@ func (v nicheView) Newness() *plot {
 }
 
 // Found is the address of all its outliers.
-func (v nicheView) Found() string { return "/found?" + url.Values{"topic": {v.Topic}}.Encode() }
+func (v *Niche) Found() string { return "/found?" + url.Values{"topic": {v.Topic}}.Encode() }
 
 // Fresh is the address of its outliers of this week.
-func (v nicheView) Fresh() string { return "/?" + url.Values{"topic": {v.Topic}}.Encode() }
+func (v *Niche) Fresh() string { return "/?" + url.Values{"topic": {v.Topic}}.Encode() }
 
 // liftBar is a bar to the right of the middle for what is more often, and to the left for what is less.
 func liftBar(lift float64) rect {
@@ -215,7 +212,7 @@ func (w Word) Bar() rect  { return liftBar(w.Lift) }
 func (s Shape) Bar() rect { return liftBar(s.Lift()) }
 
 // Parts are the outliers of a channel by strength, the strongest first, as lengths of those of the first one.
-func (v nicheView) Parts(l Leader) (all []rect) {
+func (v *Niche) Parts(l Leader) (all []rect) {
 	most := int64(1)
 	for _, other := range v.Leaders {
 		most = max(most, other.All())
@@ -230,12 +227,12 @@ func (v nicheView) Parts(l Leader) (all []rect) {
 }
 
 // Tabs are the niches.
-func (v nicheView) Tabs() (all []tab) {
+func (v *Niche) Tabs() (all []Link) {
 	for _, o := range v.Topics {
-		all = append(all, tab{o.Value, "/niches/" + url.PathEscape(o.Value), o.Count, o.Value == v.Topic})
+		all = append(all, Link{Text: o.Value, Address: "/niches/" + url.PathEscape(o.Value), Count: &o.Count, On: o.Value == v.Topic})
 	}
 	return all
 }
 
 // Covered is the share of the niche that was read.
-func (v nicheView) Covered() string { return shareOf(*v.Seen, *v.Total) }
+func (v *Niche) Covered() string { return shareOf(*v.Seen, *v.Total) }

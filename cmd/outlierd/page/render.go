@@ -142,8 +142,14 @@ type sentence struct {
 	Links    []Link
 }
 
-// Link leads to a page. Price is what it may cost.
-type Link struct{ Text, Address, Price string }
+// Link leads to a page.
+type Link struct {
+	Text, Address string
+	Price         string // what it may cost; "" for most
+	Dot           string // class of a dot before the text, or ""
+	Count         *int64 // of what the page shows; nil if it is not counted
+	On            bool   // it is where the reader is, or in force
+}
 
 // viewOfTimeout offers a narrower query instead of one that took too long.
 func viewOfTimeout(r *http.Request) view {

@@ -81,11 +81,9 @@ func appendTo[T any](t *Tables, to *[]T, and ...func(*T)) func([]any) error {
 	return t.cellsTo(func(row cells) {
 		var one T
 		fields := reflect.ValueOf(&one).Elem()
-		var targets []any
 		for i := range min(len(row.values), fields.NumField()) {
-			targets = append(targets, fields.Field(i).Addr().Interface())
+			row.store(fields.Field(i), row.values[i])
 		}
-		row.into(targets...)
 		for _, f := range and {
 			f(&one)
 		}
@@ -351,66 +349,35 @@ type cells struct {
 	Zone   *time.Location
 }
 
-// into stores the first columns: times in the zone of the page, and NULL as nil, zero or "".
+// into stores the first columns.
 func (c cells) into(targets ...any) {
-	i := 0
-	next := func() any { i++; return c.values[i-1] }
-	for _, target := range targets {
-		switch to := target.(type) {
-		case *string:
-			*to, _ = next().(string)
-		case *[]string:
-			*to = listOf[string](next())
-		case *[]float64:
-			*to = listOf[float64](next())
-		case *bool:
-			*to, _ = next().(bool)
-		case *time.Time:
-			if *to, _ = next().(time.Time); !to.IsZero() {
-				*to = to.In(c.Zone)
-			}
-		case *int64:
-			*to = *cmp.Or(rounded(next()), new(int64))
-		case **int64:
-			*to = rounded(next())
-		case *float64:
-			*to, _ = next().(float64)
-		case **float64:
-			if n, is := next().(float64); is {
-				*to = &n
-			} else {
-				*to = nil
-			}
-		case *[5]int64:
-			for at := range to {
-				to[at] = *cmp.Or(rounded(next()), new(int64))
-			}
-		default:
-			panic(fmt.Sprintf("a column cannot be stored in a %T", target))
-		}
+	for i, target := range targets {
+		c.store(reflect.ValueOf(target).Elem(), c.values[i])
 	}
 }
 
-// rounded returns a whole number, rounded if necessary; nil for NULL.
-func rounded(value any) *int64 {
-	switch n := value.(type) {
-	case int64:
-		return &n
-	case int32:
-		return new(int64(n))
-	case float64:
-		return new(int64(math.Round(n)))
-	}
-	return nil
-}
-
-// listOf returns the values of a list but NULL.
-func listOf[T any](value any) (all []T) {
-	values, _ := value.([]any)
-	for _, v := range values {
-		if one, is := v.(T); is {
-			all = append(all, one)
+// store stores a value: a time in the zone of the page, a whole number rounded, and NULL as nil, zero or "".
+func (c cells) store(to reflect.Value, value any) {
+	switch v := value.(type) {
+	case nil:
+		to.SetZero()
+		return
+	case time.Time:
+		value = v.In(c.Zone)
+	case []any:
+		list := reflect.MakeSlice(reflect.SliceOf(to.Type().Elem()), len(v), len(v))
+		for i := range v {
+			c.store(list.Index(i), v[i])
 		}
+		to.Set(list.Convert(to.Type()))
+		return
 	}
-	return all
+	if to.Kind() == reflect.Pointer {
+		to.Set(reflect.New(to.Type().Elem()))
+		to = to.Elem()
+	}
+	if number, is := value.(float64); is && to.Kind() == reflect.Int64 {
+		value = math.Round(number)
+	}
+	to.Set(reflect.ValueOf(value).Convert(to.Type()))
 }

@@ -48,12 +48,12 @@ func (n Niche) Weeks(most int) string {
 		weeksAgo, n.from, byStrength, most)
 }
 
-// byStrength counts outliers below 3 times the average, from 3, from 5, from 10 and from 30.
-const byStrength = `count(*) FILTER (NOT coalesce(t.average_views_ratio >= 3, false)),
+// byStrength lists how many outliers are below 3 times the average, from 3, from 5, from 10 and from 30.
+const byStrength = `[count(*) FILTER (NOT coalesce(t.average_views_ratio >= 3, false)),
 	count(*) FILTER (t.average_views_ratio >= 3 AND t.average_views_ratio < 5),
 	count(*) FILTER (t.average_views_ratio >= 5 AND t.average_views_ratio < 10),
 	count(*) FILTER (t.average_views_ratio >= 10 AND t.average_views_ratio < 30),
-	count(*) FILTER (t.average_views_ratio >= 30)`
+	count(*) FILTER (t.average_views_ratio >= 30)]`
 
 // Leaders returns a query for its channels with most outliers: channel_id, name, subscribers, the best times the
 // average, outliers of this week, and outliers by strength.
@@ -134,7 +134,7 @@ func Yields(since string) string {
 			SELECT %s AS topic, job, coalesce(sum(credits) FILTER (began_at >= %[2]s::TIMESTAMPTZ), 0)::BIGINT AS credits,
 				coalesce(sum(new_hits) FILTER (began_at >= %[2]s::TIMESTAMPTZ), 0)::BIGINT AS new_hits,
 				coalesce(sum(hits) FILTER (began_at >= %[2]s::TIMESTAMPTZ), 0)::BIGINT AS hits,
-				list(new_hits / nullif(hits, 0) ORDER BY id)[-8:] AS shares
+				(list(new_hits / hits ORDER BY id) FILTER (hits > 0))[-8:] AS shares
 			FROM ops.searches WHERE operation <> 'start_scan' AND pages > 0 GROUP BY ALL) AS s
 		LEFT JOIN (SELECT topic, count(*) AS n, count(*) FILTER (place IN (FROM several)) AS shared FROM brought GROUP BY topic) AS b ON b.topic = s.topic
 		WHERE s.credits > 0 ORDER BY s.credits / greatest(s.new_hits, 1), s.topic, s.job LIMIT 200`, topic, database.Text(since))
