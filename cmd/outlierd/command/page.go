@@ -56,7 +56,7 @@ func newSite(ctx context.Context, p *program, tables *pagedata.Tables, zone *tim
 	if p.Engine.Config.Daemon.UI == job.UIFull {
 		mark := marking{p.Engine}
 		sources.Offer, sources.Mark = p.offerAction, mark.editMarks
-		sources.Views = page.Views{List: mark.listViews, Save: mark.saveView}
+		sources.Views, sources.SaveView = tables.Views, mark.saveView
 	}
 	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)
 }

@@ -20,15 +20,6 @@ func (m marking) editMarks(ctx context.Context, edit marks.Edit) error {
 	return refusalOf(err)
 }
 
-// listViews returns the saved views.
-func (m marking) listViews() (views []marks.View, err error) {
-	err = m.engine.Store.DB.View(func(tx *store.Tx) (err error) {
-		views, err = marks.Views(tx)
-		return err
-	})
-	return views, err
-}
-
 // saveView saves a view, renames the old one, or deletes it if the name is empty.
 func (m marking) saveView(old, name, address string) error {
 	return refusalOf(m.engine.Store.DB.Update(func(tx *store.Tx) error {

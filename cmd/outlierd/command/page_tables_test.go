@@ -254,7 +254,7 @@ func TestMarksFilterOutliers(t *testing.T) {
 		t.Errorf("the first card is %+v, want %s with its marks", c, b)
 	}
 	views := found("/found").Views
-	if got := fmt.Sprint(views[1].Address, views[1].Count, views[2].Address, views[2].Count, views[3].Name, views[3].Count); got != fmt.Sprintf("/found%d/found?show=starred1mine1", all.Total-1) {
+	if got := fmt.Sprint(views[1].Address, *views[1].Count, views[2].Address, *views[2].Count, views[3].Text, *views[3].Count); got != fmt.Sprintf("/found%d/found?show=starred1mine1", all.Total-1) {
 		t.Errorf("the views are %s", got)
 	}
 }

@@ -92,9 +92,6 @@ func (v offerView) Back() string {
 	return ""
 }
 
-// doneView is the data of the page after an action.
-type doneView struct{ Message, To string }
-
 // serveOffer shows what an action will do, with a button to confirm it.
 func (s *Site) serveOffer(w http.ResponseWriter, r *http.Request) error {
 	a, err := actionOf(r.PathValue("verb"), r.URL.Query())
@@ -140,7 +137,7 @@ func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, done.To, http.StatusSeeOther)
 		return nil
 	}
-	return s.render.show(w, r, view{"done.html", "Done", "", doneView(*done)})
+	return s.render.show(w, r, view{"done.html", "Done", "", done})
 }
 
 // explainAction explains why an action was not offered or not performed.

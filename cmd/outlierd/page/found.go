@@ -49,7 +49,7 @@ type Found struct {
 	Cards  []Card
 	Total  int64               // matching outliers
 	Values map[string][]Option // of each facet, by its name
-	Views  []View
+	Views  []Link
 	Newest time.Time // when the newest was found
 	Hidden int64     // videos that people have hidden
 	SQL    string    // finds the same outliers
@@ -67,7 +67,7 @@ func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("%w", err)
 	}
-	v := foundView{Saves: s.from.Views.Save != nil && s.Knows(r)}
+	v := foundView{Saves: s.from.SaveView != nil && s.Knows(r)}
 	v.Found, err = findMatches(s, f)
 	if err == nil && v.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.activeFilters()) == 1 { // nothing is new
 		v.Nothing = true
@@ -391,7 +391,8 @@ func (v *foundView) Sorting() menu {
 func (v *foundView) Tabs() (all []Link) {
 	here := v.Filter.addressOf(func(f *Filter) { f.Order, f.Table = orders[0].Value, false })
 	for _, view := range v.Views {
-		all = append(all, Link{Text: view.Name, Address: view.Address, Count: &view.Count, On: view.Address == here})
+		view.On = view.Address == here
+		all = append(all, view)
 	}
 	return all
 }

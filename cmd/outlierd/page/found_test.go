@@ -110,9 +110,9 @@ func TestNoMatchOffersToRemoveFilters(t *testing.T) {
 }
 
 // viewsOf returns views: for each its count, name and address.
-func viewsOf(all ...any) (views []View) {
+func viewsOf(all ...any) (views []Link) {
 	for i := 0; i < len(all); i += 3 {
-		views = append(views, View{marks.View{Name: all[i+1].(string), Address: all[i+2].(string)}, int64(all[i].(int))})
+		views = append(views, Link{Text: all[i+1].(string), Address: all[i+2].(string), Count: new(int64(all[i].(int)))})
 	}
 	return views
 }

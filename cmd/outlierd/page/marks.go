@@ -10,18 +10,6 @@ import (
 	"outlierd/sync/marks"
 )
 
-// View is a view with the number of its outliers.
-type View struct {
-	marks.View
-	Count int64
-}
-
-// Views changes the saved views. A [RefusedError] explains why one was refused.
-type Views struct {
-	List func() ([]marks.View, error)
-	Save func(old, name, address string) error // an empty name deletes the old one
-}
-
 // serveMark carries out a form that marks videos. A script sends it without leaving the page.
 func (s *Site) serveMark(w http.ResponseWriter, r *http.Request) error {
 	if err := s.logins.checkForm(r, "Nothing was marked"); err != nil {
@@ -90,7 +78,7 @@ func (s *Site) serveViews(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("Only a list of outliers can be saved as a view.")
 	}
 	var err error
-	if v.Views, err = s.from.Views.List(); err != nil {
+	if v.Views, err = s.from.Views(); err != nil {
 		return err
 	}
 	return s.render.show(w, r, view{"views.html", "Saved views", "Found", v})
@@ -124,7 +112,7 @@ func (s *Site) saveView(w http.ResponseWriter, r *http.Request) error {
 	} else if err := checkTexts(url.Values{"name": {name}}); err != nil || name == "" || !isList(address) {
 		return badRequest("Nothing was saved: a view needs a name and the address of a list.")
 	}
-	if err := s.from.Views.Save(form.Get("old"), name, address); err != nil {
+	if err := s.from.SaveView(form.Get("old"), name, address); err != nil {
 		return err
 	}
 	if name == "" {

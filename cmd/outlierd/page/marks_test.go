@@ -21,12 +21,10 @@ func markSite(t *testing.T, mark func(marks.Edit) error, save func(old, name, ad
 			return &Found{Total: 1, Cards: cardsOf("v0000000001")}, nil
 		},
 		Mark: func(_ context.Context, m marks.Edit) error { return mark(m) },
-		Views: Views{
-			List: func() ([]marks.View, error) {
-				return []marks.View{{Name: "Hooks & more", Address: "/found?kind=short"}}, nil
-			},
-			Save: save,
+		Views: func() ([]marks.View, error) {
+			return []marks.View{{Name: "Hooks & more", Address: "/found?kind=short"}}, nil
 		},
+		SaveView: save,
 	})
 	r := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/found?kind=short", nil))
 	page := answerTo(s, r)

@@ -56,7 +56,9 @@ type Sources struct {
 	// The actions of logged-in users. A [RefusedError] explains why an action was refused.
 	Offer func(context.Context, Action) (*Offer, error)
 	Mark  func(context.Context, marks.Edit) error
-	Views Views
+
+	Views    func() ([]marks.View, error)          // the saved ones
+	SaveView func(old, name, address string) error // an empty name deletes the old one
 }
 
 // priceOf returns what a page of a search costs.
@@ -162,7 +164,7 @@ func (s *Site) Routes() map[string]http.HandlerFunc {
 	if s.from.Mark != nil {
 		routes["POST /marks"] = s.serveMark
 	}
-	if s.from.Views.Save != nil {
+	if s.from.SaveView != nil {
 		routes["GET /views"], routes["POST /views"] = s.serveViews, s.saveView
 	}
 	return s.render.guardHandlers(routes)

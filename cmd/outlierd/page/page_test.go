@@ -246,7 +246,8 @@ func allOf(t *testing.T, text string) *Site {
 		Questions: func() []Question { return *filled[[]Question](text) },
 		Offer:     func(context.Context, Action) (*Offer, error) { return filled[Offer](text), nil },
 		Mark:      func(context.Context, marks.Edit) error { return nil },
-		Views:     Views{List: func() ([]marks.View, error) { return *filled[[]marks.View](text), nil }, Save: func(string, string, string) error { return nil }},
+		Views:     func() ([]marks.View, error) { return *filled[[]marks.View](text), nil },
+		SaveView:  func(string, string, string) error { return nil },
 		Thumbnails: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/svg+xml")
 			_, _ = w.Write(icon)

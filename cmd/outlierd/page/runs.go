@@ -22,6 +22,7 @@ const RunsPerPage = 50
 // Runs is a page of runs. All times are in the zone of the page.
 type Runs struct {
 	Runs     []runs.Run
+	Filter   runs.Filter
 	Statuses []string // statuses to filter by
 	More     bool     // there are older runs
 }
@@ -30,7 +31,8 @@ type Runs struct {
 type RunDetails struct {
 	*report.Run
 	In       report.Style
-	Attempts []ledger.Call // on a page of [CallsPerPage], the oldest first
+	Page     int           // of [CallsPerPage] attempts, from 1
+	Attempts []ledger.Call // on the page, the oldest first
 	Count    int           // of attempts, on all pages
 }
 
@@ -125,38 +127,32 @@ func (s *Site) serveRuns(w http.ResponseWriter, r *http.Request) error {
 	if err := checkTexts(form); err != nil {
 		return badRequest("%w", err)
 	}
-	v := runsView{Filter: runs.Filter{Job: strings.TrimSpace(form.Get("job")), Status: runs.Status(form.Get("status")),
-		Before: form.Get("before")}}
-	var err error
-	if v.Runs, err = s.from.Runs(r.Context(), v.Filter); err != nil {
+	f := runs.Filter{Job: strings.TrimSpace(form.Get("job")), Status: runs.Status(form.Get("status")), Before: form.Get("before")}
+	found, err := s.from.Runs(r.Context(), f)
+	if err != nil {
 		return err
 	}
-	return s.render.show(w, r, view{"runs.html", "Runs", "Now", v})
-}
-
-// runsView is the data of the list of runs.
-type runsView struct {
-	*Runs
-	Filter runs.Filter
+	found.Filter = f
+	return s.render.show(w, r, view{"runs.html", "Runs", "Now", found})
 }
 
 // Older returns the address of the next older runs, or "".
-func (v runsView) Older() string {
-	if !v.More || len(v.Runs.Runs) == 0 {
+func (v *Runs) Older() string {
+	if !v.More || len(v.Runs) == 0 {
 		return ""
 	}
-	return v.address(v.Runs.Runs[len(v.Runs.Runs)-1].ID)
+	return v.address(v.Runs[len(v.Runs)-1].ID)
 }
 
 // Newest returns the address of the first page; "" on that page.
-func (v runsView) Newest() string {
+func (v *Runs) Newest() string {
 	if v.Filter.Before == "" {
 		return ""
 	}
 	return v.address("")
 }
 
-func (v runsView) address(before string) string {
+func (v *Runs) address(before string) string {
 	form := url.Values{}
 	for name, value := range map[string]string{"job": v.Filter.Job, "status": string(v.Filter.Status), "before": before} {
 		if value != "" {
@@ -176,22 +172,17 @@ func (s *Site) serveRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.render.show(w, r, view{"run.html", "Run " + shortID(d.ID), "Now", runView{d, number}})
-}
-
-// runView is the data of the page of a run.
-type runView struct {
-	*RunDetails
-	page int
+	d.Page = number
+	return s.render.show(w, r, view{"run.html", "Run " + shortID(d.ID), "Now", d})
 }
 
 // First and Last are the numbers of the first and last call shown.
-func (v runView) First() int { return (v.page-1)*CallsPerPage + 1 }
-func (v runView) Last() int  { return v.First() + len(v.Attempts) - 1 }
+func (d *RunDetails) First() int { return (d.Page-1)*CallsPerPage + 1 }
+func (d *RunDetails) Last() int  { return d.First() + len(d.Attempts) - 1 }
 
 // Pages are the neighbouring calls.
-func (v runView) Pages() pager {
-	return pagesBeside(v.page, v.Last() < v.Count, func(page int) string {
-		return pageAddress("/runs/"+url.PathEscape(v.ID), url.Values{}, page)
+func (d *RunDetails) Pages() pager {
+	return pagesBeside(d.Page, d.Last() < d.Count, func(page int) string {
+		return pageAddress("/runs/"+url.PathEscape(d.ID), url.Values{}, page)
 	})
 }

@@ -113,7 +113,7 @@ func sample(t *testing.T) *Site {
 			return &Offer{Title: "Run coffee", Says: []string{"coffee: at most 12 credits"}, Button: "Run it"}, nil
 		},
 		Mark:  func(context.Context, marks.Edit) error { return nil },
-		Views: Views{List: func() ([]marks.View, error) { return nil, nil }, Save: func(string, string, string) error { return nil }},
+		Views: func() ([]marks.View, error) { return nil, nil }, SaveView: func(string, string, string) error { return nil },
 		Thumbnails: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/svg+xml")
 			_, _ = w.Write(icon)

@@ -19,34 +19,12 @@ type Shared struct {
 }
 
 // WriteHTML writes the list as one file that loads nothing else.
-func (s *Shared) WriteHTML(w io.Writer) error {
-	v := sharedView{Shared: s, Style: template.CSS(style)} // our own file
-	for i := range s.Cards {
-		v.Tiles = append(v.Tiles, sharedTile{Card: &s.Cards[i], Picture: s.Pictures[s.Cards[i].ID]})
-	}
-	return pages().ExecuteTemplate(w, "share.html", v)
-}
+func (s *Shared) WriteHTML(w io.Writer) error { return pages().ExecuteTemplate(w, "share.html", s) }
 
-// sharedView is the data of the file.
-type sharedView struct {
-	*Shared
-	Style template.CSS
-	Tiles []sharedTile
-}
+// Style is our own file.
+func (s *Shared) Style() template.CSS { return template.CSS(style) }
 
-// Count is the number of videos, and Pictured reports whether any has a picture.
-func (v sharedView) Count() int64   { return int64(len(v.Tiles)) }
-func (v sharedView) Pictured() bool { return len(v.Pictures) > 0 }
-
-// At is the date of the data.
-func (v sharedView) At() string { return v.Shared.At.Format("2006-01-02 15:04 MST") }
-
-type sharedTile struct {
-	*Card
-	thumbnails.Picture
-}
-
-// Inline returns the picture as an address. Its content cannot be anything else than base64.
-func (t sharedTile) Inline() template.URL {
-	return template.URL("data:" + t.Type + ";base64," + base64.StdEncoding.EncodeToString(t.Data))
+// inlinePicture returns a picture as an address. Its content cannot be anything else than base64.
+func inlinePicture(p thumbnails.Picture) template.URL {
+	return template.URL("data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data))
 }

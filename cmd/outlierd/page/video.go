@@ -174,7 +174,7 @@ func wayOf(s *Site, form url.Values) (*way, error) {
 	w := &way{List: f.address(1), Name: "Found", Nth: int64(nth), Total: found.Total}
 	for _, view := range found.Views {
 		if view.Address == w.List {
-			w.Name = view.Name
+			w.Name = view.Text
 		}
 	}
 	for i, c := range found.Cards {

@@ -113,7 +113,7 @@ func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) 
 			view := &found.Views[i]
 			if f, err := page.FilterOf(view.Address); err == nil { // else it is from before a change of the page
 				o := wantedOutliers(f, marked)
-				questions = append(questions, t.count(o, o.Total(), &view.Count, nil))
+				questions = append(questions, t.count(o, o.Total(), view.Count, nil))
 			}
 		}
 	}
@@ -166,15 +166,24 @@ func (t *Tables) count(o query.Outliers, sql string, total *int64, values map[st
 }
 
 // listViews returns the tabs: what is new, everything, what is starred, and the saved views.
-func (t *Tables) listViews(marked *Marked) (all []page.View) {
+func (t *Tables) listViews(marked *Marked) (all []page.Link) {
 	views := []marks.View{{Name: "New this week", Address: "/"}, {Name: "Everything", Address: "/found"}}
 	if t.Marks != nil {
 		views = append(views, marks.View{Name: "★ Starred", Address: "/found?show=starred"})
 	}
 	for _, view := range append(views, marked.Views...) {
-		all = append(all, page.View{View: view})
+		all = append(all, page.Link{Text: view.Name, Address: view.Address, Count: new(int64)})
 	}
 	return all
+}
+
+// Views returns the saved views.
+func (t *Tables) Views() ([]marks.View, error) {
+	marked, err := t.Marked()
+	if err != nil {
+		return nil, err
+	}
+	return marked.Views, nil
 }
 
 // Marked returns the marks.
