@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,18 +168,12 @@ func (h *Web) scopeOf(r *http.Request) scope {
 		given = token
 	}
 	switch {
-	case isToken(h.Daemon.Token, given):
+	case page.IsToken(h.Daemon.Token.Reveal(), given):
 		return scopeRun
-	case isToken(h.Daemon.ReadToken, given), !h.Daemon.Guarded():
+	case page.IsToken(h.Daemon.ReadToken.Reveal(), given), !h.Daemon.Guarded():
 		return scopeRead
 	}
 	return scopeNone
-}
-
-// isToken compares in constant time.
-func isToken(token job.Secret, given string) bool {
-	want, got := sha256.Sum256([]byte(token.Reveal())), sha256.Sum256([]byte(given)) // of equal length, whatever was sent
-	return token != job.Secret{} && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 // isLocal reports whether the host of a request without a token is this machine. A page in a browser that

@@ -1,15 +1,14 @@
 package database
 
 import (
-	"bufio"
-	"bytes"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // assumedMemory is the assumed memory of a machine that does not report it, in bytes.
@@ -17,14 +16,16 @@ const assumedMemory = 2 << 30
 
 // Memory returns the memory that this process may use, in bytes: the machine's, or a lower limit of the
 // container or of a control group above it.
-func Memory() int64 { return memoryOf(os.DirFS("/")) }
-
-// memoryOf reads the memory of a machine from the files in root.
-func memoryOf(root fs.FS) int64 {
-	least := int64(assumedMemory)
-	if total := memTotal(root); total > 0 {
-		least = total
+func Memory() int64 {
+	var machine unix.Sysinfo_t
+	if unix.Sysinfo(&machine) != nil {
+		return limitMemory(os.DirFS("/"), assumedMemory)
 	}
+	return limitMemory(os.DirFS("/"), int64(machine.Totalram)*int64(machine.Unit))
+}
+
+// limitMemory returns the memory of a machine, or what the files in root allow of it.
+func limitMemory(root fs.FS, least int64) int64 {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return least
@@ -43,21 +44,6 @@ func memoryOf(root fs.FS) int64 {
 		}
 	}
 	return least
-}
-
-// memTotal returns the machine's memory in bytes; 0 if it is unknown.
-func memTotal(root fs.FS) int64 {
-	text, err := fs.ReadFile(root, "proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		var kib int64
-		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
-			return kib << 10
-		}
-	}
-	return 0
 }
 
 // groupLimit returns the lowest limit of a control group and its parents. In a container, the path of the
