@@ -68,8 +68,13 @@ func runCheck(ctx context.Context, g *globals, readData bool) error {
 	if err := warnErased(ctx, g, config); err != nil {
 		return err
 	}
+	seen, err := peek(ctx, config)
+	if err != nil {
+		return err
+	}
 	var found report.Checked
-	if found.Checked, err = checkState(ctx, config); err != nil {
+	found.Checked, err = seen.Check(ctx)
+	if err = errors.Join(err, seen.Close()); err != nil {
 		return err
 	}
 	if found.Sinks, err = checkSinks(ctx, g, config, readData); err != nil {
@@ -81,28 +86,6 @@ func runCheck(ctx context.Context, g *globals, readData bool) error {
 		return err
 	}
 	return errors.Join(sinksError(found.Sinks), bucketsError(found.Buckets), away)
-}
-
-func checkState(ctx context.Context, config *job.Config) (found state.Checked, err error) {
-	seen, err := peek(ctx, config)
-	if err != nil {
-		return found, err
-	}
-	found, err = seen.Check(ctx)
-	return found, errors.Join(err, seen.Close())
-}
-
-// peek opens the state for reading.
-func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
-	folder := stateFolder(config)
-	seen, err := state.Peek(ctx, folder, stateOptions(config))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
-	}
-	if err != nil {
-		return nil, explainUnreadable(err, folder)
-	}
-	return seen, nil
 }
 
 // checkBuckets checks the buckets that sinks are copied to.

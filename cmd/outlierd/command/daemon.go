@@ -62,14 +62,6 @@ func (w *world) awaitDaemon(ctx context.Context, config *job.Config, held *store
 	}
 }
 
-// reopenRecords reads the state again.
-func (p *program) reopenRecords(ctx context.Context) error {
-	if err := p.Engine.Store.Close(); err != nil {
-		return err
-	}
-	return p.openReading(ctx, stateFolder(p.Engine.Config))
-}
-
 // readProgress returns the progress of the run that this program, or the daemon for it, performs.
 func (p *program) readProgress() (engine.Progress, error) {
 	if p.daemon == nil {
@@ -87,7 +79,7 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 		return c.Do(ctx, p.Engine)
 	}
 	result, err := serve.Send(ctx, p.daemon, c)
-	return result, errors.Join(err, p.reopenRecords(ctx))
+	return result, errors.Join(err, p.Engine.Store.Close(), p.openReading(ctx))
 }
 
 // orderRun asks the daemon for a run, and returns when it has ended.
@@ -107,7 +99,7 @@ func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err er
 	r.p.seen.Store(nil)
 	w, err := r.p.daemon.Order(ctx, asked)
 	if err != nil {
-		return nil, errors.Join(r.errDetached(ctx, err, j, ""), r.p.openReading(context.WithoutCancel(ctx), stateFolder(r.p.Engine.Config)))
+		return nil, errors.Join(r.errDetached(ctx, err, j, ""), r.p.openReading(context.WithoutCancel(ctx)))
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	r.p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", w.Run, "daemon", r.p.daemon.PID)
@@ -115,7 +107,7 @@ func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err er
 		fmt.Fprintf(r.g.out.w, "%s: watching run %s, which is under way\n", job.Shown(j.Spec.Name), w.Run)
 	}
 	ended, err := w.Follow(func(now engine.Progress) { r.p.seen.Store(&now) })
-	if failed := r.p.openReading(context.WithoutCancel(ctx), stateFolder(r.p.Engine.Config)); failed != nil {
+	if failed := r.p.openReading(context.WithoutCancel(ctx)); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
 	if err != nil {

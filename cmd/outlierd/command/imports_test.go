@@ -18,7 +18,7 @@ var fenced = map[string][]string{
 	"outlierd/sinks/iceberg":       {"cmd/outlierd/command"},
 	"outlierd/sinks/parquet":       {"sinks/bucket", "sinks/iceberg", "cmd/outlierd/command"},
 	"outlierd/sinks/warehouse":     {"sinks/duckdb", "sinks/iceberg", "sinks/parquet", "sinks/sinktest", "cmd/outlierd/command"},
-	"outlierd/sync/forecast":       {"cmd/outlierd/report", "cmd/outlierd/page", "cmd/outlierd/command"},
+	"outlierd/sync/forecast":       {"cmd/outlierd/report", "cmd/outlierd/page", "cmd/outlierd/mcp", "cmd/outlierd/command"},
 	"outlierd/sync/yamltree":       {"sync/job", "cmd/outlierd/daemon", "cmd/outlierd/command"},
 	"github.com/duckdb/":           {"cmd/outlierd/programtest", "sinks/duckdb/database", "sinks/duckdb/query", "sinks/sinktest"},
 	"github.com/apache/arrow-go/":  {"cmd/outlierd/programtest", "schema", "sinks/duckdb/database", "sinks/iceberg", "sinks/sinktest", "sinks/warehouse", "sync/engine", "sync/load"},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
-	"outlierd/sync/state"
 	"outlierd/sync/yamltree"
 )
 
@@ -51,7 +49,13 @@ of single jobs are listed after which they do.`,
 				return err
 			}
 			find := seedsOnce(config)
-			if err := config.CheckLists(listInputs(c.Context(), find)); err != nil {
+			err = config.CheckLists(job.Inputs{Now: time.Now(), Assume: true, IDs: func(sql, column string) ([]string, error) {
+				if find == nil { // without a duckdb sink there is nothing to query
+					return nil, nil
+				}
+				return find(c.Context(), sql, column)
+			}})
+			if err != nil {
 				return err
 			}
 			if err := adviseOnRuns(c.Context(), config); err != nil {
@@ -94,16 +98,6 @@ type linted struct {
 	Changes []forecast.Change   `json:"changes,omitempty"`
 }
 
-// listInputs returns the inputs for [job.Config.CheckLists]. Without a duckdb sink there is nothing to query.
-func listInputs(ctx context.Context, find query.Finder) job.Inputs {
-	return job.Inputs{Now: time.Now(), Assume: true, IDs: func(sql, column string) ([]string, error) {
-		if find == nil {
-			return nil, nil
-		}
-		return find(ctx, sql, column)
-	}}
-}
-
 // cycle says what the scheduled runs of a cycle cost, whether that fits, and what to change if it does not.
 func (l *linted) cycle() string {
 	if len(l.Cycle) == 0 {
@@ -138,7 +132,7 @@ func (l *linted) cycle() string {
 // adviseOnRuns warns of jobs whose searches buy too little or the same again, by what their latest runs found. Without
 // a state that can be read, it knows the job file only.
 func adviseOnRuns(ctx context.Context, config *job.Config) error {
-	seen, err := state.Peek(ctx, filepath.Join(config.Data, "state"), stateOptions(config))
+	seen, err := peek(ctx, config)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -159,24 +153,19 @@ func adviseOnRuns(ctx context.Context, config *job.Config) error {
 			}
 		}
 		if order := config.StrongestAgain(spec); order != "" {
-			adviseOnOrder(order, history, warn)
+			text := fmt.Sprintf("sort: %s buys the same hits again, because the windows of its runs overlap", order)
+			if known, hits, n := history.Known(); hits > 0 {
+				text += fmt.Sprintf("; %d%% of the hits that its last runs (%d) bought were known (see ops.query_yield)",
+					100*known/hits, n)
+			}
+			warn(text, fmt.Sprintf("write sort: published_at desc, with a threshold in where, and enrich: {sort: %s} for what is "+
+				"fetched; docs/yield.md says why", order))
 		}
 		if limited := history.Limited(spec, config.Service.Prices); limited != nil {
 			warn(report.Limited(limited), report.LimitedHint(limited))
 		}
 	}
 	return nil
-}
-
-// adviseOnOrder warns of a search that orders by strength over a window that it has searched before.
-func adviseOnOrder(order string, history forecast.History, warn func(text, hint string)) {
-	text := fmt.Sprintf("sort: %s buys the same hits again, because the windows of its runs overlap", order)
-	if known, hits, n := history.Known(); hits > 0 {
-		text += fmt.Sprintf("; %d%% of the hits that its last runs (%d) bought were known (see ops.query_yield)",
-			100*known/hits, n)
-	}
-	warn(text, fmt.Sprintf("write sort: published_at desc, with a threshold in where, and enrich: {sort: %s} for what is "+
-		"fetched; docs/yield.md says why", order))
 }
 
 // sqlOfFile is SQL of a job file.

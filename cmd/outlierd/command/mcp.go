@@ -20,6 +20,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 )
 
@@ -81,7 +82,22 @@ func forAssistants(g *globals) mcp.Program {
 			return byJobFile(g, func(config *job.Config) (*mcp.Rows, error) { return queryFor(ctx, config, sql, most) })
 		},
 		Find: func(f mcp.Filter) (string, error) {
-			return byJobFile(g, func(config *job.Config) (string, error) { return findFor(config, f) })
+			return byJobFile(g, func(config *job.Config) (sql string, err error) {
+				if f.Order != "" && query.Orders[f.Order] == "" {
+					return "", fmt.Errorf("order: there is no %q; use ratio, score, views, gain, found, published or subscribers", f.Order)
+				}
+				wanted := query.Outliers{Words: f.Words, Week: f.New, Order: f.Order, Now: time.Now(),
+					Chosen: map[string][]string{"query": {f.Query}, "job": {f.Job}, "channel": {f.Channel}}}
+				wanted.Where, err = conditionsOf(config, f.Where)
+				return wanted.Plain(), err
+			})
+		},
+		Budget: func(ctx context.Context) (b *forecast.Budget, err error) {
+			err = g.withState(ctx, toRead, func(ctx context.Context, p *program) (err error) {
+				b, err = budgetOf(ctx, p)
+				return err
+			})
+			return b, err
 		},
 		JobFile: func() (string, error) {
 			return byJobFile(g, func(config *job.Config) (string, error) { return config.Shown(), nil })
@@ -111,7 +127,7 @@ func runFor(ctx context.Context, g *globals, c mcp.Command) (*mcp.Done, error) {
 	*inner.spending = spending{yes: true, dryRun: c.DryRun, assistant: !c.DryRun, most: int64(c.Most)}
 	root.SetArgs(c.Args)
 	_, err := root.ExecuteContextC(ctx)
-	done := &mcp.Done{Out: out.Bytes(), Said: strings.TrimSpace(said.String()), Spent: inner.spending.spent}
+	done := &mcp.Done{Out: out.Bytes(), Said: strings.TrimSpace(said.String()), Spent: inner.spending.spent, Prices: inner.spending.prices}
 	if n := len(inner.spending.outcomes); n > 0 {
 		done.Status = string(inner.spending.outcomes[n-1].Status)
 	}
@@ -151,17 +167,6 @@ func queryFor(ctx context.Context, config *job.Config, sql string, most int) (*m
 		rows.Rows = append(rows.Rows, cells)
 	}
 	return rows, nil
-}
-
-// findFor returns SQL that finds outliers in the tables by the filters of a job.
-func findFor(config *job.Config, f mcp.Filter) (sql string, err error) {
-	if f.Order != "" && query.Orders[f.Order] == "" {
-		return "", fmt.Errorf("order: there is no %q; use ratio, score, views, gain, found, published or subscribers", f.Order)
-	}
-	wanted := query.Outliers{Words: f.Words, Week: f.New, Order: f.Order, Now: time.Now(),
-		Chosen: map[string][]string{"query": {f.Query}, "job": {f.Job}, "channel": {f.Channel}}}
-	wanted.Where, err = conditionsOf(config, f.Where)
-	return wanted.Plain(), err
 }
 
 // hitColumns are the columns of the table outliers AS t that filters of a search compare.

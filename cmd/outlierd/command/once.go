@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -30,15 +29,6 @@ import (
 // wishes is the mapping of a job. Its values are literal: no variables are expanded.
 type wishes map[string]any
 
-// encodeYAML encodes wishes for [job.Config.Once], as JSON, which is also YAML.
-func (w wishes) encodeYAML() ([]byte, error) {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	err := e.Encode(w)
-	return out.Bytes(), err
-}
-
 // A request is a one-off request of a user.
 type request struct {
 	verb      job.Verb
@@ -59,7 +49,7 @@ type showing struct {
 
 // spec returns the job of a request. Its mistakes are mistakes of the command line.
 func (r *request) spec(config *job.Config) (*job.Spec, error) {
-	text, err := r.job.encodeYAML()
+	text, err := json.Marshal(r.job) // which is also YAML
 	if err != nil {
 		return nil, err
 	}

@@ -275,7 +275,7 @@ var documents = []documented{
 	{"report preview", previewWritten{}},
 	{"resume", jobsResumed{}},
 	{"run --cancel", runCancelled{}},
-	{"run --dry-run, backfill --dry-run", []price{}},
+	{"run --dry-run, backfill --dry-run", []report.Price{}},
 	{"run, backfill", []*report.Run{}},
 	{"runs", []*runs.Run{}},
 	{"runs RUN", report.Run{}},

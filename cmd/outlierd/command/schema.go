@@ -16,7 +16,13 @@ func schemaCommand(g *globals) *cobra.Command {
 		&cobra.Command{
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md",
 			RunE: func(*cobra.Command, []string) error {
-				return g.out.print(listColumns(), "%s", schema.Markdown())
+				var all []tableColumn
+				for _, t := range slices.Concat(schema.Tables(), schema.OpsTables()) {
+					for _, c := range t.All() {
+						all = append(all, tableColumn{t.Name, c.Name, c.SQLType(), c.Path, c.Comment})
+					}
+				}
+				return g.out.print(all, "%s", schema.Markdown())
 			},
 		},
 		&cobra.Command{
@@ -55,14 +61,4 @@ type tableColumn struct {
 	Type    string `json:"type"`
 	Path    string `json:"path,omitempty"` // in an answer
 	Comment string `json:"comment,omitempty"`
-}
-
-// listColumns returns the columns of all tables.
-func listColumns() (all []tableColumn) {
-	for _, t := range slices.Concat(schema.Tables(), schema.OpsTables()) {
-		for _, c := range t.All() {
-			all = append(all, tableColumn{t.Name, c.Name, c.SQLType(), c.Path, c.Comment})
-		}
-	}
-	return all
 }

@@ -20,7 +20,6 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
-	"outlierd/sync/store"
 )
 
 // # Spending by hand
@@ -36,6 +35,7 @@ type spending struct {
 	assistant   bool  // an assistant asks: most is a cap even if it is 0
 
 	spent    outlier.Credits // and held, by the runs so far
+	prices   []report.Price  // of the runs, with dryRun
 	outcomes []*report.Run   // of the runs that have ended
 	ended    string          // why the run of a one-off command ended
 }
@@ -115,20 +115,9 @@ func heldBy(p *program, run *runs.Run) (outlier.Credits, error) {
 	return spent.Charged + spent.Unknown + spent.Reserved + spent.Held, err
 }
 
-// price is what a run may cost, and what of it is stored already.
-type price struct {
-	Job      string          `json:"job"`
-	Credits  outlier.Credits `json:"credits"`
-	Lost     outlier.Credits `json:"if_lost"`
-	Requests int             `json:"requests"`
-	Time     store.Seconds   `json:"seconds"`
-	Known    int             `json:"in_journal"` // pages
-	Fresh    int             `json:"fresh"`      // calls
-}
-
 // printPrices prints what runs may cost.
 func (r *runner) printPrices(ctx context.Context, todo []jobRun) error {
-	var all []price
+	var all []report.Price
 	for i := range todo {
 		one, err := r.priceRun(ctx, &todo[i])
 		if err != nil {
@@ -136,13 +125,14 @@ func (r *runner) printPrices(ctx context.Context, todo []jobRun) error {
 		}
 		all = append(all, one)
 	}
+	r.g.spending.prices = all
 	columns := []string{"job", "credits", "if_lost", "requests", "seconds", "in_journal", "fresh"}
-	return printList(r.g.out, each(all), columns, func(p price) []any {
+	return printList(r.g.out, each(all), columns, func(p report.Price) []any {
 		return []any{p.Job, int64(p.Credits), int64(p.Lost), int64(p.Requests), p.Time.Seconds(), int64(p.Known), int64(p.Fresh)}
 	})
 }
 
-func (r *runner) priceRun(ctx context.Context, j *jobRun) (one price, err error) {
+func (r *runner) priceRun(ctx context.Context, j *jobRun) (one report.Price, err error) {
 	known := j.newForecasts(r.p)
 	if j.Old, err = known.Continues(j.Spec); err != nil {
 		return one, err

@@ -84,10 +84,3 @@ func checkTrust(service job.Service) error {
 		"install them (Debian's package ca-certificates), mount them at /etc/ssl/certs, "+
 		"or name a file in service.ca_file", service.URL)
 }
-
-// warnOfSpace warns at the start that there is too little disk space to buy anything.
-func (p *program) warnOfSpace() {
-	if err := p.Engine.Store.DB.Room(); err != nil {
-		p.Engine.Log.Warn("nothing is bought until there is space", "err", err)
-	}
-}

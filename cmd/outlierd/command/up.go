@@ -100,13 +100,20 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 		return err
 	}
 	logAgenda(agenda, config.Timezone, log)
-	p.warnOfSpace()
+	if err := p.Engine.Store.DB.Room(); err != nil {
+		log.Warn("nothing is bought until there is space", "err", err)
+	}
 	return daemon.Run(ctx, daemon.Options{
 		Engine: p.Engine, Commands: p.server, Env: g.world.env, Hangups: hangups, InUse: &p.inUse,
 		Backups: dailyBackups(p).Serve,
 		Load:    func() (*job.Config, error) { return job.Load(g.config, g.world.env) },
 		Check:   checkSQL,
-		Apply:   p.applyEdit,
+		Apply: func(ctx context.Context, config *job.Config) error {
+			return p.Engine.Reload(ctx, config, func() {
+				p.watcher = notify.NewWatcher(config, p.Engine.Log)
+				p.metrics.Use(config)
+			})
+		},
 		Report: func(refused error) {
 			p.metrics.Reloaded(refused == nil)
 			p.watcher.Refused(daemon.WhyRefused(refused))
@@ -151,14 +158,6 @@ func localAddress(listen string) string {
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// applyEdit makes a daemon use an edited job file.
-func (p *program) applyEdit(ctx context.Context, config *job.Config) error {
-	return p.Engine.Reload(ctx, config, func() {
-		p.watcher = notify.NewWatcher(config, p.Engine.Log)
-		p.metrics.Use(config)
-	})
 }
 
 // logAgenda logs when each job is due.

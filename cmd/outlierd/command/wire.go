@@ -147,7 +147,7 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 		p.Engine.Config = config
 	}
 	if isMissing(folder) && m == toRepair {
-		return fmt.Errorf("there is no state in %s yet; the first run creates it", folder)
+		return &store.NoStateError{Dir: folder}
 	}
 	if err := refuseLostState(ctx, config, g.world.env); err != nil {
 		return err
@@ -176,14 +176,13 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 
 // openRecords opens the records for reading, with what forecasts need.
 func (p *program) openRecords(ctx context.Context) error {
-	folder := stateFolder(p.Engine.Config)
-	if err := explainUnreadable(p.openReading(ctx, folder), folder); err != nil {
+	if err := p.openReading(ctx); err != nil {
 		return err
 	}
 	if err := warnUnfinishedErasure(p.Engine.Store, p.Engine.Log); err != nil {
 		return err
 	}
-	return p.openPace(folder)
+	return p.openPace(stateFolder(p.Engine.Config))
 }
 
 // isMissing reports whether there is nothing at a path.
@@ -271,7 +270,7 @@ func warnUnfinishedErasure(seen *state.Store, log *slog.Logger) error {
 
 // warnErased is [warnUnfinishedErasure] for a command that reads tables and needs no state.
 func warnErased(ctx context.Context, g *globals, config *job.Config) error {
-	seen, err := state.Peek(ctx, stateFolder(config), stateOptions(config))
+	seen, err := peek(ctx, config)
 	if err != nil {
 		return nil // it is missing, another user's, or damaged, which does not keep anybody from reading tables
 	}
@@ -528,11 +527,18 @@ func formatAttrs(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 	}
 }
 
-// openReading opens the state for reading.
-func (p *program) openReading(ctx context.Context, folder string) error {
-	seen, err := state.Peek(ctx, folder, stateOptions(p.Engine.Config))
+// peek opens a state for reading.
+func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
+	folder := stateFolder(config)
+	seen, err := state.Peek(ctx, folder, stateOptions(config))
+	return seen, explainUnreadable(err, folder)
+}
+
+// openReading opens the state for reading, or an empty one if there is none.
+func (p *program) openReading(ctx context.Context) error {
+	seen, err := peek(ctx, p.Engine.Config)
 	if _, unpublished := os.Stat(published(p.Engine.Config)); errors.Is(err, fs.ErrNotExist) && unpublished == nil {
-		return fmt.Errorf("%s is missing: restore it from a backup; %s", folder, readTables)
+		return fmt.Errorf("%s is missing: restore it from a backup; %s", stateFolder(p.Engine.Config), readTables)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return p.temporaryStore(ctx)

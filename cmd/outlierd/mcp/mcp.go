@@ -20,7 +20,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
+	"outlierd/sync/forecast"
+	"outlierd/sync/ledger"
 )
 
 // Program is what the server uses of the program. Errors say what to do.
@@ -30,7 +33,8 @@ type Program struct {
 	Run     func(context.Context, Command) (*Done, error)
 	Query   func(ctx context.Context, sql string, most int) (*Rows, error) // at most so many rows
 	Find    func(Filter) (sql string, err error)                           // over the outliers in the tables
-	JobFile func() (string, error)                                         // without its secrets
+	Budget  func(context.Context) (*forecast.Budget, error)
+	JobFile func() (string, error) // without its secrets
 }
 
 // Command is a command of the program, run with -o json.
@@ -45,6 +49,7 @@ type Done struct {
 	Out    []byte          // the document on standard output
 	Said   string          // to people
 	Spent  outlier.Credits // and held; with DryRun the price
+	Prices []report.Price  // of its runs, with DryRun
 	Status string          // of the run; "" if none was recorded
 }
 
@@ -76,28 +81,25 @@ func newServer(ctx context.Context, p Program) *server {
 
 // price is what a command costs at most, as --dry-run has it.
 type price struct {
-	Credits  outlier.Credits `json:"credits"`
-	Lost     outlier.Credits `json:"if_lost"`
-	Requests int             `json:"requests"`
-	Seconds  float64         `json:"seconds"`
-	Known    int             `json:"in_journal"` // pages that are stored already
-	Why      string          `json:"why,omitempty"`
+	report.Price
+	Why string `json:"why,omitempty"`
 }
 
 // readPrice returns what a command costs at most, which asks for so many pages.
-func (s *server) readPrice(ctx context.Context, args []string, pages int) (price, error) {
+func (s *server) readPrice(ctx context.Context, args []string, pages int) (one price, err error) {
 	done, err := s.Run(ctx, Command{Args: args, DryRun: true})
 	if err != nil {
-		return price{}, err
+		return one, err
 	}
-	var one []price
-	if json.Unmarshal(done.Out, &one) != nil || len(one) != 1 { // it needs ids first, which are bought
-		return price{Credits: done.Spent, Lost: done.Spent, Why: " (" + strings.TrimSpace(string(done.Out)) + ")"}, nil
+	if len(done.Prices) != 1 { // it needs ids first, which are bought
+		one.Credits, one.Lost, one.Why = done.Spent, done.Spent, " ("+strings.TrimSpace(string(done.Out))+")"
+		return one, nil
 	}
-	if one[0].Known > 0 && one[0].Known >= pages {
-		one[0].Credits, one[0].Lost = 0, 0
+	one.Price = done.Prices[0]
+	if one.Known > 0 && one.Known >= pages {
+		one.Credits, one.Lost = 0, 0
 	}
-	return one[0], nil
+	return one, nil
 }
 
 // left is what a session may still spend, and why not more.
@@ -117,22 +119,12 @@ func (l left) String() string {
 }
 
 func (s *server) leftFor(ctx context.Context, session *sdk.ServerSession) (of left, err error) {
-	done, err := s.Run(ctx, Command{Args: []string{"budget"}})
+	budget, err := s.Budget(ctx)
 	if err != nil {
 		return of, err
 	}
-	var budget struct {
-		PerSession outlier.Credits `json:"mcp_per_session"`
-		Caps       []struct {
-			Scope     string
-			Max, Left *outlier.Credits
-		}
-	}
-	if err := json.Unmarshal(done.Out, &budget); err != nil {
-		return of, err
-	}
 	for _, c := range budget.Caps {
-		if c.Scope == "job_day" {
+		if c.Scope == ledger.ScopeJobDay {
 			of.PerDay, of.Day = *c.Max, *c.Left
 		}
 	}

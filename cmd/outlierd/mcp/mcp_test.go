@@ -13,19 +13,32 @@ import (
 	"testing/synctest"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"outlierd/cmd/outlierd/report"
+	"outlierd/outlier"
+	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
+	"outlierd/sync/ledger"
 )
 
 // program is one whose purchases are those of buy.
 func program(buy func(context.Context) error) Program {
-	return Program{Version: "v1", Run: func(ctx context.Context, c Command) (*Done, error) {
-		switch {
-		case c.Args[0] == "budget":
-			return &Done{Out: []byte(`{"mcp_per_session": 10, "caps": [{"scope": "job_day", "max": 50, "left": 50}]}`)}, nil
-		case c.DryRun:
-			return &Done{Out: []byte(`[{"credits": 2, "if_lost": 6}]`)}, nil
-		}
-		return &Done{}, buy(ctx)
-	}}
+	day := facts.CapBalance{Scope: ledger.ScopeJobDay, Max: new(outlier.Credits(50)), Left: new(outlier.Credits(50))}
+	return Program{
+		Version: "v1",
+		Run: func(ctx context.Context, c Command) (*Done, error) {
+			switch {
+			case c.Args[0] == "budget":
+				return &Done{Out: []byte("{}")}, nil
+			case c.DryRun:
+				return &Done{Prices: []report.Price{{Credits: 2, Lost: 6}}}, nil
+			}
+			return &Done{}, buy(ctx)
+		},
+		Budget: func(context.Context) (*forecast.Budget, error) {
+			return &forecast.Budget{PerSession: 10, Caps: []facts.CapBalance{day}}, nil
+		},
+	}
 }
 
 // connect starts a server and a session of it.

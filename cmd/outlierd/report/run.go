@@ -16,6 +16,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // Run is everything recorded about a run.
@@ -446,4 +447,15 @@ func restLine(end *Run) []string {
 		more += max(0, e.More)
 	}
 	return []string{fmt.Sprintf("the rest of these %d searches costs %s: %s", len(left), term.Count(more, "credit"), left[0].Rest)}
+}
+
+// Price is what a run may cost, and what of it is stored already.
+type Price struct {
+	Job      string          `json:"job"`
+	Credits  outlier.Credits `json:"credits"`
+	Lost     outlier.Credits `json:"if_lost"`
+	Requests int             `json:"requests"`
+	Time     store.Seconds   `json:"seconds"`
+	Known    int             `json:"in_journal"` // pages
+	Fresh    int             `json:"fresh"`      // calls
 }
