@@ -12,9 +12,8 @@ import (
 // # Retention
 //
 // The scheduler prunes the journal as `retention` says, in short transactions and only while no call can
-// leave. It keeps the bodies of answers that a sink has not published, or that a job may reuse. A run reads no answer
-// again, but for counting its rows after a kill. Age is measured by the time agreed on with the service: a local clock
-// that is years ahead must not prune everything.
+// leave. It keeps the bodies of answers that a sink has not published, or that a job may reuse. Age is measured by the
+// time agreed on with the service: a local clock that is years ahead must not prune everything.
 
 // pruneEvery is the interval of checks for answers to prune once none are left.
 const pruneEvery = time.Minute

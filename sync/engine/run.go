@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -40,13 +39,6 @@ func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, err
 	r := &run{engine: w.engine, worker: w, row: *row, byHand: o.Trigger == Manual, outcome: newOutcome()}
 	r.row.Plan.UseReserve = r.row.Plan.UseReserve || o.UseReserve
 	r.row.Failures = 0
-	if row.Rows == nil {
-		var err error
-		if r.row.Rows, err = w.loader.Recount(row.ID); err != nil {
-			return nil, err
-		}
-	}
-	w.loader.Expect(row.ID)
 	r.own = o.Spec.Budget
 	if !r.row.Searched {
 		if err := r.queueWatch(ctx); err != nil {
@@ -197,7 +189,6 @@ func (r *run) record(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	row.Rows = merged(row.Rows, r.worker.loader.Taken(row.ID))
 	retry, err := r.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job})
 	if err != nil {
 		return err
@@ -304,15 +295,4 @@ func uncounted(steps []runs.Step) bool {
 		return s.Stop == runs.StopTime || s.Stop == plan.StopShare ||
 			s.Query.Op() == outlier.OpTrendingFormats && s.Pages > 0
 	})
-}
-
-func merged(a, b map[string]int64) map[string]int64 {
-	sum := maps.Clone(b)
-	if sum == nil {
-		sum = map[string]int64{}
-	}
-	for name, n := range a {
-		sum[name] += n
-	}
-	return sum
 }

@@ -117,39 +117,6 @@ func (j *Journal) readChunk(after int64) ([]entryRow, error) {
 	})
 }
 
-// Each is like [Journal.After] for the answers with the given ids, in the order of ids. It skips
-// removed and pruned answers.
-func (j *Journal) Each(ids []int64) iter.Seq2[*Entry, error] {
-	return func(yield func(*Entry, error) bool) {
-		open := opener{packer: j.pack}
-		for _, id := range ids {
-			var entry *Entry
-			err := j.db.View(func(tx *store.Tx) (err error) {
-				entry, err = j.readEntry(tx, id, &open)
-				return err
-			})
-			if err == nil && entry == nil {
-				continue
-			}
-			if !yield(entry, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// readEntry returns the answer with the given id; nil if it was removed or pruned.
-func (j *Journal) readEntry(tx *store.Tx, id int64, open *opener) (*Entry, error) {
-	if pruned, err := Pruned(tx); err != nil || id <= pruned {
-		return nil, err
-	}
-	row, err := store.First(tx, (*entryRow).columns, `FROM responses WHERE id = ?`, id)
-	if err != nil || row == nil {
-		return nil, err
-	}
-	return j.unpackRow(row, open)
-}
-
 // unpackRow verifies and decompresses a row.
 func (j *Journal) unpackRow(r *entryRow, open *opener) (*Entry, error) {
 	if !r.isIntact() {

@@ -84,15 +84,6 @@ func CountMissing(tx *store.Tx, run string) (int64, error) {
 		AND (http_status = 404 OR `+journal.SaysEmpty+`)`, run)
 }
 
-// AnswersOf returns the ids, in ascending order, of the answers that a run received, up to and including
-// upTo. Answers that it took from the journal were received by another run and are not included.
-func (cs *Calls) AnswersOf(run string, upTo int64) ([]int64, error) {
-	return store.Read(cs.db, "list the answers of run "+run, func(tx *store.Tx) ([]int64, error) {
-		return store.Values[int64](tx,
-			`SELECT DISTINCT response FROM attempts WHERE run = ? AND response <= ? ORDER BY response`, run, upTo)
-	})
-}
-
 // OpTotal is the total of the calls of one operation.
 type OpTotal struct {
 	Op       outlier.Operation `json:"operation"`

@@ -39,39 +39,36 @@ func (b *batch) hasRoom(entry *journal.Entry) bool {
 	return b.hi == b.lo || b.decoder.Rows() < batchRows && b.decoder.Bytes()+len(entry.Body) <= batchBytes
 }
 
-// fill adds answers until the batch is full or there are no more; see [batch.add].
+// fill adds answers until the batch is full or there are no more. For each that may have rows, decoded gets the error if
+// it is unreadable, and has none.
 func (b *batch) fill(entries iter.Seq2[*journal.Entry, error], decoded func(e *journal.Entry, unreadable error)) error {
 	for entry, err := range entries {
-		if err == nil && !b.hasRoom(entry) {
-			return nil
-		}
-		if err == nil {
-			err = b.add(entry, decoded)
-		}
 		if err != nil {
 			return err
 		}
+		if !b.hasRoom(entry) {
+			return nil
+		}
+		source, hasRows, err := sourceOf(b.from, entry)
+		if err != nil {
+			return err
+		}
+		if hasRows {
+			decoded(entry, b.decoder.Decode(source, entry.Body))
+		}
+		b.hi = entry.ID
 	}
-	return nil
-}
-
-// add adds an answer. If it may have rows, decoded gets the error of one that is unreadable, which has none.
-func (b *batch) add(entry *journal.Entry, decoded func(e *journal.Entry, unreadable error)) error {
-	source, hasRows, err := sourceOf(b.from, entry)
-	if err != nil {
-		return err
-	}
-	if hasRows {
-		decoded(entry, b.decoder.Decode(source, entry.Body))
-	}
-	b.hi = entry.ID
 	return nil
 }
 
 // writeTo writes the batch, of which nothing is left then, also after an error. It returns the number of rows by table.
 func (b *batch) writeTo(ctx context.Context, into sinks.Warehouse) (rows map[string]int64, err error) {
 	all := sinks.Batch{Lo: b.lo, Hi: b.hi, Parts: b.decoder.Take()}
-	defer releaseParts(all.Parts)
+	defer func() {
+		for _, part := range all.Parts {
+			part.Release()
+		}
+	}()
 	if err := into.Write(ctx, all); err != nil {
 		return nil, fmt.Errorf("write answers %d to %d into the warehouse: %w", b.lo+1, b.hi, err)
 	}
@@ -80,10 +77,4 @@ func (b *batch) writeTo(ctx context.Context, into sinks.Warehouse) (rows map[str
 		rows[part.Table.Name] += part.Rows.NumRows()
 	}
 	return rows, nil
-}
-
-func releaseParts(parts []schema.Part) {
-	for _, part := range parts {
-		part.Release()
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ops"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
@@ -56,12 +57,12 @@ type Loader struct {
 	Marked  bool // people have marked videos, which is not yet published
 
 	health
-	tally
 
-	store   *state.Store
-	batch   *batch          // what the warehouse gets next; nil while it does not work
-	drift   []journal.Drift // found in the answers of the batch
-	drifted int64           // the drift of answers up to this one is recorded
+	store *state.Store
+	batch *batch                      // what the warehouse gets next; nil while it does not work
+	drift []journal.Drift             // found in the answers of the batch
+	rows  map[string]map[string]int64 // of the answers of the batch, by run and table
+	noted int64                       // drift and rows of answers up to this one are recorded
 
 	shown     int64         // the last answer at the time of the last publication
 	published time.Time     // when that was
@@ -69,7 +70,8 @@ type Loader struct {
 
 	tables    func() []job.Table
 	omitted   string // what was left out of the warehouse, as [identify]
-	forgotten int64  // changes of the operations tables up to this one were removed from the state
+	left      sinks.Omitted
+	forgotten int64 // changes of the operations tables up to this one were removed from the state
 
 	beat func() // called for each batch
 }
@@ -81,7 +83,7 @@ func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, b
 		store: store,
 		health: health{record: store.Sinks, log: log, advise: line.Advise, observe: line.Observe, answered: line.Warehouse == nil,
 			source: &warehouseState{line.Warehouse, sinkState{name: "warehouse"}}},
-		tally: tally{rows: map[string]map[string]int64{}}, shown: -1, tables: line.Tables, published: time.Now(), beat: beat,
+		shown: -1, tables: line.Tables, published: time.Now(), beat: beat,
 	}
 	if l.tables == nil {
 		l.tables = func() []job.Table { return nil }
@@ -93,7 +95,7 @@ func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, b
 	if l.downSince, err = store.Sinks.DownSince(); err != nil {
 		return nil, err
 	}
-	if l.drifted, err = store.Learned.DriftMark(); err != nil || line.Warehouse == nil {
+	if l.noted, err = store.Learned.DriftMark(); err != nil || line.Warehouse == nil {
 		return l, err
 	}
 	for _, c := range line.Copies {
@@ -102,7 +104,6 @@ func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, b
 	if err := l.readMarks(ctx); err != nil {
 		return nil, err
 	}
-	l.counted = l.source.marks.Answers
 	for _, c := range l.copies {
 		if l.source.err == nil && c.err == nil && c.marks.Warehouse == "" { // readers find all tables before the first row
 			return l, l.Publish(ctx)
@@ -136,17 +137,25 @@ func (l *Loader) Load(ctx context.Context) error {
 // be very long.
 const maxErrorLength = 300
 
-// noteAnswer counts the rows of an answer in the batch, and collects its drift. An unreadable answer stays in the journal,
-// quarantined: it adds no rows, and loading continues.
+// noteAnswer counts the rows of an answer in the batch, and collects its drift, unless that was done when it was loaded
+// before. An unreadable answer stays in the journal, quarantined: it adds no rows, and loading continues.
 func (l *Loader) noteAnswer(entry *journal.Entry, unreadable error) {
 	if unreadable != nil {
 		l.log.Warn("answer quarantined", "job", entry.Job, "run", entry.Run, "response", entry.ID,
 			"op", entry.Op, "entity", entry.Entity,
 			"err", excerpt.Runes(cmp.Or(entry.Unreadable, unreadable).Error(), maxErrorLength))
 	}
-	l.countRows(entry, l.batch.decoder)
-	if entry.ID <= l.drifted {
+	if entry.ID <= l.noted {
 		return
+	}
+	for table, n := range l.batch.decoder.Counted() {
+		if l.left.UpTo[table] == sinks.Whole || n == 0 {
+			continue
+		}
+		if l.rows[entry.Run] == nil {
+			l.rows[entry.Run] = map[string]int64{}
+		}
+		l.rows[entry.Run][table] += n
 	}
 	for _, d := range l.batch.decoder.Drift() {
 		l.drift = append(l.drift, journal.Drift{
@@ -156,32 +165,39 @@ func (l *Loader) noteAnswer(entry *journal.Entry, unreadable error) {
 	}
 }
 
-// noteDrift records the collected drift and logs each new field once.
-func (l *Loader) noteDrift() error {
-	if len(l.drift) == 0 {
+// noteBatch records the collected drift, and the rows of the runs. It logs each new field once.
+func (l *Loader) noteBatch() error {
+	if len(l.drift) == 0 && len(l.rows) == 0 {
 		return nil
 	}
 	var fresh []journal.Drift
 	err := l.store.DB.Update(func(tx *store.Tx) (err error) {
 		fresh, err = journal.NoteDrift(tx, l.drift, l.batch.hi)
+		for run, rows := range l.rows {
+			err = errors.Join(err, runs.AddRows(tx, run, rows))
+		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("keep what changed in the service's answers: %w", err)
+		return fmt.Errorf("keep what the service's answers have: %w", err)
 	}
 	for _, d := range fresh {
 		l.log.Warn("the service's answers have changed", "op", d.Op, "field", d.Path, "problem", d.Problem,
 			"example", d.Example)
 	}
-	l.drift, l.drifted = nil, l.batch.hi
+	l.noted = l.batch.hi
+	l.dropNotes()
 	return nil
 }
+
+// dropNotes drops what was collected.
+func (l *Loader) dropNotes() { l.drift, l.rows = nil, map[string]map[string]int64{} }
 
 // flushBatch writes the batch to the warehouse. A stop does not interrupt it: writing takes little time, and
 // the decoder no longer has the rows.
 func (l *Loader) flushBatch(ctx context.Context) error {
 	l.beat()
-	if err := l.noteDrift(); err != nil {
+	if err := l.noteBatch(); err != nil {
 		return err
 	}
 	began := time.Now()

@@ -35,7 +35,8 @@ func (l *Loader) readMarks(ctx context.Context) error {
 	if err := l.writeOps(ctx); err != nil || source.err != nil { // before answers: see [ops.Restores.LostWith]
 		return err
 	}
-	l.batch, l.drift = batchAfter(l.store, source.marks.Answers), nil
+	l.batch = batchAfter(l.store, source.marks.Answers)
+	l.dropNotes()
 	l.answered, l.omitted = l.answered || l.Working(), unread
 	return l.omitUnwanted(ctx)
 }

@@ -126,7 +126,7 @@ func (r *Run) columns() store.Columns {
 	maps.Copy(all, store.Columns{
 		"run": &r.ID, "job": &r.Job, "trigger": &r.Trigger, "due": store.Time(&r.Due),
 		"started": store.Time(&r.Started), "plan": planOf{r}, "config": &r.Request, "rest_of": &r.RestOf,
-		"overridden": &r.Overridden, "searched": &r.Searched,
+		"overridden": &r.Overridden, "searched": &r.Searched, "row_counts": store.JSON(&r.Rows),
 	})
 	maps.Copy(all, r.request())
 	return all
@@ -154,8 +154,7 @@ func (r *Run) progress() store.Columns {
 	return store.Columns{
 		"status": &r.Status, "ended": store.Time(&r.Ended), "pages": &r.Pages, "hits": &r.Hits, "new_hits": &r.NewHits,
 		"requests": &r.Requests, "missing": &r.Missing, "failures": &r.Failures, "credits": &r.Credits,
-		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited.Duration), "row_counts": store.JSON(&r.Rows),
-		"fresh": store.JSON(&r.Fresh), "error": &r.Error,
+		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited.Duration), "fresh": store.JSON(&r.Fresh), "error": &r.Error,
 	}
 }
 
@@ -273,7 +272,7 @@ func Recover(tx *store.Tx) error {
 
 // interruptAll records running runs as interrupted: they belong to a process that was killed, because
 // one that has just locked the folder has no runs. They end with their last attempt, and their counts
-// are those of their searches and attempts. Their row counts are null, as they are not known.
+// are those of their searches and attempts.
 func interruptAll(tx *store.Tx) error {
 	open, err := store.Select(tx, (*Run).columns, `FROM runs WHERE `+mayGoOn+` AND status = 'running'`)
 	for i := 0; err == nil && i < len(open); i++ {
@@ -296,13 +295,32 @@ func interruptRun(tx *store.Tx, r *Run) error {
 	if r.Ended = last; last.Before(r.Started) {
 		r.Ended = r.Started
 	}
-	r.Status, r.Rows, r.ResumedFor = Interrupted, nil, time.Time{}
+	r.Status, r.ResumedFor = Interrupted, time.Time{}
 	columns := r.progress()
 	maps.Copy(columns, r.request())
 	return store.Set(tx, "runs", "run", r.ID, columns)
 }
 
-// Tally sets the totals of a run: requests and credits from the ledger, pages and hits from its steps.
+// AddRows adds to the numbers of rows of a run, by table. Nothing happens if there is no such run.
+func AddRows(tx *store.Tx, run string, more map[string]int64) error {
+	row, err := store.First(tx, (*Run).rowCounts, `FROM runs WHERE run = ?`, run)
+	if err != nil || row == nil {
+		return err
+	}
+	if row.Rows == nil {
+		row.Rows = map[string]int64{}
+	}
+	for table, n := range more {
+		row.Rows[table] += n
+	}
+	return store.Set(tx, "runs", "run", run, row.rowCounts())
+}
+
+// rowCounts is the column that changes when answers of the run are loaded.
+func (r *Run) rowCounts() store.Columns { return store.Columns{"row_counts": store.JSON(&r.Rows)} }
+
+// Tally sets the totals of a run: requests and credits from the ledger, pages and hits from its steps, and the rows that
+// were loaded so far.
 func (rs *Runs) Tally(r *Run) error {
 	_, err := store.Read(rs.db, "add up run "+r.ID, func(tx *store.Tx) (time.Time, error) { return tally(tx, r) })
 	return err
@@ -318,8 +336,9 @@ func tally(tx *store.Tx, r *Run) (last time.Time, err error) {
 	if r.Requests, err = ledger.Requests(tx, r.ID); err != nil {
 		return last, err
 	}
-	return last, tx.Row(`SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0), coalesce(sum(new_hits), 0)
-		FROM steps WHERE run = ?`, r.ID).Scan(&r.Pages, &r.Hits, &r.NewHits)
+	return last, tx.Row(`SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0), coalesce(sum(new_hits), 0),
+		(SELECT row_counts FROM runs WHERE run = ?1) FROM steps WHERE run = ?1`, r.ID).
+		Scan(&r.Pages, &r.Hits, &r.NewHits, store.JSON(&r.Rows))
 }
 
 // Get returns a run of any job; nil if there is none with this id.

@@ -53,6 +53,9 @@ func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
 	run.Ended, run.Status, run.Error = now.Add(time.Minute), runs.Partial, "one call failed"
 	run.Pages, run.Hits, run.NewHits, run.Requests, run.Missing, run.Failures = 1, 2, 3, 4, 5, 6
 	run.Credits, run.Refunded, run.Waited.Duration, run.Rows = 7, 8, 90*time.Millisecond, map[string]int64{"videos": 10}
+	statetest.Update(t, s, func(tx *store.Tx) error {
+		return errors.Join(runs.AddRows(tx, "run-1", map[string]int64{"videos": 4}), runs.AddRows(tx, "run-1", map[string]int64{"videos": 6}))
+	})
 	if err := s.Finish(run); err != nil {
 		t.Fatal(err)
 	}
