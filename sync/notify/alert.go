@@ -164,7 +164,7 @@ func (q *Questions) recordRows(tx *store.Tx, alert job.Alert, fresh []keyed, fir
 		}
 		events = append(events, e)
 	}
-	return q.Watcher.outbox.putEvents(tx, alert.Notify, events...)
+	return q.Watcher.putEvents(tx, alert.Notify, events...)
 }
 
 // keyed is a row with the hash of its key.

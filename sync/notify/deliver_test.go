@@ -115,7 +115,7 @@ func (w *world) put(ids ...string) {
 	w.Helper()
 	w.update(func(tx *store.Tx) error {
 		for _, id := range ids {
-			if err := w.watcher.outbox.putEvents(tx, []string{"hook", "other"}, Event{ID: id, Kind: Failed, Title: id}); err != nil {
+			if err := w.watcher.putEvents(tx, []string{"hook", "other"}, Event{ID: id, Kind: Failed, Title: id}); err != nil {
 				return err
 			}
 		}

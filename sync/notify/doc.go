@@ -11,11 +11,10 @@
 // # Once, and at least once
 //
 // A condition that lasts, such as a job that fails, is one event until it is over: the next event
-// depends only on the last one and on the current state (episode.go). The events of a run are
-// written to the [Outbox] in the transaction that records the run's status, so that a kill leaves
-// both or neither. A [Deliverer] sends them from there, and no target delays another. An event is
-// sent twice only if the process is killed after the target has accepted it and before that is
-// recorded. Its id is then the same.
+// depends only on the last one and on the current state. The events of a run are written to the outbox in
+// the transaction that records the run's status, so that a kill leaves both or neither. A [Deliverer] sends
+// them from there, and no target delays another. An event is sent twice only if the process is killed after
+// the target has accepted it and before that is recorded. Its id is then the same.
 //
 // # Alerts
 //

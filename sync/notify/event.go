@@ -62,6 +62,8 @@ type Event struct {
 	Text    string           `json:"text,omitempty"`   // what happened, and what to do; may have several lines
 	Counts  map[string]int64 `json:"counts,omitempty"` // of a run: pages, hits, new_hits, requests, credits; of a report: rows
 	Rows    []Row            `json:"rows,omitempty"`   // of an alert or a report, at most MaxRows
+
+	again bool // the run before ended in the same way, of which targets were notified; only checks get it
 }
 
 // Row is one new row of an alert, or one of a report.

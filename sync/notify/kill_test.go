@@ -56,7 +56,7 @@ func deliverAll(dir, address string) error {
 	w := NewWatcher(config, log)
 	err = opened.DB.Update(func(tx *store.Tx) error {
 		for i := range childEvents {
-			if err := w.outbox.putEvents(tx, []string{"hook"}, Event{ID: fmt.Sprint(i), Kind: Failed, Title: "x"}); err != nil {
+			if err := w.putEvents(tx, []string{"hook"}, Event{ID: fmt.Sprint(i), Kind: Failed, Title: "x"}); err != nil {
 				return err
 			}
 		}

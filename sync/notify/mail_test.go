@@ -286,9 +286,8 @@ func TestRefusedRecipientDelaysNoOther(t *testing.T) {
 		w.close()
 		w.open()
 	}
-	w.watcher.outbox.targets = w.config.Targets
 	w.update(func(tx *store.Tx) error {
-		return w.watcher.outbox.putEvents(tx, []string{"t"}, Event{ID: "one", Kind: Failed, Title: "one"},
+		return w.watcher.putEvents(tx, []string{"t"}, Event{ID: "one", Kind: Failed, Title: "one"},
 			Event{ID: "two", Kind: Failed, Title: "two"})
 	})
 	flush()

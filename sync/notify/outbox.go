@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -25,28 +24,20 @@ const (
 	mostWaiting   = 1000 // per target
 )
 
-// An Outbox stores events until their targets have accepted them. It writes them in the transaction that
-// records their cause, so that neither exists without the other.
-type Outbox struct {
-	targets []job.Target
-	redact  func(string) string
-	log     *slog.Logger
-}
-
-// putEvents writes events for those of the named targets that want them. It does not write an event again whose
-// id is already there.
-func (o *Outbox) putEvents(tx *store.Tx, names []string, events ...Event) error {
-	for i := range o.targets {
-		t := &o.targets[i]
+// putEvents writes events into the outbox for those of the named targets that want them, in the transaction that records
+// their cause, so that neither exists without the other. It does not write an event again whose id is already there.
+func (w *Watcher) putEvents(tx *store.Tx, names []string, events ...Event) error {
+	for i := range w.config.Targets {
+		t := &w.config.Targets[i]
 		if t.Off || !slices.Contains(names, t.Name) {
 			continue
 		}
 		written := false
 		for _, e := range events {
-			if !wantsKind(t, e.Kind) {
+			if !wantsEvent(t, &e) {
 				continue
 			}
-			is, err := o.writeEvent(tx, t.Name, e)
+			is, err := w.writeEvent(tx, t.Name, e)
 			if err != nil {
 				return fmt.Errorf("put the event %s of target %s in the outbox: %w", e.Kind, t.Name, err)
 			}
@@ -55,7 +46,7 @@ func (o *Outbox) putEvents(tx *store.Tx, names []string, events ...Event) error 
 		if !written {
 			continue
 		}
-		if err := o.dropOldest(tx, t.Name); err != nil {
+		if err := w.dropOldest(tx, t.Name); err != nil {
 			return fmt.Errorf("bound the outbox of target %s: %w", t.Name, err)
 		}
 	}
@@ -63,8 +54,8 @@ func (o *Outbox) putEvents(tx *store.Tx, names []string, events ...Event) error 
 }
 
 // writeEvent writes an event, and reports whether it was new.
-func (o *Outbox) writeEvent(tx *store.Tx, target string, e Event) (written bool, err error) {
-	payload, err := json.Marshal(e.cleanForSending(o.redact))
+func (w *Watcher) writeEvent(tx *store.Tx, target string, e Event) (written bool, err error) {
+	payload, err := json.Marshal(e.cleanForSending(w.config.Service.Key.Redact))
 	if err != nil {
 		return false, err
 	}
@@ -75,7 +66,7 @@ func (o *Outbox) writeEvent(tx *store.Tx, target string, e Event) (written bool,
 }
 
 // dropOldest drops the oldest events of a target beyond [mostWaiting].
-func (o *Outbox) dropOldest(tx *store.Tx, target string) error {
+func (w *Watcher) dropOldest(tx *store.Tx, target string) error {
 	result, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND target = ?1 AND id <= (
 		SELECT id FROM notify_outbox WHERE delivered = 0 AND target = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`,
 		target, mostWaiting)
@@ -83,26 +74,26 @@ func (o *Outbox) dropOldest(tx *store.Tx, target string) error {
 		return err
 	}
 	if n, err := result.RowsAffected(); err == nil && n > 0 {
-		o.log.Error("notifications dropped", "target", target, "events", n,
+		w.log.Error("notifications dropped", "target", target, "events", n,
 			"err", fmt.Sprintf("more than %d are waiting", mostWaiting))
 	}
 	return nil
 }
 
-// wantsKind reports whether a target receives events of a kind.
-func wantsKind(t *job.Target, k Kind) bool {
+// wantsEvent reports whether a target receives an event.
+func wantsEvent(t *job.Target, e *Event) bool {
 	switch {
 	case t.Kind == job.TargetHealthchecks:
-		_, pinged := pingSuffix(k)
+		_, pinged := pingSuffix(e.Kind)
 		return pinged
-	case k == Started:
+	case e.Kind == Started, e.again:
 		return false
-	case k == Alert, k == Report:
+	case e.Kind == Alert, e.Kind == Report:
 		return true
 	case len(t.Events) == 0:
-		return k != Published
+		return e.Kind != Published
 	}
-	return slices.Contains(t.Events, string(k))
+	return slices.Contains(t.Events, string(e.Kind))
 }
 
 // idOf returns the id of an event: a hash of parts that say what it is about.

@@ -21,7 +21,7 @@ func TestRecentListsEachEventOnce(t *testing.T) {
 		time.Sleep(time.Hour)
 		stop()
 		w.update(func(tx *store.Tx) error {
-			return w.watcher.outbox.putEvents(tx, []string{"hook"}, Event{ID: "data", Kind: Published, Title: "data"})
+			return w.watcher.putEvents(tx, []string{"hook"}, Event{ID: "data", Kind: Published, Title: "data"})
 		})
 		w.put("a", "b")
 		for _, c := range []struct {

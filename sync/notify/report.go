@@ -43,7 +43,7 @@ func (q *Questions) prepareReport(ctx context.Context, report *job.Report) error
 		return context.Cause(ctx)
 	}
 	err = q.Store.Update(func(tx *store.Tx) error {
-		if err := q.Watcher.outbox.putEvents(tx, report.To, e); err != nil {
+		if err := q.Watcher.putEvents(tx, report.To, e); err != nil {
 			return err
 		}
 		return setState(tx, reportSubject(report), strconv.FormatInt(store.Micros(due), 10))

@@ -365,8 +365,8 @@ func TestReportWaitsForTheMailServer(t *testing.T) {
 	away := targetOf(t, `{mail: {server: "127.0.0.1:1", tls: none, from: o@example.org, to: [a@example.org]}}`)
 	back := targetOf(t, `{mail: {server: "`+address+`", tls: none, from: o@example.org, to: [a@example.org]}}`)
 	e := hostileReport(t)
-	w.watcher.outbox.targets = []job.Target{*away}
-	w.update(func(tx *store.Tx) error { return w.watcher.outbox.putEvents(tx, []string{"t"}, e) })
+	w.config.Targets = []job.Target{*away}
+	w.update(func(tx *store.Tx) error { return w.watcher.putEvents(tx, []string{"t"}, e) })
 	for i, target := range []*job.Target{away, away, back, back} {
 		w.config.Targets = []job.Target{*target}
 		w.update(func(tx *store.Tx) error {

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
@@ -23,7 +25,6 @@ import (
 // to an event if they have changed since the last one. A nil Watcher has no events of runs.
 type Watcher struct {
 	config *job.Config
-	outbox Outbox
 	log    *slog.Logger
 
 	refused atomic.Pointer[string] // why an edit of the job file is not used; nil or "" if it is used
@@ -34,8 +35,7 @@ func NewWatcher(config *job.Config, log *slog.Logger) *Watcher {
 	if len(config.Targets) == 0 {
 		return nil
 	}
-	return &Watcher{config: config, log: log,
-		outbox: Outbox{targets: config.Targets, redact: config.Service.Key.Redact, log: log}}
+	return &Watcher{config: config, log: log}
 }
 
 // targetsOf returns the targets of a job's events.
@@ -46,26 +46,13 @@ func (w *Watcher) targetsOf(name string) []string {
 	return nil
 }
 
-// fileTargets lists the targets of events that are not about one job.
-func (w *Watcher) fileTargets() (names []string) {
+// putFileEvents puts events that are not about one job in the outbox for all targets.
+func (w *Watcher) putFileEvents(tx *store.Tx, events ...Event) error {
+	var names []string
 	for _, t := range w.config.Targets {
-		if t.Kind != job.TargetHealthchecks {
-			names = append(names, t.Name)
-		}
+		names = append(names, t.Name)
 	}
-	return names
-}
-
-// splitTargets divides the named targets into those that get every run, and the rest.
-func (w *Watcher) splitTargets(names []string) (healthchecks, others []string) {
-	for _, name := range names {
-		if t := w.config.Target(name); t != nil && t.Kind == job.TargetHealthchecks {
-			healthchecks = append(healthchecks, name)
-		} else {
-			others = append(others, name)
-		}
-	}
-	return healthchecks, others
+	return w.putEvents(tx, names, events...)
 }
 
 // RunBegan notifies the checks of a job that a run has started.
@@ -73,59 +60,59 @@ func (w *Watcher) RunBegan(tx *store.Tx, r runs.Run) error {
 	if w == nil || r.Status != runs.Running {
 		return nil
 	}
-	checks, _ := w.splitTargets(w.targetsOf(r.Job))
-	if len(checks) == 0 {
-		return nil
-	}
-	return w.outbox.putEvents(tx, checks, Event{
+	return w.putEvents(tx, w.targetsOf(r.Job), Event{
 		ID: idOf(string(Started), r.Job, r.ID), Kind: Started, Time: r.Started,
 		Job: r.Job, Run: r.ID, Title: r.Job + " started",
 	})
 }
 
-// RunEnded notifies the targets of a job of a run whose status is being recorded in tx. A superseded
-// run is not continued; targets may have been notified of it long ago.
+// endings are the events of the ends of runs. A run that was stopped or that still waits has none.
+var endings = map[runs.Status]Kind{runs.OK: Published, runs.OKEmpty: Published, runs.Partial: Partial, runs.Failed: Failed,
+	runs.PausedBudget: BudgetPaused}
+
+// RunEnded notifies the targets of a job of a run whose status is being recorded in tx. A failure that lasts, the same
+// as that of the run before, is one event until its status changes, but for checks. A superseded run is not continued;
+// targets may have been notified of it long ago.
 func (w *Watcher) RunEnded(tx *store.Tx, r runs.Run, superseded bool) error {
-	if w == nil {
+	if w == nil || endings[r.Status] == "" {
 		return nil
 	}
-	names := w.targetsOf(r.Job)
-	kind := outcomeKind(r.Status)
-	if len(names) == 0 || kind == "" {
+	names, subject := w.targetsOf(r.Job), "job/"+r.Job
+	if len(names) == 0 {
 		return nil
 	}
-	subject := "job/" + r.Job
-	open, since, err := lastState(tx, subject)
+	before, since, err := lastState(tx, subject)
 	if err != nil || superseded && r.Started.Before(since) {
 		return err
 	}
-	checks, others := w.splitTargets(names)
-	if err := w.outbox.putEvents(tx, checks, runEvent(kind, r)); err != nil {
+	end := runEvent(endings[r.Status], r)
+	state := string(end.Kind)
+	events := []Event{end}
+	switch {
+	case end.Kind == Published && before != "":
+		state, events = "", []Event{runEvent(Recovered, r), end}
+	case end.Kind == Published:
+		state = ""
+	case state == before:
+		events[0].again = true
+	}
+	spent, _, err := ledger.Totals(tx, r.ID)
+	if spent.Unknown > 0 {
+		events = append(events, unknownEvent(r, spent.Unknown))
+	}
+	if err := errors.Join(err, w.putEvents(tx, names, events...)); err != nil {
 		return err
 	}
-	kinds, next := afterRun(Kind(open), r.Status)
-	for _, k := range kinds {
-		if err := w.outbox.putEvents(tx, others, runEvent(k, r)); err != nil {
-			return err
-		}
-	}
-	if err := w.notifyUnknown(tx, r, others); err != nil {
-		return err
-	}
-	return setState(tx, subject, string(next))
+	return setState(tx, subject, state)
 }
 
-// notifyUnknown notifies of paid calls of a run whose outcome is unknown.
-func (w *Watcher) notifyUnknown(tx *store.Tx, r runs.Run, names []string) error {
-	spent, _, err := ledger.Totals(tx, r.ID)
-	if err != nil || spent.Unknown == 0 {
-		return err
-	}
+// unknownEvent returns the event of paid calls of a run whose outcome is unknown.
+func unknownEvent(r runs.Run, credits outlier.Credits) Event {
 	e := runEvent(UnknownOutcome, r)
-	e.Title = fmt.Sprintf("%s: %d credits of unknown outcome", r.Job, spent.Unknown)
+	e.Title = fmt.Sprintf("%s: %d credits of unknown outcome", r.Job, credits)
 	e.Text = "A paid call was sent and no answer came, so it may or may not have been charged. " +
 		"The credits count against the budget; `outlierd budget` shows them."
-	return w.outbox.putEvents(tx, names, e)
+	return e
 }
 
 // words follow the job's name in the title of a run's event.
@@ -206,31 +193,47 @@ func (w *Watcher) checkDrift(tx *store.Tx, known []journal.Drift) error {
 		events = events[:MaxRows+1]
 		events[MaxRows].Text = fmt.Sprintf("There are %d more differences. `outlierd schema drift` lists all.", rest)
 	}
-	return w.outbox.putEvents(tx, w.fileTargets(), events...)
+	return w.putFileEvents(tx, events...)
 }
 
-// checkCondition puts the event of a condition in the outbox if it has begun or ended, and records its state.
+// A condition is a state that holds or does not, such as a refused key.
+type condition struct {
+	kind     Kind
+	of       string // the object, if several objects have a condition of this kind; else ""
+	holds    bool
+	instance string // distinguishes one time that it holds from the next; "" if it ends in between
+	lasting  bool   // one event for each instance, also if it ends in between, and none for its end
+	title    string
+	text     string
+	over     string // the title of the event of its end
+}
+
+// checkCondition puts the event of a condition in the outbox if it has begun or ended since the last check, and records
+// its state: the instance that has had an event, by the time of that if it has no name, or "".
 func (w *Watcher) checkCondition(tx *store.Tx, c condition) error {
-	subject := c.subject()
+	subject := strings.TrimSuffix(string(c.kind)+"/"+c.of, "/")
 	last, _, err := lastState(tx, subject)
 	if err != nil {
 		return err
 	}
-	now := strconv.FormatInt(store.Micros(tx.Now()), 10)
-	begins, ends, next := c.stepFrom(last, now)
-	e := Event{ID: idOf(subject, next), Kind: c.kind, Time: tx.Now(), Title: c.title, Text: c.text}
-	if ends {
-		e = Event{ID: idOf(string(Recovered), subject, last), Kind: Recovered, Time: tx.Now(), Title: c.over}
+	state := ""
+	switch {
+	case c.holds:
+		state = cmp.Or(c.instance, last, strconv.FormatInt(store.Micros(tx.Now()), 10))
+	case c.lasting:
+		state = last
 	}
-	if begins || ends {
-		if err := w.outbox.putEvents(tx, w.fileTargets(), e); err != nil {
-			return err
-		}
-	}
-	if next == last {
+	if state == last {
 		return nil
 	}
-	return setState(tx, subject, next)
+	e := Event{ID: idOf(subject, state), Kind: c.kind, Time: tx.Now(), Title: c.title, Text: c.text}
+	if state == "" {
+		e = Event{ID: idOf(string(Recovered), subject, last), Kind: Recovered, Time: tx.Now(), Title: c.over}
+	}
+	if err := w.putFileEvents(tx, e); err != nil {
+		return err
+	}
+	return setState(tx, subject, state)
 }
 
 // behindAfter is how long a sink may be disabled before targets are notified.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
@@ -94,6 +95,38 @@ func TestRunsHaveEvents(t *testing.T) {
 		if e.Job != "coffee" || e.Run != "run-0" || e.Title != "coffee failed" ||
 			!strings.HasSuffix(e.Text, "\nsaid [31mfailed") || len(e.ID) != 32 {
 			t.Errorf("event %+v, want the failure of run-0 without control characters", e)
+		}
+		w.close()
+	})
+}
+
+// For any sequence of runs, a failure is one event until the status changes, and its end is one. Every successful run
+// is an event.
+func TestOneEventPerEpisode(t *testing.T) {
+	statuses := []runs.Status{
+		runs.OK, runs.OKEmpty, runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Failed, runs.Interrupted,
+	}
+	failures := map[runs.Status]string{runs.Partial: "partial", runs.PausedBudget: "budget_paused", runs.Failed: "failed"}
+	random := testenv.Random(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		var want []string
+		open := ""
+		for i := range 60 {
+			status := statuses[random.IntN(len(statuses))]
+			w.end(w.begin(fmt.Sprint("run-", i)), status)
+			switch failure := failures[status]; {
+			case status == runs.OK || status == runs.OKEmpty:
+				if open != "" {
+					want = append(want, "recovered")
+				}
+				want, open = append(want, "published"), ""
+			case failure != "" && failure != open:
+				want, open = append(want, failure), failure
+			}
+		}
+		if got := w.kinds("hook"); got != strings.Join(want, " ") {
+			t.Errorf("events %s, want %s", got, strings.Join(want, " "))
 		}
 		w.close()
 	})
