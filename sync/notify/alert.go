@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"outlierd/sync/job"
 	"outlierd/sync/store"
@@ -77,84 +78,46 @@ func (q *Questions) evaluateAlert(ctx context.Context, alert job.Alert) error {
 		}
 		rows = append(rows, row)
 	}
-	seen, first, err := q.seenBefore(alert, rows)
-	if err != nil {
-		return err
-	}
-	fresh := slices.DeleteFunc(rows, func(r keyed) bool {
-		known := seen[r.hash]
-		seen[r.hash] = true // of several rows with one key, the first one counts
-		return known
-	})
-	if len(fresh) == 0 && !first {
-		return nil
-	}
-	return q.Store.Update(func(tx *store.Tx) error { return q.recordRows(tx, alert, fresh, first) })
-}
-
-// alertSubject returns the key of an alert's definition in the database.
-func alertSubject(alert job.Alert) string { return "alert/" + alert.Name }
-
-// hashDefinition identifies the SQL and the key of an alert: if either changes, its rows are new.
-func hashDefinition(alert job.Alert) string {
-	return idOf(append([]string{alert.SQL}, alert.Key...)...)
-}
-
-// seenBefore returns which of an alert's rows were seen before, by the hash of their key. There are none when
-// the alert runs for the first time, or after its SQL or its key has changed. The cost depends on the
-// rows of the result, not on the number of rows ever seen.
-func (q *Questions) seenBefore(alert job.Alert, rows []keyed) (hashes map[string]bool, first bool, err error) {
-	hashes = map[string]bool{}
-	asked := make([]string, 0, len(rows))
-	for _, r := range rows {
-		asked = append(asked, r.hash)
-	}
-	list, err := json.Marshal(asked)
-	if err != nil {
-		return nil, false, err
-	}
-	err = q.Store.View(func(tx *store.Tx) error {
-		known, _, err := lastState(tx, alertSubject(alert))
-		if first = known != hashDefinition(alert); err != nil || first {
-			return err
-		}
-		found, err := store.List(tx, func(h *string) []any { return []any{h} }, seenBefore, alert.Name, string(list))
-		for _, h := range found {
-			hashes[h] = true
-		}
-		return err
-	})
-	return hashes, first, err
-}
-
-// seenBefore looks each key up. The CROSS JOIN keeps SQLite from reading all rows of the alert.
-const seenBefore = `SELECT r.key FROM json_each(?2) AS asked CROSS JOIN alert_rows AS r
-	ON r.alert = ?1 AND r.key = asked.value`
-
-// recordRows records new rows and, except the first time, puts them in the outbox.
-func (q *Questions) recordRows(tx *store.Tx, alert job.Alert, fresh []keyed, first bool) error {
-	if first {
-		if _, err := tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name); err != nil {
-			return err
-		}
-		if err := setState(tx, alertSubject(alert), hashDefinition(alert)); err != nil {
-			return err
-		}
-	}
-	for _, r := range fresh {
-		_, err := tx.Exec(`INSERT INTO alert_rows (alert, key, seen) VALUES (?, ?, ?)`,
-			alert.Name, r.hash, store.Micros(tx.Now()))
+	return q.Store.Update(func(tx *store.Tx) error {
+		// If the SQL or the key has changed, no row was seen before.
+		subject, definition := "alert/"+alert.Name, idOf(append([]string{alert.SQL}, alert.Key...)...)
+		known, _, err := lastState(tx, subject)
 		if err != nil {
 			return err
 		}
+		if known == definition {
+			fresh, err := recordRows(tx, alert, rows)
+			return errors.Join(err, q.Watcher.putEvents(tx, alert.Notify, alertEvents(alert, definition, tx.Now(), fresh)...))
+		}
+		if _, err := tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name); err != nil {
+			return err
+		}
+		_, err = recordRows(tx, alert, rows)
+		return errors.Join(err, setState(tx, subject, definition))
+	})
+}
+
+// recordRows records the rows of an alert's result, and returns those that were not seen before. Of several rows with
+// one key, the first one counts. The cost depends on the rows of the result, not on the number of rows ever seen.
+func recordRows(tx *store.Tx, alert job.Alert, rows []keyed) (fresh []keyed, err error) {
+	for _, r := range rows {
+		result, err := tx.Exec(`INSERT INTO alert_rows (alert, key, seen) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+			alert.Name, r.hash, store.Micros(tx.Now()))
+		if err != nil {
+			return nil, err
+		}
+		if store.Changed(result) {
+			fresh = append(fresh, r)
+		}
 	}
-	if first {
-		return nil
-	}
-	var events []Event
+	return fresh, nil
+}
+
+// alertEvents returns the events of new rows of an alert.
+func alertEvents(alert job.Alert, definition string, now time.Time, fresh []keyed) (events []Event) {
 	for some := range slices.Chunk(fresh, MaxRows) {
-		e := Event{Kind: Alert, Alert: alert.Name, Time: tx.Now()}
-		parts := []string{string(Alert), alert.Name, hashDefinition(alert)}
+		e := Event{Kind: Alert, Alert: alert.Name, Time: now}
+		parts := []string{string(Alert), alert.Name, definition}
 		for _, r := range some {
 			parts, e.Rows = append(parts, r.hash), append(e.Rows, r.row)
 		}
@@ -164,7 +127,7 @@ func (q *Questions) recordRows(tx *store.Tx, alert job.Alert, fresh []keyed, fir
 		}
 		events = append(events, e)
 	}
-	return q.Watcher.putEvents(tx, alert.Notify, events...)
+	return events
 }
 
 // keyed is a row with the hash of its key.

@@ -13,7 +13,6 @@ import (
 
 	"outlierd/internal/testenv"
 	"outlierd/sync/job"
-	"outlierd/sync/store"
 )
 
 const rivalAlert = `alerts: {rival-hit: {about: A rival, key: [Video_ID], sql: "select 1 -- all;", notify: hook}}
@@ -154,30 +153,6 @@ func TestOversizedAlertIsLoggedOnce(t *testing.T) {
 		t.Errorf("log, want one line about 50 events:\n%.1000s", log)
 	}
 	w.close()
-}
-
-// TestSeenRowsAreLookedUp: an alert with many rows in its history costs no more than a new one.
-func TestSeenRowsAreLookedUp(t *testing.T) {
-	w := newWorld(t, rivalAlert)
-	err := w.state.DB.View(func(tx *store.Tx) error {
-		plan, err := store.List(tx, func(s *step) []any { return []any{&s.id, &s.parent, &s.unused, &s.does} },
-			"EXPLAIN QUERY PLAN "+seenBefore, "rival-hit", `["a"]`)
-		got := fmt.Sprint(plan)
-		if err == nil && !strings.Contains(got, "SEARCH r USING PRIMARY KEY (alert=? AND key=?)") {
-			t.Errorf("the query plan is %s, want a search by the primary key", got)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.close()
-}
-
-// step is one step of SQLite's query plan.
-type step struct {
-	id, parent, unused int64
-	does               string
 }
 
 func TestRowLinksToItsVideo(t *testing.T) {
