@@ -1,13 +1,13 @@
 package store
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,31 +17,28 @@ import (
 func lockPath(dir string) string { return filepath.Join(dir, "lock") }
 
 // lockFolder locks the folder for this process and records who holds it. The kernel releases the lock
-// when the process ends, however it ends. It returns the [bootLine] of the process that held the
-// folder before, or "".
-func lockFolder(dir string, take func(*os.File) error) (file *os.File, before string, err error) {
+// when the process ends, however it ends. It returns the signature of the process that held the folder before.
+func lockFolder(dir string, take func(*os.File) error) (file *os.File, before signature, err error) {
 	file, err = os.OpenFile(lockPath(dir), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, "", fmt.Errorf("lock the state folder as user %d: %w", os.Getuid(), err)
+		return nil, before, fmt.Errorf("lock the state folder as user %d: %w", os.Getuid(), err)
 	}
 	err = take(file)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		held := findHolder(file)
-		held.Dir = dir
-		return nil, "", errors.Join(held, file.Close())
+		return nil, before, errors.Join(findHolder(dir, file), file.Close())
 	}
 	if isLockless(err) { // two processes could use the same state, and spend the same credits
-		return nil, "", errors.Join(fmt.Errorf("lock the state folder %s: %w; its file system has no locks, "+
+		return nil, before, errors.Join(fmt.Errorf("lock the state folder %s: %w; its file system has no locks, "+
 			"as some network file systems: put the data folder on a local disk", dir, err), file.Close())
 	}
 	if err == nil {
-		before, err = lastBoot(file)
+		before, err = readSignature(file)
 	}
 	if err == nil {
-		err = signFile(file, before)
+		err = signFile(file, before.Boot)
 	}
 	if err != nil {
-		return nil, "", errors.Join(fmt.Errorf("lock the state folder %s: %w", dir, err), file.Close())
+		return nil, before, errors.Join(fmt.Errorf("lock the state folder %s: %w", dir, err), file.Close())
 	}
 	return file, before, nil
 }
@@ -106,58 +103,60 @@ func heldBy(dir string) (held *HeldError, err error) {
 	}
 	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		held, err = findHolder(file), nil
-		held.Dir = dir
+		held, err = findHolder(dir, file), nil
 	}
 	return held, errors.Join(err, unlockFile(file))
 }
 
-// signFile records who holds the folder, one line each: process id, command, start time and a
-// [bootLine].
-func signFile(file *os.File, boot string) error {
-	command := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
-	command = strings.ReplaceAll(command, "\n", " ")
-	return writeLines(file, strconv.Itoa(os.Getpid()), command, time.Now().UTC().Format(time.RFC3339), boot, "")
+// signature is what the lock file says of the process that holds the folder, or has held it last.
+type signature struct {
+	PID     int       `json:"pid"`
+	Command string    `json:"command"` // "" once it does not hold the folder any more
+	Since   time.Time `json:"since"`
+
+	// Boot is the id of the machine's boot during which the file of the state was last known to be sound, or mustCheck.
+	// It need not be synced: whatever a power failure leaves of it is not the id of the next boot.
+	Boot string `json:"boot"`
 }
 
-func writeLines(file *os.File, lines ...string) error {
-	if err := file.Truncate(0); err != nil {
-		return err
+// mustCheck replaces the boot id after SQLite has reported damage.
+const mustCheck = "check"
+
+// readSignature reads what [signFile] wrote, if it has written anything.
+func readSignature(file *os.File) (s signature, err error) {
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<20))
+	if json.Unmarshal(text, &s) != nil {
+		s = signature{}
 	}
-	_, err := file.WriteAt([]byte(strings.Join(lines, "\n")), 0)
+	return s, err
+}
+
+func writeSignature(file *os.File, s signature) error {
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = file.Truncate(0)
+	}
+	if err == nil {
+		_, err = file.WriteAt(text, 0)
+	}
 	return err
+}
+
+// signFile records that this process holds the folder.
+func signFile(file *os.File, boot string) error {
+	command := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
+	return writeSignature(file, signature{os.Getpid(), strings.ReplaceAll(command, "\n", " "),
+		time.Now().UTC().Truncate(time.Second), boot})
 }
 
 // unsignFile removes the command from the lock file before the lock is released, because the arguments
 // may contain something that must be forgotten.
 func unsignFile(file *os.File) error {
-	lines, err := lockLines(file)
-	if err != nil || len(lines) <= bootLine {
+	s, err := readSignature(file)
+	if s.Command = ""; err != nil || s.PID == 0 {
 		return err
 	}
-	lines[1] = ""
-	return writeLines(file, lines...)
-}
-
-// bootLine is the index of the fourth line of the lock file: the id of the machine's boot during
-// which the file was last known to be sound, or mustCheck. It need not be synced: whatever a power
-// failure leaves of it is not the id of the next boot.
-const bootLine = 3
-
-// mustCheck replaces the boot id after SQLite has reported damage.
-const mustCheck = "check"
-
-func lastBoot(file *os.File) (string, error) {
-	lines, err := lockLines(file)
-	if err != nil || len(lines) <= bootLine {
-		return "", err
-	}
-	return lines[bootLine], nil
-}
-
-func lockLines(file *os.File) ([]string, error) {
-	text, err := io.ReadAll(io.NewSectionReader(file, 0, 4096))
-	return strings.Split(string(text), "\n"), err
+	return writeSignature(file, s)
 }
 
 // bootID identifies the machine's present boot; "" if the system does not say.
@@ -169,33 +168,17 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// findHolder returns who holds the folder. It waits for a moment for a holder that has just taken the lock, or is
+// findHolder returns who holds the folder dir. It waits for a moment for a holder that has just taken the lock, or is
 // signing again.
-func findHolder(file *os.File) (held *HeldError) {
+func findHolder(dir string, file *os.File) *HeldError {
+	var s signature
 	for try := range lockTries {
 		if try > 0 {
 			time.Sleep(lockTryPause)
 		}
-		if held = readSignature(file); held.Command != "" {
+		if s, _ = readSignature(file); s.Command != "" { // else it is not known who holds it
 			break
 		}
 	}
-	return held
-}
-
-// readSignature reads what [signFile] wrote, if it has written anything.
-func readSignature(file *os.File) *HeldError {
-	lines, err := lockLines(file)
-	if err != nil || len(lines) < 3 {
-		return &HeldError{}
-	}
-	pid, err := strconv.Atoi(lines[0])
-	if err != nil {
-		return &HeldError{}
-	}
-	since, err := time.Parse(time.RFC3339, lines[2])
-	if err != nil {
-		return &HeldError{}
-	}
-	return &HeldError{PID: pid, Command: lines[1], Since: since}
+	return &HeldError{Dir: dir, PID: s.PID, Command: s.Command, Since: s.Since}
 }

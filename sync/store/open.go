@@ -81,7 +81,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Folder: &Folder{dir: dir, options: o, lock: held, holds: true, bootBefore: before}}
+	s := &Store{Folder: &Folder{dir: dir, options: o, lock: held, holds: true, bootBefore: before.Boot}}
 	if err := errors.Join(durable.RemoveUnfinished(dir), s.openAndUpgrade(ctx)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

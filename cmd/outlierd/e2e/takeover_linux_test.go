@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -50,12 +51,12 @@ func (w *testWorld) changeBootID() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	lines := strings.Split(string(text), "\n")
-	if len(lines) < 4 || lines[3] == "" {
+	boot := regexp.MustCompile(`"boot":"[^"]+"`)
+	if !boot.Match(text) {
 		w.Fatalf("the lock file has no boot id: %q", text)
 	}
-	lines[3] = "00000000-0000-4000-8000-000000000000"
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+	text = boot.ReplaceAll(text, []byte(`"boot":"00000000-0000-4000-8000-000000000000"`))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		w.Fatal(err)
 	}
 }
