@@ -38,31 +38,29 @@ func Run(ctx context.Context, o Options) error {
 	}
 	var notifier runningNotifier
 	notifier.start(ctx, first)
-	edits := &reloader{
-		load: o.Load, check: o.Check, log: log, used: o.Engine.Config, inUse: o.InUse,
-		report: func(refused error) {
-			o.Commands.Refused(WhyRefused(refused))
-			o.Report(refused)
-			notifier.now.CheckSoon()
-		},
-		apply: func(ctx context.Context, config *job.Config) error {
-			select {
-			case <-o.Engine.Keeping(): // a hangup may come while the process starts
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			if err := o.Apply(ctx, config); err != nil {
-				return err
-			}
-			next, err := o.Notifier()
-			if err != nil {
-				log.Error("notifications unchanged", "err", err)
-				return nil
-			}
-			notifier.stop()
-			notifier.start(ctx, next)
+	edits := &reloader{Options: o, log: log, used: o.Engine.Config}
+	edits.Report = func(refused error) {
+		o.Commands.Refused(WhyRefused(refused))
+		o.Report(refused)
+		notifier.now.CheckSoon()
+	}
+	edits.Apply = func(ctx context.Context, config *job.Config) error {
+		select {
+		case <-o.Engine.Keeping(): // a hangup may come while the process starts
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := o.Apply(ctx, config); err != nil {
+			return err
+		}
+		next, err := o.Notifier()
+		if err != nil {
+			log.Error("notifications unchanged", "err", err)
 			return nil
-		},
+		}
+		notifier.stop()
+		notifier.start(ctx, next)
+		return nil
 	}
 	o.Commands.Compare(edits.compareFile)
 	var beside sync.WaitGroup

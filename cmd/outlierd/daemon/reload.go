@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"outlierd/sync/job"
@@ -34,15 +33,10 @@ const maxMistakes = 10
 
 // A reloader applies edits of the job file.
 type reloader struct {
-	load   func() (*job.Config, error)              // reads the file
-	check  func(context.Context, *job.Config) error // finds mistakes that reading does not
-	apply  func(context.Context, *job.Config) error // uses the new file
-	report func(refused error)                      // called at each check; nil if the file is used
-	log    *slog.Logger
-
+	Options
+	log     *slog.Logger
 	used    *job.Config
-	inUse   *atomic.Pointer[job.Config] // the same for other goroutines
-	refused string                      // the state of the file whose refusal was logged last; "" for none
+	refused string // the state of the file whose refusal was logged last; "" for none
 }
 
 // serve reads the file on every hangup, and when it has changed, until ctx ends.
@@ -52,7 +46,7 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 	for {
 		select {
 		case <-hangup:
-			config, err := r.load()
+			config, err := r.Load()
 			again := err == nil && config.HasCommands() // what they print may have changed
 			if err == nil && !again && config.Fingerprint == r.used.Fingerprint {
 				r.log.Info("job file read again; it has not changed")
@@ -75,7 +69,7 @@ func (r *reloader) checkFile(ctx context.Context) {
 		r.takeFile(ctx, r.used, nil, false)
 		return
 	}
-	first, err := r.load()
+	first, err := r.Load()
 	before := stateOf(first, err)
 	if before == r.used.Fingerprint || before == r.refused {
 		r.takeFile(ctx, first, err, false)
@@ -88,15 +82,15 @@ func (r *reloader) checkFile(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	if config, err := r.load(); stateOf(config, err) == before {
+	if config, err := r.Load(); stateOf(config, err) == before {
 		r.takeFile(ctx, config, err, false)
 	}
 }
 
 // compareFile returns when the file will be read, if it differs from the one in use.
 func (r *reloader) compareFile() string {
-	used := r.inUse.Load()
-	config, err := r.load()
+	used := r.InUse.Load()
+	config, err := r.Load()
 	switch {
 	case stateOf(config, err) == used.Fingerprint:
 		return ""
@@ -120,7 +114,7 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 	state := stateOf(config, err)
 	if state == r.used.Fingerprint && !again {
 		r.refused = "" // an edit was reverted
-		r.report(nil)
+		r.Report(nil)
 		return
 	}
 	if state == r.refused {
@@ -133,7 +127,7 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 		config, err = config.RunCommands(ctx)
 	}
 	if err == nil {
-		err = r.check(ctx, config)
+		err = r.Check(ctx, config)
 	}
 	if ctx.Err() != nil {
 		return
@@ -141,19 +135,19 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 	if err != nil {
 		r.refused = state
 		r.logRefusal(err)
-		r.report(err)
+		r.Report(err)
 		return
 	}
-	if err := r.apply(ctx, config); err != nil {
+	if err := r.Apply(ctx, config); err != nil {
 		if ctx.Err() == nil {
 			r.log.Error("job file not applied, the old one stays in use; will be read again", "err", err)
 		}
 		return
 	}
-	r.inUse.Store(config)
+	r.InUse.Store(config)
 	r.logChanges(config)
 	r.used, r.refused = config, ""
-	r.report(nil)
+	r.Report(nil)
 }
 
 // logRefusal logs why the file is not used, a line for each of its mistakes.

@@ -48,22 +48,22 @@ func edit(t *testing.T, test func(e *edited)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &reloader{
-			load: load, log: slog.New(slog.NewTextHandler(e, nil)), used: config, inUse: new(atomic.Pointer[job.Config]),
-			check: func(_ context.Context, c *job.Config) error {
+		r := &reloader{log: slog.New(slog.NewTextHandler(e, nil)), used: config, Options: Options{
+			Load: load, InUse: new(atomic.Pointer[job.Config]),
+			Check: func(_ context.Context, c *job.Config) error {
 				if c.Job("unbindable") != nil {
 					return errors.New("no such table")
 				}
 				return nil
 			},
-			report: func(refused error) {
+			Report: func(refused error) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				if n := len(e.refusals); n == 0 && refused != nil || n > 0 && e.refusals[n-1] != (refused != nil) {
 					e.refusals = append(e.refusals, refused != nil)
 				}
 			},
-			apply: func(_ context.Context, c *job.Config) error {
+			Apply: func(_ context.Context, c *job.Config) error {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				if e.failed == nil {
@@ -71,7 +71,7 @@ func edit(t *testing.T, test func(e *edited)) {
 				}
 				return e.failed
 			},
-		}
+		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {

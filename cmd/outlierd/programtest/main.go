@@ -3,15 +3,21 @@
 package programtest
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -140,5 +146,67 @@ func Contains(t testing.TB, text string, parts ...string) {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in:\n%s", part, text)
 		}
+	}
+}
+
+// LossyStarts is a service whose answers to POST /scan are lost.
+type LossyStarts struct {
+	Service http.Handler
+
+	mu  sync.Mutex
+	ids []string // of the scans that were started
+}
+
+// Lost returns the ids of the scans that were started and whose answers were lost.
+func (l *LossyStarts) Lost() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.ids)
+}
+
+func (l *LossyStarts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		l.Service.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	l.Service.ServeHTTP(answer, r)
+	var scan struct{ ID string }
+	_ = json.Unmarshal(answer.Body.Bytes(), &scan) // without an id the test fails
+	l.mu.Lock()
+	l.ids = append(l.ids, scan.ID)
+	l.mu.Unlock()
+	panic(http.ErrAbortHandler)
+}
+
+// ServiceManager is the receiving end of a socket of systemd's protocol.
+type ServiceManager struct {
+	testing.TB
+	socket *net.UnixConn
+}
+
+// ListenAsSystemd returns the receiver at an address, which may be abstract: "@name".
+func ListenAsSystemd(t testing.TB, address string) *ServiceManager {
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	return &ServiceManager{TB: t, socket: socket}
+}
+
+// Want waits for the next datagram, which must have exactly these states.
+func (m *ServiceManager) Want(states ...string) {
+	m.Helper()
+	datagram := make([]byte, 4096)
+	if err := m.socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		m.Fatal(err)
+	}
+	n, err := m.socket.Read(datagram)
+	if err != nil {
+		m.Fatal(err)
+	}
+	if got := strings.Split(string(datagram[:n]), "\n"); !slices.Equal(got, states) {
+		m.Errorf("the service manager received %q, want %q", got, states)
 	}
 }
