@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/internal/disk"
@@ -91,6 +92,22 @@ func (c *checkup) add(check, status, remedy, found string, args ...any) {
 	c.findings = append(c.findings, finding{check, status, found, remedy})
 }
 
+// A problem is what a check may find, and what to do about it.
+type problem struct {
+	found          bool
+	status, remedy string
+}
+
+// judge records a finding with the first problem that was found, or as ok.
+func (c *checkup) judge(check, found string, problems ...problem) {
+	for _, p := range append(problems, problem{true, "ok", ""}) {
+		if p.found {
+			c.add(check, p.status, p.remedy, "%s", found)
+			return
+		}
+	}
+}
+
 // setupChecks are the checks of a setup with a valid job file, in the order in which they are printed.
 var setupChecks = []func(context.Context, *checkup){
 	checkZone, checkFolders, checkDisk, checkRecords, checkDaemon, checkService, checkPublished, checkTargets,
@@ -156,65 +173,46 @@ func checkFile(ctx context.Context, c *checkup) bool {
 			remedy = "" // lint runs no commands
 		}
 	}
-	if mistakes, ok := errors.AsType[yamltree.Mistakes](err); ok {
-		for _, m := range mistakes[:min(len(mistakes), maxMistakes)] {
-			c.fail("job file", "", "%s", m)
-		}
-		if n := len(mistakes) - maxMistakes; n > 0 {
-			c.fail("job file", "", "it has %s more", term.Count(n, "mistake"))
-		}
-		c.findings[len(c.findings)-1].Remedy = remedy
+	switch mistakes, ok := errors.AsType[yamltree.Mistakes](err); {
+	case ok:
+		c.fail("job file", remedy, "%s", daemon.WhyRefused(mistakes))
 		config, err = c.g.loadToRead()
-	} else if err != nil {
+	case err != nil:
 		c.fail("job file", remedy, "%v", err)
-	} else if n := len(config.Warnings); n > 0 {
-		c.warn("job file", remedy, "%s%s", config.Warnings[0], more(n-1))
-	} else {
+	case len(config.Warnings) > 0:
+		c.warn("job file", remedy, "%s", daemon.WhyRefused(yamltree.Mistakes(config.Warnings)))
+	default:
 		c.ok("job file", "%s has %s and no mistake", config.Files(), term.Count(len(config.Jobs), "job"))
 	}
 	c.config = config
 	return err == nil
 }
 
-// maxMistakes is the number of mistakes of the job file that are listed.
-const maxMistakes = 10
-
-// more returns the number of further problems in words, or "".
-func more(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (and %d more)", n)
-}
-
 // checkFolders checks the folders that the program writes to. A state folder that does not exist yet is created in
 // the data folder.
 func checkFolders(_ context.Context, c *checkup) {
-	for _, folder := range []string{c.config.Data, stateFolder(c.config)} {
-		name := "data folder"
-		if folder != c.config.Data {
-			if name = "state folder"; isMissing(folder) {
-				continue
-			}
-		}
-		there := existing(folder)
-		err := tryFolder(there)
-		if err == nil {
-			err = c.refuseUnwritable(folder)
-		}
-		switch {
-		case errors.Is(err, errNoLocks):
-			c.fail(name, "use a local disk, or mount the network file system with locks", "%v", err)
-		case errors.Is(err, fs.ErrPermission):
-			c.fail(name, accessRemedy(err, there), "%v", err)
-		case err != nil:
-			c.fail(name, "mount a disk there that can be written to", "%v", err)
-		case there != folder:
-			c.ok(name, "%s will be created in %s, which can be written to and locked", report.Path(folder), there)
-		default:
-			c.ok(name, "%s can be written to and locked", report.Path(folder))
-		}
+	c.checkFolder("data folder", c.config.Data)
+	if folder := stateFolder(c.config); !isMissing(folder) {
+		c.checkFolder("state folder", folder)
 	}
+}
+
+func (c *checkup) checkFolder(name, folder string) {
+	there := existing(folder)
+	err := tryFolder(there)
+	if err == nil {
+		err = c.refuseUnwritable(folder)
+	}
+	found := report.Path(folder) + " can be written to and locked"
+	if there != folder {
+		found = fmt.Sprintf("%s will be created in %s, which can be written to and locked", report.Path(folder), there)
+	}
+	if err != nil {
+		found = err.Error()
+	}
+	c.judge(name, found, problem{errors.Is(err, errNoLocks), "fail", "use a local disk, or mount the network file system with locks"},
+		problem{errors.Is(err, fs.ErrPermission), "fail", accessRemedy(err, there)},
+		problem{err != nil, "fail", "mount a disk there that can be written to"})
 }
 
 // existing returns a folder, or its nearest parent that exists.
@@ -359,38 +357,26 @@ func (c *checkup) judgeStatus(s *forecast.Status) {
 	for _, problem := range report.Problems(&forecast.Status{Process: s.Process}) {
 		c.warn("up", "see its log", "%s", problem)
 	}
-	if left := s.Budget[0].Left; left != nil && *left == 0 {
-		c.warn("budget", "raise budget.per_month, or wait for the next cycle", "%s", report.Left(s))
-	} else {
-		c.ok("budget", "%s", report.Left(s))
-	}
+	left := s.Budget[0].Left
+	c.judge("budget", report.Left(s), problem{left != nil && *left == 0, "warn", "raise budget.per_month, or wait for the next cycle"})
 	for _, r := range s.Refused {
 		c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "%s", report.Refusal(r, in))
 	}
 	failing := slices.DeleteFunc(slices.Clone(s.Sinks), func(sink forecast.SinkStatus) bool { return sink.Error == "" })
 	for i := range failing {
-		status := "warn"
-		if len(failing) == len(s.Sinks) {
-			status = "fail" // nothing is bought then
-		}
-		c.add("sinks", status, "the log of the last run says more, and the next run tries again", "%s", report.Sink(&failing[i], s.At, in))
+		const remedy = "the log of the last run says more, and the next run tries again"
+		all := len(failing) == len(s.Sinks) // nothing is bought then
+		c.judge("sinks", report.Sink(&failing[i], s.At, in), problem{all, "fail", remedy}, problem{true, "warn", remedy})
 	}
 	if b := s.Backup; b != nil {
-		status, remedy := "ok", ""
-		switch {
-		case b.Error != "":
-			status, remedy = "fail", "'outlierd backup' makes one now, and 'outlierd up' then tries again"
-		case s.At.Sub(b.Last) > 2*c.config.Backup.Every:
-			status, remedy = "warn", "'outlierd up' makes them while it runs, and 'outlierd backup' makes one now"
-		}
-		c.add("backup", status, remedy, "%s", report.Backup(b, s.At, in))
+		c.judge("backup", report.Backup(b, s.At, in),
+			problem{b.Error != "", "fail", "'outlierd backup' makes one now, and 'outlierd up' then tries again"},
+			problem{s.At.Sub(b.Last) > 2*c.config.Backup.Every, "warn", "'outlierd up' makes them while it runs, and 'outlierd backup' makes one now"})
 	}
 	if j, keep := &s.Journal, c.config.Retention; keep > 0 || j.Pruned > 0 {
-		status, remedy := "ok", ""
-		if keep > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(keep, c.config.Least())+overdue {
-			status, remedy = "warn", "'outlierd status' shows whether a sink is behind or a run is unfinished; without 'outlierd up', run 'outlierd prune'"
-		}
-		c.add("journal", status, remedy, "%s", report.Journal(j, s.At, in))
+		isLate := keep > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(keep, c.config.Least())+overdue
+		c.judge("journal", report.Journal(j, s.At, in), problem{isLate, "warn",
+			"'outlierd status' shows whether a sink is behind or a run is unfinished; without 'outlierd up', run 'outlierd prune'"})
 	}
 }
 
@@ -500,14 +486,12 @@ func (c *checkup) compareClocks(answer *outlier.Answer) {
 		return
 	}
 	here := answer.SentAt.Add(answer.ReceivedAt.Sub(answer.SentAt) / 2)
-	switch off := here.Sub(service).Round(time.Second); {
-	case off.Abs() > ledger.Skew:
-		c.fail("clock", remedy, "it is %s off the service's clock; schedules use it", off)
-	case off.Abs() > time.Minute:
-		c.warn("clock", remedy, "it is %s off the service's clock", off)
-	default:
-		c.ok("clock", "it is within %s of the service's clock", max(off.Abs(), time.Second))
+	off := here.Sub(service).Round(time.Second)
+	found := fmt.Sprintf("it is within %s of the service's clock", max(off.Abs(), time.Second))
+	if off.Abs() > time.Minute {
+		found = fmt.Sprintf("it is %s off the service's clock, and schedules use it", off)
 	}
+	c.judge("clock", found, problem{off.Abs() > ledger.Skew, "fail", remedy}, problem{off.Abs() > time.Minute, "warn", remedy})
 }
 
 // checkPublished checks the published files of each sink.
