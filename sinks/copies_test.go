@@ -23,6 +23,8 @@ import (
 	"outlierd/sinks/warehouse"
 )
 
+func TestMain(m *testing.M) { sinktest.Main(m) }
+
 // line is a warehouse with both copies.
 type line struct {
 	*warehouse.Warehouse

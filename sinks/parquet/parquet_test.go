@@ -17,10 +17,7 @@ import (
 	"outlierd/sinks/warehouse"
 )
 
-func TestMain(m *testing.M) {
-	testenv.Prepare()
-	m.Run()
-}
+func TestMain(m *testing.M) { sinktest.Main(m) }
 
 func TestCopyFulfilsTheContract(t *testing.T) {
 	testenv.RacesLittle(t)

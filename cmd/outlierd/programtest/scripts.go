@@ -27,6 +27,7 @@ import (
 
 	"outlierd/outlier/simulator"
 	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/sinktest"
 )
 
 // Scripts runs the program as a user would, by the scripts in a folder.
@@ -39,7 +40,10 @@ func Scripts(t *testing.T, dir string) {
 			env.Defer(free)
 			env.Setenv("FREE", address)
 			env.Setenv(patientCommands, "yes")
-			env.Setenv("GOGC", os.Getenv("GOGC")) // scripts do not get the environment of the tests
+			// Scripts do not get the environment of the tests.
+			for _, name := range []string{"GOGC", sinktest.BlankWarehouses} {
+				env.Setenv(name, os.Getenv(name))
+			}
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/internal/testenv"
+	"outlierd/sinks/sinktest"
 )
 
 // serveVariable is the environment variable that makes the test binary call [Serve].
@@ -22,8 +22,8 @@ const serveVariable = "OUTLIERD_QUERY_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveVariable) == "" {
-		testenv.Prepare()
-		os.Exit(m.Run())
+		sinktest.Main(m)
+		return
 	}
 	if err := Serve(context.TODO(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
