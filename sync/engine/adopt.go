@@ -67,7 +67,7 @@ func (e *Engine) getScan(ctx context.Context, scanID string) (outlier.Scan, time
 	if err != nil {
 		return outlier.Scan{}, time.Time{}, err
 	}
-	if e.requests.serving() {
+	if e.turns.schedule.Load() != nil {
 		if at, err := e.Pace.Slot(request.Op()); err == nil && at.After(time.Now()) {
 			return outlier.Scan{}, time.Time{}, &waitError{at}
 		}

@@ -21,7 +21,7 @@ import (
 // if there is one. If a job cannot be resolved, for example because its SQL fails, a failed run is
 // recorded that has spent nothing. The returned run is nil if there is none to perform. A [waitError]
 // says when the run can start; until then, nothing has happened.
-func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
+func (w *worker) begin(ctx context.Context, o *Order) (*runs.Run, error) {
 	if w.engine.rekeyed(); o.Trigger == Manual { // a person wants to know whether the key is still refused
 		err := w.engine.Store.DB.Update(func(tx *store.Tx) error {
 			return ledger.LiftBlock(tx, ledger.BlockKey, w.engine.Client.Key.Fingerprint())
@@ -54,11 +54,12 @@ func (w *worker) begin(ctx context.Context, o *Order) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a run of job %s: %w", o.Spec.Name, err)
 	}
-	r, err := w.addRun(ctx, row, o)
-	if err == nil {
-		r.joinLive(ctx)
+	r := w.runOf(*row)
+	if err := r.queueWatch(ctx); err != nil {
+		return nil, err
 	}
-	return r, err
+	r.joinLive(ctx)
+	return row, nil
 }
 
 // newRun returns the record of a new run of an order.
@@ -120,9 +121,12 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 	return nil, nil
 }
 
-// resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages.
-func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, error) {
-	old.Urgent, old.ResumedFor, old.Key = cmp.Or(o.urgent, old.Urgent), o.Due, o.Key
+// resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages. Only its caps are
+// taken from the order.
+func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*runs.Run, error) {
+	old.Urgent, old.ResumedFor, old.Key, old.Failures = cmp.Or(o.urgent, old.Urgent), o.Due, o.Key, 0
+	old.Plan.UseReserve = old.Plan.UseReserve || o.UseReserve
+	old.Plan.MaxCredits = o.Spec.Budget.MaxCredits
 	if o.Trigger == Manual || !old.Status.Open() { // after a stop or a kill it goes on where it was
 		if err := w.engine.Store.Runs.TryAgain(old.ID); err != nil {
 			return nil, err
@@ -133,7 +137,10 @@ func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*run, err
 		return nil, err
 	}
 	old.Status, old.Ended, old.Error = runs.Running, time.Time{}, ""
-	return w.addRun(ctx, old, o)
+	if old.Searched {
+		return old, nil
+	}
+	return old, w.runOf(*old).queueWatch(ctx)
 }
 
 // openRun records a new run and its steps as running. Its windows end at the given time, which is unsure if
@@ -187,8 +194,8 @@ func (w *worker) supersede(o *Order) error {
 	for i := range unfinished {
 		old := &unfinished[i].Run
 		why := unfinished[i].Closes()
-		if why == "" || w.runs.byID(old.ID) != nil {
-			continue // they do not affect each other; see [worker.startOrder]
+		if why == "" || old.InProgress() {
+			continue // they do not affect each other; see [scheduler.startOrder]
 		}
 		if w.patient { // a command prints it instead
 			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status,

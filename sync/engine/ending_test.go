@@ -177,11 +177,13 @@ jobs:
 		bare(t, strings.NewReplacer("MONTH", test.month, "RUN", test.run).Replace(file), func(w *workshop) {
 			e, stop := w.open()
 			defer stop()
-			whole := w.config.Jobs[0]
-			whole.Pages, whole.NewBelow, whole.Budget.PerRun = 5, 0, nil
-			if row, err := e.Run(w.ctx, &whole, Manual, time.Time{}); err != nil || row.Credits != 10 {
+			spec := &w.config.Jobs[0]
+			asked := *spec
+			spec.Pages, spec.NewBelow, spec.Budget.PerRun = 5, 0, nil
+			if row, err := e.Run(w.ctx, spec, Manual, time.Time{}); err != nil || row.Credits != 10 {
 				t.Fatalf("%+v: %v", row, err)
 			}
+			*spec = asked
 			time.Sleep(2 * time.Minute)
 			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
 			if err != nil || row.Credits != 4 {

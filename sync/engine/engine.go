@@ -18,7 +18,7 @@ import (
 
 // Engine runs the jobs of one configuration. Its fields are its dependencies; all but Log, IDs and Rekey
 // are required. Only one goroutine at a time may use an Engine, but any
-// number may watch it. While that goroutine runs the schedule, others send it requests; see
+// number may watch it. While that goroutine runs the schedule, others act between two of its turns; see
 // [Engine.Order] and [Engine.Between].
 type Engine struct {
 	Config *job.Config
@@ -42,9 +42,9 @@ type Engine struct {
 
 	beat heartbeat // see [Engine.Beat]
 
-	waits    waits       // see [Engine.Waited]
-	marked   atomic.Bool // see [Engine.PublishSoon]
-	requests requests    // from other goroutines, while this one runs the schedule
+	waits  waits       // see [Engine.Waited]
+	marked atomic.Bool // see [Engine.PublishSoon]
+	turns  turns       // of the schedule, while this goroutine runs it
 }
 
 // Reading returns an engine for another goroutine that reads: with the given state and job file, and without

@@ -56,20 +56,19 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	if err != nil {
 		return fmt.Errorf("queue data calls about the hits of run %s: %w", r.row.ID, err)
 	}
-	if r.byHand {
+	if r.isByHand() {
 		if err := r.engine.Store.Queue.RetryNow(r.row.Job); err != nil {
 			return err
 		}
 	}
 	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
-		return errors.Join(runs.NoteDues(tx, r.followUps(steps)), runs.SetSearched(tx, r.row.ID, true))
+		return errors.Join(runs.SetFresh(tx, &r.row), runs.NoteDues(tx, r.followUps(steps)), runs.SetSearched(tx, r.row.ID, true))
 	})
 	if err != nil {
 		return err
 	}
 	r.row.Searched = true
-	about := &runFacts{run: r}
-	if err = about.read(time.Now(), nil); about.pending && !about.spent && len(steps) > 0 { // else the end of the run publishes
+	if err = r.read(time.Now(), nil); r.pending && !r.spent && len(steps) > 0 { // else the end of the run publishes
 		r.worker.loader.PagesIn = true
 	}
 	return err
@@ -86,6 +85,9 @@ func (r *run) queueWatch(ctx context.Context) error {
 			}
 		}
 	}, r.countSkipped(r.row.Plan.Fetch))
+	if err == nil && len(r.row.Plan.Fetch) > 0 {
+		err = r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SetFresh(tx, &r.row) })
+	}
 	if err != nil {
 		return fmt.Errorf("queue data calls of run %s: %w", r.row.ID, err)
 	}
@@ -153,14 +155,14 @@ func (r *run) tasks(e job.Call, best iter.Seq[runs.Hit], since time.Time) iter.S
 
 // perform makes one data call and updates its queue row in the transaction of the answer. "Not found" is
 // an answer as well. waiters are the runs in progress that wait for it. The call is recorded for the run that
-// queued it, and counts for the first of them if that has ended.
+// queued it, and counts for the first of them if that is not one of them.
 func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) error {
 	request, err := outlier.DataRequest(task.Op, task.Entity)
 	if err != nil {
 		return err
 	}
 	purchase := ledger.Purchase{Run: task.Run, Job: task.Job}
-	if len(waiters) > 0 && w.runs.byID(task.Run) == nil {
+	if own := func(r *run) bool { return r.row.ID == task.Run }; len(waiters) > 0 && !slices.ContainsFunc(waiters, own) {
 		purchase.CountsFor = waiters[0].row.ID
 	}
 	got, err := w.calls.fetch(ctx, request, purchase, &task.Tries)
@@ -169,19 +171,13 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	}
 	switch v := judge(err); {
 	case got.missing:
+		return countCall(w.engine.Store.DB, waiters, false)
 	case v.kind == outlier.Invalid: // removed from the queue
 		return err
 	case err != nil && ctx.Err() == nil && !v.waits() && v.scope < ofRun:
 		return errors.Join(err, postpone(w.engine.Store.DB, task, err))
-	case err != nil:
-		return err
 	}
-	for _, r := range waiters {
-		if got.missing {
-			r.row.Missing++
-		}
-	}
-	return nil
+	return err
 }
 
 // postpone keeps a failed call in the queue for a later retry.

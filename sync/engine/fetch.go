@@ -29,7 +29,6 @@ const (
 type caller struct {
 	applier
 	loader *load.Loader
-	runs   *inProgress
 
 	delay      delay         // of the next call by the rate limit
 	asks       outlier.Tries // at questions that no row needs: the time, and the channels of videos
@@ -137,10 +136,15 @@ func (e *waitError) Error() string { return "waits until " + e.until.UTC().Forma
 // checkRepeat returns an error if the run may make no more attempts because of its requests cap. Calls
 // about a paid scan are exempt.
 func (c *caller) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
-	if payer := c.runs.byID(cmp.Or(p.CountsFor, p.Run)); payer != nil && p.FromHold == 0 && r.Op() != outlier.OpScan {
-		return payer.checkRequests()
+	payer := cmp.Or(p.CountsFor, p.Run)
+	if payer == "" || p.FromHold != 0 || r.Op() == outlier.OpScan {
+		return nil
 	}
-	return nil
+	row, err := c.engine.Store.Runs.ContinuingRun(payer)
+	if err != nil || row == nil || row.Plan == nil || !row.InProgress() {
+		return err
+	}
+	return checkRequests(c.engine.Store.Ledger, row)
 }
 
 // attempt makes one attempt, unless the service's answer is already known; see [caller.refused]. The answer is applied

@@ -54,7 +54,7 @@ func TestNextActionOfAllRuns(t *testing.T) {
 		f := &workFacts{}
 		for urgent := true; len(f.runs) < 5; {
 			urgent = urgent && flip("urgent")
-			r := &runFacts{urgent: urgent, putOff: flip("put off"), pending: flip("pending"), spent: flip("spent"), nextDue: flip("next is due")}
+			r := &run{urgent: urgent, putOff: flip("put off"), pending: flip("pending"), spent: flip("spent"), nextDue: flip("next is due")}
 			if flip("searches") {
 				r.search = factsOf(stepOf(outlier.OpSearch))
 			} else if urgent && r.pending && !r.spent && flip("task") {
@@ -72,9 +72,9 @@ func TestNextActionOfAllRuns(t *testing.T) {
 		if a.kind != b.kind || a.of != b.of || a.task != b.task || !slices.Equal(a.over, b.over) {
 			t.Fatalf("%+v, and then %+v of the same", a, b)
 		}
-		may := func(r *runFacts) bool { return r.search != nil && !r.putOff && (f.held == nil || r.urgent) }
+		may := func(r *run) bool { return r.search != nil && !r.putOff && (f.held == nil || r.urgent) }
 		first := slices.IndexFunc(f.runs, may)
-		over := func(r *runFacts) bool { return r.search == nil && (!r.pending || r.spent) }
+		over := func(r *run) bool { return r.search == nil && (!r.pending || r.spent) }
 		switch {
 		case first >= 0 && (a.kind != takePage || a.of != f.runs[first]):
 			t.Fatalf("%+v, want a page of run %d", a, first)
@@ -84,7 +84,7 @@ func TestNextActionOfAllRuns(t *testing.T) {
 			t.Fatalf("a data call of all while runs are over, or nothing is done: %+v", a)
 		case a.kind == callData && a.of != nil && a.task != a.of.task:
 			t.Fatalf("a call of another run: %+v", a)
-		case a.kind == endRuns && slices.ContainsFunc(a.over, func(r *runFacts) bool { return !over(r) && !(r.urgent && r.nextDue) }):
+		case a.kind == endRuns && slices.ContainsFunc(a.over, func(r *run) bool { return !over(r) && !(r.urgent && r.nextDue) }):
 			t.Fatalf("a run ends that has something left to do: %+v", a)
 		case a.kind == wait && f.held == nil && (f.task != nil || slices.ContainsFunc(f.runs, over)):
 			t.Fatalf("it waits although something can be done: %+v", a)

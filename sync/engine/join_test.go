@@ -146,16 +146,16 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := s.begin(w.ctx, &Order{Spec: w.config.Job("second"), Trigger: Manual})
+			row, err := s.begin(w.ctx, &Order{Spec: w.config.Job("second"), Trigger: Manual})
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps, err := e.Store.Steps.OfRun(r.row.ID)
+			steps, err := e.Store.Steps.OfRun(row.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if steps[0].Joined != 1 || r.row.Plan.Cap != 6 {
-				t.Errorf("the run begins with %+v under a cap of %d, want the scan joined and 6", steps, r.row.Plan.Cap)
+			if steps[0].Joined != 1 || row.Plan.Cap != 6 {
+				t.Errorf("the run begins with %+v under a cap of %d, want the scan joined and 6", steps, row.Plan.Cap)
 			}
 		})
 	})
@@ -292,13 +292,17 @@ func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := s.begin(w.ctx, &Order{Spec: &w.config.Jobs[0], Trigger: Manual})
-			if err != nil {
-				t.Fatal(err)
+			s.tell = func(_ *runs.Run, failed error) { err = failed }
+			row, failed := s.begin(w.ctx, &Order{Spec: &w.config.Jobs[0], Trigger: Manual})
+			if failed != nil {
+				t.Fatal(failed)
 			}
-			r.row.Plan.Reads[0] = "sortBy=luck" // as a version with other rules may have stored it
-			if _, err = s.work(w.ctx); err == nil {
-				err = r.err
+			row.Plan.Reads[0] = "sortBy=luck" // as a version with other rules may have stored it
+			if failed := e.Store.Runs.Resume(*row); failed != nil {
+				t.Fatal(failed)
+			}
+			if _, failed := s.work(w.ctx); failed != nil {
+				t.Fatal(failed)
 			}
 			if err == nil || !strings.Contains(err.Error(), "the scan is not started") || !strings.Contains(err.Error(), "luck") || len(w.started()) > 0 {
 				t.Errorf("%d scans started, error %v; want none, and why", len(w.started()), err)

@@ -20,23 +20,10 @@ import (
 
 // workFacts are what the next action of all runs in progress depends on.
 type workFacts struct {
-	runs []*runFacts // those that a person waits for, in the order of the orders; then the others as they began
+	runs inProgress
 	task *queue.Task // the next data call of all; nil if none may be made now
 	held error       // why no pages are bought now but for a person; nil if they are
 	wake time.Time   // when something else may be possible; zero for never
-}
-
-// runFacts are what the next action of one run depends on.
-type runFacts struct {
-	run     *run
-	urgent  bool
-	search  *searchFacts // nil if its searches have ended
-	putOff  bool         // its searches can do nothing more in this turn
-	nextDue bool         // the job's next run waits for its end
-	pending bool         // data calls of the run can be made
-	spent   bool         // it has used up its time or its requests
-	task    *queue.Task  // its next data call, if it is urgent
-	err     error        // why nothing of that is known
 }
 
 // next returns the next action: a page or a scan first, then the data calls of urgent runs, then those of all by
@@ -45,7 +32,7 @@ func (f *workFacts) next() action {
 	wake := f.wake
 	for _, r := range f.runs {
 		if r.err != nil {
-			return action{kind: endRuns, over: []*runFacts{r}}
+			return action{kind: endRuns, over: []*run{r}}
 		}
 		if r.search == nil || r.putOff || f.held != nil && !r.urgent {
 			continue
@@ -56,11 +43,11 @@ func (f *workFacts) next() action {
 		}
 		wake = soonest(wake, a.until)
 	}
-	var over []*runFacts
+	var over []*run
 	for _, r := range f.runs {
 		switch ends := r.search == nil && (!r.pending || r.spent); {
 		case r.urgent && (ends || r.search == nil && r.nextDue):
-			return action{kind: endRuns, over: []*runFacts{r}}
+			return action{kind: endRuns, over: []*run{r}}
 		case r.urgent && r.task != nil:
 			return action{kind: callData, of: r, task: r.task}
 		case ends:
@@ -93,11 +80,11 @@ type searchFacts struct {
 // An action is what the worker does next.
 type action struct {
 	kind  actionKind
-	of    *runFacts // nil for a data call of all
+	of    *run // nil for a data call of all
 	step  *runs.Step
 	scan  *runs.Scan
 	task  *queue.Task
-	over  []*runFacts
+	over  []*run
 	stop  string    // with closeStep: as what it ends
 	err   error     // with skipStep: why
 	until time.Time // with wait: nothing else can be done before
@@ -222,24 +209,23 @@ func (w *worker) look() (*workFacts, error) {
 		return nil, err
 	}
 	f := &workFacts{}
-	urgent := w.runs.urgent()
-	others := slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return slices.Contains(urgent, r) })
-	for _, r := range append(slices.Clone(urgent), others...) {
-		about := &runFacts{run: r, urgent: len(f.runs) < len(urgent), nextDue: !r.row.ResumedFor.IsZero()}
-		about.putOff = !about.urgent && now.Before(w.fullUntil)
-		about.err = about.read(now, task)
-		f.runs = append(f.runs, about)
+	if f.runs, err = w.inProgress(); err != nil {
+		return nil, err
 	}
-	for _, about := range f.runs {
-		if !about.urgent || about.search != nil || about.err != nil {
+	for _, r := range f.runs {
+		r.putOff = !r.urgent && now.Before(w.fullUntil)
+		r.err = r.read(now, task)
+	}
+	for _, r := range f.runs {
+		if !r.urgent || r.search != nil || r.err != nil {
 			continue
 		}
 		// Even while the queue is paused, which shows whether the service answers again.
-		if about.task, err = w.engine.Store.Queue.NextTask(now, queue.Filter{Job: about.run.row.Job}); err != nil {
+		if r.task, err = w.engine.Store.Queue.NextTask(now, queue.Filter{Job: r.row.Job}); err != nil {
 			return nil, err
 		}
-		if about.task != nil && !slices.Contains(f.waiters(about.task), about.run) {
-			about.task = nil // another run of the job makes it
+		if r.task != nil && !slices.Contains(f.waiters(r.task), r) {
+			r.task = nil // another run of the job makes it
 		}
 	}
 	if w.patient && !now.Before(w.pausedUntil) {
@@ -248,20 +234,20 @@ func (w *worker) look() (*workFacts, error) {
 	return f, nil
 }
 
-// read reads what is known of a run. next is the next data call of all: a run that wants it needs no other query.
-func (f *runFacts) read(now time.Time, next *queue.Task) (err error) {
-	r := f.run
-	requests := r.checkRequests()
+// read reads what the next action of a run depends on. next is the next data call of all: a run that wants it needs no
+// other query.
+func (r *run) read(now time.Time, next *queue.Task) (err error) {
+	requests := checkRequests(r.engine.Store.Ledger, &r.row)
 	if requests != nil && !isA[*RequestsError](requests) {
 		return requests
 	}
-	f.spent = r.timeUp() || requests != nil
+	r.spent = r.timeUp() || requests != nil
 	if !r.row.Searched {
-		f.search, err = r.look(now, requests)
+		r.search, err = r.look(now, requests)
 		return err
 	}
-	if f.pending = next != nil && slices.Contains(next.Wanting(), r.row.Job); !f.pending {
-		f.pending, err = r.engine.Store.Queue.Pending(now, queue.Filter{Job: r.row.Job})
+	if r.pending = next != nil && slices.Contains(next.Wanting(), r.row.Job); !r.pending {
+		r.pending, err = r.engine.Store.Queue.Pending(now, queue.Filter{Job: r.row.Job})
 	}
 	return err
 }
@@ -273,8 +259,8 @@ func (f *workFacts) waiters(task *queue.Task) (all []*run) {
 	for _, name := range task.Wanting() {
 		var of []*run
 		for _, r := range f.runs {
-			if r.run.row.Job == name && !r.spent {
-				of = append(of, r.run)
+			if r.row.Job == name && !r.spent {
+				of = append(of, r)
 			}
 		}
 		if i := slices.IndexFunc(of, func(r *run) bool { return r.row.ID == task.Run }); i >= 0 {
@@ -322,17 +308,17 @@ func (r *run) scanOf(step *runs.Step) (scan, live *runs.Scan, err error) {
 // go on in this turn. An error of a search concerns that search alone, or ends the run, or keeps all runs from
 // buying pages.
 func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked bool, err error) {
-	r := a.of.run
+	r := a.of
 	s := search{r, a.step}
 	err = s.perform(ctx, a)
 	v := judge(err)
 	switch {
 	case v.waits():
-		a.of.putOff, f.wake = true, soonest(f.wake, v.retryAt)
+		r.putOff, f.wake = true, soonest(f.wake, v.retryAt)
 		return false, nil
 	case v.scope == ofStep:
 		err = s.skipStep(err)
-	case a.of.urgent && v.scope > ofRun:
+	case r.urgent && v.scope > ofRun:
 		w.detach(ctx, r, err)
 		return true, nil
 	case v.scope == ofAll:
@@ -341,7 +327,7 @@ func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked b
 	}
 	switch {
 	case w.patient && v.scope == ofPages:
-		a.of.putOff = true
+		r.putOff = true
 		return false, nil
 	case err != nil:
 		r.end(ctx, err)

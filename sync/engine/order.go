@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outlierd/sync/facts"
@@ -17,12 +18,12 @@ import (
 
 // # Orders
 //
-// While one goroutine runs the schedule ([Engine.Serve]), others send it requests: to start a run
-// ([Engine.Order]), or to call a function that changes the state ([Engine.Between]). The scheduler
-// serves requests between two calls, even while it waits. It never cancels a call in progress for
-// them, as the call may be paid for.
+// While one goroutine runs the schedule ([Engine.Serve]), others act between two of its turns, when no call is in
+// progress: they start a run ([Engine.Order]), or change the state ([Engine.Between]). The schedule hands its turn
+// over between two calls, and while it waits. It never cancels a call in progress for them, as the call may be paid for.
 //
-// A run that somebody asked for is urgent, as its row says until it ends. Its pages come before those of other runs,
+// An order is a row from when its run begins; before, it is a goroutine that asks again. A run that somebody asked for
+// is urgent, as its row says until it ends. Its pages come before those of other runs,
 // and its data calls before theirs; pages that are due come before all data calls. It does not wait for the end of an
 // outage or a long rate limit, because a person waits for it: an ordered run ends then, as a run that has the engine
 // to itself does ([Engine.Perform]), and a run of the schedule goes on later.
@@ -76,140 +77,81 @@ type RepeatedError struct{ Run *runs.Run }
 
 func (e *RepeatedError) Error() string { return fmt.Sprintf("the key was used for run %s", e.Run.ID) }
 
-// requests holds the requests to the goroutine that runs the schedule.
-type requests struct {
-	mu        sync.Mutex
-	scheduler *scheduler    // that is running; nil if none is
-	keeping   chan struct{} // closed when a schedule first runs; see [Engine.Keeping]
-	kept      bool          // keeping is closed
-	wake      chan struct{} // has room for one signal
-	waiting   []*request    // oldest first
-}
-
-// open starts to accept requests.
-func (q *requests) open(s *scheduler) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.scheduler, q.wake = s, make(chan struct{}, 1)
-	if !q.kept {
-		close(q.keepingChan())
-		q.kept = true
-	}
-}
-
-// keepingChan returns the channel that is closed when a schedule first runs.
-func (q *requests) keepingChan() chan struct{} {
-	if q.keeping == nil {
-		q.keeping = make(chan struct{})
-	}
-	return q.keeping
+// turns hands the turns of a schedule over to other goroutines.
+type turns struct {
+	schedule atomic.Pointer[scheduler] // that is running; nil if none is
+	made     sync.Once
+	begun    sync.Once
+	keeping  chan struct{} // closed when a schedule first runs; see [Engine.Keeping]
 }
 
 // Keeping returns a channel that is closed once the schedule is running, so that requests that arrive
 // while the process starts can wait for it. It stays closed when the schedule has ended.
 func (e *Engine) Keeping() <-chan struct{} {
-	e.requests.mu.Lock()
-	defer e.requests.mu.Unlock()
-	return e.requests.keepingChan()
+	e.turns.made.Do(func() { e.turns.keeping = make(chan struct{}) })
+	return e.turns.keeping
 }
 
-// close refuses the pending requests and all later ones.
-func (q *requests) close(ctx context.Context) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, r := range q.waiting {
-		r.answer(ctx, context.Cause(ctx))
-	}
-	q.scheduler, q.waiting = nil, nil
+// begin hands over the turns of a schedule from now on.
+func (t *turns) begin(s *scheduler, keeping <-chan struct{}) {
+	t.schedule.Store(s)
+	t.begun.Do(func() { close(t.keeping) })
 }
 
-// wakeUp has the scheduler begin another turn, with a request if there is one.
-func (q *requests) wakeUp(with ...*request) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.scheduler == nil {
-		return ErrNotServing
-	}
-	q.waiting = append(q.waiting, with...)
-	select {
-	case q.wake <- struct{}{}:
-	default: // it is already awake
-	}
-	return nil
-}
-
-// A request is a function to call between two turns of the scheduler, with why no run can start.
-type request struct {
-	ctx      context.Context // of who sends it
-	f        func(ctx context.Context, failed error) error
-	schedule context.Context // that has answered it
-	err      error
-	done     chan struct{}
-}
-
-func (r *request) answer(schedule context.Context, err error) {
-	r.schedule, r.err = schedule, err
-	close(r.done)
-}
-
-// askAgain is the maximum time after which a request is sent again that cannot be answered yet.
+// askAgain is the maximum time after which something is tried again that has to wait.
 const askAgain = time.Second
 
-// send sends a request to the scheduler, again while it has to wait for the rate limit or for another run, and returns
-// its error.
-func (q *requests) send(ctx context.Context, f func(ctx context.Context, failed error) error) error {
-	var schedule context.Context // that has answered
+// inTurn calls f between two turns of the schedule, when no call is in progress, and again while it has to wait for the
+// rate limit or for another run. The context of f ends with ctx and with the schedule.
+func (e *Engine) inTurn(ctx context.Context, f func(context.Context, *scheduler) error) error {
+	s := e.turns.schedule.Load()
+	if s == nil {
+		return ErrNotServing
+	}
+	both, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	for {
-		r := &request{ctx: ctx, f: f, done: make(chan struct{})}
-		if err := q.wakeUp(r); err != nil && schedule != nil {
-			return context.Cause(schedule)
-		} else if err != nil {
+		select {
+		case <-both.Done():
+			return context.Cause(both)
+		case <-s.turn:
+		}
+		err := context.Cause(both)
+		if err == nil {
+			err = f(both, s)
+		}
+		s.turn <- struct{}{}
+		s.wakeUp()
+		v := judge(err)
+		if !v.waits() {
 			return err
 		}
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			_ = q.wakeUp() // without a schedule the request is already refused
-			<-r.done
-		}
-		v := judge(r.err)
-		if !v.waits() {
-			return r.err
-		}
-		schedule = r.schedule
-		select {
-		case <-time.After(min(time.Until(v.retryAt), askAgain)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-schedule.Done():
-			return context.Cause(schedule)
+		if err := sleep(both, min(time.Until(v.retryAt), askAgain)); err != nil {
+			return err
 		}
 	}
 }
 
 // Between calls f between two turns of the scheduler, when no call is in progress, and returns its
-// error. The context of f ends with ctx and with the schedule. f must not wait for another request. If f makes a
+// error. The context of f ends with ctx and with the schedule. f must not wait for another turn. If f makes a
 // call that the rate limit delays, the scheduler does not wait: f is called again when the call may leave.
 func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
-	return e.requests.send(ctx, func(schedule context.Context, _ error) error {
-		both, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(schedule, func() { cancel(context.Cause(schedule)) })()
-		return f(both)
-	})
+	return e.inTurn(ctx, func(ctx context.Context, _ *scheduler) error { return f(ctx) })
 }
 
 // Cancel stops a run between two calls, for all who wait for it, and returns when it has stopped. As
 // after a kill, a later run of the job can resume what was left.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
-	return e.Between(ctx, func(ctx context.Context) error {
-		if w := e.requests.scheduler.worker; w != nil {
-			if r := w.runs.byID(id); r != nil {
-				r.end(ctx, &CancelledError{})
-				return nil
-			}
+	return e.inTurn(ctx, func(ctx context.Context, s *scheduler) error {
+		row, err := e.Store.Runs.ContinuingRun(id)
+		if err == nil && (s.worker == nil || row == nil || !row.InProgress()) {
+			err = fmt.Errorf("run %s is not in progress", id)
 		}
-		return fmt.Errorf("run %s is not in progress", id)
+		if err == nil {
+			s.worker.runOf(*row).end(ctx, &CancelledError{})
+		}
+		return err
 	})
 }
 
@@ -217,61 +159,34 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 // nothing: the next process publishes when it starts.
 func (e *Engine) PublishSoon() {
 	e.marked.Store(true)
-	_ = e.requests.wakeUp()
-}
-
-// serve answers the requests. failed is why no run can be started; nil if one can.
-func (q *requests) serve(ctx context.Context, failed error) {
-	q.mu.Lock()
-	waiting := q.waiting
-	q.waiting = nil
-	q.mu.Unlock()
-	for _, r := range waiting {
-		err := cmp.Or(context.Cause(r.ctx), context.Cause(ctx))
-		if err == nil {
-			err = r.f(ctx, failed)
-		}
-		r.answer(ctx, err)
+	if s := e.turns.schedule.Load(); s != nil {
+		s.wakeUp()
 	}
 }
 
-// serving reports whether a schedule is running.
-func (q *requests) serving() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.scheduler != nil
-}
-
-// OrderedRun is a run requested by a caller.
+// OrderedRun is a run that a caller waits for.
 type OrderedRun struct {
-	order   Order
-	engine  *Engine
-	id      string   // of the run; "" until it is recorded
-	outcome *outcome // of the run, or before of the one that has to have all its pages first
-	joined  bool
-}
+	engine *Engine
+	id     string // of the run, or before of the one that has to have all its pages first
+	joined bool
 
-// An outcome is what those who wait for a run get: its record when it ends, or when it cannot go on now.
-type outcome struct {
 	done chan struct{} // closed when row and err are final
 	row  *runs.Run
 	err  error
 }
 
-func newOutcome() *outcome { return &outcome{done: make(chan struct{})} }
-
-// Order asks the goroutine that runs the schedule for a run. It returns once the run is recorded, or
+// Order asks the schedule for a run. It returns once the run is recorded, or
 // with the reason why it is not. If the run that the order would resume is already in progress, the
 // order joins it.
 func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
-	ordered := &OrderedRun{order: o, engine: e}
-	err := e.requests.send(ctx, func(schedule context.Context, failed error) error {
-		if failed != nil {
-			return failed
+	ordered := &OrderedRun{engine: e}
+	err := e.inTurn(ctx, func(_ context.Context, s *scheduler) error {
+		err := s.prepare(s.ctx)
+		if err == nil {
+			err = s.startOrder(s.ctx, &o, ordered)
 		}
-		err := e.requests.scheduler.worker.startOrder(schedule, ordered)
-		if err != nil && schedule.Err() != nil {
-			return context.Cause(schedule)
+		if err != nil && s.ctx.Err() != nil {
+			err = context.Cause(s.ctx)
 		}
 		return err
 	})
@@ -288,13 +203,13 @@ func (o *OrderedRun) Run() string { return o.id }
 func (o *OrderedRun) Joined() bool { return o.joined }
 
 // Done returns a channel that is closed when [OrderedRun.Result] is available.
-func (o *OrderedRun) Done() <-chan struct{} { return o.outcome.done }
+func (o *OrderedRun) Done() <-chan struct{} { return o.done }
 
 // Result waits for the end of the run and returns as [Engine.Perform] does. A scheduled run that was
 // joined may continue after Result returns, because the schedule waits where a caller would not.
 func (o *OrderedRun) Result() (*runs.Run, error) {
-	<-o.outcome.done
-	return o.outcome.row, o.outcome.err
+	<-o.done
+	return o.row, o.err
 }
 
 // Progress returns what the run has done and what it has left.
@@ -312,31 +227,55 @@ func (o *OrderedRun) Cancel() {
 	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // fails if the run has already ended
 }
 
+// waitFor has an order wait for a run.
+func (s *scheduler) waitFor(o *OrderedRun, run string) {
+	if o.id == run {
+		return
+	}
+	o.id, o.done, o.row, o.err = run, make(chan struct{}), nil, nil
+	s.waiting[run] = append(s.waiting[run], o)
+}
+
+// tell tells those who wait for a run how it has ended, or why it cannot go on now.
+func (s *scheduler) tell(row *runs.Run, err error) {
+	for _, o := range s.waiting[row.ID] {
+		o.row, o.err = row, err
+		close(o.done)
+	}
+	delete(s.waiting, row.ID)
+}
+
 // startOrder starts the run of an order, or joins the run in progress that the order would resume. A [waitError] says
 // when it must be called again. If the order is for a new run and would supersede
 // one that is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
 // job do not affect each other; see [facts.Unfinished].
-func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
-	if before := o.outcome; before != nil && before.row != nil && before.row.Ended.IsZero() { // it cannot go on now
-		return before.err
+func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRun) error {
+	w := s.worker
+	if before := ordered.row; before != nil && before.InProgress() { // it cannot go on now
+		return ordered.err
 	}
-	if before, err := w.engine.Store.Runs.Keyed(o.order.Key); err != nil {
+	if before, err := w.engine.Store.Runs.Keyed(o.Key); err != nil {
 		return err
 	} else if before != nil {
 		return &RepeatedError{before}
 	}
-	if err := o.order.refresh(ctx, w); err != nil {
+	going, err := w.inProgress()
+	if err == nil {
+		err = o.refresh(ctx, w.engine, going)
+	}
+	if err != nil {
 		return err
 	}
-	if r := w.runs.joinable(&o.order); r != nil {
-		if err := w.makeUrgent(r, o.order.Key); err != nil {
+	if r := going.joinable(o); r != nil {
+		if err := w.makeUrgent(r, o.Key); err != nil {
 			return err
 		}
-		o.id, o.outcome, o.joined = r.row.ID, r.outcome, true
+		s.waitFor(ordered, r.row.ID)
+		ordered.joined = true
 		w.engine.log().Info("run made urgent", "job", r.row.Job, "run", r.row.ID)
 		return nil
 	}
-	if err := jobGone(w.engine.Config, o.order.Spec); err != nil {
+	if err := jobGone(w.engine.Config, o.Spec); err != nil {
 		return err
 	}
 	if !w.loader.Working() { // a person may have just repaired one
@@ -344,23 +283,25 @@ func (w *worker) startOrder(ctx context.Context, o *OrderedRun) error {
 			return err
 		}
 	}
-	if err := w.usable(ctx, &o.order); err != nil {
+	if err := w.usable(ctx, o); err != nil {
 		return err
 	}
-	before := w.displaced(&o.order)
+	before := going.displaced(w.engine.Config, o)
 	switch {
 	case before == nil:
 	case before.row.Searched:
 		before.end(ctx, before.endCause(true))
 	default: // it is as urgent
-		o.outcome = before.outcome
+		s.waitFor(ordered, before.row.ID)
 		return cmp.Or(w.makeUrgent(before, runs.Key{}), error(&waitError{time.Now().Add(askAgain)}))
 	}
-	o.order.urgent = w.runs.nextUrgent()
-	r, err := w.begin(ctx, &o.order)
-	if r != nil {
-		o.id, o.outcome = r.row.ID, r.outcome
-		w.engine.log().Info("run ordered", "job", r.row.Job, "run", r.row.ID)
+	if o.urgent, err = w.engine.Store.Runs.NextUrgent(); err != nil {
+		return err
+	}
+	row, err := w.begin(ctx, o)
+	if row != nil {
+		s.waitFor(ordered, row.ID)
+		w.engine.log().Info("run ordered", "job", row.Job, "run", row.ID)
 	}
 	return err
 }
@@ -387,7 +328,7 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 	for i := range left {
 		row := &left[i]
 		spec := facts.CurrentSpec(s.engine.Config, row)
-		if ctx.Err() != nil || s.worker.runs.byID(row.ID) != nil || spec == nil || !row.Status.Open() {
+		if ctx.Err() != nil || row.InProgress() || spec == nil || !row.Status.Open() {
 			continue
 		}
 		if resumes, err := s.engine.Facts().Resumes(spec, row, time.Time{}); err != nil {
@@ -401,18 +342,18 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 
 // refresh reads again what an order continues: while the order waited, other runs may have continued or
 // bought it.
-func (o *Order) refresh(ctx context.Context, w *worker) (err error) {
+func (o *Order) refresh(ctx context.Context, e *Engine, going inProgress) (err error) {
 	switch {
 	case o.Old != nil:
-		if o.Old, err = w.engine.Store.Runs.Get(o.Old.ID); err == nil && o.Old == nil {
+		if o.Old, err = e.Store.Runs.Get(o.Old.ID); err == nil && o.Old == nil {
 			err = errors.New("the run to resume does not exist any more")
 		}
-	case o.Spec.Rest != "" && w.runs.byID(o.Spec.Rest) != nil:
+	case o.Spec.Rest != "" && going.byID(o.Spec.Rest) != nil:
 		err = facts.UnendedError(o.Spec.Rest)
 	case o.Spec.Rest != "":
 		var old *runs.Run
-		if old, err = o.unfinishedRun(w.engine); err == nil && old == nil {
-			_, err = w.engine.Facts().Plan(ctx, o.Spec, facts.Options{})
+		if old, err = o.unfinishedRun(e); err == nil && old == nil {
+			_, err = e.Facts().Plan(ctx, o.Spec, facts.Options{})
 		}
 	}
 	return err
@@ -430,70 +371,51 @@ func (all inProgress) joinable(o *Order) *run {
 }
 
 // displaced returns the run in progress that a new run would supersede, or nil.
-func (w *worker) displaced(o *Order) *run {
-	if o.Old != nil || o.Spec.Rest != "" || w.engine.Config.Job(o.Spec.Name) == nil {
+func (all inProgress) displaced(config *job.Config, o *Order) *run {
+	if o.Old != nil || o.Spec.Rest != "" || config.Job(o.Spec.Name) == nil {
 		return nil
 	}
-	return w.runs.find(func(r *run) bool { return r.row.Job == o.Spec.Name && r.row.Overridden == o.Spec.Overridden })
-}
-
-// isUrgent reports whether somebody waits for the run. A worker without a schedule has no other run.
-func (r *run) isUrgent() bool { return r.row.Urgent > 0 || !r.worker.patient }
-
-// urgent returns the urgent runs in progress, in the order of the requests.
-func (all inProgress) urgent() []*run {
-	urgent := slices.DeleteFunc(slices.Clone(all), func(r *run) bool { return !r.isUrgent() })
-	slices.SortStableFunc(urgent, func(a, b *run) int { return cmp.Compare(a.row.Urgent, b.row.Urgent) })
-	return urgent
-}
-
-// nextUrgent returns the place of the next urgent run, after the others.
-func (all inProgress) nextUrgent() (place int64) {
-	for _, r := range all {
-		place = max(place, r.row.Urgent)
-	}
-	return place + 1
+	return all.ofJob(o.Spec.Name, o.Spec.Overridden)
 }
 
 // makeUrgent makes a run in progress urgent, for an order with this key.
-func (w *worker) makeUrgent(r *run, key runs.Key) error {
-	row := r.row
-	if row.Key = key; row.Urgent == 0 {
-		row.Urgent = w.runs.nextUrgent()
-	} else if key == (runs.Key{}) {
-		return nil
+func (w *worker) makeUrgent(r *run, key runs.Key) (err error) {
+	if r.row.Key = key; r.row.Urgent == 0 {
+		r.row.Urgent, err = w.engine.Store.Runs.NextUrgent()
 	}
-	err := w.engine.Store.Runs.SetUrgent(row)
-	if err == nil {
-		r.row.Urgent = row.Urgent
+	if err != nil {
+		return err
 	}
-	return err
+	return w.engine.Store.Runs.SetUrgent(r.row)
 }
 
-// settle ends the wait of those who wait for the run.
-func (r *run) settle(row *runs.Run, err error) {
-	of := r.outcome
-	of.row, of.err, r.outcome = row, err, newOutcome()
-	close(of.done)
+// detachUrgent ends the wait for all urgent runs, which cannot continue now.
+func (w *worker) detachUrgent(ctx context.Context, err error) error {
+	all, failed := w.inProgress()
+	for _, r := range all {
+		if r.urgent {
+			w.detach(ctx, r, err)
+		}
+	}
+	return failed
 }
 
 // detach ends the wait for a run that cannot continue now. It also ends the run, unless that is a run of
 // the schedule, which continues later.
 func (w *worker) detach(ctx context.Context, r *run, err error) {
-	if r.row.Trigger == string(Manual) || !w.patient || ctx.Err() != nil {
-		r.endFor(ctx, err)
-		return
-	}
 	if r.row.Searched && judge(err).outage() {
 		err = &QueuedError{err}
 	}
+	if r.row.Trigger == string(Manual) || !w.patient || ctx.Err() != nil {
+		r.end(ctx, err)
+		return
+	}
 	r.row.Urgent = 0
-	row := r.row
-	steps, failed := w.engine.Store.Steps.OfRun(row.ID)
-	err = errors.Join(err, failed, w.engine.Store.Runs.Tally(&row), w.engine.Store.Runs.SetUrgent(row))
-	row.Status, row.Error = r.status(ctx, err, true, steps), err.Error()
-	if row.Status == runs.Partial {
+	steps, failed := w.engine.Store.Steps.OfRun(r.row.ID)
+	err = errors.Join(err, failed, w.engine.Store.Runs.Tally(&r.row), w.engine.Store.Runs.SetUrgent(r.row))
+	r.row.Status, r.row.Error = r.status(ctx, err, true, steps), err.Error()
+	if r.row.Status == runs.Partial {
 		err = nil
 	}
-	r.settle(&row, err)
+	w.tell(&r.row, err)
 }

@@ -353,7 +353,7 @@ func TestOrderDuringAnOutageReportsTheError(t *testing.T) {
 			time.Sleep(time.Hour + 10*time.Minute)
 			paused := func() (until time.Time) {
 				err := e.Between(w.ctx, func(context.Context) error {
-					until = e.requests.scheduler.worker.pausedUntil
+					until = e.turns.schedule.Load().worker.pausedUntil
 					return nil
 				})
 				if err != nil {

@@ -66,11 +66,17 @@ var dataCalls = []outlier.Operation{
 
 // Progress returns the progress of the newest run in progress.
 func (e *Engine) Progress() (Progress, error) {
-	row, err := e.Store.Runs.InProgress()
+	all, err := e.Store.Runs.InProgress()
 	if err != nil {
 		return Progress{}, err
 	}
-	return progressOf(e.Store, e.Pace, row)
+	var newest *runs.Run
+	for i := range all {
+		if newest == nil || all[i].ID > newest.ID {
+			newest = &all[i]
+		}
+	}
+	return progressOf(e.Store, e.Pace, newest)
 }
 
 // progressOf returns the progress of a run, as its rows say; that of none if it is nil.

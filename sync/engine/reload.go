@@ -9,6 +9,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/job"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -21,7 +22,7 @@ import (
 //
 // A run in progress reads its stored plan and never the file, so it finishes as it started. It takes
 // the new name of its job and the caps of the new file. If its job was removed from the file, the run
-// keeps the job's own caps and its queued calls, and the job does not start again.
+// keeps its own cap and its queued calls, and the job does not start again.
 //
 // What a process has opened is not reopened, so the caller must not change the service's address, the data
 // folder, the sinks or the calendar.
@@ -36,13 +37,13 @@ func (e *Engine) Settle() error {
 			}
 		}
 	}
-	going, err := e.Store.Runs.JobsInProgress()
+	going, err := e.Store.Runs.InProgress()
 	if err != nil {
 		return err
 	}
 	dropped, err := e.Store.Queue.DropUnwanted(func(name string, op outlier.Operation) bool {
 		spec, isOp := e.Config.Job(name), func(c job.Call) bool { return c.Op == op }
-		return strings.HasPrefix(name, job.OnceMark) || slices.Contains(going, name) ||
+		return strings.HasPrefix(name, job.OnceMark) || slices.ContainsFunc(going, func(r runs.Run) bool { return r.Job == name }) ||
 			spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch), isOp)
 	})
 	if dropped > 0 {
@@ -54,8 +55,8 @@ func (e *Engine) Settle() error {
 // Reload replaces the configuration, and calls then once the state is settled for it. If that fails, the old
 // configuration stays in use.
 func (e *Engine) Reload(ctx context.Context, config *job.Config, then func()) error {
-	return e.Between(ctx, func(ctx context.Context) error {
-		err := e.requests.scheduler.reload(ctx, config)
+	return e.inTurn(ctx, func(ctx context.Context, s *scheduler) error {
+		err := s.reload(ctx, config)
 		if err == nil {
 			then()
 		}
@@ -74,7 +75,6 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config) error {
 		e.Config = old
 		return err
 	}
-	s.rename()
 	if err := NoteJobs(config, e.Store.DB, e.log()); err != nil {
 		e.log().Error("job changes not recorded", "err", err)
 	}
@@ -96,25 +96,6 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config) error {
 		})
 	}
 	return nil
-}
-
-// rename gives the runs in progress the new names of their jobs, and the caps of the new file.
-func (s *scheduler) rename() {
-	if s.worker == nil {
-		return
-	}
-	for _, r := range s.worker.runs {
-		for i := range s.engine.Config.Jobs {
-			if spec := &s.engine.Config.Jobs[i]; spec.Was == r.row.Job {
-				r.row.Job = spec.Name
-			}
-		}
-		if spec := s.engine.Config.Job(r.row.Job); spec != nil && !r.row.Overridden {
-			asked := r.own.MaxCredits
-			r.own = spec.Budget
-			r.own.MaxCredits = asked
-		}
-	}
 }
 
 // NoteJobs logs how the jobs of the file have changed since a schedule last ran, and records them for the

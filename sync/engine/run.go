@@ -18,42 +18,38 @@ import (
 	"outlierd/sync/store"
 )
 
-// A run is one execution of a job.
+// A run is a run in progress, as its row says in this turn, and what its next action depends on.
 type run struct {
 	engine *Engine
 	worker *worker // makes its calls
+	row    runs.Run
+	urgent bool  // somebody waits for it; a worker without a schedule has no other run
+	err    error // why it ends, if not normally
 
-	row runs.Run
-	own job.JobBudget // of its job in the file
-
-	byHand bool // a person asks for it now: back-offs and unreadable answers in the journal hold nothing back
-
-	outcome *outcome // for those who wait for the run
-	ended   bool
-	err     error // why it ended, if not normally
+	search  *searchFacts // nil if its searches have ended
+	putOff  bool         // its searches can do nothing more in this turn
+	nextDue bool         // the job's next run waits for its end
+	pending bool         // data calls of the run can be made
+	spent   bool         // it has used up its time or its requests
+	task    *queue.Task  // its next data call, if it is urgent
 }
 
-// addRun loads a run from its record and adds it to the worker. Only the caps are taken from the file, so
-// a changed cap applies at once.
-func (w *worker) addRun(ctx context.Context, row *runs.Run, o *Order) (*run, error) {
-	r := &run{engine: w.engine, worker: w, row: *row, byHand: o.Trigger == Manual, outcome: newOutcome()}
-	r.row.Plan.UseReserve = r.row.Plan.UseReserve || o.UseReserve
-	r.row.Failures = 0
-	r.own = o.Spec.Budget
-	if !r.row.Searched {
-		if err := r.queueWatch(ctx); err != nil {
-			return nil, err
-		}
-	}
-	w.runs = append(w.runs, r)
-	slices.SortFunc(w.runs, func(a, b *run) int { return cmp.Compare(a.row.ID, b.row.ID) }) // also after a restart
-	return r, nil
+func (w *worker) runOf(row runs.Run) *run {
+	return &run{engine: w.engine, worker: w, row: row, urgent: row.Urgent > 0 || !w.patient, nextDue: !row.ResumedFor.IsZero()}
 }
+
+// isByHand reports whether a person asks for the run now: back-offs and unreadable answers in the journal hold nothing
+// back.
+func (r *run) isByHand() bool { return r.worker.byHand || r.row.Urgent > 0 }
 
 // caps returns the caps of a paid call of the run at a time of the service: its own, its job's, and those of the
-// whole file.
+// whole file. All but its own are those of the file now, so a changed cap applies at once.
 func (r *run) caps(at time.Time) []ledger.Cap {
-	return r.engine.Facts().Caps().CapsOf(&r.row, *r.row.Plan, r.own, at)
+	var own job.JobBudget
+	if spec, _ := facts.ResumedSpec(r.engine.Config, &r.row); spec != nil {
+		own = spec.Budget
+	}
+	return r.engine.Facts().Caps().CapsOf(&r.row, *r.row.Plan, own, at)
 }
 
 // endCause returns why a run that has its pages does not do all that it was to do: errors of its searches, or else a
@@ -70,7 +66,7 @@ func (r *run) endCause(nextDue bool) error {
 	if err != nil || !pending {
 		return err
 	}
-	if err := r.checkRequests(); err != nil || !nextDue {
+	if err := checkRequests(r.engine.Store.Ledger, &r.row); err != nil || !nextDue {
 		return err
 	}
 	return &QueuedError{errors.New("the next run of the job is due")}
@@ -120,15 +116,15 @@ func (e *RequestsError) Error() string {
 		"raise the cap, or let the next run do the rest", e.Max)
 }
 
-// checkRequests returns a [RequestsError] if the run may make no more requests. A paid scan is polled and read however
+// checkRequests returns a [RequestsError] if a run may make no more requests. A paid scan is polled and read however
 // many requests that takes.
-func (r *run) checkRequests() error {
-	most := r.row.Plan.MaxRequests
+func checkRequests(made *ledger.Ledger, row *runs.Run) error {
+	most := row.Plan.MaxRequests
 	if most == 0 {
 		return nil
 	}
-	made, err := r.engine.Store.Ledger.Requests(r.row.ID)
-	if err == nil && made >= int64(most) {
+	n, err := made.Requests(row.ID)
+	if err == nil && n >= int64(most) {
 		err = &RequestsError{most}
 	}
 	return err
@@ -136,22 +132,22 @@ func (r *run) checkRequests() error {
 
 // end ends the run; see [worker.endAll].
 func (r *run) end(ctx context.Context, cause error) {
-	r.worker.endAll(ctx, []*run{r}, func(*run) error { return cause })
+	r.err = cause
+	r.worker.endAll(ctx, []*run{r})
 }
 
 // endAll ends runs together. It loads what is left, then records the results, then publishes once, so
 // that readers see the final record of each run. A stop does not interrupt it, so that nothing that
-// was paid for is lost.
-func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) error) {
-	w.runs = slices.DeleteFunc(w.runs, func(r *run) bool { return slices.Contains(ending, r) })
+// was paid for is lost. The error of each run is why it ends. A run whose end cannot be recorded is left to the next start.
+func (w *worker) endAll(ctx context.Context, ending []*run) {
 	lost := errors.Join(w.loader.Retry(ctx, true), w.loader.Load(ctx)) // errors that no run's status shows
 	record := func(r *run, cause error) {
 		unkept := r.record(ctx, cause)
 		r.err, lost = errors.Join(cause, unkept), errors.Join(lost, unkept)
+		w.unkept[r.row.ID] = unkept != nil
 	}
 	for _, r := range ending {
-		r.ended = true
-		record(r, errors.Join(causeOf(r), lost))
+		record(r, errors.Join(r.err, lost))
 	}
 	disabled := w.loader.Disabled()
 	published := w.loader.Publish(ctx)
@@ -171,10 +167,7 @@ func (w *worker) endAll(ctx context.Context, ending []*run, causeOf func(*run) e
 		case !w.loader.Working():
 			r.err = errors.Join(r.err, w.loader.Problems())
 		}
-		r.settle(&r.row, r.err)
-		if w.onEnd != nil {
-			w.onEnd(r)
-		}
+		w.tell(&r.row, r.err)
 	}
 }
 

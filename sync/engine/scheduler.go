@@ -140,6 +140,11 @@ type scheduler struct {
 	worker  *worker // nil until the sinks are opened, and after an error until the next attempt
 	resumed bool
 
+	ctx     context.Context          // of [Engine.Serve]
+	turn    chan struct{}            // has a value while another goroutine may act; see [Engine.inTurn]
+	wake    chan struct{}            // has one to end a sleep
+	waiting map[string][]*OrderedRun // by run
+
 	started time.Time     // with the monotonic reading
 	wall    time.Time     // this machine's clock in the last turn
 	elapsed time.Duration // time since started in the last turn, by the monotonic clock
@@ -154,35 +159,32 @@ type scheduler struct {
 // window covers every due time that has passed. A run that has all its pages ends when the job's next
 // run is due.
 func (e *Engine) Serve(ctx context.Context) {
-	s := &scheduler{engine: e, started: time.Now()}
+	s := newScheduler(ctx, e)
 	key := e.Client.Key
 	e.key.Store(&key)
-	e.requests.open(s)
-	defer e.requests.close(ctx)
+	e.turns.begin(s, e.Keeping())
+	defer e.turns.schedule.Store(nil)
 	for ctx.Err() == nil {
 		e.beat.note()
 		s.noteClock(time.Now().Round(0), time.Since(s.started))
-		err := s.prepare(ctx)
-		e.requests.serve(ctx, err)
-		if err != nil {
+		if err := s.prepare(ctx); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
 			s.sleep(ctx, maxSleep)
 			continue
 		}
+		s.handOver()
 		nextDue := s.beginDue(ctx)
 		worked, err := s.worker.work(ctx)
 		s.recordWaits()
 		v := judge(err)
-		if err != nil && ctx.Err() == nil && !v.passes() {
-			for _, r := range s.worker.runs.urgent() { // an error that stops all runs: do not let callers wait
-				s.worker.detach(ctx, r, err)
-			}
+		if err != nil && ctx.Err() == nil && !v.passes() { // an error that stops all runs: do not let callers wait
+			err = errors.Join(err, s.worker.detachUrgent(ctx, err))
 		}
 		switch {
 		case v.status == runs.PausedQuota:
 			s.sleep(ctx, min(time.Until(v.retryAt), maxSleep))
-		case isA[*load.AheadError](err): // runs in progress stay unfinished until the state is back
-			s.worker, s.resumed = nil, false
+		case isA[*load.AheadError](err): // runs in progress go on when the state is back
+			s.worker = nil
 		case err != nil:
 			s.pauseQueue(ctx, err)
 		case !worked:
@@ -191,6 +193,25 @@ func (e *Engine) Serve(ctx context.Context) {
 	}
 	if s.worker != nil {
 		s.stop(ctx)
+	}
+}
+
+func newScheduler(ctx context.Context, e *Engine) *scheduler {
+	return &scheduler{engine: e, started: time.Now(), ctx: ctx, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		waiting: map[string][]*OrderedRun{}}
+}
+
+// handOver lets the goroutines act that wait for a turn.
+func (s *scheduler) handOver() {
+	s.turn <- struct{}{}
+	<-s.turn
+}
+
+// wakeUp has the scheduler begin another turn.
+func (s *scheduler) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is already awake
 	}
 }
 
@@ -218,7 +239,13 @@ func (s *scheduler) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.worker, w.onEnd, w.patient = w, s.report, true
+		s.worker, w.patient = w, true
+		w.tell = func(row *runs.Run, err error) {
+			if !row.InProgress() {
+				s.report(row, err)
+			}
+			s.tell(row, err)
+		}
 	}
 	if s.resumed {
 		return nil
@@ -232,22 +259,18 @@ func (s *scheduler) prepare(ctx context.Context) error {
 	return err
 }
 
-// resumeUnfinished resumes the unfinished runs of the jobs for which of returns true. It skips jobs with an
-// overdue run: beginDue resumes their unfinished runs.
+// resumeUnfinished resumes the unfinished runs of the jobs for which of returns true: of each the first one, as the others
+// continue at the next due time.
 func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) bool) {
-	noted, err := dueRuns(s.engine.Config, s.engine.Store, time.Now(), s.started)
-	coming, failed := s.engine.Agenda(time.Now())
-	if err := errors.Join(err, failed); err != nil {
-		s.engine.log().Error("due times not read", "err", err)
+	going, err := s.worker.inProgress()
+	if err != nil {
+		s.engine.log().Error("unfinished runs not continued", "err", err)
 	}
-	due := append(slices.DeleteFunc(noted, func(a *DueRun) bool { return a.Trigger == After }), coming...)
 	for i := range s.engine.Config.Jobs {
 		spec := &s.engine.Config.Jobs[i]
-		isDue := slices.ContainsFunc(due, func(a *DueRun) bool { return a.Spec.Name == spec.Name && a.Ready(time.Now()) })
-		if !of(spec) || spec.Disabled || isDue || s.worker.runs.ofJob(spec.Name) != nil {
-			continue
+		if err == nil && of(spec) && !spec.Disabled && going.ofJob(spec.Name, false) == nil {
+			s.resumeFirst(ctx, spec, time.Time{})
 		}
-		s.resumeFirst(ctx, spec, time.Time{}) // the others are resumed at the next due time
 	}
 }
 
@@ -374,7 +397,12 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if r := s.worker.runs.ofJob(a.Spec.Name); r != nil {
+	going, err := s.worker.inProgress()
+	if err != nil {
+		s.engine.log().Error("due runs delayed", "err", err)
+		return false
+	}
+	if r := going.ofJob(a.Spec.Name, false); r != nil {
 		if !r.row.Searched {
 			return false
 		}
@@ -396,7 +424,7 @@ func (s *scheduler) resumeFirst(ctx context.Context, spec *job.Spec, due time.Ti
 		if due.IsZero() {
 			continues = u.Fate == facts.Resume
 		}
-		if continues && ctx.Err() == nil && s.worker.runs.byID(u.Run.ID) == nil && s.resumeRun(ctx, spec, &u.Run, due) {
+		if continues && ctx.Err() == nil && !u.Run.InProgress() && s.resumeRun(ctx, spec, &u.Run, due) {
 			return true
 		}
 	}
@@ -422,9 +450,9 @@ func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run
 func (s *scheduler) start(ctx context.Context, a *DueRun) {
 	log := s.engine.log().With("job", a.Spec.Name)
 	about := []any{"due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger}
-	r, err := s.worker.begin(ctx, &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
+	row, err := s.worker.begin(ctx, &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
 	if err == nil {
-		log.Info("run started", append([]any{"run", r.row.ID}, about...)...)
+		log.Info("run started", append([]any{"run", row.ID}, about...)...)
 		return
 	}
 	if v := judge(err); v.waits() {
@@ -447,25 +475,22 @@ const longestPause = 8 * maxSleep
 // all of them, or none.
 func (s *scheduler) recordWaits() {
 	_, long := s.engine.Pace.Slot(outlier.OpSearch)
-	for _, r := range s.worker.runs {
-		if (r.row.Status == runs.PausedQuota) == (long != nil) {
-			continue
+	all, err := s.engine.Store.Runs.InProgress()
+	for i := 0; err == nil && i < len(all); i++ {
+		row := &all[i]
+		switch waits := row.Status == runs.PausedQuota; {
+		case waits && long == nil:
+			err = s.engine.Store.Runs.Resume(*row)
+		case !waits && long != nil:
+			if err = s.engine.Store.Runs.Tally(row); err == nil {
+				row.Status, row.Error = runs.PausedQuota, long.Error()
+				err = s.engine.Store.Finish(*row)
+				s.engine.log().Info("run waits for the rate limit", "job", row.Job, "run", row.ID, "err", long)
+			}
 		}
-		row, err := r.row, error(nil)
-		if long == nil {
-			row.Status, row.Error = runs.Running, ""
-			err = s.engine.Store.Runs.Resume(row)
-		} else if err = s.engine.Store.Runs.Tally(&row); err == nil {
-			row.Status, row.Error = runs.PausedQuota, long.Error()
-			err = s.engine.Store.Finish(row)
-		}
-		if err != nil {
-			s.engine.log().Error("wait for the rate limit not recorded", "job", row.Job, "err", err)
-			continue
-		}
-		if r.row = row; long != nil {
-			s.engine.log().Info("run waits for the rate limit", "job", row.Job, "run", row.ID, "err", long)
-		}
+	}
+	if err != nil {
+		s.engine.log().Error("wait for the rate limit not recorded", "err", err)
 	}
 }
 
@@ -487,11 +512,14 @@ func (s *scheduler) pauseQueue(ctx context.Context, err error) {
 // stop interrupts the runs in progress, which the next start resumes. If there are none, it publishes
 // the answers that were received since the last run.
 func (s *scheduler) stop(ctx context.Context) {
-	var err error
-	if len(s.worker.runs) > 0 {
-		s.worker.endAll(ctx, slices.Clone(s.worker.runs), func(*run) error { return context.Cause(ctx) })
+	all, err := s.worker.inProgress()
+	for _, r := range all {
+		r.err = context.Cause(ctx)
+	}
+	if len(all) > 0 {
+		s.worker.endAll(ctx, all)
 	} else {
-		err = errors.Join(s.worker.loader.Retry(ctx, true), s.worker.publish(ctx))
+		err = errors.Join(err, s.worker.loader.Retry(ctx, true), s.worker.publish(ctx))
 	}
 	if err := errors.Join(err, s.worker.loader.Problems()); err != nil {
 		s.engine.log().Error("last answers not published yet", "err", err)
@@ -500,17 +528,17 @@ func (s *scheduler) stop(ctx context.Context) {
 
 // report logs how a run ended, after one line for each search that ended early, was cut or was
 // skipped.
-func (s *scheduler) report(r *run) {
-	log := s.engine.log().With("job", r.row.Job, "run", r.row.ID)
-	if isA[*CancelledError](r.err) {
+func (s *scheduler) report(row *runs.Run, failed error) {
+	log := s.engine.log().With("job", row.Job, "run", row.ID)
+	if isA[*CancelledError](failed) {
 		log.Info("run cancelled")
 		return
 	}
-	if r.row.Status == runs.Interrupted {
+	if row.Status == runs.Interrupted {
 		log.Info("run interrupted; the next start continues it")
 		return
 	}
-	ends, err := Endings(s.engine.Facts(), &r.row)
+	ends, err := Endings(s.engine.Facts(), row)
 	if err != nil {
 		log.Error("endings of searches not read", "err", err)
 	}
@@ -519,23 +547,23 @@ func (s *scheduler) report(r *run) {
 			log.Info(message, ends[i].Attrs()...)
 		}
 	}
-	attrs := summarize(&r.row, ends)
-	if queued, err := s.engine.Store.Queue.Queued(queue.Filter{Job: r.row.Job}); err != nil {
+	attrs := summarize(row, ends)
+	if queued, err := s.engine.Store.Queue.Queued(queue.Filter{Job: row.Job}); err != nil {
 		log.Error("queue not counted", "err", err)
 	} else if queued > 0 {
 		attrs = append(attrs, "queued", queued)
 	}
-	if spend, err := s.engine.Store.Ledger.Spent(r.row.ID); err != nil {
+	if spend, err := s.engine.Store.Ledger.Spent(row.ID); err != nil {
 		log.Error("spending not read", "err", err)
 	} else if spend.Unknown > 0 {
 		attrs = append(attrs, "credits_unknown", spend.Unknown)
 	}
-	if skipped := sumOfFresh(r.row.Fresh); skipped > 0 {
+	if skipped := sumOfFresh(row.Fresh); skipped > 0 {
 		attrs = append(attrs, "skipped_fresh", skipped)
 	}
-	if r.err != nil {
-		if r.row.Error == "" {
-			attrs = append(attrs, "err", r.err)
+	if failed != nil {
+		if row.Error == "" {
+			attrs = append(attrs, "err", failed)
 		}
 		log.Error("run failed", attrs...)
 		return
@@ -558,13 +586,15 @@ func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
 	s.sleep(ctx, time.Until(until))
 }
 
-// sleep sleeps for d, or until a request arrives or ctx ends.
+// sleep sleeps for d, or until another goroutine has acted or ctx ends.
 func (s *scheduler) sleep(ctx context.Context, d time.Duration) {
+	s.turn <- struct{}{}
 	select {
 	case <-time.After(d):
-	case <-s.engine.requests.wake:
+	case <-s.wake:
 	case <-ctx.Done():
 	}
+	<-s.turn
 }
 
 // soonest returns the earlier of two times, of which zero is never.

@@ -88,7 +88,7 @@ func (s search) reuse(request *outlier.Request, at place) (bool, error) {
 		next.Began = earlier(known.SentAt, s.engine.Store.Clock.Now())
 	}
 	page, err := s.worker.calls.readPage(s.step, known.Body)
-	if s.byHand && (err != nil || len(page.Hits) > 0 && unread(page) == len(page.Hits)) {
+	if s.isByHand() && (err != nil || len(page.Hits) > 0 && unread(page) == len(page.Hits)) {
 		return false, nil // nothing of it could be stored
 	}
 	if err != nil { // it was unreadable when it arrived, too

@@ -28,20 +28,21 @@ type worker struct {
 	engine      *Engine
 	calls       *caller
 	loader      *load.Loader
-	runs        inProgress
-	streak      int       // data calls that failed in a row
-	pausedUntil time.Time // no data call is made before this time, as the service does not answer
-	pauses      int       // of the queue since the last successful call
-	expired     time.Time // when expired calls were last removed from the queue
-	pruneAt     time.Time // when the next step of pruning may follow; see [worker.upkeep]
-	pruned      int64     // the last pruned answer, as logged; -1 before the first step
-	turn        time.Time // when the last turn began
-	wake        time.Time // when something else may be possible, as of the last turn
+	unkept      map[string]bool // runs whose end could not be recorded
+	streak      int             // data calls that failed in a row
+	pausedUntil time.Time       // no data call is made before this time, as the service does not answer
+	pauses      int             // of the queue since the last successful call
+	expired     time.Time       // when expired calls were last removed from the queue
+	pruneAt     time.Time       // when the next step of pruning may follow; see [worker.upkeep]
+	pruned      int64           // the last pruned answer, as logged; -1 before the first step
+	turn        time.Time       // when the last turn began
+	wake        time.Time       // when something else may be possible, as of the last turn
 
+	byHand    bool      // a person waits for its only run
 	patient   bool      // the schedule's: it makes all data calls, and runs wait while no sink works or the disk is full
 	fullUntil time.Time // no scheduled page is bought before this time, as its answer might not be stored
 
-	onEnd func(*run) // called when a run has ended; may be nil
+	tell func(row *runs.Run, err error) // called when a run has ended, or cannot go on now
 }
 
 // expireEvery is the interval at which expired calls are removed from the queue. They are never made,
@@ -54,8 +55,8 @@ func newWorker(ctx context.Context, e *Engine) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{engine: e, loader: loader, pruned: -1}
-	w.calls = &caller{applier: applier{e, schema.NewDecoder(memory.DefaultAllocator)}, loader: loader, runs: &w.runs}
+	w := &worker{engine: e, loader: loader, pruned: -1, unkept: map[string]bool{}}
+	w.calls = &caller{applier: applier{e, schema.NewDecoder(memory.DefaultAllocator)}, loader: loader}
 	return w, loader.Load(ctx)
 }
 
@@ -79,16 +80,20 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 	if err := w.usable(ctx, o); err != nil {
 		return nil, err
 	}
-	r, err := w.begin(ctx, o)
-	for ; judge(err).waits(); r, err = w.begin(ctx, o) {
+	var row *runs.Run
+	var failed error
+	w.tell = func(r *runs.Run, err error) { row, failed = r, err }
+	w.byHand = o.Trigger == Manual
+	begun, err := w.begin(ctx, o)
+	for ; judge(err).waits(); begun, err = w.begin(ctx, o) {
 		if err := sleep(ctx, min(time.Until(judge(err).retryAt), maxSleep)); err != nil {
 			return nil, err
 		}
 	}
-	if r == nil {
+	if begun == nil {
 		return nil, err
 	}
-	for !r.ended {
+	for row == nil {
 		worked, err := w.work(ctx)
 		if err == nil && !worked {
 			var until time.Time
@@ -96,11 +101,13 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 				err = sleep(ctx, time.Until(until))
 			}
 		}
-		if err != nil && !r.ended {
-			r.endFor(ctx, err)
+		if err != nil && row == nil {
+			if unread := w.detachUrgent(ctx, err); unread != nil {
+				return nil, errors.Join(err, unread)
+			}
 		}
 	}
-	return &r.row, r.err
+	return row, failed
 }
 
 // usable returns an error if no run of an order can start: readers could not see what it buys, or its
@@ -120,14 +127,6 @@ func (w *worker) usable(ctx context.Context, o *Order) error {
 		return checkStale(w.loader, o.Spec)
 	}
 	return nil
-}
-
-// endFor ends a run because of err, when no caller waits for it any longer.
-func (r *run) endFor(ctx context.Context, err error) {
-	if r.row.Searched && judge(err).outage() {
-		err = &QueuedError{err}
-	}
-	r.end(ctx, err)
 }
 
 // QueuedError ends a run that has all its pages and still has calls in the queue.
@@ -167,7 +166,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 			return false, f.held
 		case closeStep: // of which there may be many
 			a.step.Stop, a.step.Left = a.stop, facts.PagesLeft(a.of.search.plan, a.step)
-			err = a.of.run.saveStep(*a.step)
+			err = a.of.saveStep(*a.step)
 		case endRuns:
 			w.endOver(ctx, a.over)
 			worked = true
@@ -181,16 +180,13 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 }
 
 // endOver ends runs that have nothing left to do, or no time for it.
-func (w *worker) endOver(ctx context.Context, over []*runFacts) {
-	var ending []*run
-	cause := map[*run]error{}
+func (w *worker) endOver(ctx context.Context, over []*run) {
 	for _, r := range over {
-		ending, cause[r.run] = append(ending, r.run), r.err
 		if r.err == nil {
-			cause[r.run] = r.run.endCause(r.nextDue)
+			r.err = r.endCause(r.nextDue)
 		}
 	}
-	w.endAll(ctx, ending, func(r *run) error { return cause[r] })
+	w.endAll(ctx, over)
 }
 
 // expire removes expired calls from the queue, once a minute.
@@ -265,8 +261,8 @@ func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked b
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case v.scope < ofRun:
-		for _, r := range waiters {
-			r.row.Failures++
+		if failed := countCall(w.engine.Store.DB, waiters, true); failed != nil {
+			return true, failed
 		}
 		if w.streak++; w.streak < failuresInARow {
 			happened := "call failed and stays queued"
@@ -280,14 +276,35 @@ func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked b
 		err = fmt.Errorf("%d calls failed in a row, the last: %w", failuresInARow, err)
 	}
 	if a.of != nil && v.passes() {
-		w.detach(ctx, a.of.run, err)
+		w.detach(ctx, a.of, err)
 		return true, nil
 	}
 	return true, err
 }
 
-// inProgress are the runs that a worker performs, in the order in which they started.
+// countCall counts a data call of the runs that wait for it: one that has failed, or else an empty answer.
+func countCall(in *store.Store, waiters []*run, failed bool) error {
+	return in.Update(func(tx *store.Tx) (err error) {
+		for _, r := range waiters {
+			err = errors.Join(err, runs.CountCall(tx, r.row.ID, failed))
+		}
+		return err
+	})
+}
+
+// inProgress are the runs in progress, urgent ones first.
 type inProgress []*run
+
+// inProgress reads the runs in progress.
+func (w *worker) inProgress() (all inProgress, err error) {
+	rows, err := w.engine.Store.Runs.InProgress()
+	for i := range rows {
+		if !w.unkept[rows[i].ID] {
+			all = append(all, w.runOf(rows[i]))
+		}
+	}
+	return all, err
+}
 
 func (all inProgress) find(is func(*run) bool) *run {
 	if i := slices.IndexFunc(all, is); i >= 0 {
@@ -296,9 +313,9 @@ func (all inProgress) find(is func(*run) bool) *run {
 	return nil
 }
 
-// ofJob returns the run of a job without overrides, or nil.
-func (all inProgress) ofJob(name string) *run {
-	return all.find(func(r *run) bool { return r.row.Job == name && !r.row.Overridden })
+// ofJob returns the run of a job with overrides, or without; nil if there is none.
+func (all inProgress) ofJob(name string, overridden bool) *run {
+	return all.find(func(r *run) bool { return r.row.Job == name && r.row.Overridden == overridden })
 }
 
 // byID returns the run with this id, or nil.

@@ -380,15 +380,15 @@ jobs:
 			t.Fatalf("runs %+v; want one that is cut short", rows)
 		}
 		w.withSinks(func(e *Engine) {
-			again := &scheduler{engine: e}
+			again := newScheduler(w.ctx, e)
 			for range 2 {
 				again.resumed = false
 				if err := again.prepare(w.ctx); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if len(again.worker.runs) != 1 {
-				t.Errorf("%d runs are under way, want the one that was cut short", len(again.worker.runs))
+			if going, err := again.worker.inProgress(); len(going) != 1 || err != nil {
+				t.Errorf("%d runs are under way (%v), want the one that was cut short", len(going), err)
 			}
 		})
 	})

@@ -19,6 +19,8 @@ type Stored struct {
 	MoveCursor bool       `json:"move_cursor,omitempty"` // it moves cursors although overridden
 	UseReserve bool       `json:"use_reserve,omitempty"` // it may spend the budget's reserve
 
+	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // a cap that a person set when they resumed it
+
 	// Unsure is the time that was assumed when the job was resolved, if the service had not
 	// confirmed it.
 	Unsure time.Time `json:"unsure,omitzero"`
@@ -124,7 +126,7 @@ func (f *Stored) CapFor(own job.JobBudget) outlier.Credits {
 	if own.PerRun != nil {
 		most = min(*own.PerRun, f.Most)
 	}
-	for _, cap := range []*outlier.Credits{f.Share, own.MaxCredits} {
+	for _, cap := range []*outlier.Credits{f.Share, f.MaxCredits, own.MaxCredits} {
 		if cap != nil {
 			most = min(most, *cap)
 		}

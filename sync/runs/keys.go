@@ -27,6 +27,13 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("the key was used for another request (%s), whose run is %s; use a new key", e.Request, e.Run)
 }
 
+// NextUrgent returns the place behind all runs that somebody waits for.
+func (rs *Runs) NextUrgent() (int64, error) {
+	return store.Read(rs.db, "look for runs that somebody waits for", func(tx *store.Tx) (int64, error) {
+		return store.Value[int64](tx, `SELECT coalesce(max(urgent), 0) + 1 FROM runs WHERE `+mayGoOn)
+	})
+}
+
 // SetUrgent records whether somebody waits for a run in progress, and that the run is the one of r.Key.
 func (rs *Runs) SetUrgent(r Run) error {
 	return store.Change(rs.db, "join run "+r.ID, func(tx *store.Tx) error {

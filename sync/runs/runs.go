@@ -115,6 +115,9 @@ type Run struct {
 	Error    string                `json:"error,omitempty"`
 }
 
+// InProgress reports whether an unfinished run is in progress, even if it waits for the rate limit.
+func (r *Run) InProgress() bool { return r.Ended.IsZero() }
+
 // The triggers of runs that are treated unlike those of a schedule.
 const (
 	Manual = "manual" // started by hand
@@ -224,14 +227,26 @@ func (rs *Runs) Unfinished(job string) ([]Run, error) {
 	return rs.listRuns(`FROM runs WHERE job = ? AND `+mayGoOn+` ORDER BY id`, job)
 }
 
-// mayGoOn is the condition for runs whose row may still change.
-const mayGoOn = `unfinished = 1`
+const (
+	mayGoOn    = `unfinished = 1`           // the condition for runs whose row may still change
+	inProgress = mayGoOn + ` AND ended = 0` // and for those in progress, even if they wait for the rate limit
+)
 
-// Resume sets an unfinished run to running, and records who wants it. It keeps its due time.
+// InProgress returns the runs in progress: those that somebody waits for, in the order of the requests, then the others
+// in the order in which they began.
+func (rs *Runs) InProgress() ([]Run, error) {
+	return rs.listRuns(`FROM runs WHERE ` + inProgress + ` ORDER BY urgent = 0, urgent, run`)
+}
+
+// Resume sets an unfinished run to running, and records who wants it, its number of failures, and its plan. It keeps its
+// due time.
 func (rs *Runs) Resume(r Run) error {
 	return store.Change(rs.db, "resume run "+r.ID, func(tx *store.Tx) error {
 		err := store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', urgent = ?2,
-			resumed_for = ?3 WHERE run = ?1 AND `+mayGoOn, r.ID, r.Urgent, store.Time(&r.ResumedFor)))
+			resumed_for = ?3, failures = ?4 WHERE run = ?1 AND `+mayGoOn, r.ID, r.Urgent, store.Time(&r.ResumedFor), r.Failures))
+		if err == nil && r.Plan != nil {
+			err = store.Set(tx, "runs", "run", r.ID, store.Columns{"plan": planOf{&r}})
+		}
 		if err != nil {
 			return err
 		}
@@ -255,6 +270,17 @@ func SetSearched(tx *store.Tx, run string, searched bool) error {
 	return store.Set(tx, "runs", "run", run, store.Columns{"searched": searched})
 }
 
+// SetFresh records how many data calls of a run were skipped as fresh.
+func SetFresh(tx *store.Tx, r *Run) error {
+	return store.Set(tx, "runs", "run", r.ID, store.Columns{"fresh": store.JSON(&r.Fresh)})
+}
+
+// CountCall counts a data call of a run that has failed, or that was answered with the news that there is nothing.
+func CountCall(tx *store.Tx, run string, failed bool) error {
+	_, err := tx.Exec(`UPDATE runs SET failures = failures + ?2, missing = missing + 1 - ?2 WHERE run = ?1`, run, failed)
+	return err
+}
+
 // Ordered returns the unfinished runs that somebody asked a schedule for, in the order of the requests.
 func (rs *Runs) Ordered() ([]Run, error) {
 	return rs.listRuns(`FROM runs WHERE urgent > 0 AND ` + mayGoOn + ` ORDER BY urgent, id`)
@@ -270,11 +296,11 @@ func Recover(tx *store.Tx) error {
 	return interruptAll(tx)
 }
 
-// interruptAll records running runs as interrupted: they belong to a process that was killed, because
+// interruptAll records the runs in progress as interrupted: they belong to a process that was killed, because
 // one that has just locked the folder has no runs. They end with their last attempt, and their counts
 // are those of their searches and attempts.
 func interruptAll(tx *store.Tx) error {
-	open, err := store.Select(tx, (*Run).columns, `FROM runs WHERE `+mayGoOn+` AND status = 'running'`)
+	open, err := store.Select(tx, (*Run).columns, `FROM runs WHERE `+inProgress)
 	for i := 0; err == nil && i < len(open); i++ {
 		err = interruptRun(tx, &open[i])
 	}
@@ -319,8 +345,8 @@ func AddRows(tx *store.Tx, run string, more map[string]int64) error {
 // rowCounts is the column that changes when answers of the run are loaded.
 func (r *Run) rowCounts() store.Columns { return store.Columns{"row_counts": store.JSON(&r.Rows)} }
 
-// Tally sets the totals of a run: requests and credits from the ledger, pages and hits from its steps, and the rows that
-// were loaded so far.
+// Tally sets the totals of a run: requests and credits from the ledger, pages and hits from its steps, and what was
+// counted in its row so far.
 func (rs *Runs) Tally(r *Run) error {
 	_, err := store.Read(rs.db, "add up run "+r.ID, func(tx *store.Tx) (time.Time, error) { return tally(tx, r) })
 	return err
@@ -336,9 +362,9 @@ func tally(tx *store.Tx, r *Run) (last time.Time, err error) {
 	if r.Requests, err = ledger.Requests(tx, r.ID); err != nil {
 		return last, err
 	}
-	return last, tx.Row(`SELECT coalesce(sum(pages), 0), coalesce(sum(hits), 0), coalesce(sum(new_hits), 0),
-		(SELECT row_counts FROM runs WHERE run = ?1) FROM steps WHERE run = ?1`, r.ID).
-		Scan(&r.Pages, &r.Hits, &r.NewHits, store.JSON(&r.Rows))
+	return last, tx.Row(`SELECT coalesce(sum(s.pages), 0), coalesce(sum(s.hits), 0), coalesce(sum(s.new_hits), 0),
+		r.missing, r.failures, r.row_counts FROM runs r LEFT JOIN steps s USING (run) WHERE r.run = ?1`, r.ID).
+		Scan(&r.Pages, &r.Hits, &r.NewHits, &r.Missing, &r.Failures, store.JSON(&r.Rows))
 }
 
 // Get returns a run of any job; nil if there is none with this id.
@@ -357,18 +383,6 @@ func (rs *Runs) oneRun(from string, args ...any) (*Run, error) {
 		return nil, err
 	}
 	return &runs[0], nil
-}
-
-// InProgress returns the newest run in progress, or nil.
-func (rs *Runs) InProgress() (*Run, error) {
-	return rs.oneRun(`FROM runs WHERE status = 'running' AND ` + mayGoOn + ` ORDER BY id DESC LIMIT 1`)
-}
-
-// JobsInProgress returns the names of the jobs with a run in progress, even if that waits for the rate limit.
-func (rs *Runs) JobsInProgress() ([]string, error) {
-	return store.Read(rs.db, "look for runs in progress", func(tx *store.Tx) ([]string, error) {
-		return store.Values[string](tx, `SELECT DISTINCT job FROM runs WHERE status IN ('running', 'paused_quota') AND `+mayGoOn)
-	})
 }
 
 // OwnRuns returns the newest runs of the job as configured, newest first, without those that were
