@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,7 +76,7 @@ type RepeatedError struct{ Run *runs.Run }
 
 func (e *RepeatedError) Error() string { return fmt.Sprintf("the key was used for run %s", e.Run.ID) }
 
-// turns hands the turns of a schedule over to other goroutines.
+// turns are those of a schedule, which it hands over to other goroutines.
 type turns struct {
 	schedule atomic.Pointer[scheduler] // that is running; nil if none is
 	made     sync.Once
@@ -92,10 +91,11 @@ func (e *Engine) Keeping() <-chan struct{} {
 	return e.turns.keeping
 }
 
-// begin hands over the turns of a schedule from now on.
-func (t *turns) begin(s *scheduler, keeping <-chan struct{}) {
-	t.schedule.Store(s)
-	t.begun.Do(func() { close(t.keeping) })
+// beginTurns makes it known that a schedule runs.
+func (e *Engine) beginTurns(s *scheduler) {
+	e.Keeping()
+	e.turns.schedule.Store(s)
+	e.turns.begun.Do(func() { close(e.turns.keeping) })
 }
 
 // askAgain is the maximum time after which something is tried again that has to wait.
@@ -117,12 +117,7 @@ func (e *Engine) inTurn(ctx context.Context, f func(context.Context, *scheduler)
 			return context.Cause(both)
 		case <-s.turn:
 		}
-		err := context.Cause(both)
-		if err == nil {
-			err = f(both, s)
-		}
-		s.turn <- struct{}{}
-		s.wakeUp()
+		err := s.act(both, f)
 		v := judge(err)
 		if !v.waits() {
 			return err
@@ -131,6 +126,15 @@ func (e *Engine) inTurn(ctx context.Context, f func(context.Context, *scheduler)
 			return err
 		}
 	}
+}
+
+// act calls f in a turn that was handed over, and then wakes the schedule.
+func (s *scheduler) act(ctx context.Context, f func(context.Context, *scheduler) error) error {
+	defer func() { s.turn <- struct{}{}; s.wakeUp() }()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return f(ctx, s)
 }
 
 // Between calls f between two turns of the scheduler, when no call is in progress, and returns its
@@ -219,12 +223,6 @@ func (o *OrderedRun) Progress() (Progress, error) {
 		return Progress{}, err
 	}
 	return progressOf(o.engine.Store, o.engine.Pace, row)
-}
-
-// Cancel stops the run for all who wait for it, without waiting until it has stopped; see
-// [Engine.Cancel].
-func (o *OrderedRun) Cancel() {
-	go func() { _ = o.engine.Cancel(context.Background(), o.Run()) }() // fails if the run has already ended
 }
 
 // waitFor has an order wait for a run.

@@ -90,6 +90,11 @@ func (w *workshop) ends(o *OrderedRun, want runs.Status) *runs.Run {
 	return row
 }
 
+// cancel cancels an ordered run, without waiting until it has stopped.
+func cancel(e *Engine, o *OrderedRun) {
+	go func() { _ = e.Cancel(context.Background(), o.Run()) }() // fails if the run has already ended
+}
+
 // once returns the job of a one-off search.
 func (w *workshop) once(query string, pages int) *job.Spec {
 	w.Helper()
@@ -414,7 +419,7 @@ func TestStopEndsOrders(t *testing.T) {
 			if before, err = o.Result(); !errors.Is(err, context.Canceled) || before.Status != runs.Interrupted || before.Pages != 1 {
 				t.Errorf("the order ended as %+v with %v", before, err)
 			}
-			o.Cancel() // too late
+			cancel(e, o) // too late
 		})
 		w.keeping(func(e *Engine, stop func()) {
 			o := w.order(e, Order{Spec: w.config.Job("other")})
@@ -434,7 +439,7 @@ func TestOrdersAreContinuedAfterARestart(t *testing.T) {
 		var ordered []*OrderedRun
 		w.keeping(func(e *Engine, stop func()) {
 			o := w.order(e, Order{Spec: w.config.Job("short")})
-			o.Cancel()
+			cancel(e, o)
 			if _, err := o.Result(); !isA[*CancelledError](err) {
 				t.Errorf("the run was not cancelled: %v", err)
 			}
@@ -505,7 +510,7 @@ func TestCancelledRunCanBeContinued(t *testing.T) {
 					o := w.order(e, Order{Spec: w.config.Job("other")})
 					time.Sleep(after)
 					asked := time.Now()
-					o.Cancel()
+					cancel(e, o)
 					row, err := o.Result()
 					if !isA[*CancelledError](err) || row.Status != runs.Interrupted || row.ID != o.Run() {
 						t.Errorf("the run ended as %+v with %v", row, err)
@@ -938,8 +943,8 @@ func TestClientsMayFollowARunningOrder(t *testing.T) {
 				})
 			}
 			time.Sleep(30 * time.Second)
-			o.Cancel()
-			o.Cancel()
+			cancel(e, o)
+			cancel(e, o)
 			watching.Wait()
 			if p, err := o.Progress(); err != nil || p.Done == 0 || p.Queued == 0 || p.Spend.Charged != 4 {
 				t.Errorf("progress at the end %+v, %v", p, err)

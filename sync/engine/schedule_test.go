@@ -74,6 +74,48 @@ func (l *life) live(until time.Time, n int) (killed bool) {
 	})
 }
 
+// liveAsked is live, while a person orders runs of the jobs, waits for them or cancels them. Each order that was accepted
+// is told how its run ended.
+func (l *life) liveAsked(until time.Time, n int, jobs ...string) (killed bool) {
+	l.Helper()
+	return l.killAt(n, func() {
+		timed, stop := context.WithDeadline(l.ctx, until)
+		defer stop()
+		e, closeAll := l.open()
+		defer closeAll()
+		dice, over := rand.New(rand.NewPCG(l.dice.Uint64(), 8)), make(chan struct{})
+		var ordered []*OrderedRun
+		go func() {
+			defer close(over)
+			for sleep(timed, time.Duration(dice.IntN(15*60))*time.Second) == nil {
+				o, err := e.Order(timed, Order{Spec: l.config.Job(jobs[dice.IntN(len(jobs))]), Trigger: Manual, Afresh: dice.IntN(3) == 0})
+				if err != nil {
+					continue
+				}
+				ordered = append(ordered, o)
+				switch _ = sleep(timed, time.Duration(dice.IntN(40))*time.Second); dice.IntN(3) {
+				case 0:
+					_ = e.Cancel(timed, o.Run()) // it may have ended
+				case 1:
+					select {
+					case <-o.Done():
+					case <-timed.Done():
+					}
+				}
+			}
+		}()
+		e.Serve(timed)
+		<-over
+		for _, o := range ordered {
+			select {
+			case <-o.Done():
+			default:
+				l.Errorf("who ordered run %s waits for ever", o.Run())
+			}
+		}
+	})
+}
+
 // killAt lets a process work until it is killed before its n-th transaction, if n is not 0.
 func (l *life) killAt(n int, process func()) (killed bool) {
 	l.Helper()
@@ -153,8 +195,8 @@ jobs:
 	}
 }
 
-// TestNoScheduleBreaksAPromise: over random kills, outages, failing answers, pauses of the process and edits of the
-// file, caps hold, each scan is started once, the ledger adds up, and no due time is left without a record. A schedule
+// TestNoScheduleBreaksAPromise: over random kills, outages, failing answers, pauses of the process, edits of the file,
+// and orders of a person, caps hold, each scan is started once, the ledger adds up, and no due time is left without a record. A schedule
 // lasts an hour in which jobs are due often, so that most transactions that a kill can hit are those of runs, and then
 // until all runs have ended.
 func TestNoScheduleBreaksAPromise(t *testing.T) {
@@ -188,7 +230,12 @@ jobs:
 					return errors.New("connection reset")
 				}
 				for end := time.Now().Add(time.Hour); time.Now().Before(end); {
-					l.live(time.Now().Add(time.Duration(1+l.dice.IntN(40))*time.Minute), l.dice.IntN(150))
+					until, kill := time.Now().Add(time.Duration(1+l.dice.IntN(40))*time.Minute), l.dice.IntN(150)
+					if l.dice.IntN(2) == 0 {
+						l.live(until, kill)
+					} else {
+						l.liveAsked(until, kill, "pages", "deep", "child")
+					}
 					time.Sleep([]time.Duration{0, 0, time.Minute, 30 * time.Minute}[l.dice.IntN(4)])
 					if l.dice.IntN(3) == 0 {
 						l.use(edit(l.dice.IntN(len(edits) / 8)))

@@ -162,7 +162,7 @@ func (e *Engine) Serve(ctx context.Context) {
 	s := newScheduler(ctx, e)
 	key := e.Client.Key
 	e.key.Store(&key)
-	e.turns.begin(s, e.Keeping())
+	e.beginTurns(s)
 	defer e.turns.schedule.Store(nil)
 	for ctx.Err() == nil {
 		e.beat.note()

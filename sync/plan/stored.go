@@ -19,7 +19,7 @@ type Stored struct {
 	MoveCursor bool       `json:"move_cursor,omitempty"` // it moves cursors although overridden
 	UseReserve bool       `json:"use_reserve,omitempty"` // it may spend the budget's reserve
 
-	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // a cap that a person set when they resumed it
+	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // a cap that a person has set since it was planned
 
 	// Unsure is the time that was assumed when the job was resolved, if the service had not
 	// confirmed it.
