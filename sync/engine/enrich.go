@@ -62,7 +62,8 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 		}
 	}
 	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
-		return errors.Join(runs.SetFresh(tx, &r.row), runs.NoteDues(tx, r.followUps(steps)), runs.SetSearched(tx, r.row.ID, true))
+		return errors.Join(runs.SetFresh(tx, &r.row), runs.NoteDues(tx, r.followUps(steps)),
+			runs.SetSearched(tx, r.row.ID, true))
 	})
 	if err != nil {
 		return err

@@ -19,13 +19,14 @@ import (
 //
 // While one goroutine runs the schedule ([Engine.Serve]), others act between two of its turns, when no call is in
 // progress: they start a run ([Engine.Order]), or change the state ([Engine.Between]). The schedule hands its turn
-// over between two calls, and while it waits. It never cancels a call in progress for them, as the call may be paid for.
+// over between two calls, and while it waits. It never cancels a call in progress for them, because the call may be
+// paid for.
 //
-// An order is a row from when its run begins; before, it is a goroutine that asks again. A run that somebody asked for
-// is urgent, as its row says until it ends. Its pages come before those of other runs,
-// and its data calls before theirs; pages that are due come before all data calls. It does not wait for the end of an
-// outage or a long rate limit, because a person waits for it: an ordered run ends then, as a run that has the engine
-// to itself does ([Engine.Perform]), and a run of the schedule goes on later.
+// An order is a row from when its run begins; before, it is a goroutine that tries again. A run that somebody asked
+// for is urgent, as its row says until it ends. Its pages come before those of other runs, and its data calls before
+// theirs; pages that are due come before all data calls. It does not wait for the end of an outage or a long rate
+// limit, because a person waits for it: an ordered run ends then, as a run that has the engine to itself does
+// ([Engine.Perform]), and a run of the schedule goes on later.
 
 // An Order asks for a run. The schedule, and commands that work without one, also use orders.
 type Order struct {
@@ -179,9 +180,8 @@ type OrderedRun struct {
 	err  error
 }
 
-// Order asks the schedule for a run. It returns once the run is recorded, or
-// with the reason why it is not. If the run that the order would resume is already in progress, the
-// order joins it.
+// Order asks the schedule for a run. It returns once the run is recorded, or with the reason why it is not. If the run
+// that the order would resume is already in progress, the order joins it.
 func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
 	ordered := &OrderedRun{engine: e}
 	err := e.inTurn(ctx, func(_ context.Context, s *scheduler) error {
@@ -244,9 +244,9 @@ func (s *scheduler) tell(row *runs.Run, err error) {
 }
 
 // startOrder starts the run of an order, or joins the run in progress that the order would resume. A [waitError] says
-// when it must be called again. If the order is for a new run and would supersede
-// one that is in progress, it waits until that run has all its pages, as a due time does. Other runs of a
-// job do not affect each other; see [facts.Unfinished].
+// when it must be called again. If the order is for a new run and would supersede one that is in progress, it waits
+// until that run has all its pages, as a due time does. Other runs of a job do not affect each other; see
+// [facts.Unfinished].
 func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRun) error {
 	w := s.worker
 	if before := ordered.row; before != nil && before.InProgress() { // it cannot go on now

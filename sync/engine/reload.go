@@ -41,9 +41,12 @@ func (e *Engine) Settle() error {
 	if err != nil {
 		return err
 	}
+	isGoing := func(name string) bool {
+		return slices.ContainsFunc(going, func(r runs.Run) bool { return r.Job == name })
+	}
 	dropped, err := e.Store.Queue.DropUnwanted(func(name string, op outlier.Operation) bool {
 		spec, isOp := e.Config.Job(name), func(c job.Call) bool { return c.Op == op }
-		return strings.HasPrefix(name, job.OnceMark) || slices.ContainsFunc(going, func(r runs.Run) bool { return r.Job == name }) ||
+		return strings.HasPrefix(name, job.OnceMark) || isGoing(name) ||
 			spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch), isOp)
 	})
 	if dropped > 0 {

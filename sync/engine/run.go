@@ -35,7 +35,9 @@ type run struct {
 }
 
 func (w *worker) runOf(row runs.Run) *run {
-	return &run{engine: w.engine, worker: w, row: row, urgent: row.Urgent > 0 || !w.patient, nextDue: !row.ResumedFor.IsZero()}
+	r := &run{engine: w.engine, worker: w, row: row}
+	r.urgent, r.nextDue = row.Urgent > 0 || !w.patient, !row.ResumedFor.IsZero()
+	return r
 }
 
 // isByHand reports whether a person asks for the run now: back-offs and unreadable answers in the journal hold nothing
@@ -138,7 +140,8 @@ func (r *run) end(ctx context.Context, cause error) {
 
 // endAll ends runs together. It loads what is left, then records the results, then publishes once, so
 // that readers see the final record of each run. A stop does not interrupt it, so that nothing that
-// was paid for is lost. The error of each run is why it ends. A run whose end cannot be recorded is left to the next start.
+// was paid for is lost. The error of each run is why it ends. A run whose end cannot be recorded is left to the next
+// start.
 func (w *worker) endAll(ctx context.Context, ending []*run) {
 	lost := errors.Join(w.loader.Retry(ctx, true), w.loader.Load(ctx)) // errors that no run's status shows
 	record := func(r *run, cause error) {

@@ -74,8 +74,8 @@ func (l *life) live(until time.Time, n int) (killed bool) {
 	})
 }
 
-// liveAsked is live, while a person orders runs of the jobs, waits for them or cancels them. Each order that was accepted
-// is told how its run ended.
+// liveAsked is live, while a person orders runs of the jobs, waits for them or cancels them. Each order that was
+// accepted is told how its run ended.
 func (l *life) liveAsked(until time.Time, n int, jobs ...string) (killed bool) {
 	l.Helper()
 	return l.killAt(n, func() {
@@ -88,7 +88,8 @@ func (l *life) liveAsked(until time.Time, n int, jobs ...string) (killed bool) {
 		go func() {
 			defer close(over)
 			for sleep(timed, time.Duration(dice.IntN(15*60))*time.Second) == nil {
-				o, err := e.Order(timed, Order{Spec: l.config.Job(jobs[dice.IntN(len(jobs))]), Trigger: Manual, Afresh: dice.IntN(3) == 0})
+				spec := l.config.Job(jobs[dice.IntN(len(jobs))])
+				o, err := e.Order(timed, Order{Spec: spec, Trigger: Manual, Afresh: dice.IntN(3) == 0})
 				if err != nil {
 					continue
 				}
