@@ -43,7 +43,7 @@
 // # The worker
 //
 // A run lives in its row: it is in progress while that has no end. A turn of a [worker] reads the rows of these runs,
-// and nothing of them is kept until the next turn, except how many rows of tables they bring ([load.Loader.Taken]).
+// and nothing of them is kept until the next turn.
 // A worker makes one call at a time for all of them: pages first, then scans that are due for
 // polling, then the data calls of all runs by their value. In this way scheduled runs overlap
 // ([Engine.Serve]). While a run waits for a scan, the worker performs the others; scan.go explains why a
