@@ -79,7 +79,7 @@ opposite.`,
 	addCredits(c, &bought, "bought", "`N` credits were bought in addition")
 	c.Flags().StringVar(&why, "why", "", "the reason; required")
 	c.MarkFlagsOneRequired("spent", "bought")
-	c.MarkFlagsMutuallyExclusive("spent", "bought")
+	exclude(c, "spent", "bought")
 	return c
 }
 

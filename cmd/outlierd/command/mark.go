@@ -74,8 +74,8 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
 	flags.StringSliceVar(&edit.Tag, "tag", nil, "add a tag; may be repeated")
 	flags.StringSliceVar(&edit.Untag, "untag", nil, "remove a tag; may be repeated")
 	flags.StringVar(&note, "note", "", `replace the note; "" removes it`)
-	c.MarkFlagsMutuallyExclusive("star", "unstar")
-	c.MarkFlagsMutuallyExclusive("hide", "unhide")
+	exclude(c, "star", "unstar")
+	exclude(c, "hide", "unhide")
 	return c
 }
 

@@ -63,15 +63,11 @@ func waitingRow(w *forecast.Waiting) []any {
 	if w.Value != nil {
 		value = math.Round(*w.Value*100) / 100
 	}
-	return []any{strings.Join(nameJobs(w), ", "), string(w.Op), w.Entity, value, when(w.At.Round(time.Second)), term.Plain(w.Why), w.Since}
-}
-
-// nameJobs returns the names of the jobs that need a call, the first to request it before the others.
-func nameJobs(w *forecast.Waiting) (names []string) {
+	var names []string
 	for _, name := range append([]string{w.Job}, w.Others...) {
 		names = append(names, job.Shown(name))
 	}
-	return names
+	return []any{strings.Join(names, ", "), string(w.Op), w.Entity, value, when(w.At.Round(time.Second)), term.Plain(w.Why), w.Since}
 }
 
 func queueClearCommand(g *globals) *cobra.Command {

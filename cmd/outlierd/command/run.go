@@ -88,16 +88,12 @@ error.`,
 	flags.StringVar(&f.resume, "continue", "", "continue the unfinished `RUN`, under its flags")
 	flags.StringVar(&f.cancel, "cancel", "", "stop the run of a job, or a run by its id, "+
 		"in 'outlierd up': `JOB-or-RUN`")
-	for _, one := range []string{"all", "due", "rest", "continue", "cancel"} {
-		for _, change := range append(overridingFlags, "with-after", "move-cursor") {
-			c.MarkFlagsMutuallyExclusive(one, change)
-		}
+	chosen := []string{"all", "due", "rest", "continue", "cancel"} // what to run, in place of names
+	for i, one := range chosen {
+		exclude(c, one, slices.Concat(chosen[i+1:], overridingFlags, []string{"with-after", "move-cursor"})...)
 	}
-	for _, other := range []string{"use-reserve", "yes", "dry-run", "max-credits"} {
-		c.MarkFlagsMutuallyExclusive("cancel", other)
-	}
-	c.MarkFlagsMutuallyExclusive("all", "due", "rest", "continue", "cancel")
-	c.MarkFlagsMutuallyExclusive("due", "dry-run") // 'outlierd plan' shows what is due and costs
+	exclude(c, "cancel", "use-reserve", "yes", "dry-run", "max-credits")
+	exclude(c, "due", "dry-run") // 'outlierd plan' shows what is due and costs
 	return c
 }
 

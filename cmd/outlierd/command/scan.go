@@ -178,7 +178,11 @@ sent, name the start with --intent: then the time is not compared.`,
 			if err != nil {
 				return err
 			}
-			waiting, err := listUnconfirmed(p.Engine.Store)
+			waiting, err := unconfirmedScans(p.Engine.Store)
+			if err == nil && len(waiting) == 0 {
+				err = errors.New("there is no unconfirmed start; 'outlierd scan list' shows the states of all scans, " +
+					"and 'outlierd scan read ID' reads any scan of the service")
+			}
 			if err != nil {
 				return err
 			}
@@ -235,16 +239,6 @@ func unconfirmedScans(store *state.Store) ([]runs.Scan, error) {
 	return slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown }), err
 }
 
-// listUnconfirmed returns the scans that can be adopted. If there are none, no request is needed.
-func listUnconfirmed(store *state.Store) ([]runs.Scan, error) {
-	waiting, err := unconfirmedScans(store)
-	if err != nil || len(waiting) > 0 {
-		return waiting, err
-	}
-	return nil, errors.New("there is no unconfirmed start; 'outlierd scan list' shows the states of all scans, " +
-		"and 'outlierd scan read ID' reads any scan of the service")
-}
-
 // listResolutions returns the commands that resolve each unconfirmed start as never started.
 func listResolutions(waiting []runs.Scan) string {
 	var commands []string
@@ -280,20 +274,14 @@ If the service has the scan, use 'scan adopt'.`,
 				if err != nil {
 					return err
 				}
-				return g.out.print(scanResolved{intent, refunded}, "%s\n", resolvedText(intent, refunded))
+				price := term.Count(refunded, "credit") + " are available again"
+				if refunded == 0 {
+					price = "its price counts as spent, because the service answered the start"
+				}
+				return g.out.print(scanResolved{intent, refunded}, "the scan with intent %d was not created; %s\n", intent, price)
 			})
 		},
 	}
 	c.Flags().Int64Var(&intent, "not-created", 0, "the intent, as 'outlierd scan list' shows it")
 	return c
-}
-
-// resolvedText returns the message that the scan was not created, and whether its credits are available
-// again.
-func resolvedText(intent int64, refunded outlier.Credits) string {
-	price := term.Count(refunded, "credit") + " are available again"
-	if refunded == 0 {
-		price = "its price counts as spent, because the service answered the start"
-	}
-	return fmt.Sprintf("the scan with intent %d was not created; %s", intent, price)
 }

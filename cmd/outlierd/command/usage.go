@@ -64,6 +64,22 @@ func checkArguments(c *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), meant)
 }
 
+// exclude refuses a flag together with each of the others.
+func exclude(c *cobra.Command, flag string, others ...string) {
+	before := c.PreRunE
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		for _, other := range others {
+			if c.Flags().Changed(flag) && c.Flags().Changed(other) {
+				return fmt.Errorf("--%s and --%s exclude each other", flag, other)
+			}
+		}
+		if before == nil {
+			return nil
+		}
+		return before(c, args)
+	}
+}
+
 // didYouMean returns the end of a message that suggests the most similar known word; "" if there is none.
 func didYouMean(typed string, known []string) string {
 	if meant := yamltree.Nearest(typed, known); meant != "" {

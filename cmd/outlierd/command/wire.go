@@ -474,21 +474,12 @@ func (p *program) openPace(folder string) error {
 	p.Engine.Pace = limiter
 	p.Engine.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter,
 		UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
-	if service.Simulated() {
-		return p.useSimulator()
+	if service.Simulated() { // with the configured limit, because a faster clock would make every reset wrong
+		simulated := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: service.Limit.Requests,
+			Window: service.Limit.Window, Arrays: service.Arrays})
+		p.Engine.Client.URL, p.Engine.Client.Transport = "http://localhost", simulated.Transport()
+		p.Engine.Client.Key, err = outlier.NewKey("simulated")
 	}
-	return nil
-}
-
-// useSimulator uses the simulator as the service. It has the configured limit, because a faster clock would
-// make every reset wrong.
-func (p *program) useSimulator() (err error) {
-	limit := p.Engine.Config.Service.Limit
-	service := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: limit.Requests,
-		Window: limit.Window, Arrays: p.Engine.Config.Service.Arrays})
-	p.Engine.Client.URL = "http://localhost"
-	p.Engine.Client.Transport = service.Transport()
-	p.Engine.Client.Key, err = outlier.NewKey("simulated")
 	return err
 }
 
