@@ -22,6 +22,8 @@ type Filter struct {
 	Show  string // [ShowAll] or another one below
 	Page  int    // of [PerPage] outliers, from 1
 	Table bool   // show a table instead of cards
+
+	form url.Values // the parameters of its address but the page, without those that are the default
 }
 
 // What is shown.
@@ -95,13 +97,17 @@ func findMatches(s *Site, f Filter) (*Found, error) {
 // findWithout returns the filters without which something matches.
 func findWithout(s *Site, f Filter) (all []Link, err error) {
 	for _, one := range f.activeFilters() {
-		one.rest.Limit = 0
-		found, err := findMatches(s, one.rest)
+		rest, err := FilterOf(one.Address)
 		if err != nil {
 			return nil, err
 		}
-		if found.Total > 0 {
-			all = append(all, Link{Text: one.label, Address: one.rest.address(1), Count: &found.Total})
+		rest.Limit = 0
+		found, err := findMatches(s, rest)
+		if err != nil {
+			return nil, err
+		}
+		if one.Count = &found.Total; found.Total > 0 {
+			all = append(all, one)
 		}
 	}
 	return all, nil
@@ -125,35 +131,40 @@ func checkTexts(form url.Values) error {
 	return nil
 }
 
+// parameters are the names in addresses of lists, but the page.
+func parameters() []string { return append(query.FilterNames(), "q", "show", "order", "as") }
+
 // filterOf parses an address of the page Found. On / it selects what is new, on /found everything.
 func filterOf(address *url.URL) (f Filter, err error) {
-	form := address.Query()
-	if err := checkTexts(form); err != nil {
+	given := address.Query()
+	if err := checkTexts(given); err != nil {
 		return f, err
 	}
-	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	f = Filter{Show: text("show"), Table: form.Get("as") == "table"}
-	f.Words, f.Order, f.Chosen, f.Limit = text("q"), text("order"), map[string][]string{}, PerPage
-	switch f.Show {
+	f.form, f.Chosen, f.Limit = url.Values{}, map[string][]string{}, PerPage
+	for _, name := range parameters() {
+		for _, value := range given[name] {
+			if value = strings.TrimSpace(value); value != "" && !slices.Contains(f.form[name], value) && len(f.form[name]) < 50 {
+				f.form[name] = append(f.form[name], value)
+			}
+		}
+	}
+	f.Words, f.Table = f.form.Get("q"), f.form.Get("as") == "table"
+	switch f.Show = f.form.Get("show"); f.Show {
 	case "":
-		if f.Show = ShowAll; address.Path == "/" && text("seed") == "" {
+		if f.Show = ShowAll; address.Path == "/" && !f.form.Has("seed") {
 			f.Show = ShowNew
 		}
 	case ShowNew, ShowAll, ShowStarred, ShowHidden:
 	default:
 		return f, fmt.Errorf("show: unknown value %.40q", f.Show)
 	}
-	if f.Order == "" {
-		f.Order = orders[0].Value
-	}
+	f.Order = cmp.Or(f.form.Get("order"), orders[0].Value)
 	if !slices.ContainsFunc(orders, func(c choice) bool { return c.Value == f.Order }) {
 		return f, fmt.Errorf("order: unknown value %.40q", f.Order)
 	}
 	for _, name := range query.FilterNames() {
-		for _, value := range form[name] {
-			if value = strings.TrimSpace(value); value != "" && !slices.Contains(f.Chosen[name], value) && len(f.Chosen[name]) < 50 {
-				f.Chosen[name] = append(f.Chosen[name], value)
-			}
+		if f.form.Has(name) {
+			f.Chosen[name] = f.form[name]
 		}
 	}
 	for name, unit := range map[string]string{"ratio": "number", "days": "number of days"} {
@@ -163,8 +174,8 @@ func filterOf(address *url.URL) (f Filter, err error) {
 			}
 		}
 	}
-	f.Page, err = pageOf(form)
-	f.Offset = (f.Page - 1) * PerPage
+	f.Page, err = pageOf(given)
+	f.Offset, f.form = (f.Page-1)*PerPage, f.edit("") // without defaults
 	return f, err
 }
 
@@ -179,7 +190,7 @@ func FilterOf(address string) (Filter, error) {
 
 // CheckNames returns an error for parameters of an address that no list of outliers has, which a page ignores.
 func CheckNames(form url.Values) error {
-	known := append(query.FilterNames(), "q", "show", "order", "page", "as")
+	known := append(parameters(), "page")
 	for name := range form {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("%.40q: unknown parameter; there are %s", name, strings.Join(known, ", "))
@@ -188,76 +199,69 @@ func CheckNames(form url.Values) error {
 	return nil
 }
 
-// form returns the filter as a form.
-func (f Filter) form() url.Values {
-	form := url.Values{}
-	for name, values := range f.Chosen {
-		if len(values) > 0 {
-			form[name] = values
-		}
-	}
-	if f.Words != "" {
-		form.Set("q", f.Words)
-	}
-	if f.Order != "" && f.Order != orders[0].Value {
-		form.Set("order", f.Order)
-	}
-	if f.Show != ShowNew && f.Show != ShowAll {
-		form.Set("show", f.Show)
-	}
-	if f.Table {
-		form.Set("as", "table")
-	}
+// edit returns the parameters with other values of one, without those that are the default.
+func (f Filter) edit(name string, values ...string) url.Values {
+	form := maps.Clone(f.form)
+	form[name] = values
+	maps.DeleteFunc(form, func(name string, values []string) bool {
+		return len(values) == 0 || name == "order" && values[0] == orders[0].Value || name == "as" && values[0] != "table" ||
+			name == "show" && (values[0] == ShowNew || values[0] == ShowAll)
+	})
 	return form
 }
 
 // address returns the address of a page with the same filter.
-func (f Filter) address(page int) string {
-	path := "/found"
+func (f Filter) address(page int) string { return pageAddress(f.Path(), maps.Clone(f.form), page) }
+
+// with returns the address of the first page with other values of a parameter.
+func (f Filter) with(name string, values ...string) string {
+	return pageAddress(f.Path(), f.edit(name, values...), 1)
+}
+
+// Path is where lists of this kind are.
+func (f Filter) Path() string {
 	if f.Show == ShowNew {
-		path = "/"
+		return "/"
 	}
-	return pageAddress(path, f.form(), page)
+	return "/found"
 }
 
-// change returns the filter with a change.
-func (f Filter) change(edit func(*Filter)) Filter {
-	f.Page, f.Offset, f.Chosen = 1, 0, maps.Clone(f.Chosen)
-	edit(&f)
-	return f
-}
-
-// addressOf returns the address of the filter with a change.
-func (f Filter) addressOf(edit func(*Filter)) string { return f.change(edit).address(1) }
-
-// one is a filter, and the other ones without it.
-type one struct {
-	label string
-	rest  Filter
-}
-
-// activeFilters returns the filters that are in force.
-func (f Filter) activeFilters() (all []one) {
-	add := func(label string, remove func(*Filter)) { all = append(all, one{label, f.change(remove)}) }
-	if label := map[string]string{ShowNew: "new this week", ShowStarred: "starred", ShowHidden: "hidden"}[f.Show]; label != "" {
-		add(label, func(rest *Filter) { rest.Show = ShowAll })
+// activeFilters returns the filters that are in force, each with the address of the list without it.
+func (f Filter) activeFilters() (all []Link) {
+	if f.Show == ShowNew {
+		all = append(all, Link{Text: "new this week", Address: pageAddress("/found", maps.Clone(f.form), 1)})
 	}
-	if f.Words != "" {
-		add("“"+f.Words+"”", func(rest *Filter) { rest.Words = "" })
-	}
-	for _, name := range query.FilterNames() {
-		if values := f.Chosen[name]; len(values) > 0 {
-			add(name+": "+strings.Join(labelValues(name, values), ", "), func(rest *Filter) { delete(rest.Chosen, name) })
+	for _, name := range append([]string{"show", "q"}, query.FilterNames()...) {
+		if values := f.form[name]; len(values) > 0 {
+			all = append(all, Link{Text: labelFilter(name, values), Address: f.with(name)})
 		}
 	}
 	return all
 }
 
-func labelValues(name string, values []string) (all []string) {
-	for _, v := range values {
-		all = append(all, labelValue(name, v))
+// Others are filters that have no menu, each with the address without it.
+func (f Filter) Others() (all []Link) {
+	for _, t := range query.Texts {
+		if values := f.form[t.Name]; len(values) > 0 {
+			all = append(all, Link{Text: labelFilter(t.Name, values), Address: f.with(t.Name)})
+		}
 	}
 	return all
+}
+
+// labelFilter names a filter and its values.
+func labelFilter(name string, values []string) string {
+	switch name {
+	case "show":
+		return values[0]
+	case "q":
+		return "“" + values[0] + "”"
+	}
+	labels := make([]string, len(values))
+	for i, v := range values {
+		labels[i] = labelValue(name, v)
+	}
+	return name + ": " + strings.Join(labels, ", ")
 }
 
 // labelValue names a value of a facet.
@@ -271,17 +275,6 @@ func labelValue(name, value string) string {
 		return "last " + value + " days"
 	}
 	return value
-}
-
-// Others are filters that have no menu, each with the address without it.
-func (f Filter) Others() (all []Link) {
-	for _, one := range f.activeFilters() {
-		name, _, _ := strings.Cut(one.label, ":")
-		if slices.ContainsFunc(query.Texts, func(t query.Text) bool { return t.Name == name }) {
-			all = append(all, Link{Text: one.label, Address: one.rest.address(1)})
-		}
-	}
-	return all
 }
 
 // foundView is the data of the page Found.
@@ -348,16 +341,13 @@ func (v *foundView) Menus() (all []menu) {
 		for i, o := range options {
 			link := Link{Text: cmp.Or(facet.Label(o.Value), labelValue(facet.Name, o.Value)), Count: &options[i].Count,
 				On: slices.Contains(chosen, o.Value)}
-			link.Address = v.Filter.addressOf(func(f *Filter) {
-				switch {
-				case link.On:
-					f.Chosen[facet.Name] = slices.DeleteFunc(slices.Clone(chosen), func(c string) bool { return c == o.Value })
-				case facet.Several || facet.Every:
-					f.Chosen[facet.Name] = append(slices.Clone(chosen), o.Value)
-				default:
-					f.Chosen[facet.Name] = []string{o.Value}
-				}
-			})
+			values := []string{o.Value}
+			if link.On {
+				values = slices.DeleteFunc(slices.Clone(chosen), func(c string) bool { return c == o.Value })
+			} else if facet.Several || facet.Every {
+				values = append(slices.Clone(chosen), o.Value)
+			}
+			link.Address = v.Filter.with(facet.Name, values...)
 			if facet.Name == "ratio" && i < len(limits)+1 {
 				link.Dot = fmt.Sprint("dot b", len(limits)-i)
 			}
@@ -379,7 +369,7 @@ func (v *foundView) Sorting() menu {
 			continue
 		}
 		on := v.Filter.Order == o.Value
-		m.Items = append(m.Items, Link{Text: o.Text, Address: v.Filter.addressOf(func(f *Filter) { f.Order = o.Value }), On: on})
+		m.Items = append(m.Items, Link{Text: o.Text, Address: v.Filter.with("order", o.Value), On: on})
 		if on {
 			m.Title = strings.ToUpper(o.Text[:1]) + o.Text[1:]
 		}
@@ -389,7 +379,9 @@ func (v *foundView) Sorting() menu {
 
 // Tabs are the views: those of every page first, then the saved ones.
 func (v *foundView) Tabs() (all []Link) {
-	here := v.Filter.addressOf(func(f *Filter) { f.Order, f.Table = orders[0].Value, false })
+	form := v.Filter.edit("order")
+	form.Del("as")
+	here := pageAddress(v.Filter.Path(), form, 1)
 	for _, view := range v.Views {
 		view.On = view.Address == here
 		all = append(all, view)
@@ -401,21 +393,22 @@ func (v *foundView) Tabs() (all []Link) {
 func (v *foundView) Heads() (all []Link) {
 	for _, c := range []choice{{"ratio", "Times average"}, {"median", "Times median"}, {"score", "Score"}, {"views", "Views"},
 		{"gain", "Views a day"}, {"subscribers", "Subscribers"}, {"published", "Published"}, {"found", "Found"}} {
-		address := v.Filter.addressOf(func(f *Filter) { f.Table, f.Order = true, c.Value })
-		all = append(all, Link{Text: c.Text, Address: address, On: v.Filter.Order == c.Value})
+		all = append(all, Link{Text: c.Text, Address: v.Filter.with("order", c.Value), On: v.Filter.Order == c.Value})
 	}
 	return all
 }
 
 // Other is the address of the same page as a table, or as cards.
 func (v *foundView) Other() string {
-	f := v.Filter
-	f.Table = !f.Table
-	return f.address(f.Page)
+	as := "table"
+	if v.Filter.Table {
+		as = "cards"
+	}
+	return pageAddress(v.Filter.Path(), v.Filter.edit("as", as), v.Filter.Page)
 }
 
 // Here is the address of the list, which can be saved.
-func (v *foundView) Here() string { return v.Filter.addressOf(func(f *Filter) { f.Table = false }) }
+func (v *foundView) Here() string { return v.Filter.with("as") }
 
 // Files are the addresses of the whole list as a file, and as SQL.
 func (v *foundView) Files() []Link {
@@ -438,22 +431,13 @@ func (v *foundView) Last() int64  { return int64(v.Filter.Offset + len(v.Cards))
 
 // Fields are the parameters of the filter but its words, for the form that searches.
 func (v *foundView) Fields() (all []choice) {
-	form := v.Filter.form()
-	form.Del("q")
+	form := v.Filter.edit("q")
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		for _, value := range form[name] {
 			all = append(all, choice{name, value})
 		}
 	}
 	return all
-}
-
-// Path is where the form that searches leads.
-func (v *foundView) Path() string {
-	if v.Filter.Show == ShowNew {
-		return "/"
-	}
-	return "/found"
 }
 
 // pageOf returns the page number in a form; default 1.
