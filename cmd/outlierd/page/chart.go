@@ -26,7 +26,8 @@ type plot struct {
 	Lines []polyline
 	Rules []rule
 	Notes []note
-	Table numbers
+	Head  []string   // of the table below it
+	Rows  [][]string // names, and numbers
 
 	scale    scale
 	from, to time.Time // of a line
@@ -59,12 +60,6 @@ type rule struct{ X1, X2, Y1, Y2 string }
 type note struct {
 	X, Y, Text string
 	End, Loud  bool
-}
-
-// numbers is the table below a chart: names, and numbers.
-type numbers struct {
-	Head []string
-	Rows [][]string
 }
 
 // scale is an axis from 0 to a round number.
@@ -125,7 +120,7 @@ func plotColumns(says, layout string, head []string, columns []column) *plot {
 		most = max(most, sum)
 	}
 	s := upTo(most)
-	p := &plot{Says: says, Y: s.ticks(), scale: s, Table: numbers{Head: head}}
+	p := &plot{Says: says, Y: s.ticks(), scale: s, Head: head}
 	width := 100 / float64(max(1, len(columns)))
 	for i, c := range columns {
 		h := hit{Title: c.title, At: formatPercent(float64(i) * width), Width: formatPercent(width)}
@@ -137,9 +132,9 @@ func plotColumns(says, layout string, head []string, columns []column) *plot {
 			}
 		}
 		p.Hits = append(p.Hits, h)
-		p.Table.Rows = append(p.Table.Rows, c.row)
+		p.Rows = append(p.Rows, c.row)
 	}
-	slices.Reverse(p.Table.Rows)
+	slices.Reverse(p.Rows)
 	if first, last := columns[0].at, columns[len(columns)-1].at; !first.IsZero() && !last.IsZero() {
 		p.X = []tick{{"0", first.Format(layout), "start"}, {"100%", last.Format(layout), "end"}}
 	}

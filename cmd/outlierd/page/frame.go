@@ -141,8 +141,15 @@ func (f *frame) ImageAt(id string, at time.Time, seconds int64) string {
 }
 
 // PriceOf is what a page of a search costs, and Price says it.
-func (f *frame) PriceOf(op outlier.Operation) outlier.Credits { return f.from.priceOf(op) }
-func (f *frame) Price(op outlier.Operation) string            { return formatCount(f.PriceOf(op), "credit") }
+func (f *frame) PriceOf(op outlier.Operation) outlier.Credits {
+	var prices outlier.Prices
+	if f.from.Prices != nil {
+		prices = f.from.Prices()
+	}
+	return prices.Of(op, "")
+}
+
+func (f *frame) Price(op outlier.Operation) string { return formatCount(f.PriceOf(op), "credit") }
 
 // RestPrice is what the pages cost that a search has left; "" without one, or if the service has counted no further.
 func (f *frame) RestPrice(pages *int64, total int64) string {

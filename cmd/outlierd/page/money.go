@@ -243,9 +243,9 @@ func (v *Money) Left() *plot {
 	p.drawLine("line next", false, []Point{now, {c.To, max(0, now.N-int64(v.Forecast.Cycle.Wanted))}})
 	at := p.placeOf(now.At)
 	p.Notes = append(p.Notes, note{formatPercent(min(at, 98) - 1), p.scale.yOf(float64(now.N)), formatThousands(now.N) + " left", at > 20, true})
-	p.Table.Head = []string{"Until", "Credits left"}
+	p.Head = []string{"Until", "Credits left"}
 	for i := len(c.Left) - 1; i >= 0; i-- {
-		p.Table.Rows = append(p.Table.Rows, []string{c.Left[i].At.Format("2006-01-02 15:04"), formatThousands(c.Left[i].N)})
+		p.Rows = append(p.Rows, []string{c.Left[i].At.Format("2006-01-02 15:04"), formatThousands(c.Left[i].N)})
 	}
 	return p
 }

@@ -61,15 +61,6 @@ type Sources struct {
 	SaveView func(old, name, address string) error // an empty name deletes the old one
 }
 
-// priceOf returns what a page of a search costs.
-func (s *Sources) priceOf(op outlier.Operation) outlier.Credits {
-	var prices outlier.Prices
-	if s.Prices != nil {
-		prices = s.Prices()
-	}
-	return prices.Of(op, "")
-}
-
 // Errors of sources whose text is shown to the user.
 var (
 	ErrNothingPublished = errors.New("there is no published DuckDB file yet; " +

@@ -29,7 +29,7 @@ func sample(t *testing.T) *Site {
 	titles := []string{"I pulled 100 shots on a $40 espresso machine", "Moka pot at 3,000 metres", "My grandmother’s moka pot trick that baristas get wrong",
 		"The espresso machine that broke my marriage", "We blind-tasted 40 supermarket beans"}
 	var cards []Card
-	var uploads []Upload
+	var uploads []Card
 	for i := range 12 {
 		ratio := 64 / float64(i+1)
 		c := Card{ID: fmt.Sprintf("v%02d", i+1), Title: titles[i%len(titles)], Link: "https://youtu.be/v", ChannelID: "UC1", Channel: "Cheap Espresso Club of Trieste",
@@ -37,7 +37,7 @@ func sample(t *testing.T) *Site {
 			Ratio: &ratio, Median: x(1.5 * ratio), Score: x(ratio / 6), Gain: x(22_100 / float64(i+1)), OneHit: i%4 == 1,
 			Published: ago(9 + 5*i), Found: ago(i), Topics: []string{"home espresso", "moka pot"}, Mark: marks.Mark{Starred: i == 2}}
 		cards = append(cards, c)
-		uploads = append(uploads, Upload{ID: c.ID, Title: c.Title, Kind: c.Kind, Published: c.Published, Views: c.Views, Ratio: c.Ratio, Score: c.Score})
+		uploads = append(uploads, c)
 	}
 	curve := func(to int64) (all []Point) {
 		for i := range 12 {

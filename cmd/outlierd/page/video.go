@@ -21,8 +21,8 @@ type Video struct {
 	First, Last    time.Time // the first and last sighting
 
 	Description string
-	Curve       []Point  // views over time
-	Uploads     []Upload // of its channel, the newest first
+	Curve       []Point // views over time
+	Uploads     []Card  // of its channel, the newest first, with their numbers alone
 	Sightings   []Sighting
 	Changes     []Change // the newest first
 	Comments    []Comment
@@ -99,16 +99,8 @@ type Channel struct {
 
 	Curve       []Point // subscribers over time
 	Found       []Card  // its outliers, the strongest first
-	Uploads     []Upload
-	UploadCount int64 // on all pages
-}
-
-// Upload is a video of a channel.
-type Upload struct {
-	ID, Title, Kind string
-	Published       time.Time
-	Views           *int64
-	Ratio, Score    *float64
+	Uploads     []Card  // with their numbers alone
+	UploadCount int64   // on all pages
 }
 
 // ChannelFilter selects a channel and a page of its videos.
@@ -219,7 +211,7 @@ type (
 const mostUploads = 30
 
 // plotUploads plots uploads, the oldest first, with one highlighted and the average as a line.
-func plotUploads(channel string, uploads []Upload, id string, average *int64) *plot {
+func plotUploads(channel string, uploads []Card, id string, average *int64) *plot {
 	uploads = uploads[:min(len(uploads), mostUploads)]
 	if len(uploads) < 3 {
 		return nil
@@ -252,9 +244,8 @@ func plotUploads(channel string, uploads []Upload, id string, average *int64) *p
 // Against compares the video with the other uploads of its channel. If it is older than them, it is the first one.
 func (v *videoView) Against() *plot {
 	uploads := v.Uploads[:min(len(v.Uploads), mostUploads)]
-	if !slices.ContainsFunc(uploads, func(u Upload) bool { return u.ID == v.ID }) {
-		own := Upload{ID: v.ID, Title: v.Title, Published: v.Published, Views: v.Views, Ratio: v.Ratio}
-		uploads = append(slices.Clone(uploads[:min(len(uploads), mostUploads-1)]), own)
+	if !slices.ContainsFunc(uploads, func(u Card) bool { return u.ID == v.ID }) {
+		uploads = append(slices.Clone(uploads[:min(len(uploads), mostUploads-1)]), v.Card)
 	}
 	return plotUploads(v.Channel, uploads, v.ID, v.Average)
 }
@@ -288,7 +279,7 @@ func plotGrowth(what, unit string, curve []Point) *plot {
 	if p == nil {
 		return nil
 	}
-	p.Table.Head = []string{"Seen", what, "a day"}
+	p.Head = []string{"Seen", what, "a day"}
 	for i := len(curve) - 1; i >= 0; i-- {
 		daily := "–"
 		if i > 0 {
@@ -297,7 +288,7 @@ func plotGrowth(what, unit string, curve []Point) *plot {
 				daily = figures.Signed(n)
 			}
 		}
-		p.Table.Rows = append(p.Table.Rows, []string{curve[i].At.Format("2006-01-02 15:04"), formatThousands(curve[i].N), daily})
+		p.Rows = append(p.Rows, []string{curve[i].At.Format("2006-01-02 15:04"), formatThousands(curve[i].N), daily})
 	}
 	return p
 }

@@ -31,9 +31,9 @@ func TestVideoPage(t *testing.T) {
 			Alike:     cardsOf("v0000000002"),
 		}
 		for i := range 4 {
-			u := Upload{ID: fmt.Sprint("u", i), Title: "usual", Views: new(int64(100 * (i + 1)))}
+			u := Card{ID: fmt.Sprint("u", i), Title: "usual", Views: new(int64(100 * (i + 1)))}
 			if i == 1 {
-				u = Upload{ID: f.ID, Title: "this", Views: &n, Ratio: &ratio}
+				u = Card{ID: f.ID, Title: "this", Views: &n, Ratio: &ratio}
 			}
 			v.Uploads = append(v.Uploads, u)
 		}
@@ -59,7 +59,7 @@ func TestChannelPage(t *testing.T) {
 			ID: f.ID, Title: "Coffee & tea", Handle: "coffee", Description: "about\ncoffee", Last: at, OneHit: true,
 			Subscribers: &n, Videos: &n, Median: &n, Outliers: &n, Found: cardsOf("v0000000009"),
 			Curve: []Point{{at, 49_000}, {at.AddDate(0, 0, 1), n}}, UploadCount: 3 * PerPage,
-			Uploads: []Upload{{ID: "v0000000001", Title: "Moka pot", Kind: "video", Published: at, Views: &n, Ratio: &ratio, Score: &ratio}, {ID: "v/2"}},
+			Uploads: []Card{{ID: "v0000000001", Title: "Moka pot", Kind: "video", Published: at, Views: &n, Ratio: &ratio, Score: &ratio}, {ID: "v/2"}},
 		}, nil
 	}}), "/channels/UC1?page=2"), "Coffee &amp; tea", "@coffee", "one-hit", "50\u202f000", "title of v0000000009", "/videos/v%2F2", ">12×<",
 		"/channels/UC1?page=3", `href="/channels/UC1" rel="prev"`, "Subscribers from 49K")

@@ -334,9 +334,9 @@ func (t *Tables) Channel(ctx context.Context, f page.ChannelFilter) (*page.Chann
 }
 
 // readUploads returns a query that [query.Uploads] made, whose rows begin with the number of all.
-func (t *Tables) readUploads(sql string, count *int64, to *[]page.Upload) query.Question {
+func (t *Tables) readUploads(sql string, count *int64, to *[]page.Card) query.Question {
 	return t.each(sql, func(row cells) {
-		var u page.Upload
+		var u page.Card
 		row.into(count, &u.ID, &u.Title, &u.Kind, &u.Published, &u.Views, &u.Ratio, &u.Score)
 		if u.Title = strings.TrimSpace(u.Title); u.ID != "" {
 			*to = append(*to, u)
@@ -388,5 +388,7 @@ func (c cells) store(to reflect.Value, value any) {
 	if number, is := value.(float64); is && to.Kind() == reflect.Int64 {
 		value = math.Round(number)
 	}
-	to.Set(reflect.ValueOf(value).Convert(to.Type()))
+	if from := reflect.ValueOf(value); from.CanConvert(to.Type()) { // else the file is of another version
+		to.Set(from.Convert(to.Type()))
+	}
 }
