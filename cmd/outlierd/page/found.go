@@ -131,8 +131,10 @@ func checkTexts(form url.Values) error {
 	return nil
 }
 
-// parameters are the names in addresses of lists, but the page.
-func parameters() []string { return append(query.FilterNames(), "q", "show", "order", "as") }
+// parameters are the names in addresses of lists.
+func parameters() []string {
+	return append([]string{"q", "show", "order", "page", "as"}, query.FilterNames()...)
+}
 
 // filterOf parses an address of the page Found. On / it selects what is new, on /found everything.
 func filterOf(address *url.URL) (f Filter, err error) {
@@ -148,6 +150,7 @@ func filterOf(address *url.URL) (f Filter, err error) {
 			}
 		}
 	}
+	f.form.Del("page")
 	f.Words, f.Table = f.form.Get("q"), f.form.Get("as") == "table"
 	switch f.Show = f.form.Get("show"); f.Show {
 	case "":
@@ -190,7 +193,7 @@ func FilterOf(address string) (Filter, error) {
 
 // CheckNames returns an error for parameters of an address that no list of outliers has, which a page ignores.
 func CheckNames(form url.Values) error {
-	known := append(parameters(), "page")
+	known := parameters()
 	for name := range form {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("%.40q: unknown parameter; there are %s", name, strings.Join(known, ", "))

@@ -155,13 +155,13 @@ func (o *Outliers) chosenValues(f *Facet) string {
 // A Text is a filter by a text, which has no list of values.
 type Text struct{ Name, where string }
 
-// Texts are such filters: a part of the query that found an outlier, the job that did, the id of a video that a related
-// search compared it with, and the channel by its id, its handle or a part of its name.
+// Texts are such filters: a part of the query that found an outlier, the job that did, the channel by its id, its handle
+// or a part of its name, and the id of a video that a related search compared it with.
 var Texts = []Text{
 	{"query", "t.video_id IN (SELECT video_id FROM outliers_history WHERE contains(lower(array_to_string(queries, chr(10))), lower(?)))"},
 	{"job", "t.video_id IN (SELECT video_id FROM outliers_history WHERE _job = ?)"},
-	{"seed", "t.video_id IN (SELECT video_id FROM outliers_history WHERE list_contains(seeds, ?))"},
 	{"channel", "(t.channel_id = ? OR ltrim(t.channel_handle, '@') = ltrim(?, '@') OR contains(lower(t.channel_title), lower(?)))"},
+	{"seed", "t.video_id IN (SELECT video_id FROM outliers_history WHERE list_contains(seeds, ?))"},
 }
 
 // FilterNames returns the names of the facets and of the filters by a text.
