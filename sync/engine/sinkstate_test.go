@@ -286,6 +286,29 @@ func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 	})
 }
 
+// TestEveryCopyFailsWithTheWarehouse: status and notifications read the state of the copies.
+func TestEveryCopyFailsWithTheWarehouse(t *testing.T) {
+	t.Parallel()
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		e.Line = w.line(&fakeCopy{name: "duckdb"}, &fakeCopy{name: "parquet"})
+		for _, fails := range []bool{false, true, false} {
+			w.fake.broken = func() bool { return fails }
+			_, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if (err != nil) != fails {
+				t.Errorf("error %v, want one: %t", err, fails)
+			}
+			for _, name := range []string{"duckdb", "parquet"} {
+				now, err := e.Store.Sinks.State(name)
+				if err != nil || strings.Contains(now.Error, errBroken.Error()) != fails || now.Since.IsZero() == fails {
+					t.Errorf("%s fails since %s with %q (%v), want that it fails: %t", name, now.Since, now.Error, err, fails)
+				}
+			}
+		}
+	})
+}
+
 // TestNothingIsBoughtWhileNoSinkWorks for longer than sinks_down_after, even over several processes.
 // Buying resumes automatically.
 func TestNothingIsBoughtWhileNoSinkWorks(t *testing.T) {

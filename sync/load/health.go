@@ -40,6 +40,7 @@ type warehouseState struct {
 type copyState struct {
 	sinks.Copy
 	sinkState
+	downSince time.Time // since when it or the warehouse fails; zero once it was published
 }
 
 // health says which of the warehouse and its copies work.
@@ -52,12 +53,11 @@ type health struct {
 	source *warehouseState
 	copies []*copyState
 
-	downSince time.Time // since when no copy can be published; zero while one can
-	answered  bool      // the warehouse and a copy have told their marks, so the journal is known to be complete
+	answered bool // the warehouse and a copy have told their marks, so the journal is known to be complete
 }
 
 // disableSink disables what failed and sets when it is retried. A retry before that time does not lengthen
-// the back-off.
+// the back-off. If it is the warehouse, that is recorded of every copy, because none can be made.
 func (h *health) disableSink(s *sinkState, err error) error {
 	if h.advise != nil {
 		err = h.advise(s.name, err)
@@ -74,12 +74,16 @@ func (h *health) disableSink(s *sinkState, err error) error {
 	} else {
 		h.log.Error("sink disabled", "sink", s.name, "retry_at", s.retryAt, "err", err)
 	}
-	h.noteSink(s, h.record.SetDisabled(s.name, err))
-	if h.Working() || !h.downSince.IsZero() {
-		return nil
+	for _, c := range h.copies {
+		if s != &c.sinkState && s != &h.source.sinkState {
+			continue
+		}
+		h.noteSink(&c.sinkState, h.record.SetDisabled(c.name, err))
+		if c.downSince.IsZero() {
+			c.downSince = time.Now()
+		}
 	}
-	h.downSince = time.Now()
-	return h.record.SetDown(h.downSince)
+	return nil
 }
 
 // noteSink records the state of a sink, which commands show. If that fails, it logs the error and
@@ -91,19 +95,15 @@ func (h *health) noteSink(s *sinkState, err error) {
 }
 
 // recordRecovery records that a copy was published.
-func (h *health) recordRecovery(s *sinkState) error {
-	for _, s := range []*sinkState{&h.source.sinkState, s} {
+func (h *health) recordRecovery(c *copyState) {
+	for _, s := range []*sinkState{&h.source.sinkState, &c.sinkState} {
 		if s.pause > 0 {
 			s.pause, s.retryAt = 0, time.Time{}
 			h.log.Info("sink recovered", "sink", s.name, "answers", s.marks.Answers)
 		}
 	}
-	h.noteSink(s, h.record.SetPublished(s.name, s.marks.Answers))
-	if h.downSince.IsZero() {
-		return nil
-	}
-	h.downSince = time.Time{}
-	return h.record.SetDown(time.Time{})
+	c.downSince = time.Time{}
+	h.noteSink(&c.sinkState, h.record.SetPublished(c.name, c.marks.Answers))
 }
 
 // allSinks returns the state of the warehouse and of the copies.
@@ -147,7 +147,17 @@ func (h *health) Working() bool {
 }
 
 // DownSince returns since when no copy can be published; zero while one can.
-func (h *health) DownSince() time.Time { return h.downSince }
+func (h *health) DownSince() (since time.Time) {
+	for _, c := range h.copies {
+		if c.downSince.IsZero() {
+			return time.Time{}
+		}
+		if c.downSince.After(since) {
+			since = c.downSince
+		}
+	}
+	return since
+}
 
 // Disabled returns how many of the warehouse and the copies are disabled.
 func (h *health) Disabled() (n int) {
@@ -199,11 +209,12 @@ func (e *SinksDownError) Unwrap() error { return e.Err }
 // has answered since the process started, the journal and the ledger may be incomplete
 // (see [AheadError]), so paid calls are refused from the start.
 func (h *health) Down(after time.Duration) error {
+	since := h.DownSince()
 	switch {
 	case !h.answered:
 		return &SinksDownError{Err: h.Problems()}
-	case h.downSince.IsZero() || time.Since(h.downSince) < after:
+	case since.IsZero() || time.Since(since) < after:
 		return nil
 	}
-	return &SinksDownError{Since: h.downSince, Err: h.Problems()}
+	return &SinksDownError{Since: since, Err: h.Problems()}
 }

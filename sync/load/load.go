@@ -92,14 +92,18 @@ func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, b
 		l.observe = func(Step) {}
 	}
 	var err error
-	if l.downSince, err = store.Sinks.DownSince(); err != nil {
-		return nil, err
-	}
 	if l.noted, err = store.Learned.DriftMark(); err != nil || line.Warehouse == nil {
 		return l, err
 	}
 	for _, c := range line.Copies {
-		l.copies = append(l.copies, &copyState{Copy: c, sinkState: sinkState{name: c.Name()}})
+		known, err := store.Sinks.State(c.Name())
+		if err != nil {
+			return nil, err
+		}
+		if now := time.Now(); known.Since.After(now) { // the clock was set back
+			known.Since = now
+		}
+		l.copies = append(l.copies, &copyState{Copy: c, sinkState: sinkState{name: c.Name()}, downSince: known.Since})
 	}
 	if err := l.readMarks(ctx); err != nil {
 		return nil, err
@@ -324,5 +328,6 @@ func (l *Loader) publishTo(ctx context.Context, c *copyState) error {
 	}
 	c.marks = l.source.marks
 	l.observe(Step{Sink: c.name, Answers: c.marks.Answers, Took: time.Since(began)})
-	return l.recordRecovery(&c.sinkState)
+	l.recordRecovery(c)
+	return nil
 }

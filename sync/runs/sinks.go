@@ -11,24 +11,6 @@ import (
 // Sinks is the record of how far sinks are.
 type Sinks struct{ db *store.Store }
 
-// sinksDown is the time since which no sink works.
-var sinksDown = store.Cell[time.Time]{Key: "sinks down since"}
-
-// DownSince returns since when no sink works, as last recorded by [Sinks.SetDown]; zero if
-// one does. A time in the future, such as after the clock was set back, counts as now.
-func (ss *Sinks) DownSince() (since time.Time, err error) {
-	err = ss.db.View(func(tx *store.Tx) error { since, err = sinksDown.Get(tx); return err })
-	if now := time.Now(); since.After(now) {
-		since = now
-	}
-	return since, err
-}
-
-// SetDown records since when no sink works; zero means that one does.
-func (ss *Sinks) SetDown(since time.Time) error {
-	return ss.db.Update(func(tx *store.Tx) error { return sinksDown.Set(tx, since.UTC()) })
-}
-
 // SinkState is the state of a sink, as last recorded by the process that writes to it.
 type SinkState struct {
 	Mark      int64     `json:"mark"`               // journal id of the last published answer
