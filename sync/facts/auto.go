@@ -113,15 +113,3 @@ func (c *Caps) fundsOf(spec *job.Spec, left outlier.Credits, at time.Time) (plan
 	return plan.Funds{Left: int(left / price), Today: int(today / price), Days: ledger.Days(at, turn, c.Config.Timezone),
 		Until: turn}, err
 }
-
-// firstMarket is the market of a job that never ran, while nothing is spent and no other job wants anything.
-func (c *Caps) firstMarket(spec *job.Spec, work job.Resolved, at time.Time) (*plan.Market, error) {
-	left := outlier.Credits(math.MaxInt32)
-	for _, most := range []*outlier.Credits{c.Config.Budget.Scheduled(), spec.Budget.PerMonth} {
-		if most != nil {
-			left = min(left, *most)
-		}
-	}
-	funds, err := c.fundsOf(spec, max(0, left), at)
-	return &plan.Market{Topics: topicsOf(spec, work, nil), Funds: funds}, err
-}

@@ -17,16 +17,12 @@ type Caps struct {
 	Config     *job.Config
 	UseReserve bool // runs may spend the reserve
 
-	ledger.Books // without a Ledger nothing was spent
+	ledger.Books
 }
 
 // Caps returns what the runs of the reader may spend.
 func (r *Reader) Caps() *Caps {
-	c := &Caps{Config: r.Config, UseReserve: r.UseReserve}
-	if r.Store != nil {
-		c.Books = r.Store.Books
-	}
-	return c
+	return &Caps{Config: r.Config, UseReserve: r.UseReserve, Books: r.Store.Books}
 }
 
 // CapBalance is one period, whether or not it has a cap.
@@ -86,9 +82,7 @@ func (c *Caps) OfAssistants(at time.Time) (CapBalance, error) {
 
 // fill adds to a period what it holds and has left.
 func (c *Caps) fill(b CapBalance) (_ CapBalance, err error) {
-	if c.Ledger != nil {
-		b.Balance, err = c.Ledger.Balance(ledger.Cap{Scope: b.Scope, Period: b.Period})
-	}
+	b.Balance, err = c.Ledger.Balance(ledger.Cap{Scope: b.Scope, Period: b.Period})
 	b.Held = b.Taken()
 	if most := b.Raised(); most != nil {
 		b.Left = new(max(0, *most-b.Kept-b.Held))

@@ -31,7 +31,7 @@ import (
 // Reader reads facts. It neither sends requests nor writes.
 type Reader struct {
 	Config *job.Config
-	Store  *state.Store // nil if no job has run
+	Store  *state.Store
 	Log    *slog.Logger // nil discards
 
 	// IDs runs the SQL of a job over the published tables and returns one column of
@@ -65,9 +65,6 @@ func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Pla
 
 // Facts returns what the plan of a run of spec depends on.
 func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
-	if r.Store == nil {
-		return r.neverRun(ctx, spec, o)
-	}
 	since := func(key string) (time.Time, error) {
 		last, err := r.Store.Watermarks.At(spec.Name, key)
 		if o.At.Before(last) {
@@ -105,26 +102,6 @@ func (r *Reader) Unknown(ctx context.Context, spec *job.Spec, at time.Time) ([]s
 		return unknown.Channels, nil
 	}
 	return work.Unknown, err
-}
-
-// neverRun returns the facts of a job that never ran. It needs no state.
-func (r *Reader) neverRun(ctx context.Context, spec *job.Spec, o Options) (*plan.Facts, error) {
-	work, err := r.resolve(ctx, spec, o, nil)
-	if err != nil {
-		return nil, err
-	}
-	f := factsWithoutJob(r.Config)
-	f.Now, f.Work = o.At, work
-	for i := range work.Asks {
-		f.Paging[plan.PagedBy(work.Asks[i].Query.Op())] = ConfiguredPaging(r.Config)
-	}
-	for _, call := range spec.Fetch {
-		f.Unasked[call.Op] = len(work.IDs)
-	}
-	if spec.Auto {
-		f.Market, err = r.Caps().firstMarket(spec, work, o.At)
-	}
-	return f, err
 }
 
 // resolve returns what spec asks for. since returns when a watermark last moved, and is nil if none has.

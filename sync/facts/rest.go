@@ -98,14 +98,16 @@ func (r *Reader) planRest(spec *job.Spec, calls bool) (*plan.Plan, error) {
 	case of.Plan == nil:
 		return nil, &NothingLeftError{of.ID, of.ID}
 	}
-	if old, err := r.Resumed(spec, of.ID, time.Time{}); err != nil {
-		return nil, err
-	} else if old != nil {
-		return nil, UnendedError(old.ID)
-	}
 	steps, err := r.Store.Steps.OfRun(of.ID)
 	if err != nil {
 		return nil, err
+	}
+	if old, err := r.Store.Runs.ContinuingRun(of.ID); err != nil {
+		return nil, err
+	} else if old != nil {
+		if fate, err := r.fateIfAsked(spec, old, steps, time.Time{}); err != nil || fate != Supersede {
+			return nil, cmp.Or(err, UnendedError(old.ID))
+		}
 	}
 	stored, last := *of.Plan, of
 	stored.BuyRest(spec.Flags)

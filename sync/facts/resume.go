@@ -29,7 +29,7 @@ const (
 //
 //	asks:    same: for what the run does; job: the job's own run, while this one is overridden; flags: an
 //	         overridden run, while this one is the job's own; new: one with other flags;
-//	         afresh: a new run of the same kind, whatever is unfinished; rest: a run that buys what this one left
+//	         afresh: a new run of the same kind, whatever is unfinished
 //	scan:    whether it has paid for a scan that is not read
 //	left:    whether it has something left to do, and room for it under its own cap
 //	age:     old after a period of the job, and after a day; the dates of a backfill do not age
@@ -37,7 +37,6 @@ const (
 var fates = parseFates(`
 	asks     scan  left  age  stopped  fate       because
 	one-off  *     *     *    *        supersede  each one-off request is a run of its own
-	rest     *     *     *    *        supersede  the new one buys what it left
 	same     paid  yes   *    *        resume     it has paid for a scan
 	job      paid  yes   *    *        resume     it has paid for a scan
 	*        paid  no    *    *        by-hand    its own cap has no room to read its scan; with a larger one this continues it
@@ -153,10 +152,19 @@ func (r *Reader) Resumes(spec *job.Spec, old *runs.Run, due time.Time) (bool, er
 	if err != nil {
 		return false, err
 	}
+	fate, err := r.fateIfAsked(spec, old, steps, due)
+	return fate == Resume || fate == Wait, err
+}
+
+// fateIfAsked returns the fate of an unfinished run if its own command asks.
+func (r *Reader) fateIfAsked(spec *job.Spec, old *runs.Run, steps []runs.Step, due time.Time) (Fate, error) {
 	c, err := r.conditionOf(spec, old, steps, due)
+	if err != nil {
+		return "", err
+	}
 	c.asks = "same"
 	fate, _ := decide(c)
-	return err == nil && (fate == Resume || fate == Wait), err
+	return fate, nil
 }
 
 // conditionOf returns what decides about an unfinished run when a run of spec asks.
@@ -191,8 +199,6 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, steps []runs.Step, d
 // asks returns who asks about an unfinished run, as in the table.
 func (r *Reader) asks(spec *job.Spec, old *runs.Run) string {
 	switch {
-	case spec.Rest != "" && spec.Rest == old.ID:
-		return "rest"
 	case spec.Rest == "" && strings.HasPrefix(spec.Name, job.OnceMark):
 		return "one-off"
 	case r.Afresh && old.Overridden == spec.Overridden:

@@ -70,12 +70,10 @@ type wanted struct {
 }
 
 // Read resolves the jobs. A job that runs after another one is assumed to find a result.
-func (d *Demands) Read(ctx context.Context, r *Reader, now time.Time) (err error) {
-	var pauses map[string]*runs.Pause
-	if r.Store != nil {
-		if pauses, err = r.Store.Schedule.Pauses(now); err != nil {
-			return err
-		}
+func (d *Demands) Read(ctx context.Context, r *Reader, now time.Time) error {
+	pauses, err := r.Store.Schedule.Pauses(now)
+	if err != nil {
+		return err
 	}
 	d.jobs = make([]wanted, len(r.Config.Jobs))
 	for i := range r.Config.Jobs {

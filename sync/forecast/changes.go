@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 )
@@ -48,7 +47,8 @@ func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History
 			return err
 		}
 		if mark.IsZero() {
-			begin = append(begin, describeStep(step)+" starts from the beginning, "+priceOf(p, i, f.whole))
+			_, credits := p.LeftOf(i, f.whole)
+			begin = append(begin, fmt.Sprintf("%s starts from the beginning, at most %d credits", describeStep(step), credits))
 		}
 	}
 	if more := len(begin) - mostBeginnings; more > 0 {
@@ -75,17 +75,6 @@ func changedSettings(then, now *plan.Stored) []string {
 		return []string{job.OnlyValuesChanged}
 	}
 	return changes
-}
-
-// priceOf returns the worst-case price of a search, even if the run's share of the month spreads it over several runs.
-// A whole run costs at most most.
-func priceOf(p *plan.Plan, i int, most outlier.Credits) string {
-	each, pages := p.WholeOf(i)
-	all := min(outlier.Credits(pages)*each, most)
-	if pages == 1 {
-		return fmt.Sprintf("at %d credits", all)
-	}
-	return fmt.Sprintf("at %d credits a page, %d in all", each, all)
 }
 
 func describeStep(step *plan.Step) string {

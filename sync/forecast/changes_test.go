@@ -82,7 +82,7 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
 		w.use(strings.NewReplacer("[go, tea]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
-		if got, want := w.changes(), `search ["chess"] for "chess" starts from the beginning, at 2 credits a page, 18 in all`; len(got) != 3 || got[2] != want {
+		if got, want := w.changes(), `search ["chess"] for "chess" starts from the beginning, at most 18 credits`; len(got) != 3 || got[2] != want {
 			t.Errorf("the plan says %q, want %q", got, want)
 		}
 		w.use(file)
@@ -92,8 +92,8 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 			}
 		})
 		want := []string{
-			`search ["go"] for "go" starts from the beginning, at 2 credits`,
-			`search ["tea"] for "tea" starts from the beginning, at 2 credits`,
+			`search ["go"] for "go" starts from the beginning, at most 2 credits`,
+			`search ["tea"] for "tea" starts from the beginning, at most 2 credits`,
 		}
 		if diff := cmp.Diff(want, w.changes()); diff != "" {
 			t.Errorf("after a reset the plan says (-want +got):\n%s", diff)

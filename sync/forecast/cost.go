@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -86,22 +84,4 @@ func (r *Reader) Time(requests int) time.Duration { return r.paceInForce().Time(
 // is less than a second.
 func (r *Reader) minutesFor(requests int) float64 {
 	return math.Round(r.Time(requests).Minutes()*100) / 100
-}
-
-// Joins returns the scans of other runs that a run with this plan joins.
-func (r *Reader) Joins(p *plan.Plan) (all []runs.Scan, err error) {
-	for _, ordinal := range slices.Sorted(maps.Keys(p.Stored.Joins)) {
-		id := p.Stored.Joins[ordinal]
-		if id == "" {
-			continue // this run starts it
-		}
-		scan, err := r.Store.Scans.ByID(id)
-		if err != nil {
-			return nil, err
-		}
-		if scan != nil {
-			all = append(all, *scan)
-		}
-	}
-	return all, nil
 }

@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -20,13 +21,12 @@ import (
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
-	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
 // Reader computes forecasts from the state and the learned pace.
 type Reader struct {
-	*facts.Reader // without a Store, only prices of jobs without history are available
+	*facts.Reader
 
 	Pace *pace.Limiter // if nil, time is counted at the configured pace, and there is no queue
 	Key  string        // fingerprint of the key whose blocks apply; "" for any
@@ -39,7 +39,7 @@ type Forecast struct {
 	At      time.Time      `json:"at"`
 	Cycle   Cycle          `json:"cycle"`
 	Jobs    []Job          `json:"jobs"`
-	Orphans []Orphan       `json:"orphans,omitempty"`
+	Orphans []string       `json:"orphans,omitempty"` // jobs with cursors that are not in the job file
 	Refused []ledger.Block `json:"refused,omitempty"` // why the service refuses calls now
 	Pace    string         `json:"pace"`              // learned or configured; minutes are computed from it
 
@@ -138,14 +138,6 @@ type Cut struct {
 	Held   outlier.Credits `json:"held"`
 	Leaves outlier.Credits `json:"leaves"`
 	Wants  outlier.Credits `json:"wants"` // what the run needs without the cap
-}
-
-// Orphan is a job in the state that is not in the job file.
-type Orphan struct {
-	Job        string `json:"job"`
-	Queued     int    `json:"queued"`
-	Unfinished string `json:"unfinished,omitempty"` // its unfinished run
-	Watermarks int    `json:"watermarks"`
 }
 
 // Forecast returns what the named jobs would do, or all jobs.
@@ -457,36 +449,15 @@ func (c *calculation) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 	return nil
 }
 
-// findOrphans returns the jobs in the state that are not in the job file.
-func (r *Reader) findOrphans() ([]Orphan, error) {
-	names, err := r.removedJobs()
-	if err != nil {
-		return nil, err
-	}
-	var all []Orphan
-	for _, name := range names {
-		if slices.ContainsFunc(r.Config.Jobs, func(spec job.Spec) bool { return spec.Was == name }) {
-			continue // the next run renames it
-		}
-		orphan := Orphan{Job: name}
-		marks, err := r.Store.Watermarks.List(name)
-		if err != nil {
-			return nil, err
-		}
-		orphan.Watermarks = len(marks)
-		if orphan.Queued, err = r.Store.Queue.Queued(queue.Filter{Job: name}); err != nil {
-			return nil, err
-		}
-		old, err := r.Store.Runs.Unfinished(name)
-		if err != nil {
-			return nil, err
-		}
-		if len(old) > 0 {
-			orphan.Unfinished = old[len(old)-1].ID
-		}
-		if orphan.Watermarks+orphan.Queued > 0 || len(old) > 0 {
-			all = append(all, orphan)
+// findOrphans returns the jobs with cursors that are not in the job file. One that a job of the file was called is not one
+// of them: the next run renames it.
+func (r *Reader) findOrphans() (names []string, err error) {
+	marks, err := r.Store.Watermarks.List("")
+	for _, m := range marks {
+		renamed := slices.ContainsFunc(r.Config.Jobs, func(spec job.Spec) bool { return spec.Was == m.Job })
+		if r.Config.Job(m.Job) == nil && !renamed && !strings.HasPrefix(m.Job, job.OnceMark) && !slices.Contains(names, m.Job) {
+			names = append(names, m.Job)
 		}
 	}
-	return all, nil
+	return names, err
 }

@@ -197,7 +197,7 @@ func (w *explainer) ofScan(scan *runs.Scan) string {
 func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 	why string, at time.Time, err error) {
 	if why, until := w.whyRefused(true); why != "" {
-		return why, w.dueFrom(u, next, until), nil
+		return why, w.dueFrom(u, until), nil
 	}
 	config, books := w.reader.Config, w.reader.Store.Ledger
 	for _, c := range w.reader.Caps().CapsOf(&u.Run, u.plan(), u.spec.Budget, w.reader.Store.Clock.Now()) {
@@ -215,7 +215,7 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 			if err != nil {
 				return "", at, err
 			}
-			at = w.dueFrom(u, next, turn)
+			at = w.dueFrom(u, turn)
 		}
 		return why, at, nil
 	}
@@ -224,14 +224,14 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 
 // dueFrom returns the first due time of a run's job that is not before the given time; zero if that is
 // unknown, or the job has none.
-func (w *explainer) dueFrom(u *unfinished, next, from time.Time) time.Time {
-	if from.IsZero() || next.IsZero() {
-		return time.Time{}
+func (w *explainer) dueFrom(u *unfinished, from time.Time) time.Time {
+	if from.IsZero() {
+		return from
 	}
-	if next.Before(from) {
-		return nextOf(w.reader.Config, u.spec, from.Add(-1))
+	if from = from.Add(-1); from.Before(w.now) {
+		from = w.now
 	}
-	return next
+	return nextOf(w.reader.Config, u.spec, from)
 }
 
 // whyRefused returns why the service refuses all calls, or all paid calls, and until when; "" if it does not.

@@ -102,7 +102,7 @@ func checkWorstCase(t *rapid.T, spec *job.Spec, p *Plan) {
 		case outlier.OpTrendingFormats:
 			pages = 1 - step.Next
 		case outlier.OpStartScan:
-			each, _ := p.WholeOf(i)
+			each := p.priceOfTurn(i)
 			scan, joined := p.Stored.Joins[step.Ordinal]
 			if spent+held+each > limit || joined && scan == "" && !started[step.Query.Encode()] {
 				continue // a scan is started only if reading it fits, too

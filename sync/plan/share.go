@@ -80,12 +80,6 @@ func (f *Stored) PriceOfScan(prices outlier.Prices, ordinal int) outlier.Credits
 	return start + reading
 }
 
-// WholeOf returns what a whole step costs, regardless of the budget share: the price of a turn,
-// and the number of turns that the job wants.
-func (p *Plan) WholeOf(i int) (each outlier.Credits, turns int) {
-	return p.priceOfTurn(i), p.wantedPages(p.Steps[i].Query.Op())
-}
-
 // orderTurns returns the open steps, those searched longest ago or never first.
 func (p *Plan) orderTurns() []int {
 	var order []int

@@ -17,7 +17,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
-	"outlierd/sync/facts"
+	"outlierd/sync/engine"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/yamltree"
@@ -66,7 +66,12 @@ of single jobs are listed after which they do.`,
 			for _, w := range config.Warnings {
 				said += fmt.Sprintf("warning: %s\n%s", w, w.Excerpt)
 			}
-			r := &forecast.Reader{Reader: &facts.Reader{Config: config, IDs: find}}
+			p := &program{Engine: &engine.Engine{Config: config, IDs: find}}
+			if err := p.temporaryStore(c.Context()); err != nil {
+				return errors.Join(err, p.Close())
+			}
+			defer p.Close() // what it removes is temporary
+			r := p.forecasts()
 			prices := priceList(c.Context(), r)
 			month, err := r.Month(c.Context())
 			if err != nil {

@@ -70,7 +70,7 @@ func TestDetachedScanCanBeReadLater(t *testing.T) {
 		again, cancel := context.WithTimeout(p.Context(), time.Second)
 		defer cancel()
 		_, stderr, _ = p.do(again, "scan", "start", "moka pot")
-		contains(p, stderr, "scan: at most 12 credits ", "waits for the scan started by hand on 2000-01-01 00:00 UTC, and reads it")
+		contains(p, stderr, "scan: at most 12 credits ", "waits for scan "+id+", and reads it")
 		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "no credits were spent")
 		contains(p, p.refused(exitUsage, "scan", "read", "moka"), "is not a scan id")
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -309,12 +311,10 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 			break
 		}
 	}
-	joined, err := r.Joins(p)
-	if err != nil {
-		return cannotRun(spec, err)
-	}
-	for _, scan := range joined {
-		line += fmt.Sprintf("\n  waits for the scan %s, and reads it", report.StartedBy(scan.Job, scan.Intended.In(r.Config.Timezone)))
+	for _, scan := range slices.Sorted(maps.Values(p.Stored.Joins)) {
+		if scan != "" { // else the run starts it
+			line += "\n  waits for scan " + scan + ", and reads it"
+		}
 	}
 	return line
 }

@@ -28,8 +28,10 @@ func Plan(f *forecast.Forecast, zone *time.Location, whole bool) string {
 	for _, paging := range f.Paging {
 		p.add("%s", describePaging(paging, p.Zone))
 	}
-	if whole {
-		p.addOrphans(f.Orphans)
+	if whole && len(f.Orphans) > 0 {
+		p.add("\nthe state has cursors of jobs that are not in the job file: %s\n"+
+			"To keep them for a renamed job, set `was: OLD_NAME`; 'outlierd cursor reset JOB' deletes them.",
+			term.Plain(strings.Join(f.Orphans, ", ")))
 	}
 	return p.String()
 }
@@ -390,24 +392,4 @@ func describePaging(p journal.Paging, zone *time.Location) string {
 	}
 	return fmt.Sprintf("paging of %s: `from` counts %s (learned on %s)",
 		p.Op, counts, p.Learned.In(zone).Format(time.DateOnly))
-}
-
-// addOrphans lists jobs that have records but are not in the file.
-func (l *lines) addOrphans(all []forecast.Orphan) {
-	for _, o := range all {
-		var kept []string
-		if o.Watermarks > 0 {
-			kept = append(kept, term.Count(o.Watermarks, "cursor"))
-		}
-		if o.Queued > 0 {
-			kept = append(kept, term.Count(o.Queued, "queued call"))
-		}
-		if o.Unfinished != "" {
-			kept = append(kept, "the unfinished run "+o.Unfinished)
-		}
-		l.add("\n%s is not in the job file, but the state has:\n  %s", term.Plain(o.Job), strings.Join(kept, ", "))
-	}
-	if len(all) > 0 {
-		l.add("\nTo keep this for a renamed job, set `was: OLD_NAME`; 'outlierd cursor reset JOB' deletes cursors.")
-	}
 }

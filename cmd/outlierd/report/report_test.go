@@ -83,7 +83,7 @@ var everyPlan = forecast.Forecast{
 			}}},
 		{Job: "broken", Disabled: true, Problem: "its SQL fails:\nno table"},
 	},
-	Orphans: []forecast.Orphan{{Job: "mocha", Watermarks: 1, Queued: 12}, {Job: "tea", Unfinished: "01a1fe46-0000"}},
+	Orphans: []string{"mocha", "tea"},
 }
 
 func TestPlanForPeople(t *testing.T) {
