@@ -28,24 +28,18 @@ func readBackup(c *Config, n *yamltree.Node) {
 	if to.To == "" { // refused by the schema
 		return
 	}
-	if bucket := BucketAddress(to.To); bucket != "" {
-		to.To = bucket
-		refuseAzure(c, at, bucket)
-		for _, sink := range c.Sinks {
-			if sink.Bucket != "" && (within(bucket, sink.Bucket) || within(sink.Bucket, bucket)) {
-				at.Refuse("must not overlap with the bucket of the %s sink", sink.Kind)
-			}
-		}
-		return
+	if isAddress(to.To) {
+		to.To = checkBucket(c, at, to.To)
+	} else {
+		to.To = absolutePath(c, at, to.To)
 	}
-	if refuseAddress(at, to.To) {
-		return
-	}
-	to.To = absolutePath(c, at, to.To)
 	if within(to.To, c.Data) {
 		at.RefuseWithHint("choose a folder on another disk, or a bucket", "must not be inside the data folder, with which it would be lost")
 	}
 	for _, sink := range c.Sinks {
+		if sink.Bucket != "" && to.To != "" && (within(to.To, sink.Bucket) || within(sink.Bucket, to.To)) {
+			at.Refuse("must not overlap with the bucket of the %s sink", sink.Kind)
+		}
 		if sink.Lake != nil && sink.Lake.Warehouse != "" && within(to.To, sink.Lake.Warehouse) {
 			at.Refuse("must not be inside the warehouse of the iceberg sink")
 		}

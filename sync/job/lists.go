@@ -77,29 +77,15 @@ func countCombinations[T any](lists [][]T) int {
 	return n
 }
 
-// combinations yields the cross product of the lists. The last one varies fastest.
+// combinations yields the cross product of lists that have at most MaxAsks combinations. The last one varies fastest.
 func combinations[T any](lists [][]T) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
-		if slices.ContainsFunc(lists, func(l []T) bool { return len(l) == 0 }) {
-			return
-		}
-		at := make([]int, len(lists))
-		for {
+		for n := range countCombinations(lists) {
 			chosen := make([]T, len(lists))
-			for i, l := range lists {
-				chosen[i] = l[at[i]]
+			for i, l := range slices.Backward(lists) {
+				chosen[i], n = l[n%len(l)], n/len(l)
 			}
 			if !yield(chosen) {
-				return
-			}
-			i := len(at) - 1
-			for ; i >= 0; i-- {
-				if at[i]++; at[i] < len(lists[i]) {
-					break
-				}
-				at[i] = 0
-			}
-			if i < 0 {
 				return
 			}
 		}

@@ -62,8 +62,6 @@ type Target struct {
 	Command []string          `key:"command"` // program and arguments
 	Mail    Mail
 
-	HeaderSecrets []Secret // what of the values of Headers no message may show
-
 	Events []string `key:"events"` // events to send; empty for the default
 
 	BodyAt yamltree.Place // of Body
@@ -190,33 +188,13 @@ func readWebhook(t *Target, n *yamltree.Node) {
 			e.Key.Refuse("can only be set with as: json and a body, whose type it declares")
 		default:
 			t.Headers[name] = Secret{&value}
-			t.HeaderSecrets = append(t.HeaderSecrets, secretsOf(name, e.Value)...)
 		}
 	}
 }
-
-// secretName matches the names of headers whose values are secrets.
-var secretName = lazyregexp.New(`(?i)auth|cookie|credential|key|passw|secret|session|signature|token`)
 
 // shortestSecret is the shortest value of a header that is hidden in messages, in characters. A shorter one
 // protects nothing, and would make numbers in messages unreadable.
 const shortestSecret = 4
-
-// secretsOf returns the secrets in the value of a header: none unless the value comes from a variable or a
-// file, or the name says that it is one.
-func secretsOf(name string, value *yamltree.Node) (all []Secret) {
-	if !secretName().MatchString(name) && !strings.Contains(value.Raw, "${") {
-		return nil
-	}
-	whole := value.TextOr("")
-	_, credentials, _ := strings.Cut(whole, " ") // an answer may quote them without "Bearer"
-	for _, text := range []string{whole, credentials} {
-		if len(text) >= shortestSecret {
-			all = append(all, Secret{&text})
-		}
-	}
-	return all
-}
 
 var headerName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
 
@@ -315,14 +293,13 @@ func (c *Config) TargetNamed(name string) (*Target, error) {
 	if t := c.Target(name); t != nil {
 		return t, nil
 	}
+	if len(c.Targets) == 0 {
+		return nil, errors.New("the file has no notify: docs/notifications.md shows how to write one")
+	}
 	var names []string
 	for _, t := range c.Targets {
 		names = append(names, t.Name)
 	}
-	if len(names) == 0 {
-		return nil, errors.New("the file has no notify: docs/notifications.md shows how to write one")
-	}
-	slices.Sort(names)
 	if near := yamltree.Nearest(name, names); near != "" {
 		return nil, fmt.Errorf("notify has no target %q; did you mean %s?", name, near)
 	}
@@ -330,11 +307,16 @@ func (c *Config) TargetNamed(name string) (*Target, error) {
 }
 
 // Secrets returns the texts of the target that no log and no error may show: its address, its password, and
-// the values of headers that are secrets.
+// the values of headers.
 func (t *Target) Secrets() []string {
 	all := []string{t.URL.Reveal(), t.Mail.Password.Reveal()}
-	for _, value := range t.HeaderSecrets {
-		all = append(all, value.Reveal())
+	for _, value := range t.Headers {
+		_, credentials, _ := strings.Cut(value.Reveal(), " ") // an answer may quote them without "Bearer"
+		for _, text := range []string{value.Reveal(), credentials} {
+			if len(text) >= shortestSecret {
+				all = append(all, text)
+			}
+		}
 	}
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }

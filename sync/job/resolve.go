@@ -522,26 +522,14 @@ func withoutRepeats(list []string) []string {
 // resolveChannels returns the ids of channels for ids, handles and videos, and those whose id the tables do not
 // have.
 func (r *resolver) resolveChannels(given []string) (ids, unknown []string, err error) {
-	var wanted []string
-	for _, text := range given {
-		if _, known := r.known[text]; !known && !outlier.IsChannelID(text) && text != Assumed {
-			wanted = append(wanted, text)
-		}
-	}
-	if len(wanted) > 0 {
-		if err := r.lookUp(wanted); err != nil {
-			return nil, nil, err
-		}
+	if err := r.lookUp(given); err != nil {
+		return nil, nil, err
 	}
 	for _, text := range given {
-		id, asked := r.known[text]
-		switch {
-		case !asked:
-			ids = append(ids, text)
-		case id == "":
-			unknown = append(unknown, text)
-		default:
+		if id := r.known[text]; id != "" {
 			ids = append(ids, id)
+		} else {
+			unknown = append(unknown, text)
 		}
 	}
 	return ids, unknown, nil
@@ -566,22 +554,24 @@ func (s *Spec) NamesChannels() bool {
 // "" for those that the tables do not have. find runs SQL as in [Inputs].
 func IdentifyChannels(names []string, find func(sql, column string) ([]string, error)) (map[string]string, error) {
 	r := newResolver(nil, Inputs{IDs: find})
-	_, _, err := r.resolveChannels(names)
-	for _, name := range names {
-		if outlier.IsChannelID(name) {
-			r.known[name] = name
-		}
-	}
-	return r.known, err
+	return r.known, r.lookUp(names)
 }
 
-// lookUp adds the channel ids of handles and videos to r.known, from the user's tables; "" for what they do
+// lookUp adds the channel ids of ids, handles and videos to r.known, from the user's tables; "" for what they do
 // not have. A word that may be both is a video if they have one, as its id is too long to be a handle by
 // chance.
-func (r *resolver) lookUp(wanted []string) error {
-	var names []string
-	for _, text := range wanted {
-		names = append(names, sqlText(text), sqlText("@"+strings.ToLower(text)))
+func (r *resolver) lookUp(given []string) error {
+	var wanted, names []string
+	for _, text := range given {
+		if _, known := r.known[text]; outlier.IsChannelID(text) || text == Assumed {
+			r.known[text] = text
+		} else if !known {
+			wanted = append(wanted, text)
+			names = append(names, sqlText(text), sqlText("@"+strings.ToLower(text)))
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
 	}
 	pairs, err := r.in.IDs(fmt.Sprintf(channelSQL, strings.Join(names, ", ")), "channel_id")
 	if err != nil {

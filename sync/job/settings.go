@@ -183,23 +183,24 @@ func BucketAddress(text string) string {
 	return strings.TrimSuffix(text, "/")
 }
 
-// refuseAddress refuses a text that is an address, or has a key, but is no address of a bucket.
-func refuseAddress(n *yamltree.Node, text string) bool {
-	if !strings.Contains(text, "://") && !strings.Contains(text, "AccountKey=") {
-		return false
-	}
-	n.RefuseWithHint("keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
-		"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, with only letters, digits and . _ -")
-	return true
+// isAddress reports whether a text is an address, or has the key of one, rather than a path.
+func isAddress(text string) bool {
+	return strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")
 }
 
-// refuseAzure refuses a container of Azure if the program cannot use one.
-func refuseAzure(c *Config, n *yamltree.Node, bucket string) bool {
-	refuse := strings.HasPrefix(bucket, "az://") && !hasAzure && c.needs.service
-	if refuse {
+// checkBucket returns the address of a bucket, or "" for what is none or cannot be used, which it refuses.
+func checkBucket(c *Config, n *yamltree.Node, text string) string {
+	bucket := BucketAddress(text)
+	switch {
+	case bucket == "":
+		n.RefuseWithHint(
+			"keys and the account come from the environment, such as AWS_ACCESS_KEY_ID or AZURE_STORAGE_ACCOUNT",
+			"must be a folder, or an address like s3://bucket/prefix or az://container/prefix, with only letters, digits and . _ -")
+	case strings.HasPrefix(bucket, "az://") && !hasAzure && c.needs.service:
 		n.RefuseWithHint("build it with -tags azure, or use an official binary", "this program was built without Azure")
+		return ""
 	}
-	return refuse
+	return bucket
 }
 
 // readSink adds a sink whose path is inside the data folder and separate from the others.
@@ -208,17 +209,15 @@ func readSink(c *Config, n *yamltree.Node, kind string) {
 		return
 	}
 	text, bucket := n.Text, ""
-	if kind == SinkParquet {
-		bucket = BucketAddress(text)
-	}
-	if bucket != "" {
+	if kind == SinkParquet && isAddress(text) {
+		if bucket = checkBucket(c, n, text); bucket == "" {
+			return
+		}
 		text = parquetFolder
 	}
 	path := filepath.Clean(text)
 	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
-	case kind == SinkParquet && refuseAddress(n, text):
-		return
 	case strings.Contains(text, "://"): // cleaned, it would be a path; it may contain a key
 		n.RefuseWithHint("only parquet can be copied to a bucket, as in parquet: "+
 			"s3://bucket/prefix or az://container/prefix",
@@ -237,8 +236,6 @@ func readSink(c *Config, n *yamltree.Node, kind string) {
 		return
 	case kind == SinkDuckDB && strings.Contains(path, "?"):
 		n.Refuse("must not contain a ?, got %s", n.Shown())
-		return
-	case refuseAzure(c, n, bucket):
 		return
 	}
 	for _, other := range c.Sinks {
@@ -261,13 +258,13 @@ func readLake(c *Config, n *yamltree.Node) {
 	catalog, warehouse := n.Get("catalog"), n.Get("warehouse")
 	lake := &Lake{}
 	readKeys(lake, schema().Definition("lake"), n)
-	kind, rest, isAddress := strings.Cut(lake.Catalog, "://")
+	kind, rest, hasKind := strings.Cut(lake.Catalog, "://")
 	u, unread := url.Parse(lake.Catalog)
-	isREST := isAddress && (kind == "http" || kind == "https")
+	isREST := hasKind && (kind == "http" || kind == "https")
 	switch {
 	case lake.Catalog == "": // refused by the schema
 		return
-	case !isAddress:
+	case !hasKind:
 		lake.Catalog = absolutePath(c, catalog, lake.Catalog)
 	case !isREST && kind != "postgres" && kind != "postgresql":
 		catalog.Refuse("must be the path of a SQLite file, or begin with postgres://, https:// or http://")
@@ -278,18 +275,15 @@ func readLake(c *Config, n *yamltree.Node) {
 		catalog.RefuseWithHint("set ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL instead",
 			"must not hold a user or a password")
 	}
-	switch bucket := BucketAddress(lake.Warehouse); {
+	switch {
 	case lake.Warehouse == "" && !isREST:
 		n.Key.Refuse("warehouse is missing: name a folder, or a bucket as in s3://bucket/prefix")
-	case bucket != "":
-		lake.Warehouse = bucket
-	case strings.HasPrefix(lake.Warehouse, "s3://"):
-		warehouse.RefuseWithHint("credentials come from the environment, such as AWS_ACCESS_KEY_ID",
-			"must be like s3://bucket/prefix (letters, digits, '.', '_' and '-')")
-	case isREST: // a name that the catalog knows
-	case strings.Contains(lake.Warehouse, "://"):
-		warehouse.Refuse("must be a folder, or a bucket as in s3://bucket/prefix")
-	default:
+	case strings.HasPrefix(lake.Warehouse, "s3://"), !isREST && isAddress(lake.Warehouse):
+		if lake.Warehouse = BucketAddress(lake.Warehouse); !strings.HasPrefix(lake.Warehouse, "s3://") {
+			warehouse.RefuseWithHint("credentials come from the environment, such as AWS_ACCESS_KEY_ID",
+				"must be a folder, or a bucket as in s3://bucket/prefix, with only letters, digits and . _ -")
+		}
+	case !isREST: // otherwise a name that the catalog knows
 		lake.Warehouse = absolutePath(c, warehouse, lake.Warehouse)
 	}
 	c.Sinks = append(c.Sinks, Sink{Kind: SinkIceberg, Lake: lake})
