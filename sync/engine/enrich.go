@@ -198,7 +198,7 @@ func FreshFor(age time.Duration) string {
 	case job.Once:
 		return "fetched once"
 	}
-	return job.Duration(age).String()
+	return job.FormatDuration(age)
 }
 
 func sumOfFresh(skipped map[time.Duration]int) (n int) {

@@ -88,7 +88,7 @@ func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	for name, o := range map[string]job.Overrides{
-		"since":     {Since: job.Duration(48 * time.Hour)},
+		"since":     {Since: 48 * time.Hour},
 		"pages":     {Pages: 3},
 		"no enrich": {NoEnrich: true},
 		"again":     {Again: true},
@@ -122,7 +122,7 @@ func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
-		w.overridden(1, job.Overrides{Since: job.Duration(20 * 24 * time.Hour), MoveCursor: true})
+		w.overridden(1, job.Overrides{Since: 20 * 24 * time.Hour, MoveCursor: true})
 		time.Sleep(time.Hour)
 		if m := w.lessons(); len(m.Watermarks) != 2 || m.Paging.Reading == "" {
 			t.Errorf("watermarks %+v, paging %q; want one for each topic, and the paging known", m.Watermarks, m.Paging)
@@ -137,7 +137,7 @@ func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
 func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
-		row := w.overridden(1, job.Overrides{Pages: 3, Since: job.Duration(300 * 24 * time.Hour)})
+		row := w.overridden(1, job.Overrides{Pages: 3, Since: 300 * 24 * time.Hour})
 		if calls := w.calls(outlier.OpSearch); row.Pages != 6 || calls > 7 {
 			t.Errorf("%d pages in %d calls, want 6 in 7 at most", row.Pages, calls)
 		}

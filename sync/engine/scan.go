@@ -254,7 +254,7 @@ func (s search) endScan(scan *runs.Scan) error {
 			scan.ScanID, scan.Queries, scan.Status)
 		return s.closeScan(runs.StopScanFailed, scan)
 	case runs.ScanExpired:
-		within := job.Duration(scan.Deadline.Sub(scan.Intended).Round(time.Minute))
+		within := job.FormatDuration(scan.Deadline.Sub(scan.Intended).Round(time.Minute))
 		s.step.Problem = fmt.Sprintf("scan %s of %q has not ended within %s; "+
 			"`outlierd scan read %s` reads its results when it has",
 			scan.ScanID, scan.Queries, within, scan.ScanID)

@@ -185,7 +185,7 @@ func (s *Status) addBackup(r *Reader) error {
 func (s *Status) addJournal(r *Reader) (err error) {
 	s.Journal.Kept, err = r.Store.Journal.Kept()
 	if keep := r.Config.Retention; keep > 0 {
-		s.Journal.Retention = job.Duration(keep).String()
+		s.Journal.Retention = job.FormatDuration(keep)
 	}
 	return err
 }

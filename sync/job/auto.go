@@ -45,7 +45,7 @@ func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
 		return
 	}
 	spec.AtLeast = defaultAtLeast
-	if d := parseText(atLeast, parseDuration); d > 0 {
+	if d := parseText(atLeast, ParseDuration); d > 0 {
 		if spec.AtLeast = d; d%day != 0 || d > maxAtLeast {
 			atLeast.Refuse("must be whole days, at most 30d, got %s", atLeast.Shown())
 		}
@@ -114,7 +114,7 @@ func (c *Config) shortAuto(topics map[string]int) (short *Spec, text, hint strin
 		}
 		if budget != nil && needs > *budget {
 			return spec, fmt.Sprintf("a page for each of the %d topics within at_least: %s needs %d credits in a cycle of %d days, the budget leaves %d",
-				topics[spec.Name], Duration(spec.AtLeast), needs, MonthDays, *budget), "raise at_least or per_month, or remove topics"
+				topics[spec.Name], FormatDuration(spec.AtLeast), needs, MonthDays, *budget), "raise at_least or per_month, or remove topics"
 		}
 	}
 	return nil, "", ""

@@ -133,9 +133,6 @@ func readNotified(root, n *yamltree.Node) []string {
 
 // hashRequest returns [Spec.Request].
 func (s Spec) hashRequest() string {
-	s.Name, s.Was, s.About, s.Disabled, s.Request = "", "", "", false, ""
-	s.Schedule, s.Every, s.CatchUp, s.Jitter, s.After, s.Tags = nil, 0, "", 0, "", nil
-	s.Budget, s.StopAfter, s.Notify = JobBudget{}, 0, nil
 	if s.Scan != nil {
 		s.Scan = &Scan{Mode: s.Scan.Mode}
 	}

@@ -26,7 +26,7 @@ import (
 
 // forms parse texts by their x-form. Their errors may quote the text.
 var forms = map[string]func(text string) (any, error){
-	"duration":  anyOf(parseDuration),
+	"duration":  anyOf(ParseDuration),
 	"time zone": anyOf(parseZone),
 	"limit":     anyOf(parseLimit),
 	"share":     anyOf(parseShare),
@@ -191,11 +191,6 @@ func parseText[T any](n *yamltree.Node, parse func(string) (T, error)) (value T)
 		n.RefuseQuoting(err.Error())
 	}
 	return value
-}
-
-func parseDuration(text string) (time.Duration, error) {
-	d, err := ParseDuration(text)
-	return time.Duration(d), err
 }
 
 func parseZone(name string) (*time.Location, error) {

@@ -15,7 +15,7 @@ import (
 // Overrides change one run of a job. Zero fields change nothing.
 type Overrides struct {
 	Pages    int               `json:"pages,omitempty"`
-	Since    Duration          `json:"since,omitempty"` // maximum age of publication, instead of published_at
+	Since    time.Duration     `json:"since,omitempty"` // maximum age of publication, instead of published_at
 	NoEnrich bool              `json:"no_enrich,omitempty"`
 	Again    bool              `json:"again,omitempty"` // buy even what is fresh, and a scan even if the same one is live
 	Set      map[string]string `json:"set,omitempty"`   // one value for each name of for_each
@@ -61,7 +61,7 @@ func (o Overrides) formatFlags() string {
 		add(true, fmt.Sprintf("--from %s --to %s --each %s", b.From, b.To, b.Each))
 	}
 	add(o.Pages > 0, fmt.Sprintf("--pages %d", o.Pages))
-	add(o.Since != 0, "--since "+o.Since.String())
+	add(o.Since != 0, "--since "+FormatDuration(o.Since))
 	add(o.NoEnrich, "--no-enrich")
 	add(o.Again, "--again")
 	for _, name := range slices.Sorted(maps.Keys(o.Set)) {
@@ -101,10 +101,10 @@ func (s *Spec) overrideWith(o Overrides) error {
 		s.ReuseFor, s.SeedsFresh, s.Again = 0, 0, true
 	}
 	if o.Since < 0 {
-		return fmt.Errorf("--since must be positive, got %s", o.Since)
+		return fmt.Errorf("--since must be positive, got %s", FormatDuration(o.Since))
 	}
 	if o.Since != 0 {
-		if err := s.setWindow(window{Last: time.Duration(o.Since), Zone: s.zone}); err != nil {
+		if err := s.setWindow(window{Last: o.Since, Zone: s.zone}); err != nil {
 			return err
 		}
 	}

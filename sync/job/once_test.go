@@ -21,7 +21,7 @@ func TestOverridesChangeOneRun(t *testing.T) {
 	spec := one(t, `for_each: {topic: [tea, mate], lang: [en, de]}, enrich: {details: {}},
     search: {query: "${topic}", pages: 3, where: {language: "${lang}", published_at: 2026-01-01..2026-01-31}}`)
 	before := *spec
-	got, err := spec.With(Overrides{Pages: 7, Since: Duration(48 * time.Hour), NoEnrich: true, Again: true, Set: map[string]string{"topic": "a $ ${lang}"}})
+	got, err := spec.With(Overrides{Pages: 7, Since: 48 * time.Hour, NoEnrich: true, Again: true, Set: map[string]string{"topic": "a $ ${lang}"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestOverridesChangeOneRun(t *testing.T) {
 
 func TestOverridesReachTheReadingOfAScan(t *testing.T) {
 	spec := one(t, `scan: {query: tea, read: {where: {published_at: last 1d}}}`)
-	got, err := spec.With(Overrides{Pages: 2, Since: Duration(3 * day)})
+	got, err := spec.With(Overrides{Pages: 2, Since: 3 * day})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +71,9 @@ func TestOverridesThatDoNotFitSayWhatDoes(t *testing.T) {
 		{"trending_formats: {}", Overrides{Pages: 2}, "--pages does not apply to trending_formats"},
 		{search, Overrides{Pages: -1}, "--pages must be from 1 to 1000000, got -1"},
 		{search, Overrides{Pages: 1_000_001}, "--pages must be from 1 to 1000000, got 1000001"},
-		{"channels: {id: UC1234567890abcdefghijkl}", Overrides{Since: Duration(day)}, "channels has no published_at"},
-		{"trending_formats: {}", Overrides{Since: Duration(day)}, "trending_formats has no published_at"},
-		{search, Overrides{Since: Duration(-day)}, "--since must be positive, got -1d"},
+		{"channels: {id: UC1234567890abcdefghijkl}", Overrides{Since: day}, "channels has no published_at"},
+		{"trending_formats: {}", Overrides{Since: day}, "trending_formats has no published_at"},
+		{search, Overrides{Since: -day}, "--since must be positive, got -1d"},
 		{search, Overrides{Set: map[string]string{"topik": "x"}}, "--set topik: for_each has topic, kind"},
 		{search, Overrides{Set: map[string]string{"kind": " "}}, "--set kind: the value is empty"},
 		{"search: {}", Overrides{Set: map[string]string{"topic": "x"}}, "the job has no for_each"},
@@ -336,9 +336,9 @@ func TestMistakesThatOthersFindShowTheirPlaceToo(t *testing.T) {
 
 // TestOverridesAreTheSameAfterJSON, in which they reach the daemon.
 func TestOverridesAreTheSameAfterJSON(t *testing.T) {
-	want := Overrides{Pages: 2, Since: Duration(48 * time.Hour), NoEnrich: true, Again: true, Set: map[string]string{"a": "b"}, MoveCursor: true}
+	want := Overrides{Pages: 2, Since: 48 * time.Hour, NoEnrich: true, Again: true, Set: map[string]string{"a": "b"}, MoveCursor: true}
 	text, err := json.Marshal(want)
-	if got := `{"pages":2,"since":"2d","no_enrich":true,"again":true,"set":{"a":"b"},"move_cursor":true}`; err != nil || string(text) != got {
+	if got := `{"pages":2,"since":172800000000000,"no_enrich":true,"again":true,"set":{"a":"b"},"move_cursor":true}`; err != nil || string(text) != got {
 		t.Errorf("%s, %v, want %s", text, err, got)
 	}
 	var got Overrides

@@ -24,7 +24,7 @@ func (c *Config) Least() time.Duration {
 var sizes = map[string]int64{"MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 func parseRetention(text string) (time.Duration, error) {
-	age, err := parseDuration(text)
+	age, err := ParseDuration(text)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not an age in days or weeks, such as 400d", text)

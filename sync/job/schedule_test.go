@@ -108,7 +108,7 @@ func TestEveryCountsFromTheUnixEpoch(t *testing.T) {
 		}
 		got := Spec{Every: c.every}.Next(after, zone(t, c.zone)).Format(time.RFC3339)
 		if got != c.want {
-			t.Errorf("every %v after %s is %s, want %s", Duration(c.every), c.after, got, c.want)
+			t.Errorf("every %v after %s is %s, want %s", FormatDuration(c.every), c.after, got, c.want)
 		}
 	}
 }

@@ -13,18 +13,18 @@ import (
 // Spec is one configured job, as plain data. The requests that it makes depend on the time, on files and on
 // the state: see [Spec.Resolve].
 type Spec struct {
-	Name     string
-	Was      string `key:"was"`   // its name before it was renamed; it inherits watermarks, caps and queue
-	About    string `key:"about"` // description for people; "" if there is none
-	Disabled bool   // it is never due, and no other job starts it
+	Name     string `json:"-"`
+	Was      string `json:"-" key:"was"`   // its name before it was renamed; it inherits watermarks, caps and queue
+	About    string `json:"-" key:"about"` // description for people; "" if there is none
+	Disabled bool   `json:"-"`             // it is never due, and no other job starts it
 
-	Schedule []string      `key:"schedule"`    // cron, five fields or a shorthand such as @daily; it is due when any is
-	Every    time.Duration `key:"every"`       // 0 for none; never together with Schedule
-	Auto     bool          `json:",omitempty"` // what a run buys is decided each day; see package plan
-	AtLeast  time.Duration `json:"-"`          // with Auto: within which each topic is searched
-	CatchUp  CatchUp       `key:"catch_up"`
-	Jitter   time.Duration `json:",omitempty" key:"jitter"` // maximum delay of a run after its due time; see [Spec.Begins]
-	After    string        `key:"after"`                    // the job whose published pages start this one; "" for none
+	Schedule []string      `json:"-" key:"schedule"` // cron, five fields or a shorthand such as @daily; it is due when any is
+	Every    time.Duration `json:"-" key:"every"`    // 0 for none; never together with Schedule
+	Auto     bool          `json:",omitempty"`       // what a run buys is decided each day; see package plan
+	AtLeast  time.Duration `json:"-"`                // with Auto: within which each topic is searched
+	CatchUp  CatchUp       `json:"-" key:"catch_up"`
+	Jitter   time.Duration `json:"-" key:"jitter"` // maximum delay of a run after its due time; see [Spec.Begins]
+	After    string        `json:"-" key:"after"`  // the job whose published pages start this one; "" for none
 
 	Verb       Verb
 	Loops      []Loop        // for_each, in the order of the file
@@ -36,17 +36,17 @@ type Spec struct {
 	Fetch      []Call        // of channels and videos, in the order of the file
 	Enrich     []Call        // what to fetch for the hits, in the order of the file
 	EnrichSort Sort          // which hits are best, if Enrich takes only the top
-	Tags       []string      `key:"tags"` // of groups of jobs, for command lines
-	Budget     JobBudget     `key:"budget"`
-	StopAfter  time.Duration `key:"stop_after"` // ends the run, but not its queue; 0 for no limit
-	Notify     []string      // names of the file's notify
+	Tags       []string      `json:"-" key:"tags"` // of groups of jobs, for command lines
+	Budget     JobBudget     `json:"-" key:"budget"`
+	StopAfter  time.Duration `json:"-" key:"stop_after"` // ends the run, but not its queue; 0 for no limit
+	Notify     []string      `json:"-"`                  // names of the file's notify
 
 	At yamltree.Place `json:"-"` // where the job stands
 
-	// Request is a hash of what a run of the job asks for. It decides which unfinished run an overridden
-	// one resumes. It does not depend on when the job is due, whom it notifies, its caps and stop_after, how
-	// its scans are polled, and where the files of its lists are.
-	Request string
+	// Request is a hash of what a run of the job asks for: of the fields that JSON has. It decides which unfinished
+	// run an overridden one resumes. It does not depend on when the job is due, whom it notifies, its caps and
+	// stop_after, how its scans are polled, and where the files of its lists are.
+	Request string `json:"-"`
 
 	Flags      string `json:"-"`          // of the command that overrides it, as typed
 	MoveCursor bool   `json:"-"`          // although it is overridden; see [Overrides]

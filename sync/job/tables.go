@@ -78,7 +78,7 @@ func readKeep(t *tables.Table, n *yamltree.Node) time.Duration {
 	if n == nil || n.Wrong {
 		return 0
 	}
-	keep, err := parseDuration(n.Text)
+	keep, err := ParseDuration(n.Text)
 	switch {
 	case err != nil:
 		n.RefuseQuoting(err.Error())

@@ -67,7 +67,7 @@ func mentionsName(n *yamltree.Node, name string) bool {
 }
 
 func (a *asker) readRelated(spec *Spec, n *yamltree.Node) {
-	spec.SeedsFresh = cmp.Or(parseText(n.Get("refresh_after"), parseDuration), defaultSeeds)
+	spec.SeedsFresh = cmp.Or(parseText(n.Get("refresh_after"), ParseDuration), defaultSeeds)
 	// The service would answer a related search without a seed with arbitrary results, and charge for
 	// them.
 	given := func(name string) bool { return n.Get(snakeCase(name)) != nil }
@@ -140,7 +140,7 @@ func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 		}
 	}
 	if poll := parseText(n.Get("poll"), parsePoll); poll.To != nil {
-		spec.Scan.PollMin, spec.Scan.PollMax = time.Duration(*poll.From), time.Duration(*poll.To)
+		spec.Scan.PollMin, spec.Scan.PollMax = *poll.From, *poll.To
 	}
 	a.readReading(spec, n.Get("read"))
 }
@@ -167,7 +167,7 @@ func (a *asker) readData(spec *Spec, n *yamltree.Node) {
 	if id := n.Get("id"); id != nil {
 		a.ask.Params[ids] = a.readTexts(ids, id)
 	}
-	fresh := parseText(n.Get("refresh_after"), parseDuration)
+	fresh := parseText(n.Get("refresh_after"), ParseDuration)
 	if fetch := n.Get("fetch").Members(); len(fetch) > 0 {
 		ops = nil
 		for _, f := range fetch {

@@ -19,9 +19,9 @@ func warnRefreshAfter(c *Config, root *yamltree.Node) {
 		}
 		between := c.ScheduledBy(spec).shortestInterval()
 		if between > 0 && spec.Fetch[0].RefreshAfter >= between {
-			n.Warn("remove it to fetch everything in each run, or write less than "+Duration(between).String(),
+			n.Warn("remove it to fetch everything in each run, or write less than "+FormatDuration(between),
 				"%s is not shorter than the %s between two runs, so some runs have nothing to fetch",
-				n.Shown(), Duration(between))
+				n.Shown(), FormatDuration(between))
 		}
 	}
 }

@@ -21,7 +21,7 @@ type window struct {
 func parseWindow(text string) (window, error) {
 	if length, found := strings.CutPrefix(text, "last "); found {
 		d, err := ParseDuration(strings.TrimSpace(length))
-		return window{Last: time.Duration(d)}, err
+		return window{Last: d}, err
 	}
 	begin, parts, _ := strings.Cut(text, ",")
 	if strings.TrimSpace(begin) != "since last success" {
@@ -52,7 +52,7 @@ func (w *window) parsePart(text string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	*into = time.Duration(d)
+	*into = d
 	return nil
 }
 

@@ -10,10 +10,6 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// Duration is a duration in the form of the file: a whole number of minutes, hours, days of 24 hours, or
-// weeks.
-type Duration time.Duration
-
 var units = map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': day, 'w': week}
 
 const (
@@ -21,8 +17,9 @@ const (
 	week = 7 * day
 )
 
-// ParseDuration parses "90m", "36h", "7d" or "2w". The value must be positive and at most ten years.
-func ParseDuration(text string) (Duration, error) {
+// ParseDuration parses a whole number of minutes, hours, days of 24 hours, or weeks: "90m", "36h", "7d" or "2w". The
+// value must be positive and at most ten years.
+func ParseDuration(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, notDuration(text)
 	}
@@ -38,17 +35,16 @@ func ParseDuration(text string) (Duration, error) {
 	case time.Duration(n) > most/unit:
 		return 0, fmt.Errorf("%q is longer than ten years", text)
 	}
-	return Duration(time.Duration(n) * unit), nil
+	return time.Duration(n) * unit, nil
 }
 
 func notDuration(text string) error {
 	return fmt.Errorf("%q is not a duration in minutes, hours, days or weeks, such as 90m, 36h, 7d or 2w", text)
 }
 
-// String returns d in the largest unit that gives a whole number: "7d", "36h". If d is not a whole number
-// of minutes, it has the format of package time.
-func (d Duration) String() string {
-	t := time.Duration(d)
+// FormatDuration returns a duration in the largest unit that gives a whole number: "7d", "36h". If it is not a whole
+// number of minutes, it has the format of package time.
+func FormatDuration(t time.Duration) string {
 	switch {
 	case t == 0 || t%time.Minute != 0:
 		return t.String()
@@ -58,15 +54,6 @@ func (d Duration) String() string {
 		return strconv.FormatInt(int64(t/time.Hour), 10) + "h"
 	}
 	return strconv.FormatInt(int64(t/time.Minute), 10) + "m"
-}
-
-// MarshalText writes d in the form of the file.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText reads what MarshalText has written.
-func (d *Duration) UnmarshalText(text []byte) (err error) {
-	*d, err = ParseDuration(string(text))
-	return err
 }
 
 // A span is a range, including both ends; nil means no bound.
@@ -176,10 +163,10 @@ func parsePercent(text string) (float64, error) {
 }
 
 // parsePoll parses "1m..10m": the pause between two polls of a scan, at first and at most.
-func parsePoll(text string) (span[Duration], error) {
+func parsePoll(text string) (span[time.Duration], error) {
 	r, err := parseRange(text, ParseDuration, ParseDuration)
 	if err == nil && (r.From == nil || r.To == nil || *r.From > *r.To) {
-		return span[Duration]{}, fmt.Errorf("%q is not a range of durations such as 1m..10m", text)
+		return span[time.Duration]{}, fmt.Errorf("%q is not a range of durations such as 1m..10m", text)
 	}
 	return r, err
 }

@@ -259,7 +259,7 @@ func scheduleText(spec *job.Spec) string {
 		}
 		return strings.Join(words, ", ")
 	case spec.Every > 0:
-		return "every " + job.Duration(spec.Every).String()
+		return "every " + job.FormatDuration(spec.Every)
 	case spec.After != "":
 		return "after " + spec.After
 	}

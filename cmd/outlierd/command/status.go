@@ -159,7 +159,7 @@ func checkAlive(ctx context.Context, g *globals) (where string, err error) {
 	case errors.Is(err, serve.ErrNoDaemon):
 		return "", fmt.Errorf("outlierd up is not running: nothing answers at %s", where)
 	case err == nil && daemon.Stuck.Duration > 0:
-		err = fmt.Errorf("the schedule of %s has been stuck for %s", daemon.Name(), job.Duration(daemon.Stuck.Duration))
+		err = fmt.Errorf("the schedule of %s has been stuck for %s", daemon.Name(), job.FormatDuration(daemon.Stuck.Duration))
 	}
 	return where, err
 }

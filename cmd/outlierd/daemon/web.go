@@ -192,7 +192,7 @@ func (h *Web) isLocal(r *http.Request) bool {
 // serveHealth reports whether the schedule makes progress.
 func (h *Web) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	if still := h.Stuck(); still > 0 {
-		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.Duration(still)),
+		http.Error(w, fmt.Sprintf("the schedule has been stuck for %s", job.FormatDuration(still)),
 			http.StatusServiceUnavailable)
 		return
 	}
