@@ -34,24 +34,19 @@ func (c Call) Most(pages, searches int) int {
 // Once is the age for answers that never change and are fetched once.
 const Once = 100 * 365 * day
 
-// freshFor is how old an answer about a hit may be unless the job says otherwise.
-var freshFor = map[outlier.Operation]time.Duration{
-	outlier.OpChannelVideos: week,
-	outlier.OpChannelShorts: week,
-	outlier.OpTranscript:    Once,
-	outlier.OpComments:      2 * day,
-	outlier.OpDetails:       day,
-}
-
-// worth orders calls by the value of one request unless the job says otherwise. A channel page contains up to 120
-// uploads and the channel's statistics; a transcript never changes; comments are a hundred rows; a hit already contains
-// most of the details.
-var worth = map[outlier.Operation]int{
-	outlier.OpChannelVideos: 5,
-	outlier.OpChannelShorts: 4,
-	outlier.OpTranscript:    3,
-	outlier.OpComments:      2,
-	outlier.OpDetails:       1,
+// fetches are the calls that a job can request for its hits. Unless the job says otherwise, they are made in the order of
+// value, which is that of one request: a channel page contains up to 120 uploads and the channel's statistics; a
+// transcript never changes; comments are a hundred rows; a hit already contains most of the details.
+var fetches = map[outlier.Operation]struct {
+	value     int
+	fresh     time.Duration // how old an answer may be
+	ofChannel bool
+}{
+	outlier.OpChannelVideos: {5, week, true},
+	outlier.OpChannelShorts: {4, week, true},
+	outlier.OpTranscript:    {3, Once, false},
+	outlier.OpComments:      {2, 2 * day, false},
+	outlier.OpDetails:       {1, day, false},
 }
 
 // readEnrich reads what to fetch for the hits, in the order of the file.
@@ -72,14 +67,15 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 	}
 	for _, e := range n.Entries {
 		op := outlier.Operation(e.Key.Text)
+		usual, known := fetches[op]
 		switch {
-		case !slices.Contains(enrichments, op):
-		case spec.Verb == VerbFindChannels && !ofChannels(op):
+		case !known:
+		case spec.Verb == VerbFindChannels && !usual.ofChannel:
 			e.Key.Refuse("not supported for channels: use channel_videos or channel_shorts")
 		default:
 			call := Call{Op: op}
 			readKeys(&call, schema().Definition("fetch"), e.Value)
-			call.RefreshAfter, call.Value = cmp.Or(call.RefreshAfter, freshFor[op]), cmp.Or(call.Value, worth[op])
+			call.RefreshAfter, call.Value = cmp.Or(call.RefreshAfter, usual.fresh), cmp.Or(call.Value, usual.value)
 			spec.Enrich = append(spec.Enrich, call)
 			if each := e.Value.Get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.Holds(n) {
 				each.Warn("write top", "has the effect of top, as the job has no for_each")
@@ -90,18 +86,6 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 		where.Head().Warn("name something, such as comments: {}",
 			"has no effect, as enrich names nothing to fetch")
 	}
-}
-
-// enrichments are the operations that a job can request for its hits: those about channels and those
-// about videos.
-var enrichments = []outlier.Operation{
-	outlier.OpChannelVideos, outlier.OpChannelShorts,
-	outlier.OpDetails, outlier.OpComments, outlier.OpTranscript,
-}
-
-// ofChannels reports whether op is about a channel.
-func ofChannels(op outlier.Operation) bool {
-	return op == outlier.OpChannelVideos || op == outlier.OpChannelShorts
 }
 
 // enrichWhere reads the filters of the hits to fetch data for. They are those of a search whose values

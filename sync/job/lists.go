@@ -98,34 +98,24 @@ func readSource(c *Config, root, n *yamltree.Node) (Source, []*yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return at, n.Members()
 	}
-	var from []yamltree.Entry
+	key, value := n.Choice([]string{"list", "file", "sql"})
 	for _, e := range n.Entries {
-		if e.Key.Text != "column" && !e.Value.Ignored {
-			from = append(from, e)
+		if e.Key != key && e.Key.Text != "column" && !e.Value.Ignored {
+			e.Key.Refuse("cannot be combined with %s: a list comes from one of list, file and sql", key.Text)
+			return at, nil
 		}
 	}
 	column := n.Get("column")
 	switch {
-	case len(from) == 0 && column == nil: // an unknown key
-		return at, nil
-	case len(from) > 1:
-		from[1].Key.Refuse("cannot be combined with %s: a list comes from one of list, file and sql",
-			from[0].Key.Text)
-		return at, nil
-	case len(from) == 0 || column != nil && from[0].Key.Text != "file":
+	case column != nil && n.Get("file") == nil:
 		column.Head().RefuseWithHint("write {file: channels.csv, column: channel}", "column needs file")
-		return at, nil
-	case !from[0].Value.Has(yamltree.Text) || column != nil && !column.Has(yamltree.Text):
-		return at, nil
-	}
-	value := from[0].Value
-	switch from[0].Key.Text {
-	case "list":
+	case !value.Has(yamltree.Text) || column != nil && !column.Has(yamltree.Text): // refused by the schema
+	case key.Text == "list":
 		return at, namedList(root, value)
-	case "file":
+	case key.Text == "file":
 		return Source{File: absolutePath(c, value, value.Text), Name: value.Shown(), Field: column.TextOr(""),
 			At: value.At()}, nil
-	case "sql":
+	case key.Text == "sql":
 		return Source{SQL: readSQL(c, value), At: value.At()}, nil
 	}
 	return at, nil

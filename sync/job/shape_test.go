@@ -79,7 +79,7 @@ func TestTheSchemaHasTheWordsOfTheInterface(t *testing.T) {
 		}
 	}
 	var want []string
-	for _, op := range enrichments {
+	for op := range fetches {
 		want = append(want, string(op))
 	}
 	slices.Sort(got)

@@ -178,7 +178,7 @@ func (a *asker) readData(spec *Spec, n *yamltree.Node) {
 		if slices.ContainsFunc(spec.Fetch, func(c Call) bool { return c.Op == op }) {
 			continue
 		}
-		call := Call{Op: op, RefreshAfter: fresh, Value: worth[op]}
+		call := Call{Op: op, RefreshAfter: fresh, Value: fetches[op].value}
 		if op == outlier.OpTranscript && fresh == 0 {
 			call.RefreshAfter = Once
 		}

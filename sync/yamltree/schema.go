@@ -1,7 +1,6 @@
 package yamltree
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -54,13 +53,6 @@ type Schema struct {
 
 	Minimum *int `json:"minimum"` // of whole numbers
 	Maximum *int `json:"maximum"`
-
-	// For editors. [File.Parse] drops keys that begin with x-.
-	Draft       string `json:"$schema"`
-	Description string `json:"description"`
-	Private     struct {
-		X bool `json:"^x-"`
-	} `json:"patternProperties"`
 }
 
 // required has the one key of an alternative.
@@ -97,7 +89,7 @@ func (o *others) UnmarshalJSON(text []byte) error {
 	if o.closed = string(text) == "false"; o.closed {
 		return nil
 	}
-	return decodeKnown(text, &o.of)
+	return json.Unmarshal(text, &o.of)
 }
 
 // pattern is a regular expression that is compiled when it is used.
@@ -110,18 +102,10 @@ func (p *pattern) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// decodeKnown decodes JSON without unknown keywords.
-func decodeKnown(text []byte, to any) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	return d.Decode(to)
-}
-
-// MustParseSchema parses the text of a schema. It panics if the text is not a schema, or if it has a keyword
-// that Check does not know.
+// MustParseSchema parses the text of a schema. It panics if the text is not a schema.
 func MustParseSchema(text []byte) *Schema {
 	root := &Schema{}
-	if err := decodeKnown(text, root); err != nil {
+	if err := json.Unmarshal(text, root); err != nil {
 		panic("yamltree: parse schema: " + err.Error())
 	}
 	return root.resolveRefs(root)

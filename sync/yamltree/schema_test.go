@@ -16,14 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestSchemasWithOtherKeywordsAreRefused(t *testing.T) {
+func TestSchemasWithBadKeywordsAreRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`{"oneOf": [{"type": "string"}]}`, `unknown field "type"`},
-		{`{"properties": {"a": {"exclusiveMinimum": 1}}}`, `unknown field "exclusiveMinimum"`},
-		{`{"items": {"uniqueItems": true}}`, `unknown field "uniqueItems"`},
-		{`{"additionalProperties": {"multipleOf": 2}}`, `unknown field "multipleOf"`},
-		{`{"definitions": {"a": {"not": {"type": "string"}}}}`, `unknown field "not"`},
-		{`{"patternProperties": {"^y-": true}}`, `unknown field "^y-"`},
 		{`{"minimum": 0.5}`, "minimum"},
 		{`{"enum": [1]}`, "enum"},
 		{`{"properties": {"a": {"$ref": "#/definitions/a"}}}`, "nothing at #/definitions/a"},
