@@ -56,7 +56,7 @@ jobs:
 		most                outlier.Credits
 		want                string
 	}{
-		{"coffee", "2026-02-30", "2026-03-10", "month", 2, "--from: the date 2026-02-30 does not exist"},
+		{"coffee", "2026-02-30", "2026-03-10", "month", 2, "--from: the date \"2026-02-30\" does not exist"},
 		{"coffee", "2026-02-01", "soon", "month", 2, `--to: "soon" is neither a date`},
 		{"coffee", "2026-02-02", "2026-02-01", "month", 2, "--to 2026-02-01 is before --from 2026-02-02"},
 		{"coffee", "2026-02-01", "2026-02-01", "year", 2, "--each must be month, week or day, got year"},

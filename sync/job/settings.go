@@ -116,20 +116,19 @@ func (b *builder) placeData(n *yamltree.Node) {
 		folder = override
 	}
 	b.cfg.Data = resolvePath(b.cfg, folder)
-	report := func(mistake, value string) {
-		at := cmp.Or(n, b.root)
-		b.file.Report(at.Line, at.Column, fmt.Sprintf("data: the folder's path %s, got %s", mistake, value),
-			"rename the folder, or set data or OUTLIERD_DATA to another one")
-	}
+	mistake, hint := "", "rename the folder, or set data or OUTLIERD_DATA to another one"
 	switch {
 	case strings.HasPrefix(folder, "~"):
-		at := cmp.Or(n, b.root)
-		b.file.Report(at.Line, at.Column, "data: "+fmt.Sprintf(tildeMistake, strconv.Quote(folder)), tildeHint)
+		mistake, hint = fmt.Sprintf(tildeMistake, strconv.Quote(folder)), tildeHint
 	case strings.Contains(b.cfg.Data, "?"): // DuckDB puts .wal before it, as in an address
-		report("must not contain a ?", b.cfg.Data)
+		mistake = "the folder's path must not contain a ?, got " + b.cfg.Data
 	case !utf8.ValidString(b.cfg.Data): // DuckDB accepts no other path
-		report("must be UTF-8", strconv.Quote(b.cfg.Data))
+		mistake = "the folder's path must be UTF-8, got " + strconv.Quote(b.cfg.Data)
+	default:
+		return
 	}
+	at := cmp.Or(n, b.root)
+	b.file.Report(at.Line, at.Column, "data: "+mistake, hint)
 }
 
 // checkBudget refuses caps that contradict each other.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/internal/lazyregexp"
 	"outlierd/sync/yamltree"
 )
 
@@ -114,42 +113,23 @@ func ParseInstant(text string, zone *time.Location) (time.Time, error) {
 // parseInstant parses a date or a time. A date means its first moment, or if days is 1, the second before
 // the next date. The seconds of a time are optional.
 func parseInstant(text string, days int, zone *time.Location) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
-		if t, err := time.Parse(layout, text); err == nil {
+	exists := true
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
+		t, err := time.Parse(layout, text)
+		switch {
+		case err != nil:
+			exists = exists && !strings.Contains(err.Error(), "out of range")
+		case layout == time.DateOnly:
+			t = clock(t.AddDate(0, 0, days), zone)
+			return t.Add(-time.Duration(days) * time.Second).UTC(), nil
+		default:
 			return t.UTC(), nil
 		}
 	}
-	d, err := time.Parse(time.DateOnly, text)
-	switch {
-	case err != nil && noDate(text):
-		return time.Time{}, fmt.Errorf("the date %s does not exist%s",
-			text[:len(time.DateOnly)], leapHint(text))
-	case err != nil:
-		return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-10-31 "+
-			"nor a time such as 2026-10-31T18:00:00Z", text)
+	if !exists {
+		return time.Time{}, fmt.Errorf("the date %q does not exist", text)
 	}
-	t := clock(d.AddDate(0, 0, days), zone)
-	return t.Add(-time.Duration(days) * time.Second).UTC(), nil
-}
-
-// dateForm matches the form of a date, or of a time.
-var dateForm = lazyregexp.New(`^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T.*)?$`)
-
-// noDate reports whether text has the form of a date that does not exist.
-func noDate(text string) bool {
-	if !dateForm().MatchString(text) {
-		return false
-	}
-	_, err := time.Parse(time.DateOnly, text[:len(time.DateOnly)])
-	return err != nil
-}
-
-// leapHint explains why a day does not exist, if that is easily overlooked.
-func leapHint(text string) string {
-	if text[4:10] == "-02-29" {
-		return ": February has 29 days in leap years only"
-	}
-	return ""
+	return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-10-31 nor a time such as 2026-10-31T18:00:00Z", text)
 }
 
 // parsePercent parses "10%" as 0.1, from 1% to 100%.
