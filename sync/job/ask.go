@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ func (a *asker) assignParam(f outlier.Param, n *yamltree.Node) {
 	case outlier.Instants:
 		err = a.readDates(f, n)
 	default:
-		err = readRange(a.ask.Params, f, n.Text)
+		err = a.setRange(f, n.Text)
 	}
 	if err != nil {
 		n.RefuseQuoting(err.Error())
@@ -78,14 +79,45 @@ func (a *asker) readDates(f outlier.Param, n *yamltree.Node) (err error) {
 	words := strings.Join(strings.Fields(n.Text), " ")
 	a.ask.published = words
 	if strings.Contains(words, "..") {
-		from, to := instantParsers(a.b.cfg.Timezone)
-		r, err := parseRange(words, from, to)
-		putRange(a.ask.Params, f, r, outlier.Instant)
-		return err
+		return a.setRange(f, words)
 	}
 	a.ask.Window, err = parseWindow(words)
 	a.ask.Window.Zone = a.b.cfg.Timezone
 	return err
+}
+
+// setRange sets the ends of a range that are present: "a..b", "a.." or "..b".
+func (a *asker) setRange(f outlier.Param, text string) error {
+	low, high, found := strings.Cut(text, "..")
+	if !found || low+high == "" {
+		return fmt.Errorf("%q is not a range; write a..b, a.. or ..b", text)
+	}
+	for i, end := range []string{low, high} {
+		if end == "" {
+			continue
+		}
+		sent, err := a.parseEnd(f.Form, end, i)
+		if err != nil {
+			return err
+		}
+		a.ask.Params.Set(f.Names()[i], sent)
+	}
+	return nil
+}
+
+// parseEnd returns an end of a range as it is sent. A date means its first moment as the lower end, and its last second
+// as the upper one, for which days is 1: both days are included.
+func (a *asker) parseEnd(form outlier.Form, text string, days int) (string, error) {
+	switch form {
+	case outlier.Integers:
+		n, err := parseInteger(text)
+		return outlier.Integer(n), err
+	case outlier.Numbers:
+		x, err := parseNumber(text)
+		return outlier.Number(x), err
+	}
+	t, err := parseInstant(text, days, a.b.cfg.Timezone)
+	return outlier.Instant(t), err
 }
 
 // readTexts reads a list of texts. If a file or SQL supplies them, it stores that in the template instead: they

@@ -20,12 +20,11 @@ type Backfill struct {
 
 // applyBackfill replaces published_at by the dates of a backfill. Its errors name flags.
 func (s *Spec) applyBackfill(b *Backfill) error {
-	begin, end := instantParsers(s.zone)
-	first, err := begin(b.From)
+	first, err := parseInstant(b.From, 0, s.zone)
 	if err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
-	last, err := end(b.To)
+	last, err := parseInstant(b.To, 1, s.zone)
 	switch {
 	case err != nil:
 		return fmt.Errorf("--to: %w", err)

@@ -193,7 +193,7 @@ func checkAfter(c *Config, jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 		return
 	}
 	path := []string{spec.Name}
-	for at := parent; at != nil; at = c.Job(at.After) {
+	for at := range c.Chain(parent) {
 		if after := jobs.Get(at.Name).Get("after"); after != nil && after.Wrong {
 			return // one message per cycle is enough
 		}
@@ -202,9 +202,6 @@ func checkAfter(c *Config, jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 			n.RefuseWithHint("remove after from one of them, or replace it with schedule or every",
 				"the jobs wait for each other in a cycle: %s", strings.Join(path, " after "))
 			return
-		}
-		if slices.Contains(path[:len(path)-1], at.Name) {
-			return // a cycle that does not include this job
 		}
 	}
 	if parent.Disabled && !spec.Disabled {

@@ -139,8 +139,8 @@ func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 			a.ask.Params["query"] = texts
 		}
 	}
-	if poll := parseText(n.Get("poll"), parsePoll); poll.To != nil {
-		spec.Scan.PollMin, spec.Scan.PollMax = *poll.From, *poll.To
+	if poll := parseText(n.Get("poll"), parsePoll); poll.most > 0 {
+		spec.Scan.PollMin, spec.Scan.PollMax = poll.first, poll.most
 	}
 	a.readReading(spec, n.Get("read"))
 }

@@ -107,30 +107,6 @@ func (b *builder) usedFilter(name *yamltree.Node, path []string) []yamltree.Entr
 	return nil
 }
 
-// readRange parses text into a parameter that is a range of numbers.
-func readRange(params url.Values, f outlier.Param, text string) error {
-	switch f.Form {
-	case outlier.Integers:
-		r, err := parseRange(text, parseInteger, parseInteger)
-		putRange(params, f, r, outlier.Integer)
-		return err
-	case outlier.Numbers:
-		r, err := parseRange(text, parseNumber, parseNumber)
-		putRange(params, f, r, outlier.Number)
-		return err
-	}
-	return nil
-}
-
-// putRange sets the ends of a range that are present.
-func putRange[T any](params url.Values, f outlier.Param, r span[T], format func(T) string) {
-	for i, end := range []*T{r.From, r.To} {
-		if end != nil {
-			params.Set(f.Names()[i], format(*end))
-		}
-	}
-}
-
 // Conditions returns canonical parameters in the words of the file: "z_score 2..", "language en, de". A
 // range may lack either end.
 func Conditions(params url.Values) (words []string) {

@@ -55,32 +55,6 @@ func FormatDuration(t time.Duration) string {
 	return strconv.FormatInt(int64(t/time.Minute), 10) + "m"
 }
 
-// A span is a range, including both ends; nil means no bound.
-type span[T any] struct{ From, To *T }
-
-// parseRange parses "a..b", "a.." or "..b"; from and to parse the ends.
-func parseRange[T any](text string, from, to func(string) (T, error)) (r span[T], err error) {
-	low, high, found := strings.Cut(text, "..")
-	if !found || low == "" && high == "" {
-		return r, fmt.Errorf("%q is not a range; write a..b, a.. or ..b", text)
-	}
-	if low != "" {
-		v, err := from(low)
-		if err != nil {
-			return r, err
-		}
-		r.From = &v
-	}
-	if high != "" {
-		v, err := to(high)
-		if err != nil {
-			return r, err
-		}
-		r.To = &v
-	}
-	return r, nil
-}
-
 func parseInteger(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || yamltree.KindOf(text) != yamltree.Whole {
@@ -95,14 +69,6 @@ func parseNumber(text string) (float64, error) {
 		return 0, fmt.Errorf("%q is not a number such as 2 or 0.5", text)
 	}
 	return x, nil
-}
-
-// instantParsers returns the parsers of the ends of a range of dates. A date means its first moment as the
-// beginning and its last second as the end, so both days are included.
-func instantParsers(zone *time.Location) (from, to func(string) (time.Time, error)) {
-	from = func(text string) (time.Time, error) { return parseInstant(text, 0, zone) }
-	to = func(text string) (time.Time, error) { return parseInstant(text, 1, zone) }
-	return from, to
 }
 
 // ParseInstant parses a time, or a date, which means its first moment in zone.
@@ -142,11 +108,16 @@ func parsePercent(text string) (float64, error) {
 	return x / 100, nil
 }
 
-// parsePoll parses "1m..10m": the pause between two polls of a scan, at first and at most.
-func parsePoll(text string) (span[time.Duration], error) {
-	r, err := parseRange(text, ParseDuration, ParseDuration)
-	if err == nil && (r.From == nil || r.To == nil || *r.From > *r.To) {
-		return span[time.Duration]{}, fmt.Errorf("%q is not a range of durations such as 1m..10m", text)
+// A poll has the pauses between two polls of a scan, at first and at most.
+type poll struct{ first, most time.Duration }
+
+// parsePoll parses "1m..10m".
+func parsePoll(text string) (poll, error) {
+	low, high, _ := strings.Cut(text, "..")
+	first, err := ParseDuration(low)
+	most, wrong := ParseDuration(high)
+	if err != nil || wrong != nil || first > most {
+		return poll{}, fmt.Errorf("%q is not a range of durations in minutes, hours, days or weeks, such as 1m..10m", text)
 	}
-	return r, err
+	return poll{first, most}, nil
 }
