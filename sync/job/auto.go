@@ -84,21 +84,14 @@ func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
 
 // refuseShortAuto refuses a budget that does not cover a page for each topic of `schedule: auto` within its at_least.
 func refuseShortAuto(c *Config, root *yamltree.Node) {
-	topics := map[string]int{}
-	for i := range c.Jobs {
-		topics[c.Jobs[i].Name] = 1
-		for _, l := range c.Jobs[i].Loops {
-			topics[c.Jobs[i].Name] *= max(len(l.Source.Values), 1)
-		}
-	}
-	if spec, text, hint := c.shortAuto(topics); spec != nil {
+	if spec, text, hint := c.shortAuto((*Spec).knownTopics); spec != nil {
 		root.Get("jobs").Get(spec.Name).Get("schedule").RefuseWithHint(hint, "%s", text)
 	}
 }
 
 // shortAuto returns the first job whose promise the budget does not cover, together with the jobs before it, with
 // the number of topics of each job.
-func (c *Config) shortAuto(topics map[string]int) (short *Spec, text, hint string) {
+func (c *Config) shortAuto(topicsOf func(*Spec) int) (short *Spec, text, hint string) {
 	var all outlier.Credits
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
@@ -106,7 +99,7 @@ func (c *Config) shortAuto(topics map[string]int) (short *Spec, text, hint strin
 			continue
 		}
 		turns := (MonthDays*day + spec.AtLeast - 1) / spec.AtLeast
-		own := outlier.Credits(topics[spec.Name]) * outlier.Credits(turns) * c.Service.Prices.Of(spec.ask.Op, "")
+		own := outlier.Credits(topicsOf(spec)) * outlier.Credits(turns) * c.Service.Prices.Of(spec.ask.Op, "")
 		all += own
 		budget, needs := spec.Budget.PerMonth, own
 		if most := c.Budget.Scheduled(); most != nil && (budget == nil || *most-all < *budget-own) {
@@ -114,7 +107,7 @@ func (c *Config) shortAuto(topics map[string]int) (short *Spec, text, hint strin
 		}
 		if budget != nil && needs > *budget {
 			return spec, fmt.Sprintf("a page for each of the %d topics within at_least: %s needs %d credits in a cycle of %d days, the budget leaves %d",
-				topics[spec.Name], FormatDuration(spec.AtLeast), needs, MonthDays, *budget), "raise at_least or per_month, or remove topics"
+				topicsOf(spec), FormatDuration(spec.AtLeast), needs, MonthDays, *budget), "raise at_least or per_month, or remove topics"
 		}
 	}
 	return nil, "", ""

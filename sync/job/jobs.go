@@ -24,15 +24,15 @@ func (b *builder) readJobs(n *yamltree.Node) {
 	}
 	for _, e := range n.Mappings() {
 		inheritDefaults(e.Value, b.root.Get("defaults"))
-		b.cfg.Jobs = append(b.cfg.Jobs, b.readJob(e.Key, e.Value))
+		b.cfg.Jobs = append(b.cfg.Jobs, b.readJob(e.Key.Text, e.Value))
 	}
 	checkChain(b.cfg, n)
 }
 
 // readJob reads one job.
-func (b *builder) readJob(name, n *yamltree.Node) Spec {
+func (b *builder) readJob(name string, n *yamltree.Node) Spec {
 	spec := Spec{
-		Name: name.Text, At: name.At(), zone: b.cfg.Timezone,
+		Name: name, At: n.Head().At(), zone: b.cfg.Timezone,
 		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
 	}
 	readKeys(&spec, oneOff(), n)

@@ -127,7 +127,7 @@ func (c *Config) CheckLists(in Inputs) error {
 			c.Warnings = append(c.Warnings, c.Mistake(spec.At, path+unknown.Error(), ""))
 		}
 	}
-	if spec, text, hint := c.shortAuto(topics); spec != nil {
+	if spec, text, hint := c.shortAuto(func(s *Spec) int { return topics[s.Name] }); spec != nil {
 		wrong = append(wrong, c.Mistake(spec.At, "jobs."+spec.Name+": "+text, hint))
 	}
 	if len(wrong) > 0 {

@@ -195,7 +195,7 @@ func (a *asker) readTrending(spec *Spec, n *yamltree.Node) {
 			e.Key.Refuse("the parameter has no name")
 			continue
 		}
-		for _, member := range e.Value.Scalars() {
+		for _, member := range e.Value.Members() {
 			a.ask.Params[name] = append(a.ask.Params[name], a.readPatterns(name, member, "")...)
 		}
 	}

@@ -106,13 +106,19 @@ func (c *Config) cheapestMonth() (days [MonthDays]outlier.Credits) {
 	return days
 }
 
+// knownTopics counts the combinations of for_each that are in the file. A list from elsewhere counts as one value.
+func (s *Spec) knownTopics() int {
+	n := 1
+	for _, l := range s.Loops {
+		n *= max(len(l.Source.Values), 1)
+	}
+	return n
+}
+
 // cheapest returns the minimum cost of a run of the job that finds anything to request: the sum over the
 // combinations in the file, unless its cap ends it earlier.
 func (s *Spec) cheapest(prices outlier.Prices) outlier.Credits {
-	price := s.leastCost(prices)
-	for _, l := range s.Loops {
-		price *= outlier.Credits(max(len(l.Source.Values), 1))
-	}
+	price := s.leastCost(prices) * outlier.Credits(s.knownTopics())
 	if most := s.Budget.PerRun; most != nil {
 		price = min(price, *most)
 	}

@@ -84,11 +84,6 @@ func (p path) prefix() string {
 	return string(p) + ": "
 }
 
-// Scalar returns a node for a text that is not in the file. Its position is the beginning of the file.
-func (f *File) Scalar(word string) *Node {
-	return &Node{Kind: Text, Raw: word, Text: word, Line: 1, Column: 1, file: f}
-}
-
 // At returns where n stands.
 func (n *Node) At() Place { return Place{n.file.name, n.Line, n.Column} }
 
@@ -170,23 +165,15 @@ func (n *Node) TextOr(otherwise string) string {
 	return otherwise
 }
 
-// Members returns the items of a list, or the single text or number in place of a list.
+// Members returns the items of a list, or the single scalar in place of a list.
 func (n *Node) Members() []*Node {
 	switch {
 	case n.Has(List):
 		return n.Items
-	case n.Has(Text, Whole, Number, Template):
+	case n.Has(Text, Whole, Number, Boolean, Template):
 		return []*Node{n}
 	}
 	return nil
-}
-
-// Scalars returns the items of a list, or the single value in place of one, including true and false.
-func (n *Node) Scalars() []*Node {
-	if n.Has(Boolean) {
-		return []*Node{n}
-	}
-	return n.Members()
 }
 
 // Head returns the node whose position is reported for a message about n as a whole, or about a key that

@@ -139,20 +139,13 @@ func (s *Schema) resolveRefs(root *Schema) *Schema {
 // partAt returns the part of s to which a reference such as "#/definitions/job/properties/every" leads.
 func (s *Schema) partAt(ref string) *Schema {
 	part := s
-	for steps := strings.Split(ref, "/")[1:]; part != nil && len(steps) > 1; steps = steps[2:] {
-		switch steps[0] {
-		case "definitions":
-			part = part.Definitions[steps[1]]
-		case "properties":
-			part = part.Properties[steps[1]]
-		default:
-			part = nil
+	for step := range slices.Chunk(strings.Split(ref, "/")[1:], 2) {
+		named := map[string]map[string]*Schema{"definitions": part.Definitions, "properties": part.Properties}
+		if part = named[step[0]][step[1]]; part == nil {
+			panic("yamltree: parse schema: nothing at " + ref)
 		}
 	}
-	switch {
-	case part == nil:
-		panic("yamltree: parse schema: nothing at " + ref)
-	case part.Ref != "":
+	if part.Ref != "" {
 		return s.partAt(part.Ref)
 	}
 	return part
@@ -215,22 +208,13 @@ func (s *Schema) NamedKeys() []string {
 
 // allows reports whether values may be of a kind.
 func (s *Schema) allows(kind Kind) bool {
-	has := func(name string) bool { return slices.Contains(s.Types, name) }
-	switch kind {
-	case Mapping:
-		return has("object")
-	case List:
-		return has("array")
-	case Null:
-		return has("null")
-	case Boolean:
-		return has("boolean")
-	case Whole:
-		return has("integer") || has("number")
-	case Number:
-		return has("number")
-	}
-	return has("string")
+	return slices.ContainsFunc(typesOf[kind], func(name string) bool { return slices.Contains(s.Types, name) })
+}
+
+// typesOf are the types of JSON Schema that values of a kind have.
+var typesOf = map[Kind][]string{
+	Mapping: {"object"}, List: {"array"}, Null: {"null"}, Boolean: {"boolean"},
+	Whole: {"integer", "number"}, Number: {"number"}, Text: {"string"}, Template: {"string"},
 }
 
 // fits reports whether a text has a length that is allowed, and matches the pattern.
