@@ -75,9 +75,6 @@ func (o *Order) newRun() (*runs.Run, error) {
 // do not have the channel's id. That is free. What is not found stays unknown, and the run names it. It
 // returns an error if begin must be called again, or if the process stops.
 func (w *worker) lookUpVideos(ctx context.Context, o *Order, at time.Time) error {
-	if !o.Spec.NamesChannels() {
-		return nil
-	}
 	unknown, err := o.facts(w.engine).Unknown(ctx, o.Spec, at)
 	if err != nil {
 		return nil // the run itself reports it

@@ -190,7 +190,7 @@ func (r *resolver) resolveAll() error {
 		return fmt.Errorf("for_each makes more than %d combinations", MaxAsks)
 	}
 	for chosen := range combinations(lists) {
-		if err := r.resolveCombination(chosen); err != nil {
+		if err := r.resolveSearch(chosen); err != nil {
 			return err
 		}
 	}
@@ -198,20 +198,11 @@ func (r *resolver) resolveAll() error {
 	return r.resolveWanted()
 }
 
-// resolveCombination resolves the job for one combination of the values of its for_each. A search that only an
+// resolveSearch resolves the job for one combination of the values of its for_each. A search that only an
 // unknown channel would restrict is left out: without it, it would search for everything.
-func (r *resolver) resolveCombination(chosen []value) error {
-	err := r.resolveSearch(chosen)
-	if unknown, ok := errors.AsType[*UnknownChannelsError](err); ok {
-		r.done.Unknown = append(r.done.Unknown, unknown.Channels...)
-		return nil
-	}
-	return err
-}
-
 func (r *resolver) resolveSearch(chosen []value) error {
 	params, err := r.fillParams(&r.job.ask, chosen)
-	if err != nil {
+	if err != nil || params == nil {
 		return err
 	}
 	if r.job.Verb == VerbChannels || r.job.Verb == VerbVideos {
@@ -220,7 +211,7 @@ func (r *resolver) resolveSearch(chosen []value) error {
 	}
 	var reading url.Values
 	if r.job.ask.Read != nil {
-		if reading, err = r.fillParams(r.job.ask.Read, chosen); err != nil {
+		if reading, err = r.fillParams(r.job.ask.Read, chosen); err != nil || reading == nil {
 			return err
 		}
 	}
@@ -244,7 +235,7 @@ func (r *resolver) resolveSearch(chosen []value) error {
 }
 
 // fillParams returns the parameters of a template, filled in and checked against the interface. Wrong values
-// are noted and left out.
+// are noted and left out. It returns nil if the channels that restrict a search are unknown.
 func (r *resolver) fillParams(t *template, chosen []value) (url.Values, error) {
 	var values []string
 	for i, loop := range r.job.Loops {
@@ -279,7 +270,7 @@ func (r *resolver) fillParams(t *template, chosen []value) (url.Values, error) {
 			params.Add(name, text)
 		}
 	}
-	if err := r.identifyChannels(t, params); err != nil {
+	if isRestricted, err := r.identifyChannels(t, params); err != nil || !isRestricted {
 		return nil, err
 	}
 	for _, name := range t.Op.Subjects() { // repeated ids go later, over all combinations
@@ -317,27 +308,29 @@ func (r *resolver) refuseFilled(name, pattern string, chosen []value, err error)
 var errNotShown = errors.New("the text is not valid here")
 
 // identifyChannels replaces handles, and videos that stand for their channels, by the ids of channels. Unknown ones
-// are left out of a list of what is searched for. Elsewhere they are an [UnknownChannelsError], because the
-// search would not be restricted without them.
-func (r *resolver) identifyChannels(t *template, params url.Values) error {
+// are left out of a list of what is searched for. It returns false if one is elsewhere, because the search would not be
+// restricted without it.
+func (r *resolver) identifyChannels(t *template, params url.Values) (isRestricted bool, err error) {
+	isRestricted = true
 	for name, given := range params {
 		if !t.namesChannels(name) {
 			continue
 		}
 		found, unknown, err := r.resolveChannels(given)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", snakeCase(name), err)
+		}
+		r.done.Unknown = append(r.done.Unknown, unknown...)
 		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", snakeCase(name), err)
 		case len(unknown) > 0 && name != ids && !slices.Contains(t.Op.Subjects(), name):
-			return &UnknownChannelsError{unknown}
+			isRestricted = false
 		case len(found) == 0:
 			delete(params, name)
 		default:
 			params[name] = found
 		}
-		r.done.Unknown = append(r.done.Unknown, unknown...)
 	}
-	return nil
+	return isRestricted, nil
 }
 
 // acceptValue checks a value against the interface, unless it is [Assumed].
@@ -502,6 +495,9 @@ func (r *resolver) resolveWanted() error {
 		return nil
 	}
 	params, err := r.fillParams(r.job.wanted, make([]value, len(r.job.Loops)))
+	if err == nil && params == nil {
+		err = &UnknownChannelsError{r.done.Unknown}
+	}
 	if err != nil {
 		return fmt.Errorf("enrich: %w", err)
 	}
@@ -533,21 +529,6 @@ func (r *resolver) resolveChannels(given []string) (ids, unknown []string, err e
 		}
 	}
 	return ids, unknown, nil
-}
-
-// NamesChannels reports whether the job has lists of channels, which may name them by handles or videos.
-func (s *Spec) NamesChannels() bool {
-	for _, t := range []*template{&s.ask, s.ask.Read, s.wanted} {
-		if t == nil {
-			continue
-		}
-		for _, name := range slices.Concat(slices.Collect(maps.Keys(t.Params)), slices.Collect(maps.Keys(t.From))) {
-			if t.namesChannels(name) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // IdentifyChannels returns the ids of channels that [outlier.ParseChannel] has returned, by what it returned;
