@@ -105,9 +105,24 @@ func (c *Config) Files() string {
 
 // Job returns the job with this name, or nil.
 func (c *Config) Job(name string) *Spec {
-	for i := range c.Jobs {
-		if c.Jobs[i].Name == name {
-			return &c.Jobs[i]
+	return find(c.Jobs, func(s *Spec) bool { return s.Name == name })
+}
+
+// Target returns the target of notifications with this name, or nil.
+func (c *Config) Target(name string) *Target {
+	return find(c.Targets, func(t *Target) bool { return t.Name == name })
+}
+
+// Report returns the report with this name, or nil.
+func (c *Config) Report(name string) *Report {
+	return find(c.Reports, func(r *Report) bool { return r.Name == name })
+}
+
+// find returns the first member of a list that is the wanted one, or nil.
+func find[T any](all []T, isWanted func(*T) bool) *T {
+	for i := range all {
+		if isWanted(&all[i]) {
+			return &all[i]
 		}
 	}
 	return nil

@@ -96,15 +96,6 @@ type Alert struct {
 	At yamltree.Place // of SQL
 }
 
-// Target returns the target with this name, or nil.
-func (c *Config) Target(name string) *Target {
-	i := slices.IndexFunc(c.Targets, func(t Target) bool { return t.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &c.Targets[i]
-}
-
 func readTargets(c *Config, n *yamltree.Node) {
 	for _, e := range n.Mappings() {
 		readTarget(c, e.Key, e.Value)

@@ -27,16 +27,6 @@ func (r *Report) Last(after, until time.Time, loc *time.Location) time.Time {
 	return lastDue(func(t time.Time) time.Time { return nextTime(r.due, t, loc) }, after, until)
 }
 
-// Report returns the report with this name, or nil.
-func (c *Config) Report(name string) *Report {
-	for i := range c.Reports {
-		if c.Reports[i].Name == name {
-			return &c.Reports[i]
-		}
-	}
-	return nil
-}
-
 func readReports(c *Config, root, n *yamltree.Node) {
 	for _, e := range n.Mappings() {
 		readReport(c, root, e.Key, e.Value)

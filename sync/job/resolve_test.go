@@ -179,7 +179,7 @@ func TestTheWindowSinceTheLastSuccess(t *testing.T) {
 	}{
 		{"since last success", "2026-11-04T23:00:00Z", "2026-10-21T22:00:00Z"},
 		{"since last success, overlap 2d, first 90d", "2026-11-16T23:00:00Z", "2026-08-22T22:00:00Z"},
-		{"since last success,first 1w , overlap 12h", "2026-11-17T23:00:00Z", "2026-11-13T23:00:00Z"},
+		{"since last success,overlap 12h , first 1w", "2026-11-17T23:00:00Z", "2026-11-13T23:00:00Z"},
 		{"since  last success, overlap 1d", "2026-11-17T23:00:00Z", "2026-10-21T22:00:00Z"},
 	} {
 		spec := one(t, `search: {query: tea, where: {published_at: "`+c.words+`"}}`)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"outlierd/internal/lazyregexp"
 )
 
 // A window is a period of time that begins at a midnight and ends now. The zero window means none.
@@ -16,51 +18,36 @@ type window struct {
 	Zone    *time.Location `json:"-"` // of the midnights; nil is UTC
 }
 
-// parseWindow parses "last 30d" and "since last success, overlap 14d, first 30d". The parts after the first
-// comma are optional and may be in any order.
+// parseWindow parses "last 30d" and "since last success, overlap 14d, first 30d", of which each part after a comma is
+// optional.
 func parseWindow(text string) (window, error) {
 	if length, found := strings.CutPrefix(text, "last "); found {
 		d, err := ParseDuration(strings.TrimSpace(length))
 		return window{Last: d}, err
 	}
-	begin, parts, _ := strings.Cut(text, ",")
-	if strings.TrimSpace(begin) != "since last success" {
+	parts := sinceForm().FindStringSubmatch(text)
+	if parts == nil {
 		return window{}, fmt.Errorf("must be dates such as 2026-10-01..2026-10-31, last 30d, "+
 			"or since last success, overlap 14d, first 30d, got %q", text)
 	}
-	w := window{Since: true}
-	for part := range strings.SplitSeq(parts, ",") {
-		if err := w.parsePart(strings.TrimSpace(part)); err != nil && parts != "" {
-			return window{}, err
-		}
+	overlap, err := ParseDuration(cmp.Or(parts[1], defaultOverlap))
+	if err != nil {
+		return window{}, fmt.Errorf("overlap: %w", err)
 	}
-	w.Overlap, w.Last = cmp.Or(w.Overlap, defaultOverlap), cmp.Or(w.Last, defaultFirst)
-	return w, nil
+	first, err := ParseDuration(cmp.Or(parts[2], defaultFirst))
+	if err != nil {
+		return window{}, fmt.Errorf("first: %w", err)
+	}
+	return window{Since: true, Overlap: overlap, Last: first}, nil
 }
 
-// parsePart parses "overlap 14d" or "first 30d".
-func (w *window) parsePart(text string) error {
-	name, length, _ := strings.Cut(text, " ")
-	into := map[string]*time.Duration{"overlap": &w.Overlap, "first": &w.Last}[name]
-	switch {
-	case into == nil:
-		return fmt.Errorf("%q is not part of a window; write since last success, overlap 14d, first 30d", text)
-	case *into != 0:
-		return fmt.Errorf("%s is given twice", name)
-	}
-	d, err := ParseDuration(strings.TrimSpace(length))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	*into = d
-	return nil
-}
+var sinceForm = lazyregexp.New(`^since last success(?: ?, ?overlap (\w+))?(?: ?, ?first (\w+))?$`)
 
 // Defaults of a window since the last success. Videos become outliers days after they are published, so
 // each search goes back further.
 const (
-	defaultOverlap = 14 * day
-	defaultFirst   = 30 * day
+	defaultOverlap = "14d"
+	defaultFirst   = "30d"
 )
 
 // beginAt returns the beginning of the window, at the midnight before, so that a search repeated within a
