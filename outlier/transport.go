@@ -170,7 +170,7 @@ func CheckURL(text string, allowHTTP bool) (*url.URL, error) {
 		return nil, fmt.Errorf("service address %q: must begin with https://", text)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("service address %q: has no host", text)
-	case u.Scheme == "http" && !allowHTTP && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !allowHTTP && !IsLoopback(u.Hostname()):
 		return nil, fmt.Errorf("service address %q: http would send the key in clear text; use https, "+
 			"or set service.allow_http", text)
 	}
@@ -187,7 +187,8 @@ func parseURL(text string) (*url.URL, error) {
 	return u, err
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is this machine.
+func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"outlierd/outlier"
 	"outlierd/sync/yamltree"
 )
 
@@ -47,7 +48,7 @@ const (
 // Private reports whether only this machine can reach the daemon.
 func (d Daemon) Private() bool {
 	host, _, err := net.SplitHostPort(d.Listen)
-	return d.Listen == "" || err == nil && isLoopback(host)
+	return d.Listen == "" || err == nil && outlier.IsLoopback(host)
 }
 
 // Guarded reports whether requests need a token.

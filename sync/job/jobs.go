@@ -70,15 +70,10 @@ func inheritDefaults(job, defaults *yamltree.Node) {
 
 // readSchedule reads when a job is due, which at most one key may say.
 func readSchedule(job *yamltree.Node) (all []cronTimes) {
-	var first *yamltree.Node
+	first, _ := job.Choice(dues)
 	for _, e := range job.Entries {
-		switch {
-		case !slices.Contains(dues, e.Key.Text):
-		case first != nil:
-			e.Key.Refuse("cannot be combined with %s: a job has one of %s",
-				first.Text, strings.Join(dues, ", "))
-		default:
-			first = e.Key
+		if e.Key != first && slices.Contains(dues, e.Key.Text) {
+			e.Key.Refuse("cannot be combined with %s: a job has one of %s", first.Text, strings.Join(dues, ", "))
 		}
 	}
 	schedules := job.Get("schedule").Members()

@@ -7,13 +7,13 @@ import (
 	"net"
 	"net/http"
 	"net/mail"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
 
 	"outlierd/internal/lazyregexp"
+	"outlierd/outlier"
 	"outlierd/sync/yamltree"
 )
 
@@ -140,15 +140,10 @@ func targetURL(t *Target, n *yamltree.Node) {
 		return
 	}
 	t.Host, t.URL = u.Hostname(), Secret{new(n.Text)}
-	if u.Scheme == "http" && !isLoopback(t.Host) {
+	if u.Scheme == "http" && !outlier.IsLoopback(t.Host) {
 		n.Warn("use https", "is sent without encryption: others on the network can read the address and all "+
 			"that is sent")
 	}
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // readWebhook reads the keys that only a webhook has.
@@ -227,7 +222,7 @@ func readMail(m *Mail, n *yamltree.Node) {
 		n.Missing("password", `add password: "${SMTP_PASSWORD}"`)
 	case m.User == "" && password != nil:
 		n.Missing("user", "add user, or remove password")
-	case m.User != "" && m.TLS == MailPlain && !isLoopback(m.Host):
+	case m.User != "" && m.TLS == MailPlain && !outlier.IsLoopback(m.Host):
 		n.Get("tls").RefuseWithHint("use starttls or tls", "a password is never sent without encryption")
 	}
 }
