@@ -10,7 +10,7 @@
 //   - scheduler.go: the schedule, which adds runs to a worker when they are due; after.go has jobs with
 //     `after`, order.go the requests of other goroutines.
 //   - next.go: what is done next, from rows; worker.go: the turns in which that is performed.
-//   - begin.go: how runs start and are resumed; buyrest.go: runs that buy what an earlier run left.
+//   - begin.go: how runs start and are resumed.
 //   - run.go: one run, from its start to its record; ending.go says how its searches ended.
 //   - search.go: pages of searches; scan.go: scans; adopt.go:
 //     scans that a person settles; paging.go: what `from` counts; stops.go: why a search ends.
