@@ -570,6 +570,7 @@ func TestPageIsOfOnePublication(t *testing.T) {
 		var err error
 		for i := 1; ctx.Err() == nil && err == nil; i++ {
 			err = exchange(i)
+			time.Sleep(2 * time.Millisecond) // a page takes longer; without a pause this would use a whole processor
 		}
 		exchanged <- err
 	}()
