@@ -208,6 +208,7 @@ func TestWhatIsNoSmallPictureIsRefused(t *testing.T) {
 		"GIF":           answer(200, bytes.NewReader(encoded(func(w io.Writer) error { return gif.Encode(w, vast, nil) })), "Content-Type", "image/jpeg"),
 		"only a start":  answer(200, bytes.NewReader(photo("a")[:3])),
 		"nothing":       answer(200, strings.NewReader("")),
+		"WebP, empty":   answer(200, strings.NewReader("RIFF\x20\x00\x00\x00WEBPVP8L\x14\x00\x00\x00\x00"+strings.Repeat("\x00", 20))),
 		"5000 pixels":   answer(200, bytes.NewReader(encoded(func(w io.Writer) error { return png.Encode(w, vast) }))),
 		"300 MB, said":  {StatusCode: 200, ContentLength: 300 << 20, Body: io.NopCloser(endless{photo("a"), &read})},
 		"300 MB, quiet": {StatusCode: 200, ContentLength: -1, Body: io.NopCloser(endless{photo("a"), &read})},
@@ -265,6 +266,7 @@ func TestFormatsAreThoseOfContent(t *testing.T) {
 		{webp("VP8 ", "\x00\x00\x00\x9d\x01\x2a\x40\x01\xb4\x00"), "image/webp"},
 		{webp("VP8L", "\x2f\x3f\xc1\x2c\x00"), "image/webp"},
 		{webp("VP8X", "\x00\x00\x00\x00\x3f\x01\x00\xb3\x00\x00"), "image/webp"},
+		{webp("VP8X", "\x00\x00\x00\x00\x00\x10\x00\xb3\x00\x00"), ""}, // 4097 pixels
 		{webp("EXIF", "\x00\x00\x00\x00\x3f\x01\x00\xb3\x00\x00"), ""},
 	} {
 		picture, err := checkPicture(c.data)
