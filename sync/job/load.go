@@ -15,7 +15,11 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	return loadFile(path, env, needs{service: true, jobs: true})
+	src, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, []byte(src), env)
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be

@@ -41,6 +41,9 @@ func (c *checker) checkNode(n *Node, s *Schema) {
 	case s.Secret && errors.Is(n.Unfilled, ErrNotRun):
 		n.Unfilled, n.Wrong = nil, true
 		return
+	case s.Secret && n.Unfilled != nil:
+		n.Unfilled = withoutDefault(n.Unfilled)
+		return
 	case n.Wrong, n.Unfilled != nil: // already reported, or the value is not known
 		return
 	case n.takeQuotedKind(s):

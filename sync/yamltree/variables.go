@@ -164,19 +164,37 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // NotSetError is the name of a variable that is not set.
 type NotSetError string
 
-func (name NotSetError) Error() string {
-	return fmt.Sprintf("the environment variable %s is not set; set it, or give it a default as in ${%s:-default}",
-		string(name), string(name))
+func (name NotSetError) Error() string { return name.absence().Error() }
+
+func (name NotSetError) absence() absence {
+	return absence{"the environment variable " + string(name) + " is not set", "set it", string(name)}
 }
 
 // Is reports that it is an [fs.ErrNotExist], like the error for a missing file.
 func (name NotSetError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// absent is the error for something else that is missing, so that a default is used.
-type absent string
+// An absence is the error for a value that is missing, so that a default is used.
+type absence struct{ what, remedy, reference string }
 
-func (a absent) Error() string        { return string(a) }
-func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
+func (a absence) Error() string {
+	if a.remedy == "" {
+		return a.what
+	}
+	return fmt.Sprintf("%s; %s, or give it a default as in ${%s:-default}", a.what, a.remedy, a.reference)
+}
+
+func (a absence) Is(target error) bool { return target == fs.ErrNotExist }
+
+// withoutDefault returns the error without its second remedy: a default would be a secret in clear text.
+func withoutDefault(err error) error {
+	if name, is := err.(NotSetError); is {
+		err = name.absence()
+	}
+	if a, is := err.(absence); is {
+		return errors.New(a.what + "; " + a.remedy)
+	}
+	return err
+}
 
 func (v Variables) readVariable(name string) (string, error) {
 	if !IsName(name) {
@@ -188,8 +206,7 @@ func (v Variables) readVariable(name string) (string, error) {
 	case !set:
 		return "", NotSetError(name)
 	case value == "":
-		return "", absent(fmt.Sprintf("the environment variable %s is empty; set it, "+
-			"or give it a default as in ${%s:-default}", name, name))
+		return "", absence{"the environment variable " + name + " is empty", "set it", name}
 	}
 	return value, nil
 }
@@ -203,8 +220,7 @@ func (v Variables) readSecretFile(name string) (string, error) {
 	}
 	value, err := ReadFile(full, name, maxSecret)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", absent(fmt.Sprintf("the file %s does not exist; create it, "+
-			"or give a default as in ${file:%s:-default}", name, name))
+		return "", absence{"the file " + name + " does not exist", "create it", "file:" + name}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
 }
@@ -216,7 +232,7 @@ func ReadFile(path, name string, most int) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", absent(fmt.Sprintf("the file %s does not exist", name))
+		return "", absence{what: "the file " + name + " does not exist"}
 	case err != nil:
 		return "", fmt.Errorf("the file %s cannot be read: %w", name, withoutPath(err))
 	case !info.Mode().IsRegular():
