@@ -23,8 +23,6 @@ import (
 	"outlierd/sinks/warehouse"
 )
 
-func TestMain(m *testing.M) { sinktest.Main(m) }
-
 // line is a warehouse with both copies.
 type line struct {
 	*warehouse.Warehouse

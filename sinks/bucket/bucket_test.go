@@ -49,7 +49,10 @@ func optionsOf(dir string, server *buckettest.Server) Options {
 	return Options{Address: server.Scheme + "://outliers/a/b", Record: filepath.Join(dir, "bucket.json"), Env: env, Transport: server}
 }
 
-func TestMain(m *testing.M) { sinktest.Main(m) }
+func TestMain(m *testing.M) {
+	testenv.Prepare()
+	m.Run()
+}
 
 // stores are the kinds of stores. The build tag azure adds one.
 var stores = []func(bucket string) *buckettest.Server{buckettest.New}

@@ -340,7 +340,7 @@ func TestUnreadableFileStopsAnEmptyWarehouse(t *testing.T) {
 // off: by a kill, or by the disk. It is never published.
 func TestDamagedWarehouseIsMadeAnew(t *testing.T) {
 	random := testenv.Random(t)
-	blocks := []int64{random.Int64N(14)}
+	blocks := []int64{random.Int64N(14), random.Int64N(14)}
 	if *everyBlock {
 		blocks = nil
 		for block := range int64(15) {

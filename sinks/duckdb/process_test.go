@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb"
@@ -34,8 +35,8 @@ func TestMain(m *testing.M) {
 	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower, "filler": beFiller, "starved": beStarved}
 	what, dir, _ := strings.Cut(os.Getenv(role), ":")
 	if what == "" {
-		sinktest.Main(m)
-		return
+		testenv.Prepare()
+		os.Exit(m.Run())
 	}
 	if err := roles[what](dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -17,13 +17,17 @@ import (
 	"github.com/apache/iceberg-go/catalog"
 	"github.com/apache/iceberg-go/table"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/sinktest"
 	"outlierd/sinks/warehouse"
 )
 
-func TestMain(m *testing.M) { sinktest.Main(m) }
+func TestMain(m *testing.M) {
+	testenv.Prepare()
+	m.Run()
+}
 
 // options are those of a writer of the lake in dir.
 func options(dir, instance string) Options {

@@ -17,7 +17,10 @@ import (
 	"outlierd/sinks/warehouse"
 )
 
-func TestMain(m *testing.M) { sinktest.Main(m) }
+func TestMain(m *testing.M) {
+	testenv.Prepare()
+	m.Run()
+}
 
 func TestCopyFulfilsTheContract(t *testing.T) {
 	testenv.RacesLittle(t)

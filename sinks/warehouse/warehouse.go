@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 )
@@ -148,7 +147,7 @@ func (w *Warehouse) open(ctx context.Context) error {
 	if err := db.Attach(ctx, w.options.Path); err != nil {
 		return errors.Join(explainAttach(w.options.Path, err), db.Close())
 	}
-	if err := db.Declare(ctx, w.tables(), rebuild); err != nil {
+	if err := db.Declare(ctx, slices.Concat(w.options.Tables, w.options.Ops), rebuild); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", w.options.Path, err), db.Close())
 	}
 	w.db = db
@@ -164,20 +163,12 @@ func (w *Warehouse) create(ctx context.Context, db *database.DB) error {
 	}
 	copied, err := w.copyPublished(ctx, made)
 	if err == nil && !copied {
-		err = newFile(ctx, db, made, w.tables())
+		_, err = db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(made), database.NewFile))
 	}
 	if err != nil {
 		return err
 	}
 	return database.Replace(made, w.options.Path)
-}
-
-func (w *Warehouse) tables() []*schema.Table { return slices.Concat(w.options.Tables, w.options.Ops) }
-
-// newFile makes an empty file. Most tests replace it by a function that copies a file with the same tables.
-var newFile = func(ctx context.Context, db *database.DB, path string, _ []*schema.Table) error {
-	_, err := db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(path), database.NewFile))
-	return err
 }
 
 // copyPublished copies the published file, and reports whether it could. An error is one that says nothing about the

@@ -38,3 +38,5 @@ func open(_ testing.TB, _ string, w *warehouse.Warehouse) sinktest.Copy {
 	i := &itself{Warehouse: w}
 	return sinktest.Copy{Copy: i, Read: i.read}
 }
+
+func TestWarehouseHasWhatTheModelHas(t *testing.T) { sinktest.Run(t, open) }

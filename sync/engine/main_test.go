@@ -10,8 +10,9 @@ import (
 	"testing"
 
 	"outlierd/internal/testenv"
+	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
-	"outlierd/sinks/sinktest"
+	"outlierd/sinks/warehouse"
 	"outlierd/sync/state"
 )
 
@@ -28,8 +29,8 @@ func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	return seeds
 }
 
-// blank is the file of an unused state. Copying it is much faster than creating it.
-var blank []byte
+// blank has the files of the state folder of an unused data folder. Copying them is much faster than creating them.
+var blank struct{ state, warehouse []byte }
 
 // reader reads published files for all tests: starting DuckDB takes much longer than their queries.
 var reader struct {
@@ -40,7 +41,6 @@ var reader struct {
 // TestMain creates what tests share outside of bubbles of virtual time.
 func TestMain(m *testing.M) {
 	testenv.Prepare()
-	defer sinktest.CopyNewWarehouses()()
 	err := makeBlank()
 	if err == nil {
 		reader.DB, err = database.Open(context.Background(), database.Options{})
@@ -64,15 +64,35 @@ func makeBlank() (err error) {
 	if err := store.Close(); err != nil {
 		return err
 	}
-	blank, err = os.ReadFile(filepath.Join(dir, "state.db"))
+	if blank.state, err = os.ReadFile(filepath.Join(dir, "state.db")); err != nil {
+		return err
+	}
+	rows := warehouse.New(warehouse.Options{
+		Path: filepath.Join(dir, warehouse.Name), Temp: filepath.Join(dir, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+	})
+	_, err = rows.Marks(context.Background()) // which creates it
+	if err := errors.Join(err, rows.Close()); err != nil {
+		return err
+	}
+	blank.warehouse, err = os.ReadFile(filepath.Join(dir, warehouse.Name))
 	return err
 }
 
-// prepare gives a folder without a state the blank one.
-func prepare(folder string) error {
+// prepare gives a data folder without a state the blank one, and the blank warehouse if the folder is new.
+func prepare(data string) error {
+	_, noData := os.Stat(data)
+	folder := filepath.Join(data, "state")
 	file := filepath.Join(folder, "state.db")
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(file, blank, 0o600))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if errors.Is(noData, os.ErrNotExist) {
+		if err := os.WriteFile(filepath.Join(folder, warehouse.Name), blank.warehouse, 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, blank.state, 0o600)
 }

@@ -109,7 +109,7 @@ func (w *workshop) data() string { return filepath.Join(w.dir, "data") }
 func (w *workshop) open() (*Engine, func()) {
 	w.Helper()
 	folder := filepath.Join(w.data(), "state")
-	if err := prepare(folder); err != nil {
+	if err := prepare(w.data()); err != nil {
 		w.Fatal(err)
 	}
 	store, err := state.Open(w.ctx, folder, state.Options{

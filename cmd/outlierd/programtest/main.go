@@ -26,7 +26,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"outlierd/internal/testenv"
-	"outlierd/sinks/sinktest"
 )
 
 // Main runs the tests of a package, or the program: scripts and other tests run the test binary as `outlierd`.
@@ -38,9 +37,6 @@ func Main(m *testing.M, program func() int) {
 		}
 		if os.Getenv(patientCommands) != "" {
 			askFor = WaitMost
-		}
-		if os.Getenv(sinktest.BlankWarehouses) != "" {
-			sinktest.CopyNewWarehouses()
 		}
 		code := program()
 		if to := os.Getenv(StatusFile); to != "" {
@@ -74,7 +70,6 @@ func (t tests) Run() int {
 			panic(err)
 		}
 	}
-	defer sinktest.CopyNewWarehouses()()
 	return t.M.Run()
 }
 

@@ -27,7 +27,6 @@ import (
 
 	"outlierd/outlier/simulator"
 	"outlierd/sinks/duckdb/database"
-	"outlierd/sinks/sinktest"
 )
 
 // Scripts runs the program as a user would, by the scripts in a folder.
@@ -40,10 +39,7 @@ func Scripts(t *testing.T, dir string) {
 			env.Defer(free)
 			env.Setenv("FREE", address)
 			env.Setenv(patientCommands, "yes")
-			// Scripts do not get the environment of the tests.
-			for _, name := range []string{"GOGC", sinktest.BlankWarehouses} {
-				env.Setenv(name, os.Getenv(name))
-			}
+			env.Setenv("GOGC", os.Getenv("GOGC")) // scripts do not get the environment of the tests
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

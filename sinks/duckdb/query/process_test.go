@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outlierd/sinks/sinktest"
+	"outlierd/internal/testenv"
 )
 
 // serveVariable is the environment variable that makes the test binary call [Serve].
@@ -22,8 +22,8 @@ const serveVariable = "OUTLIERD_QUERY_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveVariable) == "" {
-		sinktest.Main(m)
-		return
+		testenv.Prepare()
+		os.Exit(m.Run())
 	}
 	if err := Serve(context.TODO(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
