@@ -11,7 +11,7 @@ import (
 
 // conditions yields every combination of the columns of the table, without the fate.
 func conditions(yield func(condition) bool) {
-	for _, asks := range []string{"one-off", "same", "job", "flags", "new", "afresh", "rest"} {
+	for _, asks := range []string{"one-off", "same", "job", "flags", "new", "afresh"} {
 		for _, scan := range []string{"none", "paid"} {
 			for _, left := range []string{"yes", "no"} {
 				for _, age := range []string{"young", "old"} {
@@ -38,8 +38,8 @@ func TestEveryUnfinishedRunHasOneFate(t *testing.T) {
 				t.Errorf("%+v: %s, because %s; but %s", c, u.Fate, u.Why, rule)
 			}
 		}
-		paid, ofFile := c.scan == "paid", c.asks != "one-off" && c.asks != "rest" // a run that goes on has no rest to buy
-		own := c.asks == "same" || c.asks == "job" && paid                        // who may continue it
+		paid, ofFile := c.scan == "paid", c.asks != "one-off"
+		own := c.asks == "same" || c.asks == "job" && paid // who may continue it
 
 		says("every fate has a reason", u.Why != "" && slices.Contains([]Fate{Resume, Wait, ByHand, Supersede}, u.Fate))
 		says("a paid scan is never given up", !paid || !ofFile || u.Closes() == "")

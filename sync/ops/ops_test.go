@@ -64,7 +64,8 @@ func history(t *testing.T, s *state.Store) {
 	statetest.Buy(t, s, p, statetest.ErrorTo(statetest.SearchRequest("1"), http.StatusBadRequest, outlier.Invalid), outlier.Refunded)
 	statetest.Buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas", Attempt: 1},
 		statetest.ErrorTo(statetest.DetailsRequest("video-00001"), http.StatusNotFound, outlier.NotFound), outlier.Refunded)
-	run.Status, run.Ended, run.Rows = runs.Partial, time.Now(), map[string]int64{"outliers": 40}
+	statetest.Update(t, s, func(tx *store.Tx) error { return runs.AddRows(tx, run.ID, map[string]int64{"outliers": 40}) })
+	run.Status, run.Ended = runs.Partial, time.Now()
 	if err := s.Finish(run); err != nil {
 		t.Fatal(err)
 	}
