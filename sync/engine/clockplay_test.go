@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -61,6 +62,7 @@ type jumps struct {
 	dues    map[string]string          // of runs, as first seen
 	charged map[string]outlier.Credits // by the service's day
 	scans   map[string]int             // number started, by the service's day
+	started map[string]string          // the service's day of each scan
 }
 
 // process is the time from a start to a stop or a kill. Its clock is ahead of the service's by a fixed
@@ -84,6 +86,7 @@ func TestMachineClockJumpsBetweenProcesses(t *testing.T) {
 			j := &jumps{
 				T: t, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 7)), truth: time.Date(2000, 3, 1, 5, 17, 0, 0, time.UTC),
 				dues: map[string]string{}, charged: map[string]outlier.Credits{}, scans: map[string]int{},
+				started: map[string]string{},
 			}
 			offsets := []time.Duration{0, 0, 3 * time.Hour, -3 * time.Hour, 2 * day, -2 * day, 31 * day, -31 * day}
 			t.Cleanup(func() {
@@ -146,9 +149,12 @@ func (p *process) serve(lasts time.Duration) {
 		before := p.spent()
 		answer, err := p.service.Transport().RoundTrip(r)
 		today := p.served().Format(time.DateOnly)
-		p.j.charged[today] += p.spent() - before
+		counts := cmp.Or(p.j.started[r.URL.Query().Get("referenceId")], today) // a scan is read from what it holds
+		p.j.charged[counts] += p.spent() - before
 		if r.URL.Path == "/scan" && p.spent() > before {
 			p.j.scans[today]++
+			calls := p.service.Books().Calls
+			p.j.started[calls[len(calls)-1].Scan] = today
 		}
 		if image.take(beforeAnswer) {
 			return nil, errKilled
@@ -301,8 +307,8 @@ func (p *process) bought(e *Engine, rows []runs.Run) {
 	}
 }
 
-// books checks that each purchase is booked on the service's day, that no day exceeds its cap, and that
-// the ledger has what was charged, and beyond that only unknown credits.
+// books checks that each purchase is booked on the service's day, or on the day of the scan from whose hold it is paid,
+// that no day exceeds its cap, and that the ledger has what was charged, and beyond that only unknown credits.
 func (p *process) books(e *Engine) {
 	columns := state.OpsColumns("ops.credits")
 	at := func(name string) int { return slices.Index(columns, name) }
