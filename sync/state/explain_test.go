@@ -16,8 +16,9 @@ import (
 )
 
 // shortScan are scans that end with their first rows, of an index in the order that is asked for, and those of an
-// index that has only the open holds.
-var shortScan = regexp.MustCompile(`^SCAN (t USING (COVERING )?INDEX tasks_rank|attempts USING INDEX attempts_holding(_run)?)$`)
+// index that has only the open holds or the unfinished runs.
+var shortScan = regexp.MustCompile(`^SCAN (t USING (COVERING )?INDEX tasks_rank|attempts USING INDEX attempts_holding(_run)?|` +
+	`runs USING INDEX runs_unfinished)$`)
 
 // TestNothingScansTheQueueOrTheJournal: what is asked before every call, at every redraw, or
 // by a command that shows a part of it. Sorting is for what was found, of which there is
@@ -47,6 +48,8 @@ func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
 		"tasks about an id":           {func() error { _, err := s.Queue.PendingFor("v"); return err }, 9},
 		"last search":                 {func() error { _, err := s.Watermarks.LastSearched("a", "key"); return err }, 0},
 		"searches for the same":       {func() error { _, err := s.Watermarks.Searched("a", "key"); return err }, 0},
+		"runs in progress":            {func() error { _, err := s.Runs.InProgress(); return err }, 1},
+		"place of an ordered run":     {func() error { _, err := s.Runs.NextUrgent(); return err }, 0},
 		"newest runs":                 {func() error { return newest(runs.Filter{}) }, 0},
 		"newest runs of a job":        {func() error { return newest(runs.Filter{Job: "a"}) }, 0},
 		"newest failed run":           {func() error { return newest(runs.Filter{Status: runs.Failed}) }, 0},
