@@ -35,7 +35,7 @@ func (w *worker) begin(ctx context.Context, o *Order) (*runs.Run, error) {
 		return nil, err
 	}
 	if old != nil {
-		return w.resume(ctx, o, old)
+		return w.resume(o, old)
 	}
 	at, unsure, err := w.calls.startTime(ctx, o.Spec)
 	switch {
@@ -54,11 +54,7 @@ func (w *worker) begin(ctx context.Context, o *Order) (*runs.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a run of job %s: %w", o.Spec.Name, err)
 	}
-	r := w.runOf(*row)
-	if err := r.queueWatch(ctx); err != nil {
-		return nil, err
-	}
-	r.joinLive(ctx)
+	w.runOf(*row).joinLive(ctx)
 	return row, nil
 }
 
@@ -119,12 +115,11 @@ func (o *Order) unfinishedRun(e *Engine) (*runs.Run, error) {
 }
 
 // resume resumes an unfinished run. If a due time waits for it, it ends when it has all its pages. Only its caps are
-// taken from the order.
-func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*runs.Run, error) {
+// taken from the order, unless it goes on where a stop or a kill has left it.
+func (w *worker) resume(o *Order, old *runs.Run) (*runs.Run, error) {
 	old.Urgent, old.ResumedFor, old.Key, old.Failures = cmp.Or(o.urgent, old.Urgent), o.Due, o.Key, 0
-	old.Plan.UseReserve = old.Plan.UseReserve || o.UseReserve
-	old.Plan.MaxCredits = o.Spec.Budget.MaxCredits
-	if o.Trigger == Manual || !old.Status.Open() { // after a stop or a kill it goes on where it was
+	if o.Trigger == Manual || !old.Status.Open() {
+		old.Plan.UseReserve, old.Plan.MaxCredits = o.UseReserve, o.Spec.Budget.MaxCredits
 		if err := w.engine.Store.Runs.TryAgain(old.ID); err != nil {
 			return nil, err
 		}
@@ -134,10 +129,7 @@ func (w *worker) resume(ctx context.Context, o *Order, old *runs.Run) (*runs.Run
 		return nil, err
 	}
 	old.Status, old.Ended, old.Error = runs.Running, time.Time{}, ""
-	if old.Searched {
-		return old, nil
-	}
-	return old, w.runOf(*old).queueWatch(ctx)
+	return old, nil
 }
 
 // openRun records a new run and its steps as running. Its windows end at the given time, which is unsure if
@@ -162,7 +154,7 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 	if err != nil {
 		return nil, failStart(w.engine.Store, *row, err)
 	}
-	p.Stored.UseReserve = o.UseReserve
+	p.Stored.UseReserve, p.Stored.MaxCredits = o.UseReserve, o.Spec.Budget.MaxCredits
 	if unsure {
 		p.Stored.Unsure = at
 	}
@@ -175,10 +167,10 @@ func (w *worker) openRun(ctx context.Context, o *Order, at time.Time, unsure boo
 
 // failStart records a run that could not start, with the reason, and returns the reason.
 func failStart(s *state.Store, row runs.Run, cause error) error {
+	row.Status, row.Ended, row.Error = runs.Failed, time.Now(), cause.Error() // at once: it has no plan to go on with
 	if err := s.Runs.Begin(row, nil); err != nil {
 		return errors.Join(cause, err)
 	}
-	row.Status, row.Ended, row.Error = runs.Failed, time.Now(), cause.Error()
 	return errors.Join(cause, s.Supersede(row))
 }
 

@@ -30,9 +30,9 @@ const (
 const failuresInARow = 5
 
 // queueEnrichment ranks the run's hits that enrich.where admits, and queues the calls about the best
-// ones. Fresh ones among them are not replaced by the next best. Afterwards the run's searches have
-// ended and its follow-ups are recorded. queueEnrichment is idempotent: calls that are queued or fresh
-// are not queued again, and the ranking of a run does not change once its searches have ended.
+// ones. Fresh ones among them are not replaced by the next best. For a watch it queues the calls about its channels or
+// videos. Afterwards the run's searches have ended and its follow-ups are recorded. queueEnrichment is idempotent: calls
+// that are queued or fresh are not queued again, and the ranking of a run does not change once its searches have ended.
 func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	best := make([][]runs.Hit, len(r.row.Plan.Enrich))
 	for i, e := range r.row.Plan.Enrich {
@@ -52,9 +52,16 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 				}
 			}
 		}
-	}, r.countSkipped(r.row.Plan.Enrich))
+		for _, e := range r.row.Plan.Fetch {
+			for task := range r.tasks(e, entities(r.row.Plan.IDs), r.row.Plan.FreshSince(e, time.Now())) {
+				if !yield(task) {
+					return
+				}
+			}
+		}
+	}, r.countSkipped(slices.Concat(r.row.Plan.Enrich, r.row.Plan.Fetch)))
 	if err != nil {
-		return fmt.Errorf("queue data calls about the hits of run %s: %w", r.row.ID, err)
+		return fmt.Errorf("queue data calls of run %s: %w", r.row.ID, err)
 	}
 	if r.isByHand() {
 		if err := r.engine.Store.Queue.RetryNow(r.row.Job); err != nil {
@@ -75,32 +82,9 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	return err
 }
 
-// queueWatch queues the calls of a watch about its channels or videos.
-func (r *run) queueWatch(ctx context.Context) error {
-	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
-		for _, e := range r.row.Plan.Fetch {
-			for task := range r.tasks(e, entities(r.row.Plan.IDs), r.row.Plan.FreshSince(e, time.Now())) {
-				if !yield(task) {
-					return
-				}
-			}
-		}
-	}, r.countSkipped(r.row.Plan.Fetch))
-	if err == nil && len(r.row.Plan.Fetch) > 0 {
-		err = r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SetFresh(tx, &r.row) })
-	}
-	if err != nil {
-		return fmt.Errorf("queue data calls of run %s: %w", r.row.ID, err)
-	}
-	return nil
-}
-
-// countSkipped resets the numbers of calls that were skipped and returns a function that counts the calls that are skipped because the data
-// is fresh. Data that the run itself requested before it was interrupted does not count.
+// countSkipped resets the numbers of calls that were skipped and returns a function that counts the calls that are
+// skipped because the data is fresh. Data that the run itself requested before it was interrupted does not count.
 func (r *run) countSkipped(calls []job.Call) func(queue.Task, time.Time) {
-	if len(calls) == 0 {
-		return nil // a run has either hits or a watch: keep the counts of the other
-	}
 	r.row.Fresh = map[time.Duration]int{}
 	ages := map[outlier.Operation]time.Duration{}
 	for _, call := range calls {

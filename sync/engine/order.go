@@ -148,13 +148,13 @@ func (e *Engine) Between(ctx context.Context, f func(context.Context) error) err
 // Cancel stops a run between two calls, for all who wait for it, and returns when it has stopped. As
 // after a kill, a later run of the job can resume what was left.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
-	return e.inTurn(ctx, func(ctx context.Context, s *scheduler) error {
+	return e.inTurn(ctx, func(_ context.Context, s *scheduler) error {
 		row, err := e.Store.Runs.ContinuingRun(id)
 		if err == nil && (s.worker == nil || row == nil || !row.InProgress()) {
 			err = fmt.Errorf("run %s is not in progress", id)
 		}
 		if err == nil {
-			s.worker.runOf(*row).end(ctx, &CancelledError{})
+			s.worker.runOf(*row).end(s.ctx, &CancelledError{}) // the caller may have left
 		}
 		return err
 	})
@@ -249,7 +249,7 @@ func (s *scheduler) tell(row *runs.Run, err error) {
 // [facts.Unfinished].
 func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRun) error {
 	w := s.worker
-	if before := ordered.row; before != nil && before.InProgress() { // it cannot go on now
+	if before := ordered.row; before != nil && before.InProgress() && ordered.err != nil { // it cannot go on now
 		return ordered.err
 	}
 	if before, err := w.engine.Store.Runs.Keyed(o.Key); err != nil {

@@ -1146,3 +1146,66 @@ func TestKeyJoinsARunInProgress(t *testing.T) {
 		})
 	})
 }
+
+// TestCapOfAPersonOutlivesARestart: the run goes on where the stop has left it.
+func TestCapOfAPersonOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs: {coffee: {search: {query: [home espresso], pages: 9}, " +
+		"budget: {per_run: 4}}}\n"
+	bare(t, file, func(w *workshop) {
+		first := w.mustRun(runs.PausedBudget)
+		w.use(strings.NewReplacer("per_run: 4", "per_run: 30", "600/min", "1/min").Replace(file))
+		spec := *w.config.Job("coffee")
+		spec.Budget.MaxCredits = new(outlier.Credits(8))
+		w.keeping(func(e *Engine, _ func()) {
+			if o := w.order(e, Order{Spec: &spec, Old: first}); o.Run() != first.ID {
+				t.Fatalf("the order began run %s", o.Run())
+			}
+			time.Sleep(70 * time.Second)
+		})
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(30 * time.Minute)
+			if row := w.last(e, "coffee"); row.ID != first.ID || row.Status != runs.PausedBudget || row.Credits != 8 {
+				t.Errorf("%+v, want it to stop at the cap of 8 credits", row)
+			}
+		})
+	})
+}
+
+// TestOrderStartsThoughTheRunBeforeItIsStuck: that one got its last page and failed at its data calls while the order
+// waited for it.
+func TestOrderStartsThoughTheRunBeforeItIsStuck(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs: {coffee: {every: 1h, reuse_for: 1m, " +
+		"search: {query: [home espresso], pages: 3}, enrich: {details: {top: 20}}}}\n"
+	bare(t, file, func(w *workshop) {
+		w.wire = afterPages((&sent{}).over(w.service.Transport(), 400*time.Millisecond),
+			func() *http.Response { return page(http.StatusOK, "text/html", "<html>log in") })
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + 700*time.Millisecond)
+			before := w.last(e, "coffee")
+			o := w.order(e, Order{Spec: w.config.Job("coffee"), Afresh: true})
+			if o.Run() == before.ID || o.Joined() {
+				t.Errorf("the order was given run %s, which had begun before", o.Run())
+			}
+		})
+	})
+}
+
+// TestWaitEndsWithTheSchedule even if the state cannot be read any more.
+func TestWaitEndsWithTheSchedule(t *testing.T) {
+	t.Parallel()
+	bare(t, busyFile, func(w *workshop) {
+		w.keeping(func(e *Engine, stop func()) {
+			o := w.order(e, Order{Spec: w.config.Job("other")})
+			err := e.Between(w.ctx, func(context.Context) error {
+				w.alter(`ALTER TABLE runs RENAME COLUMN urgent TO gone`)
+				return nil
+			})
+			stop()
+			if _, ended := o.Result(); err != nil || ended == nil {
+				t.Errorf("the run ended without an error (%v)", err)
+			}
+		})
+	})
+}

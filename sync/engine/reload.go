@@ -22,7 +22,7 @@ import (
 //
 // A run in progress reads its stored plan and never the file, so it finishes as it started. It takes
 // the new name of its job and the caps of the new file. If its job was removed from the file, the run
-// keeps its own cap and its queued calls, and the job does not start again.
+// keeps its caps and its queued calls, and the job does not start again.
 //
 // What a process has opened is not reopened, so the caller must not change the service's address, the data
 // folder, the sinks or the calendar.

@@ -237,3 +237,18 @@ func TestReloadsAtRandomMomentsKeepDueTimes(t *testing.T) {
 		}
 	})
 }
+
+// TestRunOfARemovedJobKeepsItsCaps: its own, and that of the job's month.
+func TestRunOfARemovedJobKeepsItsCaps(t *testing.T) {
+	t.Parallel()
+	for _, budget := range []string{"per_run: 10", "per_month: 10"} {
+		file := strings.NewReplacer("per_run: 20", budget, "6/min", "1/min").Replace(reloadFile)
+		bare(t, file, func(w *workshop) {
+			other := "version: 1\nservice: {url: \"sim://\", limit: 1/min}\njobs: {tea: {search: {query: [tea]}}}\n"
+			rows := w.reloads(4*time.Hour, map[time.Duration]string{3*time.Hour + 90*time.Second: other})
+			if rows[0].Status != runs.PausedBudget || rows[0].Credits != 10 {
+				t.Errorf("%s: the run ended as %s with %d credits, want it to stop at 10", budget, rows[0].Status, rows[0].Credits)
+			}
+		})
+	}
+}

@@ -355,3 +355,45 @@ func TestRowsOfAKilledRunAreCounted(t *testing.T) {
 		})
 	}
 }
+
+// TestCapOfAPersonHoldsForOneResumption: a run that has reached it goes on without it when it is resumed again.
+func TestCapOfAPersonHoldsForOneResumption(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs: {coffee: {search: {query: [home espresso], pages: 4}, " +
+		"budget: {per_run: 4}}}\n"
+	bare(t, file, func(w *workshop) {
+		first := w.mustRun(runs.PausedBudget)
+		w.use(strings.Replace(file, "per_run: 4", "per_run: 30", 1))
+		e, stop := w.open()
+		defer stop()
+		capped := w.config.Jobs[0]
+		capped.Budget.MaxCredits = new(outlier.Credits(6))
+		row, err := e.Run(w.ctx, &capped, Manual, time.Time{})
+		if err != nil || row.ID != first.ID || row.Status != runs.PausedBudget || row.Credits != 6 {
+			t.Errorf("%+v (%v), want run %s to stop at 6 credits", row, err, first.ID)
+		}
+		row, err = e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+		if err != nil || row.ID != first.ID || row.Status != runs.OK || row.Credits != 8 {
+			t.Errorf("%+v (%v), want run %s to go on to 8 credits", row, err, first.ID)
+		}
+	})
+}
+
+// TestScheduleLeavesTheReserveOfAPerson: it resumes what a person has resumed with the reserve, without it.
+func TestScheduleLeavesTheReserveOfAPerson(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\nbudget: {per_month: 12, reserve: 8}\n" +
+		"jobs: {coffee: {every: 1h, search: {query: [home espresso], pages: 5}}}\n"
+	bare(t, file, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(time.Hour + time.Minute)
+			spec, first := *w.config.Job("coffee"), w.last(e, "coffee")
+			spec.Budget.MaxCredits = new(outlier.Credits(6))
+			w.ends(w.order(e, Order{Spec: &spec, Old: &first, UseReserve: true}), runs.PausedBudget)
+			time.Sleep(3 * time.Hour)
+			if w.spent() != 6 {
+				t.Errorf("%d credits are spent, want the 4 without the reserve, and 2 that a person allowed", w.spent())
+			}
+		})
+	})
+}

@@ -45,12 +45,14 @@ func (w *worker) runOf(row runs.Run) *run {
 func (r *run) isByHand() bool { return r.worker.byHand || r.row.Urgent > 0 }
 
 // caps returns the caps of a paid call of the run at a time of the service: its own, its job's, and those of the
-// whole file. All but its own are those of the file now, so a changed cap applies at once.
+// whole file. Those of the file are as they are now, so a changed cap applies at once; a job that has left the file keeps
+// the caps that it had.
 func (r *run) caps(at time.Time) []ledger.Cap {
-	var own job.JobBudget
+	own := job.JobBudget{PerMonth: r.row.Plan.PerMonth}
 	if spec, _ := facts.ResumedSpec(r.engine.Config, &r.row); spec != nil {
 		own = spec.Budget
 	}
+	own.MaxCredits = r.row.Plan.MaxCredits
 	return r.engine.Facts().Caps().CapsOf(&r.row, *r.row.Plan, own, at)
 }
 
@@ -147,7 +149,9 @@ func (w *worker) endAll(ctx context.Context, ending []*run) {
 	record := func(r *run, cause error) {
 		unkept := r.record(ctx, cause)
 		r.err, lost = errors.Join(cause, unkept), errors.Join(lost, unkept)
-		w.unkept[r.row.ID] = unkept != nil
+		if delete(w.unkept, r.row.ID); unkept != nil {
+			w.unkept[r.row.ID] = true
+		}
 	}
 	for _, r := range ending {
 		record(r, errors.Join(r.err, lost))

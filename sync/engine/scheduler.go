@@ -187,12 +187,18 @@ func (e *Engine) Serve(ctx context.Context) {
 			s.worker = nil
 		case err != nil:
 			s.pauseQueue(ctx, err)
+			if !worked && v.scope < ofAll { // such as an error of the state, which the next turn would meet again
+				s.sleep(ctx, maxSleep)
+			}
 		case !worked:
 			s.idle(ctx, nextDue)
 		}
 	}
 	if s.worker != nil {
 		s.stop(ctx)
+	}
+	for run := range s.waiting { // of which no end could be recorded
+		s.tell(&runs.Run{ID: run}, context.Cause(ctx))
 	}
 }
 

@@ -341,3 +341,21 @@ jobs:
 		})
 	}
 }
+
+// TestErrorOfTheStateIsNotRepeatedWithoutAPause.
+func TestErrorOfTheStateIsNotRepeatedWithoutAPause(t *testing.T) {
+	t.Parallel()
+	bare(t, dailyFile, func(w *workshop) {
+		var log strings.Builder
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.keeping(func(_ *Engine, stop func()) {
+			w.alter(`ALTER TABLE tasks RENAME COLUMN attempts TO gone`)
+			time.Sleep(10 * time.Minute)
+			w.alter(`ALTER TABLE tasks RENAME COLUMN gone TO attempts`)
+			stop()
+		})
+		if tries := strings.Count(log.String(), "queue paused"); tries == 0 || tries > 20 {
+			t.Errorf("%d lines in ten minutes, want one each minute or two", tries)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,5 +177,44 @@ jobs:
 		if err != nil || row.Status != runs.OK || w.calls(outlier.OpStartScan) != 2 {
 			t.Errorf("status %s after %d starts, error %v; want the second one to succeed", row.Status, w.calls(outlier.OpStartScan), err)
 		}
+	})
+}
+
+// TestScheduleOutlivesAFailedStart whose record could not be completed.
+func TestScheduleOutlivesAFailedStart(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs:\n" +
+		"  bad: {every: 1h, related: {video_id: {sql: select nothing from nowhere}}}\n  good: {every: 1h, search: {query: [tea]}}\n"
+	bare(t, file, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			w.alter(`CREATE TRIGGER refusing BEFORE UPDATE OF unfinished ON runs WHEN new.job = 'bad' BEGIN SELECT raise(ABORT, 'no room'); END`)
+			time.Sleep(3 * time.Hour)
+			w.alter(`DROP TRIGGER refusing`)
+			if bad, good := w.last(e, "bad"), w.last(e, "good"); bad.Status != runs.Failed || bad.InProgress() || bad.Error == "" || good.Status != runs.OK {
+				t.Errorf("%+v and %+v, want a failed run and a good one", bad, good)
+			}
+		})
+	})
+}
+
+// TestWatchWhoseCallsCannotBeQueuedFails, and its calls are made once they can.
+func TestWatchWhoseCallsCannotBeQueuedFails(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs:\n" +
+		"  watch: {every: 1h, videos: {id: [AAAAAAAAAAA, BBBBBBBBBBB], fetch: details}}\n"
+	bare(t, file, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			w.alter(`CREATE TRIGGER refusing BEFORE INSERT ON tasks BEGIN SELECT raise(ABORT, 'no room'); END`)
+			time.Sleep(time.Hour + 10*time.Minute)
+			first := w.last(e, "watch")
+			w.alter(`DROP TRIGGER refusing`)
+			if first.Status != runs.Failed || !strings.Contains(first.Error, "no room") {
+				t.Errorf("%+v, want a failed run that says why", first)
+			}
+			time.Sleep(time.Hour)
+			if w.calls(outlier.OpDetails) == 0 {
+				t.Error("no call is made afterwards")
+			}
+		})
 	})
 }

@@ -147,7 +147,7 @@ func (p *Plan) Bound(own job.JobBudget) {
 	if own.MaxCredits != nil {
 		p.Stored.Most = min(p.Stored.Most, *own.MaxCredits)
 	}
-	p.Stored.Cap = p.Stored.Most
+	p.Stored.Cap, p.Stored.PerMonth = p.Stored.Most, own.PerMonth
 	if own.PerRun != nil {
 		p.Stored.Cap = min(p.Stored.Cap, *own.PerRun)
 	}

@@ -19,7 +19,8 @@ type Stored struct {
 	MoveCursor bool       `json:"move_cursor,omitempty"` // it moves cursors although overridden
 	UseReserve bool       `json:"use_reserve,omitempty"` // it may spend the budget's reserve
 
-	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // a cap that a person has set since it was planned
+	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // a cap that a person has set for as long as it goes on
+	PerMonth   *outlier.Credits `json:"per_month,omitempty"`   // of its job when the run began
 
 	// Unsure is the time that was assumed when the job was resolved, if the service had not
 	// confirmed it.
@@ -126,7 +127,7 @@ func (f *Stored) CapFor(own job.JobBudget) outlier.Credits {
 	if own.PerRun != nil {
 		most = min(*own.PerRun, f.Most)
 	}
-	for _, cap := range []*outlier.Credits{f.Share, f.MaxCredits, own.MaxCredits} {
+	for _, cap := range []*outlier.Credits{f.Share, own.MaxCredits} {
 		if cap != nil {
 			most = min(most, *cap)
 		}
