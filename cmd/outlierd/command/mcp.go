@@ -16,7 +16,6 @@ import (
 
 	"outlierd/cmd/outlierd/mcp"
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
@@ -139,7 +138,7 @@ func runFor(ctx context.Context, g *globals, c mcp.Command) (*mcp.Done, error) {
 
 // queryFor runs SQL in a process of its own.
 func queryFor(ctx context.Context, config *job.Config, sql string, most int) (*mcp.Rows, error) {
-	tables := &pagedata.Tables{Path: published(config), Zone: config.Timezone}
+	tables := &page.Tables{Path: published(config), Zone: config.Timezone}
 	if tables.Path == "" {
 		return nil, noFile(config)
 	}

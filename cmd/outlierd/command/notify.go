@@ -18,7 +18,6 @@ import (
 
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
@@ -129,8 +128,8 @@ func newNotifier(p *program, env lookup) (*daemon.Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables := pagedata.New(published(e.Config), e.Config.Timezone)
-	tables.Marks = pagedata.MarksIn(e.Store.DB)
+	tables := page.NewTables(published(e.Config), e.Config.Timezone)
+	tables.Marks = page.MarksIn(e.Store.DB)
 	reportExtras(sender, e.Config, tables, e.Log)
 	find := seeds(e.Config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
@@ -231,7 +230,7 @@ type previewWritten struct {
 }
 
 // reportSQL returns the SQL of a report, which may name a view that people saved on the page.
-func reportSQL(tables *pagedata.Tables, report *job.Report) (string, error) {
+func reportSQL(tables *page.Tables, report *job.Report) (string, error) {
 	if report.View == "" {
 		return report.SQL, nil
 	}
@@ -250,7 +249,7 @@ func reportSQL(tables *pagedata.Tables, report *job.Report) (string, error) {
 const maxAttachment = 10 << 20
 
 // reportExtras lets a sender enclose pictures and attachments in the mails of reports.
-func reportExtras(s *notify.Sender, config *job.Config, tables *pagedata.Tables, log *slog.Logger) {
+func reportExtras(s *notify.Sender, config *job.Config, tables *page.Tables, log *slog.Logger) {
 	s.Attach = func(ctx context.Context, name string, due time.Time) (*notify.File, error) {
 		report := config.Report(name)
 		if report == nil || report.Attach == "" {
@@ -272,7 +271,7 @@ func reportExtras(s *notify.Sender, config *job.Config, tables *pagedata.Tables,
 }
 
 // makeAttachment returns a file with all rows of a report.
-func makeAttachment(ctx context.Context, config *job.Config, tables *pagedata.Tables, report *job.Report, due time.Time) (*notify.File, error) {
+func makeAttachment(ctx context.Context, config *job.Config, tables *page.Tables, report *job.Report, due time.Time) (*notify.File, error) {
 	sql, err := reportSQL(tables, report)
 	if err != nil {
 		return nil, err

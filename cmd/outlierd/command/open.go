@@ -18,7 +18,6 @@ import (
 
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/internal/durable"
 	"outlierd/sync/forecast"
@@ -245,11 +244,11 @@ func hasState(config *job.Config) bool {
 }
 
 // openTables returns the published tables, with the marks of the state if it can be read.
-func openTables(g *globals, config *job.Config) *pagedata.Tables {
-	tables := pagedata.New(published(config), config.Timezone)
+func openTables(g *globals, config *job.Config) *page.Tables {
+	tables := page.NewTables(published(config), config.Timezone)
 	if hasState(config) {
-		tables.Marks = func() (*pagedata.Marked, error) {
-			return readBy(peeking(g, config), func(seen *program) (*pagedata.Marked, error) { return pagedata.MarksIn(seen.Engine.Store.DB)() })
+		tables.Marks = func() (*page.Marked, error) {
+			return readBy(peeking(g, config), func(seen *program) (*page.Marked, error) { return page.MarksIn(seen.Engine.Store.DB)() })
 		}
 	}
 	return tables

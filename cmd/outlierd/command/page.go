@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
@@ -37,15 +36,15 @@ const (
 )
 
 // newTables returns the published tables of a daemon until ctx ends.
-func newTables(ctx context.Context, p *program, zone *time.Location) *pagedata.Tables {
-	tables := pagedata.New(published(p.Engine.Config), zone)
+func newTables(ctx context.Context, p *program, zone *time.Location) *page.Tables {
+	tables := page.NewTables(published(p.Engine.Config), zone)
 	context.AfterFunc(ctx, tables.Close)
-	tables.Cycle, tables.Marks = p.Engine.Facts().Caps().CycleBounds, pagedata.MarksIn(p.Engine.Store.DB)
+	tables.Cycle, tables.Marks = p.Engine.Facts().Caps().CycleBounds, page.MarksIn(p.Engine.Store.DB)
 	return tables
 }
 
 // newSite returns the page of a daemon; nil with `daemon.ui: off`.
-func newSite(ctx context.Context, p *program, tables *pagedata.Tables, zone *time.Location) *page.Site {
+func newSite(ctx context.Context, p *program, tables *page.Tables, zone *time.Location) *page.Site {
 	if p.Engine.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
@@ -62,7 +61,7 @@ func newSite(ctx context.Context, p *program, tables *pagedata.Tables, zone *tim
 }
 
 // tablesSources returns what a page shows of the published tables.
-func tablesSources(tables *pagedata.Tables, config func() *job.Config, temporary func() (*temporary, error)) page.Sources {
+func tablesSources(tables *page.Tables, config func() *job.Config, temporary func() (*temporary, error)) page.Sources {
 	return page.Sources{
 		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Picked: tables.Picked, Export: tables.Export,
 		Niche: tables.Niche, Questions: func() []page.Question { return listQuestions(config()) },
@@ -96,7 +95,7 @@ func readBy[T any](read reading, f func(seen *program) (T, error)) (found T, err
 type looking struct {
 	read   reading
 	zone   *time.Location
-	tables *pagedata.Tables
+	tables *page.Tables
 
 	// What takes time to work out is kept for a minute.
 	mu   sync.Mutex

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
@@ -58,7 +57,7 @@ func makeSnippets(published, sql string) []page.Snippet {
 
 // downloadResult returns the whole result of a query in a format of export. A process that can be killed writes
 // it to a temporary file, so that errors are known before the first byte is sent.
-func downloadResult(ctx context.Context, tables *pagedata.Tables, temporary func() (*temporary, error), sql, format string) (_ io.ReadCloser, err error) {
+func downloadResult(ctx context.Context, tables *page.Tables, temporary func() (*temporary, error), sql, format string) (_ io.ReadCloser, err error) {
 	if _, err := tables.PublishedAt(); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/sync/marks"
 	"outlierd/sync/store"
 )
@@ -154,7 +153,7 @@ func TestNowAndMoneyLookAhead(t *testing.T) {
 			var now *page.Now
 			var money *page.Money
 			p.opened(func(prog *program) (err error) {
-				l := &looking{read: prog.read, zone: time.UTC, tables: pagedata.New("", time.UTC)}
+				l := &looking{read: prog.read, zone: time.UTC, tables: page.NewTables("", time.UTC)}
 				if now, err = l.readNow(p.Context(), prog); err == nil {
 					money, err = l.readMoney(p.Context())
 				}

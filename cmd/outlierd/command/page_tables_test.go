@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/programtest"
 	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator"
@@ -115,7 +114,7 @@ func TestFoundMatchesQueries(t *testing.T) {
 		channel, handle, language = row[0].(string), row[1].(string), row[2].(string)
 	})
 	const history = "video_id in (select video_id from outliers_history where "
-	tables := pagedata.New(w.file, time.UTC)
+	tables := page.NewTables(w.file, time.UTC)
 	now := time.Now().Truncate(time.Hour)
 	for address, where := range map[string]string{
 		"/found":                                    "true",
@@ -182,7 +181,7 @@ func TestFoundMatchesQueries(t *testing.T) {
 func TestFacetsCountWhatALinkShows(t *testing.T) {
 	t.Parallel()
 	random := testenv.Random(t)
-	tables := pagedata.New(newPublishing(t).file, time.UTC)
+	tables := page.NewTables(newPublishing(t).file, time.UTC)
 	for _, address := range []string{"/found", "/", "/found?kind=video&ratio=3", "/found?q=a&language=en", "/found?topic=moka+pot&more=steady"} {
 		filter, err := page.FilterOf(address)
 		if err != nil {
@@ -226,7 +225,7 @@ func TestFacetsCountWhatALinkShows(t *testing.T) {
 // TestMarksFilterOutliers: what is hidden is nowhere, and a tag is found by its #.
 func TestMarksFilterOutliers(t *testing.T) {
 	t.Parallel()
-	tables := pagedata.New(newPublishing(t).file, time.UTC)
+	tables := page.NewTables(newPublishing(t).file, time.UTC)
 	found := func(address string) *page.Found {
 		t.Helper()
 		filter, err := page.FilterOf(address)
@@ -241,8 +240,8 @@ func TestMarksFilterOutliers(t *testing.T) {
 	}
 	all := found("/found")
 	a, b := all.Cards[0].ID, all.Cards[1].ID
-	tables.Marks = func() (*pagedata.Marked, error) {
-		return &pagedata.Marked{ByID: map[string]marks.Mark{a: {Hidden: true}, b: {Starred: true, Tags: []string{"Hook"}, Note: "why"}},
+	tables.Marks = func() (*page.Marked, error) {
+		return &page.Marked{ByID: map[string]marks.Mark{a: {Hidden: true}, b: {Starred: true, Tags: []string{"Hook"}, Note: "why"}},
 			Views: []marks.View{{Name: "mine", Address: "/found?q=%23hook"}}}, nil
 	}
 	for address, want := range map[string]int64{"/found": all.Total - 1, "/found?show=starred": 1, "/found?show=hidden": 1, "/found?q=%23HOOK": 1, "/found?q=%23none": 0} {
@@ -263,7 +262,7 @@ func TestMarksFilterOutliers(t *testing.T) {
 func TestNichesAndMoneyMatchQueries(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t)
-	tables := pagedata.New(w.file, time.UTC)
+	tables := page.NewTables(w.file, time.UTC)
 	one := func(sql string) (n int64) {
 		w.query(sql, func(row []any) { n = row[0].(int64) })
 		return n
@@ -329,7 +328,7 @@ func TestNichesAndMoneyMatchQueries(t *testing.T) {
 func TestVideosAndChannelsMatchQueries(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t)
-	tables := pagedata.New(w.file, time.UTC)
+	tables := page.NewTables(w.file, time.UTC)
 	text := func(sql string) (all string) {
 		w.query(sql, func(row []any) { all += fmt.Sprintln(row...) })
 		return all
@@ -437,7 +436,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t)
 	config := &job.Config{Data: t.TempDir()}
-	tables := pagedata.New(w.file, time.FixedZone("", 2*60*60))
+	tables := page.NewTables(w.file, time.FixedZone("", 2*60*60))
 	temporary := func() (*temporary, error) { return newTemporary(config) }
 	for _, q := range listQuestions(&job.Config{}) {
 		got, err := tables.First(t.Context(), query.Process{Command: newAnswerer}, q.SQL)
@@ -497,7 +496,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 	if left, err := os.ReadDir(temporaryFolder(config)); err != nil || len(left) > 0 {
 		t.Errorf("left on the disk of the data: %v, %v", left, err)
 	}
-	for _, tables := range []*pagedata.Tables{pagedata.New("", time.UTC), pagedata.New(w.file+".away", time.UTC)} {
+	for _, tables := range []*page.Tables{page.NewTables("", time.UTC), page.NewTables(w.file+".away", time.UTC)} {
 		_, asked := tables.First(t.Context(), query.Process{Command: newAnswerer}, "select 1")
 		_, got := downloadResult(t.Context(), tables, temporary, "select 1", "csv")
 		if !errors.Is(asked, page.ErrNothingPublished) || !errors.Is(got, page.ErrNothingPublished) {
@@ -513,7 +512,7 @@ func TestErasedVideoIsGone(t *testing.T) {
 		p.must("run", "coffee")
 		video := p.ask("select video_id from outliers order by z_score desc, video_id limit 1")
 		p.must("forget", "--video", video, "--yes")
-		tables := pagedata.New(filepath.Join(p.dir, "data", "outliers.duckdb"), time.UTC)
+		tables := page.NewTables(filepath.Join(p.dir, "data", "outliers.duckdb"), time.UTC)
 		defer tables.Close()
 		if _, err := tables.Video(p.Context(), page.VideoFilter{ID: video, Page: 1}); !errors.Is(err, page.ErrUnknown) {
 			t.Errorf("its page: %v, want that it is unknown", err)
@@ -574,7 +573,7 @@ func TestPageIsOfOnePublication(t *testing.T) {
 		}
 		exchanged <- err
 	}()
-	tables := pagedata.New(path, time.UTC)
+	tables := page.NewTables(path, time.UTC)
 	defer tables.Close()
 	seen := map[int64]bool{}
 	for i := 0; i < 200 && (i < 10 || len(seen) < 2); i++ {

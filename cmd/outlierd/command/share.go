@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/cmd/outlierd/thumbnails"
@@ -114,7 +113,7 @@ type fileShared struct {
 }
 
 // selectShared finds the videos, and returns how many there are without --top.
-func selectShared(ctx context.Context, s sharing, view string, tables *pagedata.Tables, into *page.Shared) (int64, error) {
+func selectShared(ctx context.Context, s sharing, view string, tables *page.Tables, into *page.Shared) (int64, error) {
 	if s.sql != "" {
 		ids, err := seeds(s.config)(ctx, s.sql, "video_id")
 		if err != nil {
@@ -147,7 +146,7 @@ func selectShared(ctx context.Context, s sharing, view string, tables *pagedata.
 }
 
 // addressOf returns the name of a view and its address on the page.
-func addressOf(view string, tables *pagedata.Tables) (name, address string, err error) {
+func addressOf(view string, tables *page.Tables) (name, address string, err error) {
 	if strings.HasPrefix(view, "/") {
 		return "Outliers", view, nil
 	}
@@ -173,7 +172,7 @@ func addressOf(view string, tables *pagedata.Tables) (name, address string, err 
 
 // sharedPictures returns the pictures of videos. Those that cannot be fetched are missing, which is said.
 func sharedPictures(
-	ctx context.Context, log *slog.Logger, w io.Writer, config *job.Config, tables *pagedata.Tables, cards []page.Card,
+	ctx context.Context, log *slog.Logger, w io.Writer, config *job.Config, tables *page.Tables, cards []page.Card,
 ) (map[string]thumbnails.Picture, error) {
 	here := *config
 	if here.Daemon.Thumbnails == job.ThumbnailsDirect { // there is no browser to fetch them

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
@@ -14,7 +13,7 @@ import (
 // newThumbnails returns the pictures of the page; nil with `daemon.thumbnails: off`. Nothing is fetched
 // before somebody looks at a page. Browsers cannot reach the simulator's pictures, so these are always
 // proxied.
-func newThumbnails(config *job.Config, tables *pagedata.Tables, log *slog.Logger) *thumbnails.Thumbnails {
+func newThumbnails(config *job.Config, tables *page.Tables, log *slog.Logger) *thumbnails.Thumbnails {
 	d := config.Daemon
 	with := thumbnails.Options{Find: tables.Images, Hosts: thumbnails.Hosts, Data: config.Data,
 		MaxCache: d.ThumbnailsCache, Log: log}

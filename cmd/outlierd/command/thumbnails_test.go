@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"outlierd/cmd/outlierd/pagedata"
+	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/sync/job"
 )
@@ -25,7 +25,7 @@ jobs: {coffee: {search: {query: espresso}, enrich: {channel_videos: {top: 2}, ch
 		if err != nil {
 			t.Fatal(err)
 		}
-		pictures := newThumbnails(config, pagedata.New(published(config), config.Timezone), nil)
+		pictures := newThumbnails(config, page.NewTables(published(config), config.Timezone), nil)
 		var kept []string
 		for _, table := range []string{"outliers", "videos", "channel_uploads where kind = 'video'", "channel_uploads where kind = 'short'"} {
 			for _, id := range strings.Fields(p.ask("select video_id from " + table + " order by 1 limit 4")) {

@@ -17,7 +17,6 @@ import (
 
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/pagedata"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
@@ -123,7 +122,7 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 }
 
 // serveHTTP serves HTTP at daemon.listen; it returns nil without one.
-func serveHTTP(ctx context.Context, g *globals, p *program, tables *pagedata.Tables) (*daemon.Web, error) {
+func serveHTTP(ctx context.Context, g *globals, p *program, tables *page.Tables) (*daemon.Web, error) {
 	d, log := p.Engine.Config.Daemon, p.Engine.Log
 	if d.Listen == "" {
 		return nil, nil
@@ -172,7 +171,7 @@ func logAgenda(agenda []*engine.DueRun, zone *time.Location, log *slog.Logger) {
 }
 
 // documents returns what the interface of a daemon answers with: what commands print with -o json.
-func (p *program) documents(tables *pagedata.Tables) serve.Documents {
+func (p *program) documents(tables *page.Tables) serve.Documents {
 	return serve.Documents{
 		Status: func(ctx context.Context) (any, error) {
 			return readBy(p.read, func(seen *program) (any, error) { return statusOf(ctx, seen) })
@@ -210,7 +209,7 @@ type outliersPage struct {
 const queryTime = 20 * time.Second
 
 // listOutliers returns a page of the outliers that the page Found shows at an address with the same parameters.
-func listOutliers(ctx context.Context, tables *pagedata.Tables, filter url.Values) (*outliersPage, error) {
+func listOutliers(ctx context.Context, tables *page.Tables, filter url.Values) (*outliersPage, error) {
 	f, err := page.FilterOf("/found?" + filter.Encode())
 	if err == nil {
 		err = page.CheckNames(filter)

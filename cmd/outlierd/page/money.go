@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,8 +10,10 @@ import (
 
 	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
+	"outlierd/sync/job"
 	"outlierd/sync/plan"
 )
 
@@ -90,6 +93,37 @@ type Entry struct {
 	At                 time.Time
 	Job, What, Outcome string
 	Credits            *int64
+}
+
+// Limits of the page of money.
+const (
+	mostRests   = 20
+	mostEntries = 15
+)
+
+// AddMoney adds what the tables know of a billing cycle.
+func (t *Tables) AddMoney(ctx context.Context, m *Money, from time.Time) error {
+	cycle := from.Format(time.DateOnly)
+	m.SQL = query.YieldsPlainly
+	return t.read(ctx,
+		t.each(query.SpentByDay(cycle), func(row cells) {
+			var date, name string
+			var credits int64
+			row.into(&date, &name, &credits)
+			day, err := time.ParseInLocation(time.DateOnly, date, t.Zone)
+			if err != nil {
+				return // no day of ours
+			}
+			if n := len(m.Days); n == 0 || !m.Days[n-1].Day.Equal(day) {
+				m.Days = append(m.Days, Spending{Day: day})
+			}
+			d := &m.Days[len(m.Days)-1]
+			d.Jobs, d.Spent = append(d.Jobs, job.Shown(name)), append(d.Spent, credits)
+		}),
+		rows(t, query.Yields(from.Format(time.RFC3339)), &m.Yields, func(y *Yield) { y.Job = job.Shown(y.Job) }),
+		rows(t, query.Rests(mostRests), &m.Rests, func(r *Rest) { r.Job = job.Shown(r.Job) }),
+		rows(t, query.Unusual(cycle, mostEntries), &m.Entries, func(e *Entry) { e.Job = job.Shown(e.Job) }),
+	)
 }
 
 // PerNew returns the credits for a new outlier; 0 without one.

@@ -6,10 +6,13 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"outlierd/internal/figures"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
 )
 
 // Niche is what is known about a topic.
@@ -78,6 +81,79 @@ func sumCounts(counts [len(limits) + 1]int64) (n int64) {
 		n += c
 	}
 	return n
+}
+
+// Limits of the page of niches.
+const (
+	mostNiches  = 50
+	mostWeeks   = 16
+	mostLeaders = 8
+	moreWords   = 8
+	lessWords   = 4
+)
+
+// Niche returns the data of a topic, or of the one with most news.
+func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
+	marked, err := t.Marked()
+	if err != nil {
+		return nil, err
+	}
+	n := &Niche{Topic: topic}
+	var newest time.Time
+	if err := t.read(ctx, t.each(query.Niches(mostNiches), func(row cells) {
+		var o Option
+		row.into(&o.Value, &o.Count)
+		n.Topics = append(n.Topics, o)
+	}), t.each("SELECT max(last_seen_at) FROM outliers", func(row cells) { row.into(&newest) })); err != nil {
+		return nil, err
+	}
+	if len(n.Topics) == 0 {
+		return &Niche{}, nil
+	}
+	if n.Topic == "" {
+		n.Topic = n.Topics[0].Value
+	}
+	of := query.NicheOf(n.Topic)
+	strongest := query.Outliers{Week: true, Chosen: map[string][]string{"topic": {n.Topic}}, Limit: mostAlike}
+	since := newest.AddDate(0, -1, 0)
+	if t.Cycle != nil {
+		since, _ = t.Cycle()
+	}
+	err = t.read(ctx,
+		t.each(of.Sums(), func(row cells) {
+			row.into(&n.Outliers, &n.Channels, &n.NewChannels, &n.Typical, &n.Before)
+		}),
+		t.each(of.Weeks(mostWeeks), func(row cells) {
+			var ago int64
+			var w Week
+			for row.into(&ago, &w.Count); int64(len(n.Weeks)) <= ago; {
+				n.Weeks = append(n.Weeks, Week{From: newest.AddDate(0, 0, -7*(len(n.Weeks)+1))})
+			}
+			n.Weeks[ago].Count = w.Count
+		}),
+		rows(t, of.Leaders(mostLeaders), &n.Leaders),
+		rows(t, of.Words(moreWords, lessWords), &n.Words),
+		t.each(of.Shapes(), func(row cells) {
+			var s Shape
+			row.into(&s.Name, &s.Share, &s.Others, &n.Others)
+			n.Shapes = append(n.Shapes, s)
+		}),
+		t.each(of.Coverage(), func(row cells) {
+			row.into(&n.Job, &n.Run, &n.Seen, &n.Total, &n.Pages)
+			n.Job = job.Shown(n.Job)
+		}),
+		t.each(of.Shares(mostWeeks), func(row cells) {
+			var share float64
+			row.into(&share)
+			n.Shares = append(n.Shares, share)
+		}),
+		t.each(of.Spent(since.Format(time.RFC3339)), func(row cells) { row.into(&n.Credits, &n.New) }),
+		t.readCards(strongest, marked, &n.Strongest))
+	if err == nil && n.Outliers == 0 {
+		err = fmt.Errorf("niche %.40q: %w", n.Topic, ErrUnknown)
+	}
+	slices.Reverse(n.Weeks)
+	return n, err
 }
 
 // serveNiche shows a topic; without one, the one with most news.

@@ -1,6 +1,7 @@
 // Package page serves the pages of a daemon to browsers: HTML rendered by the server, which works without
 // a script. It knows how things look and who has logged in. What there is to
-// show and to do comes from its [Sources].
+// show and to do comes from its [Sources]: what was found from the published [Tables], which files and mails with the
+// same videos read, too.
 package page
 
 import (

@@ -1,11 +1,16 @@
 package page
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
+
+	"outlierd/cmd/outlierd/term"
 )
 
 // mostPicked is the number of videos that can be picked at once.
@@ -49,6 +54,45 @@ func writeExport(w http.ResponseWriter, export func([]Card, string) ([]byte, err
 	}
 	_, _ = w.Write(file) // whether the client has read it is its own affair
 	return nil
+}
+
+// Export writes videos as a list for colleagues.
+func (t *Tables) Export(cards []Card, format string) ([]byte, error) {
+	var b bytes.Buffer
+	list, err := term.NewList(format, &b, t.Zone, []string{"title", "channel", "times_average", "times_median", "score", "views",
+		"views_per_day", "subscribers", "published", "found", "topic", "tags", "note", "link"})
+	if err != nil {
+		return nil, err
+	}
+	for i := range cards {
+		c := &cards[i]
+		err := list.Row([]any{term.Link{Text: c.Title, Address: c.Link}, c.Channel, given(c.Ratio), given(c.Median), given(c.Score), given(c.Views),
+			given(c.Gain), given(c.Subscribers), knownTime(c.Published), knownTime(c.Found), strings.Join(c.Topics, ", "), strings.Join(c.Tags, ", "), c.Note,
+			c.Link})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := list.Close(); err != nil {
+		return nil, fmt.Errorf("write a list as %s: %w", format, err)
+	}
+	return b.Bytes(), nil
+}
+
+// given returns a number of a row, or nil.
+func given[N int64 | float64](n *N) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// knownTime returns a time of a row, or nil.
+func knownTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
 }
 
 // pickedView is the data of the board.

@@ -1,5 +1,4 @@
-// Package pagedata reads the published tables for pages, and for files and mails with the same videos.
-package pagedata
+package page
 
 import (
 	"cmp"
@@ -7,15 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"outlierd/cmd/outlierd/page"
+	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/marks"
+	"outlierd/sync/store"
 )
 
 // Tables are the tables of a published DuckDB file. A reading is of the newest publication, which stays open while
@@ -32,8 +33,8 @@ type Tables struct {
 // keepOpen is how long the published file stays open after the last page.
 const keepOpen = 10 * time.Minute
 
-// New returns the tables of a file; path is "" if the job file has none.
-func New(path string, zone *time.Location) *Tables {
+// NewTables returns the tables of a file; path is "" if the job file has none.
+func NewTables(path string, zone *time.Location) *Tables {
 	return &Tables{Path: path, Zone: zone, reader: query.NewReader(path, query.Setup, keepOpen)}
 }
 
@@ -45,17 +46,16 @@ const (
 	mostSightings = 500 // in a chart
 	mostSearches  = 20
 	mostAlike     = 5
-	mostUploads   = 30
 )
 
 // read runs queries on one publication.
 func (t *Tables) read(ctx context.Context, questions ...query.Question) error {
 	if t.Path == "" {
-		return page.ErrNothingPublished
+		return ErrNothingPublished
 	}
 	err := t.reader.All(ctx, questions...)
 	if errors.Is(err, query.ErrNotPublished) {
-		return page.ErrNothingPublished
+		return ErrNothingPublished
 	}
 	return err
 }
@@ -92,13 +92,13 @@ func appendTo[T any](t *Tables, to *[]T, and ...func(*T)) func([]any) error {
 }
 
 // Found returns the outliers that match a filter. With a limit of 0 it only counts them.
-func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) {
+func (t *Tables) Found(ctx context.Context, f Filter) (*Found, error) {
 	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
 	o := wantedOutliers(f, marked)
-	found := &page.Found{SQL: o.Plain(), Values: map[string][]page.Option{}}
+	found := &Found{SQL: o.Plain(), Values: map[string][]Option{}}
 	for _, m := range marked.ByID {
 		if m.Hidden {
 			found.Hidden++
@@ -111,7 +111,7 @@ func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) 
 		found.Views = t.listViews(marked)
 		for i := range found.Views {
 			view := &found.Views[i]
-			if f, err := page.FilterOf(view.Address); err == nil { // else it is from before a change of the page
+			if f, err := FilterOf(view.Address); err == nil { // else it is from before a change of the page
 				o := wantedOutliers(f, marked)
 				questions = append(questions, t.count(o, o.Total(), view.Count, nil))
 			}
@@ -121,7 +121,7 @@ func (t *Tables) Found(ctx context.Context, f page.Filter) (*page.Found, error) 
 }
 
 // Rows returns the same outliers as Found with the columns of their table, by name, and the number of all that match.
-func (t *Tables) Rows(ctx context.Context, f page.Filter) (found []map[string]any, total int64, err error) {
+func (t *Tables) Rows(ctx context.Context, f Filter) (found []map[string]any, total int64, err error) {
 	marked, err := t.Marked()
 	if err != nil {
 		return nil, 0, err
@@ -142,8 +142,8 @@ func (t *Tables) Rows(ctx context.Context, f page.Filter) (found []map[string]an
 }
 
 // readCards returns the query for a page of outliers.
-func (t *Tables) readCards(o query.Outliers, marked *Marked, into *[]page.Card) query.Question {
-	return o.Question(o.Cards(), appendTo(t, into, func(c *page.Card) {
+func (t *Tables) readCards(o query.Outliers, marked *Marked, into *[]Card) query.Question {
+	return o.Question(o.Cards(), appendTo(t, into, func(c *Card) {
 		c.Title, c.Link = cmp.Or(strings.TrimSpace(c.Title), c.ID), watched(c.Link)
 		c.Mark = marked.ByID[c.ID]
 	}))
@@ -151,10 +151,10 @@ func (t *Tables) readCards(o query.Outliers, marked *Marked, into *[]page.Card) 
 
 // count returns a query that [query.Outliers.Total] or [query.Outliers.Counts] made: for the number of outliers in
 // total, and of the values of each facet. What it counts is kept, so that tabs cost nothing.
-func (t *Tables) count(o query.Outliers, sql string, total *int64, values map[string][]page.Option) query.Question {
+func (t *Tables) count(o query.Outliers, sql string, total *int64, values map[string][]Option) query.Question {
 	q := o.Question(sql, t.cellsTo(func(row cells) {
 		var name string
-		var o page.Option
+		var o Option
 		if row.into(&name, &o.Value, &o.Count); name == "" {
 			*total = o.Count
 		} else {
@@ -166,13 +166,13 @@ func (t *Tables) count(o query.Outliers, sql string, total *int64, values map[st
 }
 
 // listViews returns the tabs: what is new, everything, what is starred, and the saved views.
-func (t *Tables) listViews(marked *Marked) (all []page.Link) {
+func (t *Tables) listViews(marked *Marked) (all []Link) {
 	views := []marks.View{{Name: "New this week", Address: "/"}, {Name: "Everything", Address: "/found"}}
 	if t.Marks != nil {
 		views = append(views, marks.View{Name: "★ Starred", Address: "/found?show=starred"})
 	}
 	for _, view := range append(views, marked.Views...) {
-		all = append(all, page.Link{Text: view.Name, Address: view.Address, Count: new(int64)})
+		all = append(all, Link{Text: view.Name, Address: view.Address, Count: new(int64)})
 	}
 	return all
 }
@@ -186,6 +186,30 @@ func (t *Tables) Views() ([]marks.View, error) {
 	return marked.Views, nil
 }
 
+// Marked is what people have marked, as it is now: the published table follows later.
+type Marked struct {
+	ByID  map[string]marks.Mark
+	Views []marks.View
+}
+
+// MarksIn returns a function that reads the marks of a state.
+func MarksIn(db *store.Store) func() (*Marked, error) {
+	return func() (*Marked, error) {
+		m := &Marked{ByID: map[string]marks.Mark{}}
+		return m, db.View(func(tx *store.Tx) error {
+			all, err := marks.List(tx)
+			if err != nil {
+				return err
+			}
+			for _, mark := range all {
+				m.ByID[mark.Video] = mark
+			}
+			m.Views, err = marks.Views(tx)
+			return err
+		})
+	}
+}
+
 // Marked returns the marks.
 func (t *Tables) Marked() (*Marked, error) {
 	if t.Marks == nil {
@@ -195,9 +219,9 @@ func (t *Tables) Marked() (*Marked, error) {
 }
 
 // wantedOutliers returns the outliers of a filter. The time is that of the hour, so that counts can be kept.
-func wantedOutliers(f page.Filter, marked *Marked) query.Outliers {
+func wantedOutliers(f Filter, marked *Marked) query.Outliers {
 	o := f.Outliers
-	o.Week, o.Now, o.Tags = f.Show == page.ShowNew, time.Now().Truncate(time.Hour), map[string][]string{}
+	o.Week, o.Now, o.Tags = f.Show == ShowNew, time.Now().Truncate(time.Hour), map[string][]string{}
 	var starred, hidden []string
 	for id, m := range marked.ByID {
 		if m.Starred {
@@ -217,9 +241,9 @@ func wantedOutliers(f page.Filter, marked *Marked) query.Outliers {
 	slices.Sort(starred)
 	slices.Sort(hidden)
 	switch f.Show {
-	case page.ShowStarred:
+	case ShowStarred:
 		o.Only = append([]string{}, starred...)
-	case page.ShowHidden:
+	case ShowHidden:
 		o.Only = append([]string{}, hidden...)
 	default:
 		o.Without = hidden
@@ -228,13 +252,13 @@ func wantedOutliers(f page.Filter, marked *Marked) query.Outliers {
 }
 
 // SQL returns a query for the outliers that match a filter.
-func (t *Tables) SQL(f page.Filter) (string, error) {
+func (t *Tables) SQL(f Filter) (string, error) {
 	marked, err := t.Marked()
 	return wantedOutliers(f, marked).Plain(), err
 }
 
 // Picked returns videos in the order of their ids.
-func (t *Tables) Picked(ctx context.Context, ids []string) (cards []page.Card, err error) {
+func (t *Tables) Picked(ctx context.Context, ids []string) (cards []Card, err error) {
 	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
@@ -243,23 +267,23 @@ func (t *Tables) Picked(ctx context.Context, ids []string) (cards []page.Card, e
 	if err = t.read(ctx, t.readCards(o, marked, &cards)); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(cards, func(a, b page.Card) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
+	slices.SortFunc(cards, func(a, b Card) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
 	return cards, nil
 }
 
 // Video returns the data of a video.
-func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, error) {
+func (t *Tables) Video(ctx context.Context, f VideoFilter) (*Video, error) {
 	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
-	v := &page.Video{Card: page.Card{ID: f.ID}}
+	v := &Video{Card: Card{ID: f.ID}}
 	known := false
-	most, until := page.LinesPerPage, int64(math.MaxInt64)
+	most, until := LinesPerPage, int64(math.MaxInt64)
 	if !f.All {
-		until = page.Opening.Milliseconds()
+		until = Opening.Milliseconds()
 	}
-	var cards []page.Card
+	var cards []Card
 	err = t.read(ctx, t.readCards(query.Outliers{Only: []string{f.ID}, Limit: 1}, marked, &cards),
 		t.each(query.Video(f.ID), func(row cells) {
 			known = true
@@ -270,11 +294,11 @@ func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, er
 				&v.Remarks, &v.Ratio, &v.Score, &v.First, &v.Last, &v.Description)
 		}),
 		rows(t, query.Curve(f.ID, mostSightings), &v.Curve),
-		rows(t, query.Sightings(f.ID, mostSearches), &v.Sightings, func(s *page.Sighting) { s.Job = job.Shown(s.Job) }),
+		rows(t, query.Sightings(f.ID, mostSearches), &v.Sightings, func(s *Sighting) { s.Job = job.Shown(s.Job) }),
 		rows(t, query.Changes(f.ID), &v.Changes),
 		rows(t, query.Comments(f.ID), &v.Comments),
-		t.each(query.Lines(f.ID, f.Words, (f.Page-1)*page.LinesPerPage, most), func(row cells) {
-			var l page.Line
+		t.each(query.Lines(f.ID, f.Words, (f.Page-1)*LinesPerPage, most), func(row cells) {
+			var l Line
 			if row.into(&v.LineCount, &l.Start, &l.Text); row.values[2] != nil && l.Start < until {
 				v.Lines = append(v.Lines, l)
 			}
@@ -284,7 +308,7 @@ func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, er
 		return nil, err
 	}
 	if !known {
-		return nil, fmt.Errorf("video %.40q: %w", f.ID, page.ErrUnknown)
+		return nil, fmt.Errorf("video %.40q: %w", f.ID, ErrUnknown)
 	}
 	v.Title, v.Link = cmp.Or(strings.TrimSpace(v.Title), v.ID), watched(v.Link)
 	v.Mark = marked.ByID[v.ID]
@@ -307,12 +331,12 @@ func (t *Tables) Video(ctx context.Context, f page.VideoFilter) (*page.Video, er
 }
 
 // Channel returns the data of a channel.
-func (t *Tables) Channel(ctx context.Context, f page.ChannelFilter) (*page.Channel, error) {
+func (t *Tables) Channel(ctx context.Context, f ChannelFilter) (*Channel, error) {
 	marked, err := t.Marked()
 	if err != nil {
 		return nil, err
 	}
-	c := &page.Channel{ID: f.ID}
+	c := &Channel{ID: f.ID}
 	known := false
 	err = t.read(ctx,
 		t.each(query.Channel(f.ID), func(row cells) {
@@ -321,22 +345,22 @@ func (t *Tables) Channel(ctx context.Context, f page.ChannelFilter) (*page.Chann
 			c.Handle = strings.TrimPrefix(c.Handle, "@") // the service writes it with or without
 		}),
 		rows(t, query.Subscribers(f.ID, mostSightings), &c.Curve),
-		t.readUploads(query.Uploads(f.ID, (f.Page-1)*page.PerPage, page.PerPage), &c.UploadCount, &c.Uploads),
+		t.readUploads(query.Uploads(f.ID, (f.Page-1)*PerPage, PerPage), &c.UploadCount, &c.Uploads),
 		t.readCards(query.Outliers{ChannelID: f.ID, Limit: 2 * mostAlike}, marked, &c.Found))
 	if err != nil {
 		return nil, err
 	}
 	if !known {
-		return nil, fmt.Errorf("channel %.40q: %w", f.ID, page.ErrUnknown)
+		return nil, fmt.Errorf("channel %.40q: %w", f.ID, ErrUnknown)
 	}
 	c.Title = cmp.Or(strings.TrimSpace(c.Title), c.ID)
 	return c, nil
 }
 
 // readUploads returns a query that [query.Uploads] made, whose rows begin with the number of all.
-func (t *Tables) readUploads(sql string, count *int64, to *[]page.Card) query.Question {
+func (t *Tables) readUploads(sql string, count *int64, to *[]Card) query.Question {
 	return t.each(sql, func(row cells) {
-		var u page.Card
+		var u Card
 		row.into(count, &u.ID, &u.Title, &u.Kind, &u.Published, &u.Views, &u.Ratio, &u.Score)
 		if u.Title = strings.TrimSpace(u.Title); u.ID != "" {
 			*to = append(*to, u)
@@ -391,4 +415,59 @@ func (c cells) store(to reflect.Value, value any) {
 	if from := reflect.ValueOf(value); from.CanConvert(to.Type()) { // else the file is of another version
 		to.Set(from.Convert(to.Type()))
 	}
+}
+
+// Images returns the pictures of a video: the one that it had at a time before it was changed, or else those of today.
+func (t *Tables) Images(ctx context.Context, id string, at time.Time) (images []thumbnails.Image, err error) {
+	if !at.IsZero() {
+		err = t.read(ctx, rows(t, query.FormerThumbnail(id, at), &images))
+	}
+	if err == nil && len(images) == 0 {
+		err = t.read(ctx, rows(t, query.Thumbnails(id), &images))
+	}
+	return images, err
+}
+
+// First returns the first rows of a query, which runs in a process that can be killed.
+func (t *Tables) First(ctx context.Context, process query.Process, sql string) (*query.Rows, error) {
+	if _, err := t.PublishedAt(); err != nil {
+		return nil, err
+	}
+	got, err := process.First(ctx, t.Path, sql, MostRows)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, &RefusedError{Why: err.Error()}
+	}
+	for i, f := range got.Columns {
+		if f.Kind == "TIMESTAMP WITH TIME ZONE" {
+			t.localize(got.Rows, i)
+		}
+	}
+	return got, nil
+}
+
+// localize converts the times of a column to the time zone of the job file.
+func (t *Tables) localize(rows [][]*string, column int) {
+	for _, row := range rows {
+		if row[column] == nil {
+			continue
+		}
+		if at, err := time.Parse(time.RFC3339Nano, *row[column]); err == nil {
+			row[column] = new(at.In(t.Zone).Format("2006-01-02 15:04:05"))
+		}
+	}
+}
+
+// PublishedAt returns when the file was published, or an error if it does not exist: the error of the SQL would be less clear.
+func (t *Tables) PublishedAt() (time.Time, error) {
+	info, err := os.Stat(t.Path)
+	if t.Path == "" || errors.Is(err, os.ErrNotExist) {
+		return time.Time{}, ErrNothingPublished
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
 }

@@ -1,4 +1,4 @@
-package pagedata
+package page
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outlierd/cmd/outlierd/page"
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
@@ -67,7 +66,7 @@ func publishMany(b testing.TB, outliers int) (path string) {
 
 // TestTabsHaveCounts even if there are as many saved views as there may be.
 func TestTabsHaveCounts(t *testing.T) {
-	tables := New(publishMany(t, 100), time.UTC)
+	tables := NewTables(publishMany(t, 100), time.UTC)
 	defer tables.Close()
 	tables.Marks = func() (*Marked, error) {
 		m := &Marked{}
@@ -77,7 +76,7 @@ func TestTabsHaveCounts(t *testing.T) {
 		return m, nil
 	}
 	for range 2 {
-		found, err := tables.Found(t.Context(), page.Filter{Show: page.ShowAll, Outliers: query.Outliers{Limit: 1}})
+		found, err := tables.Found(t.Context(), Filter{Show: ShowAll, Outliers: query.Outliers{Limit: 1}})
 		if err != nil || len(found.Views) != 203 || *found.Views[1].Count != 100 || *found.Views[3].Count != 100 || *found.Views[202].Count != 0 {
 			t.Fatalf("views %+v: %v", found.Views, err)
 		}
@@ -87,10 +86,10 @@ func TestTabsHaveCounts(t *testing.T) {
 // BenchmarkPage requests pages over many outliers, whose numbers are counted each time. Those of the tabs are kept, as
 // they are as long as nothing is published.
 func BenchmarkPage(b *testing.B) {
-	tables := New(publishMany(b, *manyOutliers), time.UTC)
+	tables := NewTables(publishMany(b, *manyOutliers), time.UTC)
 	defer tables.reader.Close()
-	site := page.New(b.Context(), page.Sources{
-		Now:   func(context.Context) (*page.Now, error) { return &page.Now{}, nil },
+	site := New(b.Context(), Sources{
+		Now:   func(context.Context) (*Now, error) { return &Now{}, nil },
 		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Niche: tables.Niche,
 	}, "", slog.New(slog.DiscardHandler))
 	mux := http.NewServeMux()

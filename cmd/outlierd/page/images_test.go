@@ -1,4 +1,4 @@
-package pagedata
+package page
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func TestFormerPictureIsThatOfItsTime(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	tables := New(path, time.UTC)
+	tables := NewTables(path, time.UTC)
 	tables.reader = query.NewReader(path, "", keepOpen) // which needs no other tables
 	changed := time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC)
 	for at, want := range map[time.Time]string{
