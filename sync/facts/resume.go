@@ -80,10 +80,11 @@ func decide(c condition) (Fate, string) {
 // Unfinished is an unfinished run and what becomes of it.
 type Unfinished struct {
 	condition
-	Run   runs.Run
-	Steps []runs.Step
-	Fate  Fate
-	Why   string // the reason of the fate, for people
+	Run   runs.Run    `json:"run"`
+	Spec  *job.Spec   `json:"-"` // of its job; only the name if the file has no such job
+	Steps []runs.Step `json:"-"`
+	Fate  Fate        `json:"fate"`
+	Why   string      `json:"why"` // the reason of the fate, for people
 }
 
 // Continues reports whether the asking run continues this one first.
@@ -107,7 +108,7 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (all []Unfinished, er
 	rows, err := r.Store.Runs.Unfinished(spec.Name)
 	paid := 0
 	for i := 0; err == nil && i < len(rows); i++ {
-		u := Unfinished{Run: rows[i]}
+		u := Unfinished{Run: rows[i], Spec: spec}
 		if u.Steps, err = r.Store.Steps.OfRun(u.Run.ID); err != nil {
 			return nil, err
 		}

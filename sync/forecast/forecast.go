@@ -61,31 +61,31 @@ type Cycle struct {
 
 // Job is the next run of one job.
 type Job struct {
-	Job        string           `json:"job"`
-	After      string           `json:"after,omitempty"` // the job that starts it
-	Disabled   bool             `json:"disabled,omitempty"`
-	Due        []time.Time      `json:"due,omitempty"`        // the next three due times
-	Begins     time.Time        `json:"begins,omitzero"`      // the first of these, if jitter delays it
-	Paused     *runs.Pause      `json:"paused,omitempty"`     // of the job or its parent
-	Runs       int              `json:"runs"`                 // due before the cycle ends, or to follow one
-	Continues  string           `json:"continues,omitempty"`  // the unfinished run that it resumes
-	Unfinished []Unfinished     `json:"unfinished,omitempty"` // what becomes of each unfinished run
-	Searches   []Search         `json:"searches,omitempty"`
-	Calls      int              `json:"calls,omitempty"`        // data calls to make, for a watch
-	Fresh      int              `json:"fresh,omitempty"`        // calls skipped as fresh, for a watch
-	Where      []string         `json:"enrich_where,omitempty"` // hits to fetch data for; empty for all
-	Worst      Estimate         `json:"worst"`                  // Worst.Lost is the run's cap
-	Expected   Estimate         `json:"expected"`               // from earlier runs; Worst if there were none
-	Basis      int              `json:"basis"`                  // number of runs from which Expected is computed
-	Auto       *plan.Auto       `json:"auto,omitempty"`         // what `schedule: auto` decides for the run
-	Share      *outlier.Credits `json:"share,omitempty"`        // with `pace: even`, if it is less than wanted
-	Round      int              `json:"round,omitempty"`        // with a share: runs until each search is made
-	Cuts       []Cut            `json:"cuts,omitempty"`         // caps that leave less than the worst case needs
-	Changes    []string         `json:"changes,omitempty"`      // since the last run
-	Limited    *Limited         `json:"limited,omitempty"`      // what `pages` left out in each of the latest runs
-	Assumed    bool             `json:"assumed,omitempty"`      // SQL finds nothing now, and one row is assumed
-	Unknown    []string         `json:"unknown,omitempty"`      // channels whose ids are not known; see [job.Resolved]
-	Problem    string           `json:"problem,omitempty"`      // why it cannot run, and what to do
+	Job        string             `json:"job"`
+	After      string             `json:"after,omitempty"` // the job that starts it
+	Disabled   bool               `json:"disabled,omitempty"`
+	Due        []time.Time        `json:"due,omitempty"`        // the next three due times
+	Begins     time.Time          `json:"begins,omitzero"`      // the first of these, if jitter delays it
+	Paused     *runs.Pause        `json:"paused,omitempty"`     // of the job or its parent
+	Runs       int                `json:"runs"`                 // due before the cycle ends, or to follow one
+	Continues  string             `json:"continues,omitempty"`  // the unfinished run that it resumes
+	Unfinished []facts.Unfinished `json:"unfinished,omitempty"` // what becomes of each unfinished run
+	Searches   []Search           `json:"searches,omitempty"`
+	Calls      int                `json:"calls,omitempty"`        // data calls to make, for a watch
+	Fresh      int                `json:"fresh,omitempty"`        // calls skipped as fresh, for a watch
+	Where      []string           `json:"enrich_where,omitempty"` // hits to fetch data for; empty for all
+	Worst      Estimate           `json:"worst"`                  // Worst.Lost is the run's cap
+	Expected   Estimate           `json:"expected"`               // from earlier runs; Worst if there were none
+	Basis      int                `json:"basis"`                  // number of runs from which Expected is computed
+	Auto       *plan.Auto         `json:"auto,omitempty"`         // what `schedule: auto` decides for the run
+	Share      *outlier.Credits   `json:"share,omitempty"`        // with `pace: even`, if it is less than wanted
+	Round      int                `json:"round,omitempty"`        // with a share: runs until each search is made
+	Cuts       []Cut              `json:"cuts,omitempty"`         // caps that leave less than the worst case needs
+	Changes    []string           `json:"changes,omitempty"`      // since the last run
+	Limited    *Limited           `json:"limited,omitempty"`      // what `pages` left out in each of the latest runs
+	Assumed    bool               `json:"assumed,omitempty"`      // SQL finds nothing now, and one row is assumed
+	Unknown    []string           `json:"unknown,omitempty"`      // channels whose ids are not known; see [job.Resolved]
+	Problem    string             `json:"problem,omitempty"`      // why it cannot run, and what to do
 
 	held  outlier.Credits // the hold of the resumed run, which is counted already
 	whole outlier.Credits // worst-case cost of a run without a share
@@ -94,14 +94,6 @@ type Job struct {
 	least outlier.Credits // its smallest purchase
 
 	follows int // runs that follow those of its parent which have begun, see countFollowing
-}
-
-// Unfinished is an unfinished run, what becomes of it when the job's next run begins, and why.
-type Unfinished struct {
-	Run    string      `json:"run"`
-	Status runs.Status `json:"status"`
-	Fate   facts.Fate  `json:"fate"`
-	Why    string      `json:"why"`
 }
 
 // Estimate is a cost together with the time that its requests take.
@@ -242,7 +234,7 @@ type calculation struct {
 	demands    *facts.Demands
 	pauses     map[string]*runs.Pause
 	pending    []runs.Due
-	unfinished []unfinished
+	unfinished []facts.Unfinished
 }
 
 func (c *calculation) readRuns() (err error) {
@@ -272,17 +264,15 @@ func (c *calculation) forecastJob(ctx context.Context, spec *job.Spec) (*Job, er
 	if len(f.Due) > 0 && spec.Jitter > 0 {
 		f.Begins = spec.Begins(f.Due[0], zone)
 	}
-	var own []facts.Unfinished
 	for i := range c.unfinished {
-		if u := &c.unfinished[i]; u.spec == spec {
-			own = append(own, u.Unfinished)
-			f.Unfinished = append(f.Unfinished, Unfinished{u.Run.ID, u.Run.Status, u.Fate, u.Why})
+		if c.unfinished[i].Spec == spec {
+			f.Unfinished = append(f.Unfinished, c.unfinished[i])
 		}
 	}
 	var p *plan.Plan
 	var err error
-	if at := facts.Continued(own); at >= 0 {
-		p, err = c.planRest(ctx, f, spec, &own[at].Run)
+	if at := facts.Continued(f.Unfinished); at >= 0 {
+		p, err = c.planRest(ctx, f, spec, &f.Unfinished[at].Run)
 	} else {
 		p, err = c.planNext(ctx, spec, f)
 	}
@@ -300,8 +290,8 @@ func (c *calculation) countFollowing(spec *job.Spec) (n int) {
 	for of := range c.Config.Chain(spec) {
 		for i := range c.unfinished {
 			u := &c.unfinished[i]
-			if of != spec && u.spec == of && u.Continues() && u.Run.Trigger != runs.Manual && !u.Run.Due.IsZero() &&
-				u.Run.Status.Open() && len(u.open()) > 0 {
+			if of != spec && u.Spec == of && u.Continues() && u.Run.Trigger != runs.Manual && !u.Run.Due.IsZero() &&
+				u.Run.Status.Open() && len(openSteps(u.Steps)) > 0 {
 				n++
 			}
 		}

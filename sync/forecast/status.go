@@ -236,8 +236,8 @@ func (s *Status) addJobs(r *Reader) error {
 		specs = append(specs, &r.Config.Jobs[i])
 	}
 	for _, u := range going {
-		if !slices.ContainsFunc(specs, func(s *job.Spec) bool { return s.Name == u.spec.Name }) {
-			specs = append(specs, u.spec)
+		if !slices.ContainsFunc(specs, func(s *job.Spec) bool { return s.Name == u.Spec.Name }) {
+			specs = append(specs, u.Spec)
 		}
 	}
 	for _, spec := range specs {
@@ -252,7 +252,7 @@ func (s *Status) addJobs(r *Reader) error {
 				return err
 			}
 		}
-		if at := slices.IndexFunc(going, func(u unfinished) bool { return u.spec == spec }); at >= 0 {
+		if at := slices.IndexFunc(going, func(u facts.Unfinished) bool { return u.Spec == spec }); at >= 0 {
 			j.setUnfinished(&going[at], searches, why, s.Process != nil)
 		}
 		s.Jobs = append(s.Jobs, j)
@@ -309,7 +309,7 @@ func (j *JobStatus) addDue(r *Reader, spec *job.Spec, noted []runs.Due, now time
 
 // setUnfinished adds the state of the job's unfinished run that is resumed first. A process that holds the
 // folder resumes a run that waits for the rate limit.
-func (j *JobStatus) setUnfinished(u *unfinished, searches []Waiting, why *explainer, held bool) {
+func (j *JobStatus) setUnfinished(u *facts.Unfinished, searches []Waiting, why *explainer, held bool) {
 	j.Run, j.Doing = u.Run.ID, JobWaiting
 	if u.Run.Status == runs.Running {
 		j.Doing = JobRunning

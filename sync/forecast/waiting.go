@@ -81,13 +81,13 @@ func (w *explainer) waitingCall(task *queue.Waiting, before int) *Waiting {
 func (w *explainer) waitingSearches(name string) (all []Waiting, pages int, err error) {
 	for i := range w.unfinished {
 		u := &w.unfinished[i]
-		for _, step := range u.open() {
-			one := Waiting{Job: u.spec.Name, Op: step.Query.Op(), Entity: step.Name(), Since: u.Run.Started}
+		for _, step := range openSteps(u.Steps) {
+			one := Waiting{Job: u.Spec.Name, Op: step.Query.Op(), Entity: step.Name(), Since: u.Run.Started}
 			if one.Why, one.At, err = w.ofSearch(u, step, pages); err != nil {
 				return nil, 0, err
 			}
-			if u.continuesByItself() {
-				pages += u.pagesLeft(step)
+			if continuesByItself(u) {
+				pages += pagesLeft(&u.Run, step)
 			}
 			if name == "" || name == one.Job {
 				all = append(all, one)
@@ -110,7 +110,7 @@ type explainer struct {
 	blocked  time.Time // when the service's refusal of all calls ends; zero if there is none
 	refusals []ledger.Block
 
-	unfinished []unfinished // runs
+	unfinished []facts.Unfinished // runs
 }
 
 func (r *Reader) newExplainer(now time.Time) (w *explainer, err error) {
@@ -118,7 +118,7 @@ func (r *Reader) newExplainer(now time.Time) (w *explainer, err error) {
 	if w.refusals, err = r.Refusals(); err == nil {
 		w.unfinished, err = r.unfinishedRuns()
 	}
-	w.unfinished = slices.DeleteFunc(w.unfinished, func(u unfinished) bool { return u.Fate == facts.Supersede })
+	w.unfinished = slices.DeleteFunc(w.unfinished, func(u facts.Unfinished) bool { return u.Fate == facts.Supersede })
 	return w, err
 }
 
@@ -137,7 +137,7 @@ func (w *explainer) ofCall(call *queue.Waiting, before int) string {
 }
 
 // ofSearch returns what a search or a scan waits for, and until when.
-func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
+func (w *explainer) ofSearch(u *facts.Unfinished, step *runs.Step, before int) (
 	why string, at time.Time, err error) {
 	if step.Query.Op() == outlier.OpStartScan {
 		scan, err := w.reader.Store.Scans.OfStep(step.ID)
@@ -148,19 +148,19 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 			return why, at, nil
 		}
 	}
-	next := nextOf(w.reader.Config, u.spec, w.now)
+	next := nextOf(w.reader.Config, u.Spec, w.now)
 	switch {
 	case u.Run.Status == runs.PausedBudget:
 		return w.ofCap(u, step, next)
-	case u.Run.Status.Open() && !u.continuesByItself():
+	case u.Run.Status.Open() && !continuesByItself(u):
 		return w.cutShort(u), at, nil
-	case !u.continuesByItself():
+	case !continuesByItself(u):
 		return "its run failed, and the next run continues it: " + u.Run.Error, next, nil
 	}
 	if why, until := w.whyRefused(step.Query.Price(w.reader.Config.Service.Prices) > 0); why != "" {
 		return why, until, nil
 	}
-	if pages := u.pagesLeft(step); pages > 0 {
+	if pages := pagesLeft(&u.Run, step); pages > 0 {
 		at = w.now.Add(w.reader.Pace.ETA(before + pages))
 	}
 	why = w.placeInQueue(before)
@@ -171,11 +171,11 @@ func (w *explainer) ofSearch(u *unfinished, step *runs.Step, before int) (
 }
 
 // cutShort returns why an unfinished run stopped, and what resumes it.
-func (w *explainer) cutShort(u *unfinished) string {
+func (w *explainer) cutShort(u *facts.Unfinished) string {
 	switch {
 	case u.Run.Status != runs.PausedQuota:
 		return "its run was interrupted; to continue it: " + facts.Command(u.Run.ID)
-	case w.reader.Kept && u.Continues() && !nextOf(w.reader.Config, u.spec, w.now).IsZero():
+	case w.reader.Kept && u.Continues() && !nextOf(w.reader.Config, u.Spec, w.now).IsZero():
 		return "its run waits for the rate limit, and 'outlierd up' continues it"
 	}
 	return "its run waits for the rate limit; to continue it: " + facts.Command(u.Run.ID)
@@ -194,13 +194,13 @@ func (w *explainer) ofScan(scan *runs.Scan) string {
 
 // ofCap returns the cap that pauses a run, and when the run is continued: at the first due time at which the
 // cap has room, which may be now.
-func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
+func (w *explainer) ofCap(u *facts.Unfinished, step *runs.Step, next time.Time) (
 	why string, at time.Time, err error) {
 	if why, until := w.whyRefused(true); why != "" {
 		return why, w.dueFrom(u, until), nil
 	}
 	config, books := w.reader.Config, w.reader.Store.Ledger
-	for _, c := range w.reader.Caps().CapsOf(&u.Run, u.plan(), u.spec.Budget, w.reader.Store.Clock.Now()) {
+	for _, c := range w.reader.Caps().CapsOf(&u.Run, planOf(&u.Run), u.Spec.Budget, w.reader.Store.Clock.Now()) {
 		held, err := books.Held(c)
 		if err != nil {
 			return "", at, err
@@ -224,14 +224,14 @@ func (w *explainer) ofCap(u *unfinished, step *runs.Step, next time.Time) (
 
 // dueFrom returns the first due time of a run's job that is not before the given time; zero if that is
 // unknown, or the job has none.
-func (w *explainer) dueFrom(u *unfinished, from time.Time) time.Time {
+func (w *explainer) dueFrom(u *facts.Unfinished, from time.Time) time.Time {
 	if from.IsZero() {
 		return from
 	}
 	if from = from.Add(-1); from.Before(w.now) {
 		from = w.now
 	}
-	return nextOf(w.reader.Config, u.spec, from)
+	return nextOf(w.reader.Config, u.Spec, from)
 }
 
 // whyRefused returns why the service refuses all calls, or all paid calls, and until when; "" if it does not.

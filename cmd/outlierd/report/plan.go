@@ -40,7 +40,7 @@ func Plan(f *forecast.Forecast, zone *time.Location, whole bool) string {
 func (l *lines) addJob(f *forecast.Job) {
 	l.add("%s  %s", f.Job, l.dueTimes(f))
 	for _, u := range f.Unfinished {
-		l.add("  %s", fateOf(&u, u.Run == f.Continues))
+		l.add("  %s", fateOf(&u, u.Run.ID == f.Continues))
 	}
 	if f.Problem != "" {
 		for i, line := range strings.Split(f.Problem, "\n") { // a list has several mistakes
@@ -94,16 +94,16 @@ func (l *lines) addJob(f *forecast.Job) {
 }
 
 // fateOf says what becomes of an unfinished run, and why. The plan is that of the one that continues first.
-func fateOf(u *forecast.Unfinished, first bool) string {
+func fateOf(u *facts.Unfinished, first bool) string {
 	switch {
 	case first:
-		return fmt.Sprintf("continues run %s (%s): %s; this is what is left of it", u.Run, u.Status, u.Why)
+		return fmt.Sprintf("continues run %s (%s): %s; this is what is left of it", u.Run.ID, u.Run.Status, u.Why)
 	case u.Fate == facts.Supersede:
-		return fmt.Sprintf("closes run %s (%s): %s", u.Run, u.Status, u.Why)
+		return fmt.Sprintf("closes run %s (%s): %s", u.Run.ID, u.Run.Status, u.Why)
 	case u.Fate == facts.ByHand:
-		return fmt.Sprintf("leaves run %s (%s) unfinished: %s", u.Run, u.Status, u.Why)
+		return fmt.Sprintf("leaves run %s (%s) unfinished: %s", u.Run.ID, u.Run.Status, u.Why)
 	}
-	return fmt.Sprintf("then continues run %s (%s): %s", u.Run, u.Status, u.Why)
+	return fmt.Sprintf("then continues run %s (%s): %s", u.Run.ID, u.Run.Status, u.Why)
 }
 
 // addTopics explains what `schedule: auto` decides, topic by topic.
