@@ -329,9 +329,9 @@ func (s *scheduler) resumeOrders(ctx context.Context) error {
 		if ctx.Err() != nil || row.InProgress() || spec == nil || !row.Status.Open() {
 			continue
 		}
-		if resumes, err := s.engine.Facts().Resumes(spec, row, time.Time{}); err != nil {
+		if u, err := s.engine.Facts().IfAsked(spec, row, time.Time{}); err != nil {
 			s.engine.log().Error("run not continued", "run", row.ID, "err", err)
-		} else if resumes {
+		} else if u.Continues() {
 			s.resumeRun(ctx, spec, row, time.Time{})
 		}
 	}

@@ -105,7 +105,7 @@ func (r *Reader) planRest(spec *job.Spec, calls bool) (*plan.Plan, error) {
 	if old, err := r.Store.Runs.ContinuingRun(of.ID); err != nil {
 		return nil, err
 	} else if old != nil {
-		if fate, err := r.fateIfAsked(spec, old, steps, time.Time{}); err != nil || fate != Supersede {
+		if u, err := r.IfAsked(spec, old, time.Time{}); err != nil || u.Fate != Supersede {
 			return nil, cmp.Or(err, UnendedError(old.ID))
 		}
 	}

@@ -108,17 +108,29 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (all []Unfinished, er
 	rows, err := r.Store.Runs.Unfinished(spec.Name)
 	paid := 0
 	for i := 0; err == nil && i < len(rows); i++ {
-		u := Unfinished{Run: rows[i], Spec: spec}
-		if u.Steps, err = r.Store.Steps.OfRun(u.Run.ID); err != nil {
-			return nil, err
-		}
-		u.condition, err = r.conditionOf(spec, &u.Run, u.Steps, due)
-		u.Fate, u.Why = decide(u.condition)
+		var u Unfinished
+		u, err = r.judge(spec, &rows[i], r.asks(spec, &rows[i]), due)
 		if all = slices.Insert(all, paid, u); u.scan == "paid" {
 			paid++
 		}
 	}
 	return all, err
+}
+
+// IfAsked returns an unfinished run and what becomes of it if its own command asks.
+func (r *Reader) IfAsked(spec *job.Spec, old *runs.Run, due time.Time) (Unfinished, error) {
+	return r.judge(spec, old, "same", due)
+}
+
+// judge returns an unfinished run and what becomes of it; asks is that of the table.
+func (r *Reader) judge(spec *job.Spec, old *runs.Run, asks string, due time.Time) (u Unfinished, err error) {
+	u = Unfinished{Run: *old, Spec: spec}
+	if u.Steps, err = r.Store.Steps.OfRun(old.ID); err == nil {
+		u.condition, err = r.conditionOf(spec, old, u.Steps, due)
+	}
+	u.asks = asks
+	u.Fate, u.Why = decide(u.condition)
+	return u, err
 }
 
 // Continues returns the unfinished run that a manual run of spec continues; nil if it starts a new one.
@@ -141,36 +153,15 @@ func (r *Reader) Resumed(spec *job.Spec, id string, due time.Time) (*runs.Run, e
 	if err != nil || old == nil || old.Job != spec.Name {
 		return nil, err
 	}
-	if resumes, err := r.Resumes(spec, old, due); !resumes || err != nil {
+	if u, err := r.IfAsked(spec, old, due); err != nil || !u.Continues() {
 		return nil, err
 	}
 	return old, nil
 }
 
-// Resumes reports whether an unfinished run continues when it is asked for.
-func (r *Reader) Resumes(spec *job.Spec, old *runs.Run, due time.Time) (bool, error) {
-	steps, err := r.Store.Steps.OfRun(old.ID)
-	if err != nil {
-		return false, err
-	}
-	fate, err := r.fateIfAsked(spec, old, steps, due)
-	return fate == Resume || fate == Wait, err
-}
-
-// fateIfAsked returns the fate of an unfinished run if its own command asks.
-func (r *Reader) fateIfAsked(spec *job.Spec, old *runs.Run, steps []runs.Step, due time.Time) (Fate, error) {
-	c, err := r.conditionOf(spec, old, steps, due)
-	if err != nil {
-		return "", err
-	}
-	c.asks = "same"
-	fate, _ := decide(c)
-	return fate, nil
-}
-
-// conditionOf returns what decides about an unfinished run when a run of spec asks.
+// conditionOf returns what decides about an unfinished run when a run of spec asks, except for who asks.
 func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, steps []runs.Step, due time.Time) (condition, error) {
-	c := condition{asks: r.asks(spec, old), scan: "none", left: "no", age: "young", stopped: "else"}
+	c := condition{scan: "none", left: "no", age: "young", stopped: "else"}
 	if old.Status.Open() && old.Trigger != runs.Manual {
 		c.stopped = "cut"
 	}
