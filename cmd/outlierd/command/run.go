@@ -227,38 +227,27 @@ func refuseDisabled(spec *job.Spec) error {
 	return nil
 }
 
-// dueNow returns the unfinished runs of the last process, the runs of jobs that come after others, and
-// those of due times that have passed.
-func dueNow(p *program, now time.Time) ([]jobRun, error) {
+// dueNow returns the runs that were cut short and continue at once, of jobs that are not due, as a due time would
+// continue them itself; then the runs of due times that have passed, and those of jobs that come after others.
+func dueNow(p *program, now time.Time) (todo []jobRun, err error) {
 	due, err := p.Engine.DueNow(now)
 	if err != nil {
 		return nil, err
 	}
-	todo, err := listInterrupted(p, due)
-	if err != nil {
-		return nil, err
-	}
-	return append(todo, toJobRuns(due)...), nil
-}
-
-// listInterrupted returns the runs that continue at once what was cut short of jobs that are not due: a due time would
-// continue it itself.
-func listInterrupted(p *program, due []*engine.DueRun) (todo []jobRun, err error) {
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
 		isDue := func(a *engine.DueRun) bool { return a.Spec.Name == spec.Name }
 		if spec.Disabled || slices.ContainsFunc(due, isDue) {
 			continue
 		}
-		rows, err := p.Engine.Facts().Unfinished(spec, time.Time{})
-		if err != nil {
+		next := jobRun{Order: engine.Order{Spec: spec, Trigger: engine.CatchUp}, whole: true}
+		if cut, err := unfoldRun(p, next); err != nil {
 			return nil, err
-		}
-		if slices.ContainsFunc(rows, func(u facts.Unfinished) bool { return u.Fate == facts.Resume }) {
-			todo = append(todo, jobRun{Order: engine.Order{Spec: spec, Trigger: engine.CatchUp}, whole: true})
+		} else if len(cut) > 0 { // in its turn, the runs before it may have continued them
+			todo = append(todo, next)
 		}
 	}
-	return todo, nil
+	return append(todo, toJobRuns(due)...), nil
 }
 
 // restOf returns the run that buys what the searches of another left. The job need not be named.
