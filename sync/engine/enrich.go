@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -117,7 +116,7 @@ func (r *run) tasks(e job.Call, best iter.Seq[runs.Hit], since time.Time) iter.S
 			task := queue.Task{
 				Op: e.Op, Entity: hit.VideoID, Run: r.row.ID, Job: r.row.Job,
 				Value: float64(e.Value) - float64(rank)/1e6, MaxAge: time.Since(since),
-				Once: strings.HasPrefix(r.row.Job, job.OnceMark),
+				Once: job.IsOnce(r.row.Job),
 			}
 			rank++
 			switch e.Op {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -307,7 +306,7 @@ func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRu
 // jobGone returns a [JobGoneError] if a reload has removed or renamed the job, else nil. If the job was
 // only changed, its run starts as it was requested.
 func jobGone(config *job.Config, spec *job.Spec) error {
-	if strings.HasPrefix(spec.Name, job.OnceMark) || config.Job(spec.Name) != nil {
+	if job.IsOnce(spec.Name) || config.Job(spec.Name) != nil {
 		return nil
 	}
 	gone := &JobGoneError{Job: spec.Name}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -46,7 +45,7 @@ func (e *Engine) Settle() error {
 	}
 	dropped, err := e.Store.Queue.DropUnwanted(func(name string, op outlier.Operation) bool {
 		spec, isOp := e.Config.Job(name), func(c job.Call) bool { return c.Op == op }
-		return strings.HasPrefix(name, job.OnceMark) || isGoing(name) ||
+		return job.IsOnce(name) || isGoing(name) ||
 			spec != nil && slices.ContainsFunc(slices.Concat(spec.Enrich, spec.Fetch), isOp)
 	})
 	if dropped > 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -56,7 +55,7 @@ func ResumedSpec(config *job.Config, row *runs.Run) (*job.Spec, error) {
 // CurrentSpec returns the job of a run as it is in the file now, because of its caps, or for a one-off request a
 // job without caps. It returns nil if the job is not in the file.
 func CurrentSpec(config *job.Config, row *runs.Run) *job.Spec {
-	if strings.HasPrefix(row.Job, job.OnceMark) {
+	if job.IsOnce(row.Job) {
 		return &job.Spec{Name: row.Job}
 	}
 	spec := config.Job(row.Job)

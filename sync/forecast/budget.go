@@ -3,7 +3,6 @@ package forecast
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -73,7 +72,7 @@ func (r *Reader) addCapsOfJobs(b *Budget) error {
 func (r *Reader) removedJobs() ([]string, error) {
 	names, err := r.Store.Jobs()
 	return slices.DeleteFunc(names, func(name string) bool {
-		return strings.HasPrefix(name, job.OnceMark) || r.Config.Job(name) != nil
+		return job.IsOnce(name) || r.Config.Job(name) != nil
 	}), err
 }
 

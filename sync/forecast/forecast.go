@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"outlierd/outlier"
@@ -445,7 +444,7 @@ func (r *Reader) findOrphans() (names []string, err error) {
 	marks, err := r.Store.Watermarks.List("")
 	for _, m := range marks {
 		renamed := slices.ContainsFunc(r.Config.Jobs, func(spec job.Spec) bool { return spec.Was == m.Job })
-		if r.Config.Job(m.Job) == nil && !renamed && !strings.HasPrefix(m.Job, job.OnceMark) && !slices.Contains(names, m.Job) {
+		if r.Config.Job(m.Job) == nil && !renamed && !job.IsOnce(m.Job) && !slices.Contains(names, m.Job) {
 			names = append(names, m.Job)
 		}
 	}

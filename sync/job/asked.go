@@ -64,6 +64,9 @@ const OnceMark = "once:"
 // AssistantMark is the prefix of those that assistants ask for.
 const AssistantMark = OnceMark + "mcp:"
 
+// IsOnce reports whether a name is that of a one-off job.
+func IsOnce(name string) bool { return strings.HasPrefix(name, OnceMark) }
+
 // Shown returns the name of a job for people: for a one-off request its command, such as "find-channels".
 func Shown(name string) string {
 	command, once := strings.CutPrefix(name, OnceMark)

@@ -136,7 +136,7 @@ func (r *runner) errDetached(ctx context.Context, err error, j *jobRun, run stri
 			"To watch or start it, repeat the command"}
 	}
 	next := "To stop it:\n  " + r.g.typed("run --cancel "+run) + "\n"
-	if report.IsOnce(j.Spec.Name) {
+	if job.IsOnce(j.Spec.Name) {
 		next += "To see its rows when it has ended, repeat the command"
 	} else {
 		next += "To watch it:\n  " + r.g.typed("run --continue "+run)

@@ -327,7 +327,7 @@ func unfoldRun(p *program, j jobRun) (todo []jobRun, err error) {
 
 // listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
 func (r *runner) listDisplaced(j *jobRun) error {
-	if j.Old != nil || j.Spec.Rest != "" || report.IsOnce(j.Spec.Name) {
+	if j.Old != nil || j.Spec.Rest != "" || job.IsOnce(j.Spec.Name) {
 		return nil
 	}
 	all, err := r.p.Engine.Facts().Unfinished(j.Spec, j.Due)
@@ -458,7 +458,7 @@ func (r *runner) offerRest(ctx context.Context, end *report.Run) error {
 	for i := range end.Endings {
 		if end.Endings[i].Leaves() {
 			name := end.Job + " "
-			if report.IsOnce(end.Job) {
+			if job.IsOnce(end.Job) {
 				name = "" // it is not the name of a job in the file
 			}
 			end.Endings[i].Rest = r.g.typed("run " + name + spec.Flags)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
@@ -286,7 +285,7 @@ func continueRun(p *program, id string) ([]jobRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	if report.IsOnce(row.Job) && row.RestOf == "" {
+	if job.IsOnce(row.Job) && row.RestOf == "" {
 		return nil, usageError{fmt.Errorf("run %s is of a one-off request: repeat its command, and the pages that "+
 			"arrived come from the journal", row.ID)}
 	}

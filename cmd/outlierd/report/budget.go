@@ -8,6 +8,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
+	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 )
 
@@ -66,7 +67,7 @@ func nameCap(c *facts.CapBalance) string {
 	case c.Scope == ledger.ScopeJobDay:
 		_, day := ledger.CutJobCycle(c.Period)
 		return "assistants " + day
-	case IsOnce(c.Job):
+	case job.IsOnce(c.Job):
 		return "by hand"
 	case c.Job != "":
 		return "job " + c.Job

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/term"
-	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
 
@@ -59,9 +58,6 @@ func (l *lines) addTable(look term.Options, columns []string, rows [][]any, righ
 	}
 	_ = t.End()
 }
-
-// IsOnce reports whether a name is that of a one-off job.
-func IsOnce(name string) bool { return strings.HasPrefix(name, job.OnceMark) }
 
 // ShortID abbreviates the id of a run to its time in milliseconds and 12 random bits, which distinguish it from all
 // others of one process.

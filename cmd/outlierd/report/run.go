@@ -344,7 +344,7 @@ func explainNothing(e *engine.Ending) string {
 // StartedBy says what started a scan, and when.
 func StartedBy(name string, at time.Time) string {
 	who := "by job " + name
-	if IsOnce(name) {
+	if job.IsOnce(name) {
 		who = "by hand"
 	}
 	return fmt.Sprintf("started %s on %s", who, at.Format("2006-01-02 15:04 MST"))
