@@ -188,8 +188,3 @@ func roundShort(x float64) string {
 	}
 	return fmt.Sprintf("%.1f", x)
 }
-
-// Bought reports which choices a run has bought a page of, given its steps.
-func Bought(steps []Step) func(int) bool {
-	return func(i int) bool { return i < len(steps) && steps[i].Pages > 0 }
-}

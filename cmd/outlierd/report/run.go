@@ -14,7 +14,6 @@ import (
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
-	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
@@ -56,13 +55,8 @@ func NewSearch(s runs.Step) Search {
 	return d
 }
 
-// steps returns the searches as steps.
-func (r *Run) steps() (all []runs.Step) {
-	for i := range r.Searches {
-		all = append(all, r.Searches[i].Step)
-	}
-	return all
-}
+// hasBought reports whether a page of a search was bought.
+func (r *Run) hasBought(i int) bool { return i < len(r.Searches) && r.Searches[i].Pages > 0 }
 
 // Summary says how a run has ended, and where its rows are. An error that the caller prints is left out.
 func Summary(r *Run, places []string, failed error, look term.Options) string {
@@ -99,7 +93,7 @@ func RunDetails(r *Run, look term.Options) string {
 	}
 	l.addEndings(r)
 	if r.Plan != nil && r.Plan.Auto != nil {
-		l.add("  %s", term.Plain(r.Plan.Auto.Explain(plan.Bought(r.steps()), l.Zone)))
+		l.add("  %s", term.Plain(r.Plan.Auto.Explain(r.hasBought, l.Zone)))
 	}
 	if why := r.stopReason(); why != "" {
 		l.add("  %s", term.Plain(why))
