@@ -13,7 +13,7 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/warehouse"
-	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
 )
 
 var long = flag.Bool("long", false, "play months whole, in place of weeks, and every case, in place of one by chance")
@@ -29,8 +29,8 @@ func seedsToPlay(t *testing.T, asked, few, all int) []uint64 {
 	return seeds
 }
 
-// blank has the files of the state folder of an unused data folder. Copying them is much faster than creating them.
-var blank struct{ state, warehouse []byte }
+// blankWarehouse is the file of a warehouse without rows. Copying it is much faster than creating one.
+var blankWarehouse []byte
 
 // reader reads published files for all tests: starting DuckDB takes much longer than their queries.
 var reader struct {
@@ -41,7 +41,10 @@ var reader struct {
 // TestMain creates what tests share outside of bubbles of virtual time.
 func TestMain(m *testing.M) {
 	testenv.Prepare()
-	err := makeBlank()
+	_, err := statetest.Blank()
+	if err == nil {
+		err = makeBlankWarehouse()
+	}
 	if err == nil {
 		reader.DB, err = database.Open(context.Background(), database.Options{})
 	}
@@ -51,48 +54,28 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func makeBlank() (err error) {
+func makeBlankWarehouse() error {
 	dir, err := os.MkdirTemp("", "blank")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	store, err := state.Open(context.Background(), dir, state.Options{MinFree: littleRoom})
-	if err != nil {
-		return err
-	}
-	if err := store.Close(); err != nil {
-		return err
-	}
-	if blank.state, err = os.ReadFile(filepath.Join(dir, "state.db")); err != nil {
-		return err
-	}
+	path := filepath.Join(dir, warehouse.Name)
 	rows := warehouse.New(warehouse.Options{
-		Path: filepath.Join(dir, warehouse.Name), Temp: filepath.Join(dir, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+		Path: path, Temp: filepath.Join(dir, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
 	})
 	_, err = rows.Marks(context.Background()) // which creates it
-	if err := errors.Join(err, rows.Close()); err != nil {
-		return err
+	if err = errors.Join(err, rows.Close()); err == nil {
+		blankWarehouse, err = os.ReadFile(path)
 	}
-	blank.warehouse, err = os.ReadFile(filepath.Join(dir, warehouse.Name))
-	return err
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // prepare gives a data folder without a state the blank one, and the blank warehouse if the folder is new.
 func prepare(data string) error {
 	_, noData := os.Stat(data)
 	folder := filepath.Join(data, "state")
-	file := filepath.Join(folder, "state.db")
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+	if err := statetest.Prepare(folder); err != nil || !errors.Is(noData, os.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	if errors.Is(noData, os.ErrNotExist) {
-		if err := os.WriteFile(filepath.Join(folder, warehouse.Name), blank.warehouse, 0o600); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(file, blank.state, 0o600)
+	return os.WriteFile(filepath.Join(folder, warehouse.Name), blankWarehouse, 0o600)
 }

@@ -128,7 +128,7 @@ var promises = []promise{
 	},
 	{"Changing one of those starts with `first`;", []string{"sync/engine TestOnlyAChangedQueryStartsFromTheBeginning"}},
 	{"changing another filter keeps it;", []string{"sync/engine TestOnlyAChangedQueryStartsFromTheBeginning"}},
-	{"`plan` prints which.", []string{"sync/forecast TestChangesSinceTheLastRun", "cmd/outlierd/report TestPlanForPeople"}},
+	{"`plan` prints which.", []string{"sync/engine TestChangesSinceTheLastRun", "cmd/outlierd/report TestPlanForPeople"}},
 	{
 		"It moves whatever becomes of the enrichment, and never when a cap or an error ended the search;",
 		[]string{"sync/engine TestWatermarkMovesWithoutTheEnrichment", "sync/engine TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch"},

@@ -1,4 +1,4 @@
-package forecast
+package engine
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 
 // TestForecastAppliesDayAndJobCaps: credits that a cap will refuse are not projected.
 func TestForecastAppliesDayAndJobCaps(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		caps, job string
 		want      outlier.Credits // of a January that begins now
@@ -37,6 +38,7 @@ jobs:
 
 // TestPacedCreditsLastWholeCycle: without pacing, the first runs spend all of them.
 func TestPacedCreditsLastWholeCycle(t *testing.T) {
+	t.Parallel()
 	for pace, early := range map[string]bool{"": true, ", pace: even": false} {
 		bare(t, `
 version: 1

@@ -1,4 +1,4 @@
-package forecast
+package engine
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/engine"
 )
 
 // TestRunsThatFollowAreCounted: once a run has begun, the runs of the jobs after it will be made, although no
 // due time of theirs is left.
 func TestRunsThatFollowAreCounted(t *testing.T) {
+	t.Parallel()
 	bare(t, `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}
@@ -37,10 +37,10 @@ jobs:
 				t.Errorf("%s: %d credits, want %d; runs of the jobs (-want +got):\n%s", when, f.Cycle.Wanted, credits, diff)
 			}
 		}
-		run := func(ctx context.Context, name string, trigger engine.Trigger, due time.Time) {
+		run := func(ctx context.Context, name string, trigger Trigger, due time.Time) {
 			t.Helper()
-			w.inspect(func(e *engine.Engine) {
-				if row, err := runJob(ctx, e, w.config.Job(name), trigger, due); row == nil {
+			w.inspect(func(e *Engine) {
+				if row, err := e.Run(ctx, w.config.Job(name), trigger, due); row == nil {
 					t.Fatal(err)
 				}
 			})
@@ -53,20 +53,20 @@ jobs:
 
 		ctx, stop := context.WithCancel(w.ctx)
 		w.wire = stopAtSearch(w.service.Transport(), 2, stop)
-		run(ctx, "first", engine.Scheduled, due)
+		run(ctx, "first", Scheduled, due)
 		check("while the first searches", 2+4+2, 0, 1, 1, 0)
 		w.wire = w.service.Transport()
-		run(w.ctx, "first", engine.Manual, time.Time{}) // resumes it
+		run(w.ctx, "first", Manual, time.Time{}) // resumes it
 		check("when it has searched", 4+2, 0, 1, 1, 0)
-		run(w.ctx, "second", engine.After, due)
+		run(w.ctx, "second", After, due)
 		check("when the second has searched", 2, 0, 0, 1, 0)
-		run(w.ctx, "third", engine.After, due)
+		run(w.ctx, "third", After, due)
 		check("at the end", 0, 0, 0, 0, 0)
 
 		time.Sleep(24 * time.Hour) // reuse nothing
 		ctx, stop = context.WithCancel(w.ctx)
 		w.wire = stopAtSearch(w.service.Transport(), 1, stop)
-		run(ctx, "second", engine.Manual, time.Time{})
+		run(ctx, "second", Manual, time.Time{})
 		check("while a run by hand searches", 2, 0, 0, 0, 0)
 	})
 }

@@ -1,15 +1,15 @@
-package forecast
+package engine
 
 import (
 	"testing"
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/queue"
 )
 
 // TestQueueOrderAndTimesComeTrue: calls are made in the order and at the times of the list.
 func TestQueueOrderAndTimesComeTrue(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -50,14 +50,4 @@ jobs:
 			t.Errorf("another job has %d calls, error %v; want none", len(empty), err)
 		}
 	})
-}
-
-func TestQueueCountsFailedAttempts(t *testing.T) {
-	now := time.Now()
-	for attempts, want := range map[int]string{1: "failed once: 502", 2: "failed 2 times, the last time: 502"} {
-		call := queue.Waiting{Task: queue.Task{Attempts: attempts, Tries: outlier.Tries{NotBefore: now.Add(time.Hour)}}, Reason: "502"}
-		if got := (&explainer{now: now}).ofCall(&call, 0); got != want {
-			t.Errorf("after %d attempts: %q, want %q", attempts, got, want)
-		}
-	}
 }

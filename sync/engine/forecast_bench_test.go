@@ -1,4 +1,4 @@
-package forecast
+package engine
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"outlierd/outlier"
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/state"
 )
@@ -41,7 +40,7 @@ func BenchmarkForecast(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			e := &engine.Engine{Config: config, Store: store, Client: &outlier.Client{}}
+			e := &Engine{Config: config, Store: store, Client: &outlier.Client{}}
 			for b.Loop() {
 				f, err := forecasts(e).Forecast(b.Context())
 				if err != nil || len(f.Jobs) != 100 || f.Jobs[1].Problem != "" {

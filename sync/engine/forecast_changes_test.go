@@ -1,4 +1,4 @@
-package forecast
+package engine
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/internal/testenv"
-	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
@@ -27,7 +26,7 @@ jobs:
 // changes returns the changes of the only job in the forecast.
 func (w *workshop) changes() (changes []string) {
 	w.Helper()
-	w.inspect(func(e *engine.Engine) {
+	w.inspect(func(e *Engine) {
 		f, err := forecasts(e).Forecast(w.ctx)
 		if err != nil || f.Jobs[0].Problem != "" {
 			w.Fatal(err, f.Jobs[0].Problem)
@@ -39,6 +38,7 @@ func (w *workshop) changes() (changes []string) {
 
 // TestChangesSinceTheLastRun of the file's settings, and not of dates that move with every run.
 func TestChangesSinceTheLastRun(t *testing.T) {
+	t.Parallel()
 	testenv.RacesLittle(t)
 	for name, test := range map[string]struct {
 		window, from, to string
@@ -78,6 +78,7 @@ func TestChangesSinceTheLastRun(t *testing.T) {
 
 // TestChangesIncludePriceOfStartingOver: that of a new search, and of one whose cursor was reset.
 func TestChangesIncludePriceOfStartingOver(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -86,7 +87,7 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 			t.Errorf("the plan says %q, want %q", got, want)
 		}
 		w.use(file)
-		w.inspect(func(e *engine.Engine) {
+		w.inspect(func(e *Engine) {
 			if _, err := e.Store.Watermarks.Reset("one"); err != nil {
 				t.Fatal(err)
 			}
@@ -103,6 +104,7 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 
 // TestManyNewSearchesAreCounted, and the first ones named.
 func TestManyNewSearchesAreCounted(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -116,15 +118,16 @@ func TestManyNewSearchesAreCounted(t *testing.T) {
 
 // TestSingleSearchRunChangesNothing: the other searches keep their cursors.
 func TestSingleSearchRunChangesNothing(t *testing.T) {
+	t.Parallel()
 	bare(t, strings.Replace(changingFile, "WINDOW", "since last success", 1), func(w *workshop) {
 		w.mustRun(runs.OK)
 		time.Sleep(day)
-		w.inspect(func(e *engine.Engine) {
+		w.inspect(func(e *Engine) {
 			tea, err := w.config.Job("one").With(job.Overrides{Set: map[string]string{"topic": "tea"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, err := runJob(w.ctx, e, &tea, engine.Manual, time.Time{}); err != nil || row.Status != runs.OK {
+			if row, err := e.Run(w.ctx, &tea, Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				t.Fatal(row, err)
 			}
 		})
@@ -135,6 +138,7 @@ func TestSingleSearchRunChangesNothing(t *testing.T) {
 }
 
 func TestScanFilterChangesAreListed(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(scanFile, "pages: 3", `pages: 3, where: {z_score: 2.., published_at: last 9d}`, 1)
 	bare(t, file, func(w *workshop) {
 		w.renew(anHour)
@@ -153,6 +157,7 @@ func TestScanFilterChangesAreListed(t *testing.T) {
 // TestOverriddenRunsAreNotCompared: the overrides of one run are not changes of the file, whether or not
 // the run has ended.
 func TestOverriddenRunsAreNotCompared(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(changingFile, "WINDOW", "last 9d", 1)
 	once := job.Overrides{Pages: 4, NoEnrich: true, Again: true}
 	bare(t, file, func(w *workshop) {
@@ -169,12 +174,12 @@ func TestOverriddenRunsAreNotCompared(t *testing.T) {
 		ctx, stop := context.WithCancel(w.ctx)
 		defer stop()
 		w.wire = stopAtSearch(w.service.Transport(), 1, stop)
-		w.inspect(func(e *engine.Engine) {
+		w.inspect(func(e *Engine) {
 			spec, err := w.config.Job("one").With(once)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, err := runJob(ctx, e, &spec, engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
+			if row, err := e.Run(ctx, &spec, Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 				t.Fatalf("run %v, error %v; want it interrupted", row, err)
 			}
 			f, err := forecasts(e).Forecast(w.ctx)

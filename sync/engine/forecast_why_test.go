@@ -1,4 +1,4 @@
-package forecast
+package engine
 
 import (
 	"net/http"
@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"outlierd/outlier"
-	"outlierd/sync/engine"
 	"outlierd/sync/runs"
 )
 
 // TestQueueExplainsFirstRow, also if no call is queued yet because pages come first.
 func TestQueueExplainsFirstRow(t *testing.T) {
+	t.Parallel()
 	const scanFile = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -65,7 +65,7 @@ jobs:
 				defer stop()
 				ctx, cancel := contextFor(w, 3*time.Minute)
 				defer cancel()
-				row, err := runJob(ctx, e, &w.config.Jobs[0], engine.Manual, time.Time{})
+				row, err := e.Run(ctx, &w.config.Jobs[0], Manual, time.Time{})
 				if row.Status == runs.OK {
 					t.Fatalf("run %+v, error %v; want one that is interrupted", row, err)
 				}
@@ -104,12 +104,13 @@ func refusing(status int, message string) http.RoundTripper {
 
 // TestQueueNamesAllJobs, and lists for each job all calls that it wants.
 func TestQueueNamesAllJobs(t *testing.T) {
+	t.Parallel()
 	bare(t, sharedFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
 		for _, job := range []string{"a", "b"} {
 			ctx, cancel := contextFor(w, 10*time.Second)
-			_, _ = runJob(ctx, e, w.config.Job(job), engine.Manual, time.Time{}) // it is interrupted
+			_, _ = e.Run(ctx, w.config.Job(job), Manual, time.Time{}) // it is interrupted
 			cancel()
 		}
 		waiting, err := queueOf(e, "b")

@@ -1,4 +1,4 @@
-package forecast
+package engine
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/runs"
 )
 
@@ -31,17 +31,18 @@ jobs:
 // TestForecastWithAStartedScan: it was paid or its credits are set aside, so no cap cuts it, and the projection
 // of the cycle counts it once. One more run is due.
 func TestForecastWithAStartedScan(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		until func(w *workshop, stop context.CancelFunc)
-		want  Search
+		want  forecast.Search
 	}{
 		"started": {
 			func(w *workshop, stop context.CancelFunc) { time.AfterFunc(10*time.Minute, stop) },
-			Search{Op: outlier.OpStartScan, Queries: []string{"espresso"}, Pages: 5, Credits: 10},
+			forecast.Search{Op: outlier.OpStartScan, Queries: []string{"espresso"}, Pages: 5, Credits: 10},
 		},
 		"half read": {
 			func(w *workshop, stop context.CancelFunc) { w.wire = stopAtSearch(w.service.Transport(), 2, stop) },
-			Search{Op: outlier.OpSearch, Queries: []string{"espresso"}, Pages: 3, Credits: 6},
+			forecast.Search{Op: outlier.OpSearch, Queries: []string{"espresso"}, Pages: 3, Credits: 6},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +51,8 @@ func TestForecastWithAStartedScan(t *testing.T) {
 				ctx, stop := context.WithCancel(w.ctx)
 				defer stop()
 				test.until(w, stop)
-				w.inspect(func(e *engine.Engine) {
-					if row, err := runJob(ctx, e, w.config.Job("niche"), engine.Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
+				w.inspect(func(e *Engine) {
+					if row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{}); err == nil || row.Status != runs.Interrupted {
 						t.Fatalf("run %v, error %v; want it interrupted", row, err)
 					}
 				})
@@ -61,8 +62,8 @@ func TestForecastWithAStartedScan(t *testing.T) {
 					t.Errorf("%d credits are held, and %d more at worst; want 60 and %d",
 						held, next.Worst.Credits, test.want.Credits)
 				}
-				asked := cmpopts.IgnoreFields(Search{}, "Filters", "Parameters", "Read")
-				if diff := cmp.Diff([]Search{test.want}, next.Searches, asked); diff != "" {
+				asked := cmpopts.IgnoreFields(forecast.Search{}, "Filters", "Parameters", "Read")
+				if diff := cmp.Diff([]forecast.Search{test.want}, next.Searches, asked); diff != "" {
 					t.Errorf("the searches to come (-want +got):\n%s", diff)
 				}
 				if len(next.Cuts) > 0 {
@@ -80,6 +81,7 @@ func TestForecastWithAStartedScan(t *testing.T) {
 // TestForecastOfAnUnconfirmedScan has the error of the run that waits for a person as its problem, if the run
 // has no other searches.
 func TestForecastOfAnUnconfirmedScan(t *testing.T) {
+	t.Parallel()
 	two := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art]}\n    scan:\n",
 		"per_run: 60", "per_run: 120").Replace(scanFile)
 	t.Run("alone", func(t *testing.T) {
@@ -105,8 +107,8 @@ func TestForecastOfAnUnconfirmedScan(t *testing.T) {
 			ctx, stop := context.WithCancel(w.ctx)
 			defer stop()
 			time.AfterFunc(20*time.Minute, stop)
-			w.inspect(func(e *engine.Engine) {
-				row, err := runJob(ctx, e, w.config.Job("niche"), engine.Manual, time.Time{})
+			w.inspect(func(e *Engine) {
+				row, err := e.Run(ctx, w.config.Job("niche"), Manual, time.Time{})
 				if err == nil || row.Status != runs.Interrupted {
 					t.Fatalf("run %v, error %v; want it interrupted", row, err)
 				}
@@ -121,12 +123,12 @@ func TestForecastOfAnUnconfirmedScan(t *testing.T) {
 }
 
 // leftUnsettled runs the only job, which ends because a person has to settle its scan.
-func (w *workshop) leftUnsettled() *engine.UnsettledScanError {
+func (w *workshop) leftUnsettled() *UnsettledScanError {
 	w.Helper()
 	_, err := w.run()
-	unsettled, ok := errors.AsType[*engine.UnsettledScanError](err)
+	unsettled, ok := errors.AsType[*UnsettledScanError](err)
 	if !ok {
-		w.Fatalf("the run ended with %v, want an *engine.UnsettledScanError", err)
+		w.Fatalf("the run ended with %v, want an *UnsettledScanError", err)
 	}
 	return unsettled
 }

@@ -1,4 +1,4 @@
-package forecast
+package engine
 
 import (
 	"strings"
@@ -30,6 +30,7 @@ func (w *workshop) expected(credits outlier.Credits, requests, basis int) {
 // TestEstimateUsesComparableRuns: not overridden ones, and not ones that found their pages in the journal if
 // another one bought its pages.
 func TestEstimateUsesComparableRuns(t *testing.T) {
+	t.Parallel()
 	bare(t, expectedFile, func(w *workshop) {
 		w.performed(job.Overrides{Pages: 1}, "one")
 		w.expected(4, 2, 0)
@@ -45,6 +46,7 @@ func TestEstimateUsesComparableRuns(t *testing.T) {
 
 // TestEstimateOfAlwaysReusedPages: its runs buy nothing, and no other runs are known.
 func TestEstimateOfAlwaysReusedPages(t *testing.T) {
+	t.Parallel()
 	bare(t, expectedFile, func(w *workshop) {
 		w.performed(job.Overrides{}, "one")
 		w.use(strings.Replace(expectedFile, "  one:", "  two:", 1))
@@ -55,6 +57,7 @@ func TestEstimateOfAlwaysReusedPages(t *testing.T) {
 
 // TestEstimateIsLimitedByCaps, whatever the last run cost.
 func TestEstimateIsLimitedByCaps(t *testing.T) {
+	t.Parallel()
 	for caps, want := range map[string][2]int{"per_month: 4": {0, 0}, "per_month: 6": {2, 1}, "per_month: 9": {4, 2}} {
 		file := strings.Replace(expectedFile, "pages: 2}", "pages: 2}, budget: {"+caps+"}", 1)
 		bare(t, file, func(w *workshop) {

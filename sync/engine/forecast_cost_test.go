@@ -1,4 +1,4 @@
-package forecast
+package engine
 
 import (
 	"context"
@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
-	"outlierd/sync/engine"
-	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -19,6 +18,7 @@ import (
 // TestPlanCapAndConfirmationAgree on the worst case: the lesser of per_run and the most that a run can cost
 // with lost answers.
 func TestPlanCapAndConfirmationAgree(t *testing.T) {
+	t.Parallel()
 	const searching = `search: {query: [home espresso], pages: 1}`
 	for name, test := range map[string]struct {
 		does, budget string
@@ -60,12 +60,13 @@ jobs:
 
 // TestRaisedCapAppliesToUnfinishedRun, up to what the run can use of it.
 func TestRaisedCapAppliesToUnfinishedRun(t *testing.T) {
+	t.Parallel()
 	file := strings.NewReplacer("per_run: 60", "per_run: 2", "pages: all", "pages: 3").Replace(pagesFile)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.PausedBudget)
 		for raised, want := range map[string]outlier.Credits{"per_run: 10": 10, "per_run: 100": 4 * 2 * plan.Attempts} {
 			w.use(strings.Replace(file, "per_run: 2", raised, 1))
-			w.inspect(func(e *engine.Engine) {
+			w.inspect(func(e *Engine) {
 				f, err := forecasts(e).Forecast(w.ctx)
 				if err != nil || f.Jobs[0].Continues == "" || f.Jobs[0].Worst.Lost > want-2 {
 					t.Errorf("%s: plan says %+v (%v); want a run that goes on, with %d to spend at most",
@@ -88,13 +89,14 @@ func TestRaisedCapAppliesToUnfinishedRun(t *testing.T) {
 
 // TestReadingScanMayWastePage, like any search whose second page shows what `from` counts.
 func TestReadingScanMayWastePage(t *testing.T) {
+	t.Parallel()
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 90", 1)
 	bare(t, file, func(w *workshop) {
 		o := anHour
 		o.PagingItems = true
 		w.renew(o)
-		var worst Estimate
-		w.inspect(func(e *engine.Engine) {
+		var worst forecast.Estimate
+		w.inspect(func(e *Engine) {
 			f, err := forecasts(e).Forecast(w.ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -111,32 +113,27 @@ func TestReadingScanMayWastePage(t *testing.T) {
 
 // TestFreshAnswersAreNotPlanned in any of the plan's numbers.
 func TestFreshAnswersAreNotPlanned(t *testing.T) {
+	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("weekly")
 		w.mustRun(runs.OK)
-		w.inspect(func(e *engine.Engine) {
-			for later, want := range map[time.Duration]int{day: 0, 8 * day: 2} {
-				spec := *w.config.Job("weekly")
-				spec.Every = 0
-				spec.Schedule = nil
-				f := Job{}
-				c := calculation{Reader: forecasts(e), now: time.Now().Add(later), demands: &facts.Demands{}}
-				p, err := c.planNext(w.ctx, &spec, &f)
-				if err == nil {
-					err = c.addSteps(&f, &spec, p)
-				}
-				if err != nil || f.Calls != want || f.Fresh != 2-want || f.Worst.Requests != want || f.Expected.Requests != want {
-					t.Errorf("after %s: %d calls, %d fresh, %d requests at worst, %d expected (%v); want %d calls in all of them",
-						later, f.Calls, f.Fresh, f.Worst.Requests, f.Expected.Requests, err, want)
-				}
+		for _, want := range []int{0, 2} { // a day later, and eight days later
+			time.Sleep(day)
+			all, _ := w.foreseen()
+			f := all.Jobs[0]
+			if f.Calls != want || f.Fresh != 2-want || f.Worst.Requests != want || f.Expected.Requests != want {
+				t.Errorf("at %s: %d calls, %d fresh, %d requests at worst, %d expected; want %d calls in all of them",
+					all.At, f.Calls, f.Fresh, f.Worst.Requests, f.Expected.Requests, want)
 			}
-		})
+			time.Sleep(6 * day)
+		}
 	})
 }
 
 // TestEmptyResultIsPlannedAsRow, or with the rows of earlier runs, in plans of later runs. The plan of
 // a run that starts now has what the SQL finds now.
 func TestEmptyResultIsPlannedAsRow(t *testing.T) {
+	t.Parallel()
 	const file = `
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}
@@ -178,7 +175,7 @@ jobs:
 		}
 		found = []string{"UC1234567890abcdefghijkl", "UCabcdefghijkl1234567890", "UCabcdefghijkl1234567891"}
 		check("each", 6, 3, false)
-		if row, err := runJob(w.ctx, e, w.config.Job("each"), engine.Manual, time.Time{}); err != nil || row.Credits != 6 {
+		if row, err := e.Run(w.ctx, w.config.Job("each"), Manual, time.Time{}); err != nil || row.Credits != 6 {
 			t.Fatalf("%+v: %v", row, err)
 		}
 		found = nil
@@ -186,21 +183,9 @@ jobs:
 	})
 }
 
-// TestExpectedCreditsAreWholePages: a page costs two credits, so one credit buys nothing.
-func TestExpectedCreditsAreWholePages(t *testing.T) {
-	for average, want := range map[float64]outlier.Credits{0: 0, 0.9: 0, 1: 2, 2.9: 2, 3: 4, 4: 4} {
-		if got := roundToStep(average, 2); got != want {
-			t.Errorf("%d credits are expected from an average of %g, want %d", got, average, want)
-		}
-	}
-	e := Estimate{Cost: plan.Cost{Credits: 8, Requests: 12}}
-	if e.limitTo(5, 2); e.Credits != 4 || e.Requests != 6 {
-		t.Errorf("a cap of 5 lets %+v of 8 credits in 12 requests pass, want 4 in 6", e)
-	}
-}
-
 // TestWorstCaseOfACycle, which may be more than its budget.
 func TestWorstCaseOfACycle(t *testing.T) {
+	t.Parallel()
 	bare(t, `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}
@@ -210,7 +195,7 @@ jobs:
   little: {schedule: "0 6 * * *", search: {query: [tea], pages: 9}, budget: {per_month: 20}}
   off: {schedule: "0 6 * * *", enabled: false, search: {query: [tea], pages: 9}}
 `, func(w *workshop) {
-		w.inspect(func(e *engine.Engine) {
+		w.inspect(func(e *Engine) {
 			f, err := forecasts(e).Forecast(w.ctx)
 			if err != nil || f.Cycle.Worst != 31*18+20 || f.Cycle.Projected != 200 {
 				t.Errorf("%+v (%v), want 578 credits at worst, and 200 projected", f.Cycle, err)
@@ -220,7 +205,7 @@ jobs:
 				t.Errorf("the runs of 31 days cost %d credits at worst (%v), want 578", m.Credits(), err)
 			}
 			changes, err := forecasts(e).Changes(w.ctx, m, 200)
-			want := []Change{{"daily", "every: 4d", 414}, {"daily", "pages: 2", 434}}
+			want := []forecast.Change{{Job: "daily", Write: "every: 4d", Saves: 414}, {Job: "daily", Write: "pages: 2", Saves: 434}}
 			if diff := cmp.Diff(want, changes); diff != "" || err != nil {
 				t.Errorf("changes to fit 200 credits (%v, -want +got):\n%s", err, diff)
 			}
@@ -229,6 +214,7 @@ jobs:
 }
 
 func TestCycleWorstCaseAppliesDayCap(t *testing.T) {
+	t.Parallel()
 	bare(t, `
 version: 1
 service: {url: "sim://", limit: 10/min, paging: page}
@@ -236,7 +222,7 @@ budget: {per_month: 200, per_day: 6}
 jobs:
   daily: {schedule: "0 6 * * *", search: {query: [home espresso], pages: 9}}
 `, func(w *workshop) {
-		w.inspect(func(e *engine.Engine) {
+		w.inspect(func(e *Engine) {
 			f, err := forecasts(e).Forecast(w.ctx)
 			days := outlier.Credits((time.Until(f.Cycle.To) + day - 1) / day)
 			if err != nil || f.Cycle.Worst != 6*days {
@@ -251,6 +237,7 @@ jobs:
 
 // TestCycleWorstCaseCountsCalendarDays: the days left, also if one of them has 23 or 25 hours.
 func TestCycleWorstCaseCountsCalendarDays(t *testing.T) {
+	t.Parallel()
 	for begin, days := range map[string]outlier.Credits{
 		"2000-03-25T23:30:00+01:00": 7, // to 31 March, with the 23 hours of the 26th
 		"2000-10-10T00:30:00+02:00": 22,
@@ -270,7 +257,7 @@ jobs:
 				w.Fatal(err)
 			}
 			time.Sleep(time.Until(now))
-			w.inspect(func(e *engine.Engine) {
+			w.inspect(func(e *Engine) {
 				if f, err := forecasts(e).Forecast(w.ctx); err != nil || f.Cycle.Worst != 6*days {
 					t.Errorf("%s: %+v (%v), want %d days of 6 credits at worst", begin, f.Cycle, err, days)
 				}
@@ -280,6 +267,7 @@ jobs:
 }
 
 func TestConfirmationAppliesAllCaps(t *testing.T) {
+	t.Parallel()
 	for caps, want := range map[[2]string]outlier.Credits{
 		{"per_month: 9000", "{}"}:                          500*2*plan.Attempts + 2*plan.Attempts,
 		{"per_month: 200", "{}"}:                           190,
@@ -303,7 +291,7 @@ jobs:
 			if caps[0] != "per_month: 9000" && !strings.Contains(caps[0], "195") {
 				five := *w.config.Job("other")
 				five.Pages = 5
-				if row, err := runJob(w.ctx, e, &five, engine.Manual, time.Time{}); err != nil || row.Credits != 10 {
+				if row, err := e.Run(w.ctx, &five, Manual, time.Time{}); err != nil || row.Credits != 10 {
 					t.Fatalf("%+v: %v; the test needs 10 credits", row, err)
 				}
 			}
