@@ -270,23 +270,25 @@ jobs:
 `
 
 // TestAnswersCanBeRebuiltFromBothSinks compares what each endpoint sent over HTTP with what SQL rebuilds from the
-// published tables, in DuckDB and in Parquet, including the pagination in ops.requests. The tables do not distinguish
-// null from absent, nor the formats of a time.
+// published tables, in DuckDB and in Parquet, including the pagination in ops.requests, and the ledger with what was
+// charged. The tables do not distinguish null from absent, nor the formats of a time.
 func TestAnswersCanBeRebuiltFromBothSinks(t *testing.T) {
 	testenv.RacesLittle(t)
-	service := &tape{sent: map[outlier.Operation][]reply{}, service: simulator.New(simulator.Options{
+	simulated := simulator.New(simulator.Options{
 		Seed: 1, Limit: 1_000_000, Scans: func(mode string) []simulator.Phase {
 			if mode == outlier.ModeStandard {
 				return []simulator.Phase{{Status: "Completed"}}
 			}
 			return []simulator.Phase{{Status: "Running", Lasts: 12 * time.Hour}, {Status: "Completed"}}
 		},
-	})}
+	})
+	service := &tape{sent: map[outlier.Operation][]reply{}, service: simulated}
 	server := httptest.NewServer(service)
 	defer server.Close()
-	w := &testWorld{TB: t, dir: t.TempDir(), url: server.URL}
+	w := &testWorld{TB: t, dir: t.TempDir(), service: simulated, url: server.URL}
 	w.write(everyEndpoint)
 	buyEverything(w, service)
+	w.booksAgree()
 
 	for sink, table := range map[string]func(string) string{"DuckDB": func(name string) string { return name }, "Parquet": w.parquet} {
 		absent := w.absent(table("missing"))

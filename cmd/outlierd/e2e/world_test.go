@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"outlierd/cmd/outlierd/programtest"
 	"outlierd/outlier"
@@ -28,6 +29,9 @@ const (
 	exitHeld        = 6
 	exitInterrupted = 130
 )
+
+// object is a JSON object.
+type object = map[string]any
 
 // testWorld is a folder with a job file, a service that listens on loopback, and
 // the program as a process of its own.
@@ -231,4 +235,69 @@ func (w *testWorld) booksAgree() {
 	if books := w.service.Books(); books.Total.Spent() != held {
 		w.Errorf("the ledger has %d credits, want %d as the service charged", held, books.Total.Spent())
 	}
+}
+
+func list(v any) (objects []object) {
+	all, _ := v.([]any)
+	for _, o := range all {
+		objects = append(objects, o.(object))
+	}
+	return objects
+}
+
+// texts returns a text per row, sorted, with all columns.
+func texts(rows []object) []string {
+	var all []string
+	for _, row := range rows {
+		text, _ := json.Marshal(uniform(row)) // decoded JSON can be encoded
+		all = append(all, string(text))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// difference returns the first rows that only one of two sorted lists has.
+func difference(want, got []string) string {
+	var lines []string
+	for len(lines) < 10 && (len(want) > 0 || len(got) > 0) {
+		switch {
+		case len(got) == 0 || len(want) > 0 && want[0] < got[0]:
+			lines, want = append(lines, "- "+want[0]), want[1:]
+		case len(want) == 0 || got[0] < want[0]:
+			lines, got = append(lines, "+ "+got[0]), got[1:]
+		default:
+			want, got = want[1:], got[1:]
+		}
+	}
+	for i, line := range lines {
+		lines[i] = line[:min(len(line), 400)]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// uniform removes nulls in nested values and formats times uniformly.
+func uniform(v any) any {
+	switch v := v.(type) {
+	case string:
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999-07"} {
+			if at, err := time.Parse(layout, v); err == nil {
+				return at.UTC().Format(time.RFC3339Nano)
+			}
+		}
+	case object:
+		kept := object{}
+		for name, inner := range v {
+			if inner != nil {
+				kept[name] = uniform(inner)
+			}
+		}
+		return kept
+	case []any:
+		var all []any
+		for _, inner := range v {
+			all = append(all, uniform(inner))
+		}
+		return all
+	}
+	return v
 }
