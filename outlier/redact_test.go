@@ -164,12 +164,3 @@ func zip(t *testing.T, body string) []byte {
 	}
 	return b.Bytes()
 }
-
-func BenchmarkRedact(b *testing.B) {
-	key, _ := NewKey("sk-live-0123456789abcdef0123456789abcdef")
-	body := []byte(strings.Repeat(`{"id":"dQw4w9WgXcQ","snippet":{"title":"it\u2019s 100% \"good\" & more","url":"https:\/\/i.example\/vi\/x?k=1"}},`, 1000))
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		key.redactBytes(body)
-	}
-}

@@ -404,10 +404,3 @@ func rewrite(t *testing.T, path, name, text string) {
 		t.Fatal(err)
 	}
 }
-
-func BenchmarkDay(b *testing.B) {
-	r := rows()[0]
-	for b.Loop() {
-		r.scene(r.services[0], styles[5], 0, 0).run(day)
-	}
-}

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -207,62 +206,4 @@ func onCron(t fataler, expression string) Spec {
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
-}
-
-// BenchmarkNext is what one due time costs, now and where the clocks have changed since. A
-// schedule is parsed when the file is read: nothing is allocated.
-func BenchmarkNext(b *testing.B) {
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, c := range []struct{ name, schedule string }{
-		{"minutely", "* * * * *"}, {"weekdays", "30 6 * * mon-fri"}, {"monthly", "0 0 1 * *"},
-	} {
-		due, err := parseCron(c.schedule)
-		if err != nil {
-			b.Fatal(err)
-		}
-		spec := Spec{Schedule: []string{c.schedule}, times: []cronTimes{due}}
-		now := time.Now()
-		for when, at := range map[string]time.Time{"now": now, "in half a year": now.AddDate(0, 6, 0)} {
-			b.Run(c.name+"/"+when, func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					spec.Next(at, zone)
-				}
-			})
-		}
-	}
-}
-
-// BenchmarkDuesOfACycle is every due time of a month for 100 jobs, of which 10 are due every
-// minute.
-func BenchmarkDuesOfACycle(b *testing.B) {
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
-	begin := time.Date(2027, time.July, 1, 0, 0, 0, 0, zone)
-	end := begin.AddDate(0, 1, 0)
-	for b.Loop() {
-		dues := 0
-		for i := range 100 {
-			expression := fmt.Sprintf("%d %d * * *", i%60, i%24)
-			if i < 10 {
-				expression = "* * * * *"
-			}
-			due, err := parseCron(expression)
-			if err != nil {
-				b.Fatal(err)
-			}
-			spec := Spec{Schedule: []string{expression}, times: []cronTimes{due}}
-			for at := spec.Next(begin.Add(-time.Second), zone); at.Before(end); at = spec.Next(at, zone) {
-				dues++
-			}
-		}
-		if dues != 10*31*24*60+90*31 {
-			b.Fatalf("%d due times", dues)
-		}
-	}
 }

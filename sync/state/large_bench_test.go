@@ -2,8 +2,11 @@ package state_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -182,4 +185,32 @@ func largeOf(b *testing.B, answers int) string {
 		return s.Close()
 	})
 	return dir
+}
+
+// page is a body of the size of a search answer: some 12 KB in gzip.
+func page(t testing.TB) []byte {
+	words := strings.Fields("how i built a tiny house in one week and why it works no one told you this about money chess openings")
+	random := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	for range 40 {
+		fmt.Fprintf(&b, `{"id":"%011x","snippet":{"channelId":"UC%022x","title":"`, random.Uint64(), random.Uint64())
+		for range 150 {
+			b.WriteString(words[random.IntN(len(words))] + " ")
+		}
+		fmt.Fprintf(&b, `"},"statistics":{"viewCount":%d,"likeCount":%d,"zScore":%f,"averageViewsRatio":%f}}`,
+			random.IntN(1e8), random.IntN(1e6), random.NormFloat64(), random.ExpFloat64())
+	}
+	return statetest.Gzipped(t, b.String())
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func reportCPU(b *testing.B, since time.Duration) {
+	b.ReportMetric(float64((processorTime(b)-since).Microseconds())/float64(b.N), "cpu-µs/op")
 }
