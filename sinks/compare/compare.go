@@ -50,8 +50,9 @@ const memoryLimit = 256 << 20
 // Reader reads tables. After an error it restarts DuckDB, because a damaged block makes an instance
 // unusable.
 type Reader struct {
-	options database.Options
-	db      *database.DB
+	options  database.Options
+	db       *database.DB
+	attached map[string]bool // paths of files
 }
 
 // Open returns a reader. It starts DuckDB when it is first used. Data that does not fit into memory
@@ -87,15 +88,17 @@ func (r *Reader) attachFiles(ctx context.Context, of []Source) (err error) {
 		if r.db, err = database.Open(ctx, r.options); err != nil {
 			return err
 		}
+		r.attached = map[string]bool{}
 	}
 	for _, s := range of {
-		if s.File == "" {
+		if s.File == "" || r.attached[s.File] {
 			continue
 		}
-		attach := "ATTACH IF NOT EXISTS " + database.Text(s.File) + " AS " + database.Name(s.File) + " (READ_ONLY)"
+		attach := "ATTACH " + database.Text(s.File) + " AS " + database.Name(s.File) + " (READ_ONLY)"
 		if _, err := r.db.Exec(ctx, attach); err != nil {
 			return err
 		}
+		r.attached[s.File] = true
 	}
 	return nil
 }
@@ -106,13 +109,8 @@ type Rows struct{ Count, First, Last int64 }
 
 // Rows counts the rows of a table.
 func (r *Reader) Rows(ctx context.Context, s Source, t *schema.Table) (n Rows, err error) {
-	return r.countRows(ctx, s, t, "true")
-}
-
-// countRows counts the rows that match a condition.
-func (r *Reader) countRows(ctx context.Context, s Source, t *schema.Table, where string) (n Rows, err error) {
-	rows, err := r.attachAndQuery(ctx, fmt.Sprintf("SELECT count(*), coalesce(min(%[1]s), 0), coalesce(max(%[1]s), 0) FROM %s WHERE %s",
-		rangeColumn(t), s.from(t), where), s)
+	rows, err := r.attachAndQuery(ctx, fmt.Sprintf("SELECT count(*), coalesce(min(%[1]s), 0), coalesce(max(%[1]s), 0) FROM %s",
+		rangeColumn(t), s.from(t)), s)
 	if err == nil {
 		n = Rows{rows[0][0].(int64), rows[0][1].(int64), rows[0][2].(int64)}
 	}
@@ -167,24 +165,21 @@ func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table
 	if len(but) > 0 {
 		where = number + " NOT IN (" + strings.ReplaceAll(strings.Trim(fmt.Sprint(but), "[]"), " ", ", ") + ")"
 	}
-	wanted, err := r.countRows(ctx, want, t, where)
-	if err != nil {
-		return d, err
-	}
-	d.Rows = wanted.Count
 	sums := func(from string) string {
 		return fmt.Sprintf("SELECT %s // %d AS part, count(*) AS n, sum(hash(%s)) AS sum FROM (SELECT %s "+
 			"FROM %s WHERE %s) GROUP BY ALL",
 			number, rangeSize, database.Names("", columnNames(t)), columnsOf(t), from, where)
 	}
-	parts, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part) FROM (%s) AS w
-		FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part
-		WHERE w.n IS DISTINCT FROM h.n OR w.sum IS DISTINCT FROM h.sum
-		ORDER BY ALL`, sums(want.from(t)), sums(have.from(t))), want, have)
+	parts, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part), coalesce(w.n, 0), w.n IS NOT DISTINCT FROM h.n AND w.sum IS NOT DISTINCT FROM h.sum
+		FROM (%s) AS w FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part ORDER BY ALL`, sums(want.from(t)), sums(have.from(t))), want, have)
 	if err != nil {
 		return d, err
 	}
 	for _, part := range parts {
+		d.Rows += part[1].(int64)
+		if same := part[2].(bool); same {
+			continue
+		}
 		within := number + " IS NULL"
 		if n, ok := part[0].(int64); ok {
 			within = fmt.Sprintf("%s BETWEEN %d AND %d", number, n*rangeSize, (n+1)*rangeSize-1)
