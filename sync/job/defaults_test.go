@@ -7,11 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
-	"outlierd/outlier/pace"
 )
 
-// Each default that users rely on stands here once more, as a number: nobody changes
-// one by accident.
+// TestDefaultsAreTheDocumentedOnes has those of jobs of every kind as numbers, so that no change of one is an accident.
+// [TestWhatIsNotSaidHasDefaults] has the others.
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	config := parse(t, `
 version: 1
@@ -32,17 +31,6 @@ jobs:
 		what      string
 		got, want any
 	}{
-		{"service.limit", config.Service.Limit, pace.Quota{Requests: 600, Window: time.Minute}},
-		{"service.share", config.Service.Share, 1.0},
-		{"service.max_wait", config.Service.MaxWait, time.Duration(0)}, // which leaves it to the limiter
-		{"service.paging", config.Service.Paging, "auto"},
-		{"service.arrays", config.Service.Arrays, outlier.Arrays("repeat")},
-		{"timezone", config.Timezone.String(), "UTC"},
-		{"data", config.Data, "/etc/outlierd/data"},
-		{"sinks", config.Sinks, []Sink{{Kind: "duckdb", Path: "outliers.duckdb"}, {Kind: "parquet", Path: "parquet"}}},
-		{"sinks_down_after", config.SinksDownAfter, 30 * time.Minute},
-		{"budget", config.Budget, Budget{Renews: 1}},
-
 		{"pages of search", of("search").Pages, 1},
 		{"pages of related", of("related").Pages, 1},
 		{"pages of find_channels", of("find_channels").Pages, 1},

@@ -71,28 +71,6 @@ func TestDefaultsAreDescribed(t *testing.T) {
 	}
 }
 
-func TestTypesOfTaggedFieldsAreDecoded(t *testing.T) {
-	const file = `version: 1
-service: {url: "sim://", limit: 30/10s, paging: page, share: 0.5, max_wait: 2h, allow_http: true}
-budget: {per_month: 400, renews: on day 14}
-retention: {journal: 400d}
-daemon: {listen: "127.0.0.1:7411", thumbnails_cache: 1GB, thumbnails_proxy: "socks5://proxy.example:1080"}
-defaults: {stop_after: 90m, budget: {per_run: 10}}
-jobs: {coffee: {search: {query: x}, budget: {max_requests: 7}}, tea: {search: {query: x}}}
-`
-	c := parse(t, file)
-	coffee, tea := c.Jobs[0], c.Jobs[1]
-	got := fmt.Sprint(c.Service.Limit, c.Service.Paging, c.Service.Arrays, c.Service.Share, c.Service.MaxWait,
-		c.Service.AllowHTTP, *c.Budget.PerMonth, c.Budget.Renews, c.Budget.PerDay, c.Retention, c.SinksDownAfter,
-		c.Daemon.Listen, c.Daemon.ThumbnailsCache, c.Daemon.ThumbnailsProxy, c.Daemon.UI, c.CommentAuthors,
-		coffee.StopAfter, coffee.Budget.PerRun, coffee.Budget.MaxRequests, *tea.Budget.PerRun, tea.CatchUp, tea.ReuseFor)
-	const want = "30/10s page repeat 0.5 2h0m0s true 400 14 <nil> 9600h0m0s 30m0s127.0.0.1:7411 1000000000 " +
-		"socks5://proxy.example:1080 full keep 1h30m0s <nil> 7 10 latest 6h0m0s"
-	if diff := cmp.Diff(strings.ReplaceAll(want, " ", ""), strings.ReplaceAll(got, " ", "")); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 func TestChangesAreSortedByTheirEffect(t *testing.T) {
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: x}}}\n"
 	earlier := parse(t, file)

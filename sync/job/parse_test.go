@@ -97,6 +97,7 @@ service:
   paging: offset
   arrays: comma
   share: 0.25
+  max_wait: 2h
   prices: {search: 3, scan_fast: 60}
   allow_http: true
   ca_file: ca.pem
@@ -138,6 +139,7 @@ jobs:
     search: {query: tea, pages: all, sort: rpm asc}
     budget: {per_run: 10}
 sinks_down_after: 2h
+retention: {journal: 400d}
 privacy: {comment_authors: hash}
 daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TOKEN}", reload: signal, ui: off, thumbnails: direct, thumbnails_cache: 1GB, thumbnails_proxy: "http://proxy.example:3128"}
 `)
@@ -150,7 +152,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 		Dir:  "/etc/outlierd",
 		Service: Service{
 			URL: "https://api.example.com/v1", Key: key, Limit: pace.Quota{Requests: 30, Window: 10 * time.Second},
-			Paging: PagingOffset, Arrays: outlier.ArraysComma, Share: 0.25, Prices: outlier.Prices{"search": 3, "scan_fast": 60},
+			Paging: PagingOffset, Arrays: outlier.ArraysComma, Share: 0.25, MaxWait: 2 * time.Hour, Prices: outlier.Prices{"search": 3, "scan_fast": 60},
 			AllowHTTP: true, CAFile: "/etc/outlierd/ca.pem",
 		},
 		Timezone: berlin(t),
@@ -160,7 +162,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 			Pace: PaceEven, ConfirmOver: new(outlier.Credits(50)),
 		},
 		Sinks: []Sink{{Kind: SinkParquet, Path: "files/parquet"}, {Kind: SinkDuckDB, Path: "out.duckdb"}}, SinksDownAfter: 2 * time.Hour,
-		CommentAuthors: AuthorsHash,
+		Retention: 400 * day, CommentAuthors: AuthorsHash,
 		Targets: []Target{{
 			Name: "me", Kind: TargetWebhook, URL: Secret{new("https://hooks.example.com/1")}, Host: "hooks.example.com", As: AsJSON,
 		}},
@@ -169,7 +171,7 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 		Jobs: []Spec{{
 			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: []string{"30 6 * * mon,thu"}, CatchUp: CatchUpAll,
 			Verb:     VerbSearch,
-			Loops:    []Loop{{"kind", Source{Values: []string{"video", "short"}, At: yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 31, Column: 22}}}},
+			Loops:    []Loop{{"kind", Source{Values: []string{"video", "short"}, At: yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 32, Column: 22}}}},
 			Pages:    3,
 			NewBelow: 0.125,
 			ReuseFor: time.Hour,
@@ -181,12 +183,12 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 			EnrichSort: Sort{By: "views"},
 			Budget:     JobBudget{PerRun: new(outlier.Credits(6)), PerMonth: new(outlier.Credits(60)), MaxRequests: 9},
 			StopAfter:  90 * time.Minute,
-			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 23, Column: 3},
+			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 24, Column: 3},
 		}, {
 			Name: "tea", Every: 2 * week, CatchUp: CatchUpLatest, Verb: VerbSearch, Pages: AllPages, ReuseFor: 6 * time.Hour,
 			EnrichSort: Sort{By: "rpm", Ascending: true},
 			Budget:     JobBudget{PerRun: new(outlier.Credits(10))},
-			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 46, Column: 3},
+			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 47, Column: 3},
 		}},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" {
