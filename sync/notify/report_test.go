@@ -42,7 +42,7 @@ func (w *world) reports(ask func(context.Context, string) ([]string, error)) *Qu
 // TestEachDueTimeHasOneReport plays weeks of a process that is stopped and killed at random, while
 // each target is away for up to a day now and then: no report is lost, and none arrives twice.
 func TestEachDueTimeHasOneReport(t *testing.T) {
-	random, weeks := testenv.Random(t), 3
+	random, weeks := testenv.Random(t), 2
 	if testing.Short() {
 		weeks = 1
 	}
