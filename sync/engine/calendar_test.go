@@ -27,7 +27,7 @@ func calendarDays() int {
 	if *long {
 		return 400
 	}
-	return 200
+	return 70
 }
 
 // TestCalendarIsFollowedInEveryTimeZone: over days with clock changes, and with restarts and edits of
@@ -37,8 +37,12 @@ func calendarDays() int {
 func TestCalendarIsFollowedInEveryTimeZone(t *testing.T) {
 	t.Parallel()
 	random := testenv.Random(t)
-	began := time.Date(2000+random.IntN(36), time.Month(1+random.IntN(12)), 1, 0, 0, 0, 0, time.UTC)
-	zones := changingZones(t, random, began)
+	var began time.Time
+	var zones []*time.Location
+	for len(zones) == 0 { // in some months no zone changes its clocks
+		began = time.Date(2000+random.IntN(36), time.Month(1+random.IntN(12)), 1, 0, 0, 0, 0, time.UTC)
+		zones = changingZones(t, random, began)
+	}
 	if !*long {
 		zones = zones[:1]
 	}
