@@ -30,8 +30,9 @@ const failuresInARow = 5
 
 // queueEnrichment ranks the run's hits that enrich.where admits, and queues the calls about the best
 // ones. Fresh ones among them are not replaced by the next best. For a watch it queues the calls about its channels or
-// videos. Afterwards the run's searches have ended and its follow-ups are recorded. queueEnrichment is idempotent: calls
-// that are queued or fresh are not queued again, and the ranking of a run does not change once its searches have ended.
+// videos. Afterwards the run's searches have ended and its follow-ups are recorded. queueEnrichment is idempotent:
+// calls that are queued or fresh are not queued again, and the ranking of a run does not change once its searches have
+// ended.
 func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	best := make([][]runs.Hit, len(r.row.Plan.Enrich))
 	for i, e := range r.row.Plan.Enrich {

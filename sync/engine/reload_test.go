@@ -247,7 +247,7 @@ func TestRunOfARemovedJobKeepsItsCaps(t *testing.T) {
 			other := "version: 1\nservice: {url: \"sim://\", limit: 1/min}\njobs: {tea: {search: {query: [tea]}}}\n"
 			rows := w.reloads(4*time.Hour, map[time.Duration]string{3*time.Hour + 90*time.Second: other})
 			if rows[0].Status != runs.PausedBudget || rows[0].Credits != 10 {
-				t.Errorf("%s: the run ended as %s with %d credits, want it to stop at 10", budget, rows[0].Status, rows[0].Credits)
+				t.Errorf("%s: the run ended as %s with %d credits, want 10", budget, rows[0].Status, rows[0].Credits)
 			}
 		})
 	}

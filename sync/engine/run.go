@@ -45,8 +45,8 @@ func (w *worker) runOf(row runs.Run) *run {
 func (r *run) isByHand() bool { return r.worker.byHand || r.row.Urgent > 0 }
 
 // caps returns the caps of a paid call of the run at a time of the service: its own, its job's, and those of the
-// whole file. Those of the file are as they are now, so a changed cap applies at once; a job that has left the file keeps
-// the caps that it had.
+// whole file. Those of the file are as they are now, so a changed cap applies at once. A job that has left the file
+// keeps the caps that it had.
 func (r *run) caps(at time.Time) []ledger.Cap {
 	own := job.JobBudget{PerMonth: r.row.Plan.PerMonth}
 	if spec, _ := facts.ResumedSpec(r.engine.Config, &r.row); spec != nil {

@@ -187,10 +187,12 @@ func TestScheduleOutlivesAFailedStart(t *testing.T) {
 		"  bad: {every: 1h, related: {video_id: {sql: select nothing from nowhere}}}\n  good: {every: 1h, search: {query: [tea]}}\n"
 	bare(t, file, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
-			w.alter(`CREATE TRIGGER refusing BEFORE UPDATE OF unfinished ON runs WHEN new.job = 'bad' BEGIN SELECT raise(ABORT, 'no room'); END`)
+			w.alter(`CREATE TRIGGER refusing BEFORE UPDATE OF unfinished ON runs WHEN new.job = 'bad'
+				BEGIN SELECT raise(ABORT, 'no room'); END`)
 			time.Sleep(3 * time.Hour)
 			w.alter(`DROP TRIGGER refusing`)
-			if bad, good := w.last(e, "bad"), w.last(e, "good"); bad.Status != runs.Failed || bad.InProgress() || bad.Error == "" || good.Status != runs.OK {
+			bad, good := w.last(e, "bad"), w.last(e, "good")
+			if bad.Status != runs.Failed || bad.InProgress() || bad.Error == "" || good.Status != runs.OK {
 				t.Errorf("%+v and %+v, want a failed run and a good one", bad, good)
 			}
 		})

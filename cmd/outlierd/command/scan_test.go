@@ -165,7 +165,8 @@ func TestSameScanIsBoughtOnce(t *testing.T) {
 // TestRestOfARunWithAnUnreadScanIsRefused, whether or not its cap has room to read it: its results are paid for.
 func TestRestOfARunWithAnUnreadScanIsRefused(t *testing.T) {
 	t.Parallel()
-	file := strings.Replace(nothingConfigured, "search: {query: espresso}", "scan: {query: moka pot, read: {pages: 2}}, budget: {per_run: 60}", 1)
+	file := strings.Replace(nothingConfigured, "search: {query: espresso}",
+		"scan: {query: moka pot, read: {pages: 2}}, budget: {per_run: 60}", 1)
 	bubble(t, file, func(p *person) {
 		ctx, stop := context.WithTimeout(p.Context(), 5*time.Minute)
 		defer stop()
@@ -175,7 +176,8 @@ func TestRestOfARunWithAnUnreadScanIsRefused(t *testing.T) {
 		id := p.ask("select run_id from ops.runs")
 		for _, room := range []string{"60", "50"} {
 			p.write(strings.Replace(file, "60", room, 1))
-			contains(p, p.refused(exitFailed, "run", "--rest", id), "run "+id+" has not ended; 'outlierd run --continue "+id+"' continues it")
+			contains(p, p.refused(exitFailed, "run", "--rest", id),
+				"run "+id+" has not ended; 'outlierd run --continue "+id+"' continues it")
 		}
 		p.write(file)
 		time.Sleep(3 * time.Hour)
