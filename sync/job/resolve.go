@@ -91,9 +91,7 @@ type resolver struct {
 	empty   []Source // files without values
 	done    Resolved
 
-	// places has where the values in the job file stand, while it is read. Other files are not read then, and their
-	// values are [Assumed].
-	places map[chosenValue]*yamltree.Node
+	reading bool // the job file, so that no other file is read: its values are [Assumed]
 }
 
 func newResolver(s *Spec, in Inputs) *resolver {
@@ -137,12 +135,12 @@ func (c *Config) CheckLists(in Inputs) error {
 }
 
 // checkFilled checks the requests of a job for all values of its for_each that are in the file.
-func (b *builder) checkFilled(spec *Spec, places map[chosenValue]*yamltree.Node) {
+func (b *builder) checkFilled(spec *Spec) {
 	r := newResolver(spec, Inputs{Now: time.Now(), Assume: true,
 		Since: func(string) (time.Time, error) { return time.Time{}, nil },
 		IDs:   func(string, string) ([]string, error) { return nil, nil },
 	})
-	r.places = places
+	r.reading = true
 	_ = r.resolveAll() // what else is wrong was reported where it stands
 	for _, m := range r.wrong[:min(maxListed, len(r.wrong))] {
 		b.file.Add(b.cfg.Mistake(m.Place, fmt.Sprintf("jobs.%s: %s", spec.Name, m.Message), m.Hint))
@@ -215,7 +213,7 @@ func (r *resolver) resolveSearch(chosen []value) error {
 			return err
 		}
 	}
-	if r.places != nil || len(r.wrong) > 0 || !r.job.ask.asksAnything(params) {
+	if r.reading || len(r.wrong) > 0 || !r.job.ask.asksAnything(params) {
 		return nil
 	}
 	items := textsOf(chosen)
@@ -291,7 +289,7 @@ func (r *resolver) refuseFilled(name, pattern string, chosen []value, err error)
 		}
 		at = loop.Source
 		words := fmt.Sprintf("%s = %q", loop.Name, chosen[i].text)
-		if n := r.places[chosenValue{loop.Name, chosen[i].text}]; n != nil {
+		if n := r.job.places[chosenValue{loop.Name, chosen[i].text}]; n != nil {
 			at.At, words = n.At(), loop.Name+" = "+n.Shown()
 			if n.FromOutside() {
 				err = errNotShown
@@ -361,7 +359,7 @@ func (r *resolver) readValues(what string, s Source, column string) ([]value, er
 		seen[v.text] = true
 		return again
 	})
-	if len(values) == 0 && (s.SQL != "" || r.places != nil) && r.in.Assume {
+	if len(values) == 0 && (s.SQL != "" || r.reading) && r.in.Assume {
 		values, r.done.Assumed = []value{{text: Assumed}}, true
 	}
 	r.answers[key] = values
@@ -380,7 +378,7 @@ func (r *resolver) fetchValues(what string, s Source, column string) ([]value, e
 		}
 		return valuesOf(found), nil
 	}
-	if r.places != nil {
+	if r.reading {
 		return nil, nil
 	}
 	values, wrong, err := s.readFile()

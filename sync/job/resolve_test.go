@@ -328,3 +328,23 @@ func TestWhatAFileHoldsIsTriedWhereItIsFilledIn(t *testing.T) {
 		}
 	}
 }
+
+func TestValuesFromOutsideAreNotShownBesideThoseOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "languages.txt"), []byte("en\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := Parse(filepath.Join(dir, "jobs.yaml"), []byte(head+`jobs:
+  one: {for_each: {code: ["${SECRET}"], l: {file: languages.txt}}, search: {where: {language: "${code}${l}"}}}
+`), environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, failed := config.Jobs[0].Resolve(nothingKnown())
+	for _, err := range []error{failed, config.CheckLists(nothingKnown())} {
+		if err == nil || strings.Contains(err.Error(), secret) ||
+			!strings.Contains(err.Error(), `with code = "${SECRET}" and l = "en" from line 1 of "languages.txt": the text is not valid here`) {
+			t.Errorf("got %v", err)
+		}
+	}
+}

@@ -56,11 +56,12 @@ type Spec struct {
 	Overridden bool   `json:"-"`          // for one run; see [Spec.With]
 
 	ask    template
-	wanted *template         // which of the hits Enrich applies to; nil for all
-	times  []cronTimes       // of Schedule
-	quiet  quietHours        // in which no due time is
-	zone   *time.Location    // of windows
-	worded map[string]string // the job in the words of the file; see [Known]
+	wanted *template                      // which of the hits Enrich applies to; nil for all
+	times  []cronTimes                    // of Schedule
+	quiet  quietHours                     // in which no due time is
+	zone   *time.Location                 // of windows
+	worded map[string]string              // the job in the words of the file; see [Known]
+	places map[chosenValue]*yamltree.Node // of the values of Loops that are in the job file
 
 	once    *OneOff // the one-off request; see [Spec.Asked]
 	changes *Overrides

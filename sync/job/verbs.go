@@ -42,12 +42,11 @@ var verbs = map[Verb]struct {
 // readAsks reads the request of the verb.
 func (b *builder) readAsks(spec *Spec, job, n *yamltree.Node) {
 	verb := verbs[spec.Verb]
-	loops, places := b.readLoops(job)
-	spec.Loops = loops
+	spec.Loops, spec.places = b.readLoops(job)
 	a := asker{b: b, loops: job.Get("for_each").Keys(), ask: newTemplate(b.cfg, verb.op)}
 	verb.read(&a, spec, n)
 	spec.ask = *a.ask
-	b.checkFilled(spec, places)
+	b.checkFilled(spec)
 	for _, l := range spec.Loops {
 		if !mentionsName(n, l.Name) {
 			at := job.Get("for_each").Get(l.Name).Head()

@@ -1,6 +1,7 @@
 package yamltree
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -30,7 +31,19 @@ func (n *Node) reportUnexpanded() {
 
 // checker reports the mistakes of a tree, at most one for each node.
 type checker struct {
-	around []*Schema // of the mappings around the node that is checked
+	around []mapping // around the node that is checked
+}
+
+type mapping struct {
+	*Node
+	schema *Schema
+}
+
+// takes reports whether a mapping may have a key beside those that it has.
+func (m mapping) takes(key string) bool {
+	choices := m.schema.Choices()
+	chosen, _ := m.Choice(choices)
+	return m.schema.Has(key) && (chosen == nil || !slices.Contains(choices, key))
 }
 
 func (c *checker) checkNode(n *Node, s *Schema) {
@@ -95,7 +108,7 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 		}
 	}
 	checkChoices(n, s)
-	c.around = append(c.around, s)
+	c.around = append(c.around, mapping{n, s})
 	defer func() { c.around = c.around[:len(c.around)-1] }()
 	for _, e := range n.Entries {
 		key := e.Key.Text
@@ -104,7 +117,7 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 			c.checkNode(e.Value, part)
 		case s.Others.closed:
 			e.Value.Wrong, e.Value.Ignored = true, true
-			e.Key.RefuseWithHint(c.adviseOnKey(n, key), "unknown key")
+			e.Key.RefuseWithHint(c.adviseOnKey(key), "unknown key")
 		case s.Others.of != nil:
 			c.checkNode(e.Value, s.Others.of)
 		}
@@ -155,12 +168,12 @@ func (n *Node) hintFor(s *Schema) string {
 	return ""
 }
 
-// adviseOnKey returns the remedy for a key that n must not have: where it belongs, or the known keys.
-func (c *checker) adviseOnKey(n *Node, key string) string {
-	s := c.around[len(c.around)-1]
+// adviseOnKey returns the remedy for a key that the innermost mapping must not have: where it belongs, or the known keys.
+func (c *checker) adviseOnKey(key string) string {
+	n := c.around[len(c.around)-1]
 	for _, present := range []bool{true, false} {
 		for depth := 1; depth <= maxAdvised; depth++ {
-			paths := slices.DeleteFunc(s.pathsTo(key, depth), func(path string) bool {
+			paths := slices.DeleteFunc(n.schema.pathsTo(key, depth), func(path string) bool {
 				first, _, _ := strings.Cut(path, ".")
 				return present && n.Get(first) == nil
 			})
@@ -170,14 +183,12 @@ func (c *checker) adviseOnKey(n *Node, key string) string {
 		}
 	}
 	for i := len(c.around) - 2; i >= 0; i-- {
-		if c.around[i].Has(key) {
+		if c.around[i].takes(key) {
 			return "it belongs under " + n.path.cut(len(c.around)-1-i)
 		}
 	}
-	if hint := n.Get(key).Key.DidYouMean(key, s.Keys()); hint != "" {
-		return hint
-	}
-	return "the keys here are " + strings.Join(s.Keys(), ", ")
+	known := n.schema.Keys()
+	return cmp.Or(n.Get(key).Key.DidYouMean(key, known), "the keys here are "+strings.Join(known, ", "))
 }
 
 // maxAdvised is how deep below a mapping it is looked for where a key belongs.
