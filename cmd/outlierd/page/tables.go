@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/marks"
@@ -25,6 +24,7 @@ type Tables struct {
 	Path   string // of the DuckDB file; "" if the job file has no such sink
 	Zone   *time.Location
 	reader *query.Reader
+	lists  lists
 
 	Marks func() (*Marked, error)     // nil without marks
 	Cycle func() (from, to time.Time) // of billing; nil if it is not known
@@ -143,7 +143,9 @@ func (t *Tables) Rows(ctx context.Context, f Filter) (found []map[string]any, to
 
 // readCards returns the query for a page of outliers.
 func (t *Tables) readCards(o query.Outliers, marked *Marked, into *[]Card) query.Question {
+	add := t.lists.begin()
 	return o.Question(o.Cards(), appendTo(t, into, func(c *Card) {
+		add(c.ID)
 		c.Title, c.Link = cmp.Or(strings.TrimSpace(c.Title), c.ID), watched(c.Link)
 		c.Mark = marked.ByID[c.ID]
 	}))
@@ -415,17 +417,6 @@ func (c cells) store(to reflect.Value, value any) {
 	if from := reflect.ValueOf(value); from.CanConvert(to.Type()) { // else the file is of another version
 		to.Set(from.Convert(to.Type()))
 	}
-}
-
-// Images returns the pictures of a video: the one that it had at a time before it was changed, or else those of today.
-func (t *Tables) Images(ctx context.Context, id string, at time.Time) (images []thumbnails.Image, err error) {
-	if !at.IsZero() {
-		err = t.read(ctx, rows(t, query.FormerThumbnail(id, at), &images))
-	}
-	if err == nil && len(images) == 0 {
-		err = t.read(ctx, rows(t, query.Thumbnails(id), &images))
-	}
-	return images, err
 }
 
 // First returns the first rows of a query, which runs in a process that can be killed.

@@ -29,16 +29,17 @@ func Curve(id string, most int) string {
 		"outliers_history", id, "videos_history", id, "channel_uploads_history", id, most)
 }
 
-// Thumbnails returns a query for the pictures of a video, as they were last seen: url and width in pixels.
-func Thumbnails(id string) string {
+// Thumbnails returns a query for the pictures of videos, as they were last seen: video_id, url and width in pixels.
+func Thumbnails(ids []string) string {
 	of := func(images, table string) string {
-		return fmt.Sprintf("SELECT last_seen_at, %s AS images FROM %s WHERE video_id = %s", images, table, database.Text(id))
+		return "SELECT video_id, last_seen_at, " + images + " AS images FROM " + table + " WHERE video_id IN " + listTexts(ids)
 	}
 	const named = `[thumbnails."default", thumbnails.medium, thumbnails.high]`
-	return "SELECT image.url, image.width FROM (SELECT unnest(images) AS image FROM (FROM (" +
+	return "SELECT video_id, image.url, image.width FROM (SELECT video_id, unnest(images) AS image FROM (FROM (" +
 		of(named, "outliers") + " UNION ALL " + of(named, "videos") + " UNION ALL " +
 		of("[{url: t.url, width: t.width, height: t.height} FOR t IN thumbnails]", "channel_uploads") +
-		") WHERE images IS NOT NULL ORDER BY last_seen_at DESC LIMIT 1)) WHERE image.url IS NOT NULL"
+		") WHERE images IS NOT NULL QUALIFY row_number() OVER (PARTITION BY video_id ORDER BY last_seen_at DESC) = 1)) " +
+		"WHERE image.url IS NOT NULL"
 }
 
 // Video returns a query for the data of a video: title, link, channel_id, channel_title, kind,

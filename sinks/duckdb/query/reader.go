@@ -89,6 +89,7 @@ func (r *Reader) answer(ctx context.Context, q Question) error {
 // query runs a query, after what prepares it unless that was the last such SQL.
 func (r *Reader) query(ctx context.Context, q Question, row func([]any) error) error {
 	if q.Before != "" && q.Before != r.before {
+		r.before = "" // what is cancelled may have run
 		if _, err := r.file.Exec(ctx, q.Before); err != nil {
 			return err
 		}
@@ -107,10 +108,8 @@ func (r *Reader) openNewest(ctx context.Context) (err error) {
 		if r.file, err = openFile(ctx, r.path, resourcesUpTo(personal, "")); err != nil {
 			return err
 		}
-		if r.setup != "" {
-			if _, err := r.file.Exec(ctx, r.setup); err != nil {
-				return errors.Join(fmt.Errorf("prepare %s: %w", r.path, resourcesUpTo(personal, "").explainMemory(err)), r.close())
-			}
+		if _, err := r.file.Exec(ctx, r.setup); err != nil {
+			return errors.Join(fmt.Errorf("prepare %s: %w", r.path, resourcesUpTo(personal, "").explainMemory(err)), r.close())
 		}
 		r.info, r.before, r.kept = now, "", map[string][][]any{}
 	}

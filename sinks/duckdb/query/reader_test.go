@@ -115,6 +115,34 @@ func TestReaderSurvivesErrors(t *testing.T) {
 	}
 }
 
+// TestReaderPreparesAgainAfterAnInterruption of other SQL, of which a part may have run.
+func TestReaderPreparesAgainAfterAnInterruption(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "outliers.duckdb")
+	publishNumber(t, path, "41")
+	r := NewReader(path, addOne, time.Hour)
+	defer r.Close()
+	const prepare = "CREATE OR REPLACE TEMP TABLE added AS SELECT 2 AS one"
+	ask := func() (n int64) {
+		t.Helper()
+		err := r.All(t.Context(), Question{SQL: "SELECT n + one FROM t, added", Before: prepare,
+			Row: func(row []any) error { n = row[0].(int64); return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	ask()
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	other := strings.Replace(prepare, "2", "3", 1) + "; SELECT count(*) FROM range(1000000000000)"
+	if r.All(short, Question{SQL: "SELECT 1", Before: other}) == nil {
+		t.Fatal("it was not interrupted")
+	}
+	if n := ask(); n != 43 {
+		t.Errorf("got %d, want 43", n)
+	}
+}
+
 func TestReaderClosesTheFileWhenIdle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "outliers.duckdb")
 	publishNumber(t, path, "41")
