@@ -92,7 +92,7 @@ func forAssistants(g *globals) mcp.Program {
 			})
 		},
 		Budget: func(ctx context.Context) (b *forecast.Budget, err error) {
-			err = g.withState(ctx, toRead, func(ctx context.Context, p *program) (err error) {
+			err = g.aside().withState(ctx, toRead, func(ctx context.Context, p *program) (err error) {
 				b, err = budgetOf(ctx, p)
 				return err
 			})
@@ -104,9 +104,9 @@ func forAssistants(g *globals) mcp.Program {
 	}
 }
 
-// byJobFile returns what f reads from the job file as it is now.
+// byJobFile returns what f reads from the job file as it is now. Several calls may do so at once.
 func byJobFile[T any](g *globals, f func(*job.Config) (T, error)) (got T, err error) {
-	config, err := g.loadToRead()
+	config, err := g.aside().loadToRead()
 	if err != nil {
 		return got, err
 	}
