@@ -174,7 +174,8 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 		made := warehouseOptions(config, memory, log)
 		made.Path, made.Published, made.Older = path, "", nil
 		w := warehouse.New(made)
-		err := fillWarehouse(ctx, seen, w, older{upTo: c.Pruned, file: file}, like, journalProgress(g.out, log, "compared with the journal"))
+		err := fillWarehouse(ctx, seen, w, older{upTo: c.Pruned, file: file}, like,
+			journalProgress(g.out, log, "compared with the journal"))
 		return compare.Source{Name: "the journal", File: path}, errors.Join(err, w.Close())
 	}
 	if c.End, err = seen.Journal.End(); err != nil {

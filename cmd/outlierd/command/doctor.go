@@ -371,7 +371,8 @@ func (c *checkup) judgeStatus(s *forecast.Status) {
 	if b := s.Backup; b != nil {
 		c.judge("backup", report.Backup(b, s.At, in),
 			problem{b.Error != "", "fail", "'outlierd backup' makes one now, and 'outlierd up' then tries again"},
-			problem{s.At.Sub(b.Last) > 2*c.config.Backup.Every, "warn", "'outlierd up' makes them while it runs, and 'outlierd backup' makes one now"})
+			problem{s.At.Sub(b.Last) > 2*c.config.Backup.Every, "warn",
+				"'outlierd up' makes them while it runs, and 'outlierd backup' makes one now"})
 	}
 	if j, keep := &s.Journal, c.config.Retention; keep > 0 || j.Pruned > 0 {
 		isLate := keep > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(keep, c.config.Least())+overdue

@@ -194,7 +194,8 @@ func previewReport(ctx context.Context, g *globals, config *job.Config, report *
 	reportExtras(sender, config, tables, g.logger())
 	find := seeds(config)
 	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
-	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), func(r *job.Report) (string, error) { return reportSQL(tables, r) }, ask)
+	query := func(r *job.Report) (string, error) { return reportSQL(tables, r) }
+	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), query, ask)
 	if err := ctx.Err(); err != nil {
 		return err
 	}

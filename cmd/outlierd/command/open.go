@@ -222,7 +222,8 @@ func listenNear(ctx context.Context, address string) (net.Listener, error) {
 // viewSite returns the page of published tables, and of the state if it can be read.
 func viewSite(ctx context.Context, g *globals, config *job.Config, log *slog.Logger) *page.Site {
 	tables := openTables(g, config)
-	sources := tablesSources(tables, func() *job.Config { return config }, func() (*temporary, error) { return systemTemporary("outlierd-download-*") })
+	temporary := func() (*temporary, error) { return systemTemporary("outlierd-download-*") }
+	sources := tablesSources(tables, func() *job.Config { return config }, temporary)
 	sources.Now = func(context.Context) (*page.Now, error) {
 		return &page.Now{Status: forecast.Status{At: time.Now()}, In: report.Style{Zone: g.out.zone}}, nil
 	}

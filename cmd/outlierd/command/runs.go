@@ -53,7 +53,8 @@ The table ops.runs has every run, too.`,
 				if err := refuseUnknown(p, filter.Job); err != nil {
 					return err
 				}
-				return printList(g.out, first(p.Engine.Store.Runs.Newest(filter), limit), runColumns, func(r *runs.Run) []any { return runRow(r, g.out.wide) })
+				newest := first(p.Engine.Store.Runs.Newest(filter), limit)
+				return printList(g.out, newest, runColumns, func(r *runs.Run) []any { return runRow(r, g.out.wide) })
 			})
 		},
 	}

@@ -357,7 +357,8 @@ func (v *foundView) Menus() (all []menu) {
 			m.Items = append(m.Items, link)
 		}
 		if facet.Name == "more" && v.Hidden > 0 {
-			m.Items = append(m.Items, Link{Text: "hidden by you", Address: "/found?show=hidden", Count: &v.Hidden, On: v.Filter.Show == ShowHidden})
+			m.Items = append(m.Items, Link{Text: "hidden by you", Address: "/found?show=hidden", Count: &v.Hidden,
+				On: v.Filter.Show == ShowHidden})
 		}
 		all = append(all, m)
 	}

@@ -28,7 +28,8 @@ var pages = sync.OnceValue(func() *template.Template {
 		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": shareOf, "percent": formatPercent,
 		"day": formatDay, "took": formatTook, "perNew": formatPerNew, "jobName": job.Shown,
 		"statusLevel": func(s runs.Status) string { return statusLevels[s] }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
-		"language": func(code string) string { return labelValue("language", code) }, "many": func(n int) []int { return make([]int, n) }, "inline": inlinePicture,
+		"language": func(code string) string { return labelValue("language", code) }, "inline": inlinePicture,
+		"many": func(n int) []int { return make([]int, n) },
 	}).ParseFS(files, "*.html"))
 })
 
