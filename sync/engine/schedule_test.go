@@ -197,9 +197,9 @@ jobs:
 }
 
 // TestNoScheduleBreaksAPromise: over random kills, outages, failing answers, pauses of the process, edits of the file,
-// and orders of a person, caps hold, each scan is started once, the ledger adds up, and no due time is left without a record. A schedule
-// lasts an hour in which jobs are due often, so that most transactions that a kill can hit are those of runs, and then
-// until all runs have ended.
+// and orders of a person, caps hold, each scan is started once, the ledger adds up, and no due time is left without a
+// record. A schedule lasts an hour in which jobs are due often, so that most transactions that a kill can hit are those
+// of runs, and then until all runs have ended.
 func TestNoScheduleBreaksAPromise(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
@@ -245,7 +245,7 @@ jobs:
 				l.fails = func() error { return nil }
 				l.use(strings.NewReplacer(edits[:8]...).Replace(strings.Replace(file, "EVERY", "8h", 1)))
 				l.live(time.Now().Add(20*time.Minute), 0)
-				for end := time.Now().Add(time.Hour); l.isUnfinished() && time.Now().Before(end); {
+				for end := time.Now().Add(2 * time.Hour); l.isUnfinished() && time.Now().Before(end); { // beyond quiet hours
 					l.live(time.Now().Add(20*time.Minute), 0)
 				}
 				l.check()

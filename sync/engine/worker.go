@@ -313,7 +313,7 @@ func (all inProgress) find(is func(*run) bool) *run {
 	return nil
 }
 
-// ofJob returns the run of a job with overrides, or without; nil if there is none.
+// ofJob returns the run of a job with overrides, or without; nil if the job has no such run.
 func (all inProgress) ofJob(name string, overridden bool) *run {
 	return all.find(func(r *run) bool { return r.row.Job == name && r.row.Overridden == overridden })
 }

@@ -187,7 +187,7 @@ func isAddress(text string) bool {
 	return strings.Contains(text, "://") || strings.Contains(text, "AccountKey=")
 }
 
-// checkBucket returns the address of a bucket, or "" for what is none or cannot be used, which it refuses.
+// checkBucket returns the address of a bucket, or "" for an address that cannot be used, which it refuses.
 func checkBucket(c *Config, n *yamltree.Node, text string) string {
 	bucket := BucketAddress(text)
 	switch {

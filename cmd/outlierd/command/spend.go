@@ -319,7 +319,8 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	return line
 }
 
-// priceLine returns the worst case of a run with its plan, which is nil if it cannot run. By the time of a later run, its SQL may find more.
+// priceLine returns the worst case of a run with its plan, which is nil if it cannot run. By the time of a later run, its
+// SQL may find more.
 func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bool) (string, *plan.Plan, plan.Cost) {
 	p, cost, err := r.WorstCase(ctx, spec, later)
 	if err != nil {

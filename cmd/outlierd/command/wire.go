@@ -525,7 +525,7 @@ func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
 	return seen, explainUnreadable(err, folder)
 }
 
-// openReading opens the state for reading, or an empty one if there is none.
+// openReading opens the state for reading, or an empty one if the data folder has no state.
 func (p *program) openReading(ctx context.Context) error {
 	seen, err := peek(ctx, p.Engine.Config)
 	if _, unpublished := os.Stat(published(p.Engine.Config)); errors.Is(err, fs.ErrNotExist) && unpublished == nil {
