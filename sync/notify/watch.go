@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -148,8 +149,7 @@ func (w *Watcher) Refused(why string) {
 // Check notifies the targets of conditions that have changed and are not about one job.
 func (w *Watcher) Check(s *state.Store) error {
 	all, err := w.currentConditions(s)
-	drift, driftErr := s.Learned.Drift()
-	if err := errors.Join(err, driftErr); err != nil {
+	if err != nil {
 		return fmt.Errorf("check conditions for notifications: %w", err)
 	}
 	return s.DB.Update(func(tx *store.Tx) error {
@@ -158,42 +158,8 @@ func (w *Watcher) Check(s *state.Store) error {
 				return err
 			}
 		}
-		return w.checkDrift(tx, drift)
-	})
-}
-
-// checkDrift notifies of each new difference in answers. Those that were known when the job file first had a
-// target have no event. The differences are compared only if their number has changed.
-func (w *Watcher) checkDrift(tx *store.Tx, known []journal.Drift) error {
-	last, _, err := lastState(tx, string(SchemaDrift))
-	if now := strconv.Itoa(len(known)); err != nil || now == last {
-		return err
-	} else if err := setState(tx, string(SchemaDrift), now); err != nil {
-		return err
-	}
-	var events []Event
-	for _, d := range known {
-		subject := strings.Join([]string{string(SchemaDrift), string(d.Op), d.Path, d.Problem}, "/")
-		if before, _, err := lastState(tx, subject); err != nil {
-			return err
-		} else if before != "" {
-			continue
-		}
-		if err := setState(tx, subject, "known"); err != nil {
-			return err
-		}
-		events = append(events, Event{ID: idOf(subject), Kind: SchemaDrift, Time: tx.Now(),
-			Title: "The service's answers have changed",
-			Text:  fmt.Sprintf("%s: %s: %s. `outlierd schema drift` lists all differences.", d.Op, d.Path, d.Problem)})
-	}
-	if last == "" {
 		return nil
-	}
-	if rest := len(events) - MaxRows; rest > 0 { // so that one strange answer does not displace all other events
-		events = events[:MaxRows+1]
-		events[MaxRows].Text = fmt.Sprintf("There are %d more differences. `outlierd schema drift` lists all.", rest)
-	}
-	return w.putFileEvents(tx, events...)
+	})
 }
 
 // A condition is a state that holds or does not, such as a refused key.
@@ -245,7 +211,7 @@ const lowShare = 5
 
 // currentConditions returns the current conditions.
 func (w *Watcher) currentConditions(s *state.Store) (all []condition, failed error) {
-	for _, look := range []func(*state.Store) (condition, error){w.budgetLow, w.keyRefused, diskLow, w.fileRefused, w.backupFails} {
+	for _, look := range []func(*state.Store) (condition, error){w.budgetLow, w.keyRefused, diskLow, answersDrift, w.fileRefused, w.backupFails} {
 		c, err := look(s)
 		all, failed = append(all, c), errors.Join(failed, err)
 	}
@@ -272,6 +238,20 @@ func diskLow(s *state.Store) (condition, error) {
 	if full, is := errors.AsType[*store.LowSpaceError](err); is {
 		c.holds, c.text, err = true, full.Error(), nil
 	}
+	return c, err
+}
+
+// answersDrift returns the condition that answers differ from the interface. It has one event whenever new differences
+// were found.
+func answersDrift(s *state.Store) (condition, error) {
+	c := condition{kind: SchemaDrift, lasting: true, title: "The service's answers have changed"}
+	all, err := s.Learned.Drift()
+	if len(all) == 0 {
+		return c, err
+	}
+	last := slices.MaxFunc(all, func(a, b journal.Drift) int { return a.First.Compare(b.First) })
+	c.holds, c.instance = true, strconv.Itoa(len(all))
+	c.text = fmt.Sprintf("%s: %s: %s. `outlierd schema drift` lists all differences: %d.", last.Op, last.Path, last.Problem, len(all))
 	return c, err
 }
 
