@@ -52,13 +52,11 @@ func (d *Deliverer) Run(ctx context.Context) {
 	cleaning.Wait()
 }
 
-// forEachTarget calls f for all targets at once, and waits until it has returned for each.
+// forEachTarget calls f for all receivers at once, and waits until it has returned for each.
 func (d *Deliverer) forEachTarget(f func(*job.Target)) {
 	var all sync.WaitGroup
-	for i := range d.Targets {
-		if t := &d.Targets[i]; !t.Off {
-			all.Go(func() { f(t) })
-		}
+	for _, t := range receivers(d.Targets) {
+		all.Go(func() { f(&t) })
 	}
 	all.Wait()
 }
@@ -107,10 +105,8 @@ func (d *Deliverer) sendWaiting(ctx context.Context, t *job.Target) (alone time.
 // zero if the next event may follow.
 func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting) time.Time {
 	var err error
-	to := w.leftRecipients(t)
-	_, taken := d.taken.Load(w.id)
-	if lacks := t.Kind == job.TargetMail && len(to.Mail.To) == 0; !lacks && !taken {
-		err = d.sendEvent(ctx, to, w.event)
+	if _, taken := d.taken.Load(w.id); !taken {
+		err = d.sendEvent(ctx, t, w.event)
 	}
 	if err != nil && ctx.Err() != nil {
 		return time.Time{} // stopped, which says nothing about the target
@@ -139,14 +135,8 @@ func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting)
 		wait = max(wait, refused.After)
 	}
 	until := time.Now().Add(wait)
-	part, inPart := errors.AsType[*PartError](err)
 	begins := false
 	if unrecorded := d.Store.Update(func(tx *store.Tx) (err error) {
-		if inPart {
-			if err := leaveRecipients(tx, w.id, part.Left); err != nil {
-				return err
-			}
-		}
 		if begins, err = beginFailing(tx, t.Name); err != nil {
 			return err
 		}
@@ -158,7 +148,7 @@ func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting)
 	if begins {
 		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry_at", until, "err", err)
 	}
-	if inPart || isRefusal && !refused.isBusy() {
+	if isRefusal && !refused.isBusy() {
 		return time.Time{} // the target refused this event, and may accept others
 	}
 	return until

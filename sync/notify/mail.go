@@ -16,20 +16,9 @@ import (
 	"outlierd/sync/job"
 )
 
-// PartError is the error of a mail that the server accepted for some of its recipients.
-type PartError struct {
-	Left []string // the recipients that it was not accepted for
-	Err  error    // why
-}
-
-func (e *PartError) Error() string {
-	return fmt.Sprintf("sent, but not to %s: %v", strings.Join(e.Left, ", "), e.Err)
-}
-
-// sendMail sends an event by SMTP. If the server refuses one of several recipients, each gets a mail of
-// its own, and the error is a [*PartError] unless all are refused.
+// sendMail sends an event by SMTP.
 func sendMail(ctx context.Context, m *job.Mail, e Event, in *enclosure) error {
-	whole, err := mailTo(m, e, in, m.To...)
+	msg, err := mailTo(m, e, in)
 	if err != nil {
 		return err
 	}
@@ -42,42 +31,21 @@ func sendMail(ctx context.Context, m *job.Mail, e Event, in *enclosure) error {
 		return fmt.Errorf("%s: %w", m.Host, err)
 	}
 	defer func() { _ = client.CloseWithSMTPClient(server) }() // the mail was sent or refused by then
-	err = client.SendWithSMTPClient(server, whole)
-	if err == nil || whole.IsDelivered() { // some servers disconnect after they have accepted the mail
+	err = client.SendWithSMTPClient(server, msg)
+	if err == nil || msg.IsDelivered() { // some servers disconnect after they have accepted the mail
 		return nil
 	}
-	err = fmt.Errorf("%s: %w", m.Host, err)
-	refused, ok := errors.AsType[*mail.SendError](err)
-	if !ok || refused.Reason != mail.ErrSMTPRcptTo || len(m.To) == 1 {
-		return err
-	}
-	var left []string
-	for _, to := range m.To {
-		one, err := mailTo(m, e, in, to)
-		if err != nil {
-			return err
-		}
-		if client.SendWithSMTPClient(server, one) != nil && !one.IsDelivered() {
-			left = append(left, to)
-		}
-	}
-	switch len(left) {
-	case 0:
-		return nil
-	case len(m.To):
-		return err
-	}
-	return &PartError{Left: left, Err: err}
+	return fmt.Errorf("%s: %w", m.Host, err)
 }
 
-// mailTo writes a mail to some recipients. The event's id is the message's id, so that mail programs
-// recognize one that was sent twice. A report is HTML with its pictures, too.
-func mailTo(m *job.Mail, e Event, in *enclosure, to ...string) (*mail.Msg, error) {
+// mailTo writes a mail. The event's id is the message's id, so that mail programs recognize one that was sent twice. A
+// report is HTML with its pictures, too.
+func mailTo(m *job.Mail, e Event, in *enclosure) (*mail.Msg, error) {
 	msg := mail.NewMsg()
 	if err := msg.From(m.From); err != nil {
 		return nil, fmt.Errorf("the address of the sender: %w", err)
 	}
-	if err := msg.To(to...); err != nil {
+	if err := msg.To(m.To...); err != nil {
 		return nil, fmt.Errorf("the address of a recipient: %w", err)
 	}
 	msg.Subject("[outlierd] " + oneLine(e.Title))

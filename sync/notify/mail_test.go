@@ -299,7 +299,7 @@ func TestRefusedRecipientDelaysNoOther(t *testing.T) {
 	if !maps.EqualFunc(m.arrived, want, slices.Equal) {
 		t.Errorf("arrived %v, want %v", m.arrived, want)
 	}
-	if text := w.log.String(); !strings.Contains(text, "sent, but not to <b@example.org>") || !strings.Contains(text, "no such user") {
+	if text := w.log.String(); !strings.Contains(text, `target="t <b@example.org>"`) || !strings.Contains(text, "no such user") {
 		t.Errorf("log %s", text)
 	}
 	m.refused = ""

@@ -24,17 +24,35 @@ const (
 	mostWaiting   = 1000 // per target
 )
 
+// receivers returns the targets that get events. A mail has one for each recipient: a server may refuse one of them, and
+// that delays no other.
+func receivers(targets []job.Target) (all []job.Target) {
+	for _, t := range targets {
+		switch {
+		case t.Off:
+		case t.Kind == job.TargetMail:
+			one := t
+			for _, to := range t.Mail.To {
+				one.Name, one.Mail.To = t.Name+" "+to, []string{to}
+				all = append(all, one)
+			}
+		default:
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
 // putEvents writes events into the outbox for those of the named targets that want them, in the transaction that records
 // their cause, so that neither exists without the other. It does not write an event again whose id is already there.
 func (w *Watcher) putEvents(tx *store.Tx, names []string, events ...Event) error {
-	for i := range w.config.Targets {
-		t := &w.config.Targets[i]
-		if t.Off || !slices.Contains(names, t.Name) {
+	for _, t := range receivers(w.config.Targets) {
+		if name, _, _ := strings.Cut(t.Name, " "); !slices.Contains(names, name) {
 			continue
 		}
 		written := false
 		for _, e := range events {
-			if !wantsEvent(t, &e) {
+			if !wantsEvent(&t, &e) {
 				continue
 			}
 			is, err := w.writeEvent(tx, t.Name, e)
@@ -106,7 +124,6 @@ func idOf(parts ...string) string {
 type waiting struct {
 	id    int64
 	event Event
-	left  []string // remaining recipients of a mail that was accepted for some
 	tries int
 	next  time.Time
 }
@@ -130,37 +147,13 @@ func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
 		return nil, err
 	}
 	w.next = store.Instant(next)
-	rest := struct{ Left *[]string }{&w.left}
-	return &w, errors.Join(json.Unmarshal([]byte(payload), &w.event), json.Unmarshal([]byte(payload), &rest))
-}
-
-// leftRecipients returns the target with those recipients of its mail that have not got the event yet.
-func (w *waiting) leftRecipients(t *job.Target) *job.Target {
-	if len(w.left) == 0 {
-		return t
-	}
-	rest := *t
-	rest.Mail.To = slices.DeleteFunc(slices.Clone(t.Mail.To), func(to string) bool {
-		return !slices.Contains(w.left, to)
-	})
-	return &rest
+	return &w, json.Unmarshal([]byte(payload), &w.event)
 }
 
 // settleEvent records that a target has accepted an event.
 func settleEvent(tx *store.Tx, id int64) error {
 	_, err := tx.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
 		store.Micros(tx.Now()), id)
-	return err
-}
-
-// leaveRecipients records the recipients that a mail was not accepted for.
-func leaveRecipients(tx *store.Tx, id int64, left []string) error {
-	text, err := json.Marshal(left)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(`UPDATE notify_outbox SET payload = json_set(payload, '$.left', json(?)) WHERE id = ?`,
-		string(text), id)
 	return err
 }
 

@@ -288,6 +288,8 @@ func (s *Sender) encloseReport(ctx context.Context, e Event) *enclosure {
 	if e.Kind != Report {
 		return nil
 	}
+	s.enclosing.Lock() // each attachment takes memory
+	defer s.enclosing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	in := &enclosure{pictures: map[string]Picture{}}
@@ -364,7 +366,7 @@ func (s *Sender) Preview(ctx context.Context, t *job.Target, e Event) ([]File, e
 
 func (s *Sender) previewMail(ctx context.Context, t *job.Target, e Event, name string) ([]File, error) {
 	in := s.encloseReport(ctx, e)
-	msg, err := mailTo(&t.Mail, e, in, t.Mail.To...)
+	msg, err := mailTo(&t.Mail, e, in)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,6 +38,8 @@ type Sender struct {
 	// Attach returns the file that the mails of a report have, with all of its rows as they are now; nil for
 	// none.
 	Attach func(ctx context.Context, report string, due time.Time) (*File, error)
+
+	enclosing sync.Mutex
 }
 
 // timeout is the time limit of one attempt, for all kinds of targets.
@@ -71,8 +74,8 @@ func (e *RefusedError) isBusy() bool {
 	return e.Status/100 == 3 || e.Status >= 500
 }
 
-// Send sends an event to a target, once, within 20 s; what a report encloses may take as long before. The error shows no secret of the target. It is a
-// [*RefusedError] or [*PartError] if the target may accept other events.
+// Send sends an event to a target, once, within 20 s; what a report encloses may take as long before. The error shows no
+// secret of the target. It is a [*RefusedError] if the target may accept other events.
 func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
 	e = e.cleanForSending(s.Redact)
 	var in *enclosure
@@ -108,9 +111,6 @@ func withoutSecrets(err error, t *job.Target) error {
 			text = strings.ReplaceAll(text, secret, "********")
 		}
 		return text
-	}
-	if part, ok := errors.AsType[*PartError](err); ok {
-		return &PartError{Left: part.Left, Err: withoutSecrets(part.Err, t)}
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		clean := *refused
