@@ -264,7 +264,7 @@ func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRu
 		return err
 	}
 	if r := going.joinable(o); r != nil {
-		if err := w.makeUrgent(r, o.Key); err != nil {
+		if err := w.join(r, o); err != nil {
 			return err
 		}
 		s.waitFor(ordered, r.row.ID)
@@ -290,7 +290,7 @@ func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRu
 		before.end(ctx, before.endCause(true))
 	default: // it is as urgent
 		s.waitFor(ordered, before.row.ID)
-		return cmp.Or(w.makeUrgent(before, runs.Key{}), error(&waitError{time.Now().Add(askAgain)}))
+		return cmp.Or(w.makeUrgent(&before.row), error(&waitError{time.Now().Add(askAgain)}))
 	}
 	if o.urgent, err = w.engine.Store.Runs.NextUrgent(); err != nil {
 		return err
@@ -375,15 +375,27 @@ func (all inProgress) displaced(config *job.Config, o *Order) *run {
 	return all.ofJob(o.Spec.Name, o.Spec.Overridden)
 }
 
-// makeUrgent makes a run in progress urgent, for an order with this key.
-func (w *worker) makeUrgent(r *run, key runs.Key) (err error) {
-	if r.row.Key = key; r.row.Urgent == 0 {
-		r.row.Urgent, err = w.engine.Store.Runs.NextUrgent()
+// join lets an order wait for a run in progress. Of their two caps the smaller one holds from now on.
+func (w *worker) join(r *run, o *Order) error {
+	r.row.Key = o.Key
+	if p, most := r.row.Plan, o.Spec.Budget.MaxCredits; p != nil {
+		p.UseReserve = p.UseReserve || o.UseReserve
+		if most != nil && (p.MaxCredits == nil || *most < *p.MaxCredits) {
+			p.MaxCredits = most
+		}
+	}
+	return w.makeUrgent(&r.row)
+}
+
+// makeUrgent makes a run in progress urgent, unless it is already.
+func (w *worker) makeUrgent(row *runs.Run) (err error) {
+	if row.Urgent == 0 {
+		row.Urgent, err = w.engine.Store.Runs.NextUrgent()
 	}
 	if err != nil {
 		return err
 	}
-	return w.engine.Store.Runs.SetUrgent(r.row)
+	return w.engine.Store.Runs.SetWanted(*row)
 }
 
 // detachUrgent ends the wait for all urgent runs, which cannot continue now.
@@ -409,7 +421,7 @@ func (w *worker) detach(ctx context.Context, r *run, err error) {
 	}
 	r.row.Urgent = 0
 	steps, failed := w.engine.Store.Steps.OfRun(r.row.ID)
-	err = errors.Join(err, failed, w.engine.Store.Runs.Tally(&r.row), w.engine.Store.Runs.SetUrgent(r.row))
+	err = errors.Join(err, failed, w.engine.Store.Runs.Tally(&r.row), w.engine.Store.Runs.SetWanted(r.row))
 	r.row.Status, r.row.Error = r.status(ctx, err, true, steps), err.Error()
 	if r.row.Status == runs.Partial {
 		err = nil

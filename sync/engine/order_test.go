@@ -1209,3 +1209,28 @@ func TestWaitEndsWithTheSchedule(t *testing.T) {
 		})
 	})
 }
+
+// TestCapAppliesToAJoinedRun: a person who joins a run in progress sets its cap, also for later processes.
+func TestCapAppliesToAJoinedRun(t *testing.T) {
+	t.Parallel()
+	const file = "version: 1\nservice: {url: \"sim://\", limit: 1/min}\njobs: {coffee: {search: {query: [home espresso], pages: 9}}}\n"
+	bare(t, file, func(w *workshop) {
+		w.keeping(func(e *Engine, _ func()) {
+			first := w.order(e, Order{Spec: w.config.Job("coffee")})
+			time.Sleep(70 * time.Second)
+			for _, most := range []outlier.Credits{6, 30} {
+				spec := *w.config.Job("coffee")
+				spec.Budget.MaxCredits = &most
+				if o := w.order(e, Order{Spec: &spec}); !o.Joined() || o.Run() != first.Run() {
+					t.Fatalf("the order with at most %d credits began run %s", most, o.Run())
+				}
+			}
+		})
+		w.keeping(func(e *Engine, _ func()) {
+			time.Sleep(20 * time.Minute)
+			if row := w.last(e, "coffee"); row.Status != runs.PausedBudget || row.Credits != 6 {
+				t.Errorf("%+v, want it to stop at the cap of 6 credits", row)
+			}
+		})
+	})
+}

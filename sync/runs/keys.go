@@ -34,10 +34,10 @@ func (rs *Runs) NextUrgent() (int64, error) {
 	})
 }
 
-// SetUrgent records whether somebody waits for a run in progress, and that the run is the one of r.Key.
-func (rs *Runs) SetUrgent(r Run) error {
+// SetWanted records whether somebody waits for a run in progress, within which cap, and that the run is the one of r.Key.
+func (rs *Runs) SetWanted(r Run) error {
 	return store.Change(rs.db, "join run "+r.ID, func(tx *store.Tx) error {
-		return errors.Join(store.Set(tx, "runs", "run", r.ID, store.Columns{"urgent": &r.Urgent}), addKey(tx, r))
+		return errors.Join(store.Set(tx, "runs", "run", r.ID, r.wanted()), addKey(tx, r))
 	})
 }
 

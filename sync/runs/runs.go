@@ -152,6 +152,15 @@ func (r *Run) request() store.Columns {
 	return store.Columns{"urgent": &r.Urgent, "resumed_for": store.Time(&r.ResumedFor)}
 }
 
+// wanted are the columns that an order for an unfinished run changes: with its plan, if that can be read, its cap.
+func (r *Run) wanted() store.Columns {
+	all := r.request()
+	if r.Plan != nil {
+		all["plan"] = planOf{r}
+	}
+	return all
+}
+
 // progress are the columns that change during a run.
 func (r *Run) progress() store.Columns {
 	return store.Columns{
@@ -242,10 +251,10 @@ func (rs *Runs) InProgress() ([]Run, error) {
 // due time.
 func (rs *Runs) Resume(r Run) error {
 	return store.Change(rs.db, "resume run "+r.ID, func(tx *store.Tx) error {
-		err := store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', urgent = ?2,
-			resumed_for = ?3, failures = ?4 WHERE run = ?1 AND `+mayGoOn, r.ID, r.Urgent, store.Time(&r.ResumedFor), r.Failures))
-		if err == nil && r.Plan != nil {
-			err = store.Set(tx, "runs", "run", r.ID, store.Columns{"plan": planOf{&r}})
+		err := store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', failures = ?2
+			WHERE run = ?1 AND `+mayGoOn, r.ID, r.Failures))
+		if err == nil {
+			err = store.Set(tx, "runs", "run", r.ID, r.wanted())
 		}
 		if err != nil {
 			return err

@@ -104,7 +104,11 @@ func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err er
 	defer func() { err = errors.Join(err, w.Close()) }()
 	r.p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", w.Run, "daemon", r.p.daemon.PID)
 	if w.Joined {
-		fmt.Fprintf(r.g.out.w, "%s: watching run %s, which is under way\n", job.Shown(j.Spec.Name), w.Run)
+		limited := ""
+		if j.Spec.Budget.MaxCredits != nil {
+			limited = "; --max-credits applies to it"
+		}
+		fmt.Fprintf(r.g.out.w, "%s: watching run %s, which is under way%s\n", job.Shown(j.Spec.Name), w.Run, limited)
 	}
 	ended, err := w.Follow(func(now engine.Progress) { r.p.seen.Store(&now) })
 	if failed := r.p.openReading(context.WithoutCancel(ctx)); failed != nil {
