@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,10 @@ const (
 // saves no time. DuckDB has its own threads. GOMAXPROCS overrides this.
 const processors = 1
 
+// signalsAsOne is how long further signals count as the first one: timeout(1) and some process managers send a signal
+// both to the process and to its group.
+const signalsAsOne = time.Second
+
 // Main runs the program in the environment of this process and returns its exit code.
 func Main() int {
 	if os.Getenv("GOGC") == "" {
@@ -55,8 +60,8 @@ func Main() int {
 	defer end()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second signal stops at once, because the first one removes the handler.
-	context.AfterFunc(ctx, stop)
+	// A later signal stops at once, because the handler is removed.
+	context.AfterFunc(ctx, func() { time.AfterFunc(signalsAsOne, stop) })
 	reads := false // the daemon reads its job file at a hangup
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,

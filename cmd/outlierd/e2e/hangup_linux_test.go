@@ -6,16 +6,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"outlierd/outlier/simulator"
 )
 
 // TestHangupKeepsTheAnswerInProgress: the terminal of a run is closed while a paid call is in progress, and the
-// signal comes twice, from the kernel and from the shell. The answer is stored and published. Under nohup the run
-// does not notice.
+// signal comes twice, from the kernel and from the shell; or timeout(1) ends the run, which signals the process and
+// its group. The answer is stored and published. Under nohup the run does not notice.
 func TestHangupKeepsTheAnswerInProgress(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	for name, wrapper := range map[string][]string{"run": nil, "nohup": {"nohup"}} {
+	for name, wrapper := range map[string][]string{"run": nil, "timeout": nil, "nohup": {"nohup"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
@@ -45,10 +46,15 @@ jobs: {tea: {search: {query: [tea], pages: 1}}}
 				t.Fatal(err)
 			}
 			<-asked
+			sent := syscall.SIGHUP
+			if name == "timeout" {
+				sent = syscall.SIGTERM
+			}
 			for range 2 {
-				if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				if err := cmd.Process.Signal(sent); err != nil {
 					t.Fatal(err)
 				}
+				time.Sleep(50 * time.Millisecond) // the second signal is one of its own
 			}
 			answer <- true
 			_ = cmd.Wait() // the exit code tells
