@@ -89,24 +89,21 @@ const channelHit = `{"id":"` + aChannel + `","kind":"channel","foundAt":"2026-11
 "monetization":{"adsense":true,"revenueMonthlyEstimationFrom":10,"revenueMonthlyEstimationTo":30,"rpmEstimationTo":2}}`
 
 func TestReadChannelPage(t *testing.T) {
-	got, err := readPage([]byte(`{"hits":[`+channelHit+`,null,{"id":"@a","statistics":{"subscribers":null}}],"pagination":{"total":3,"from":0,"size":40}}`), channelMembers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	facts := map[string]float64{
+	body := `{"hits":[` + channelHit + `,null,{"id":"@a","statistics":{"subscribers":null}}],"pagination":{"total":3,"from":0,"size":40}}`
+	numbers, hits := seenIn(t, OpFindChannels, body)
+	want := []seen{{"", aChannel, map[string]float64{
 		"subscribers": 1000, "adsense": 1, "averageViews": 250.5, "avgViewsToSubscribersRatio": 0.25, "viewVariationCoefficient": 1.5,
 		"revenueMonthly": 20, "rpm": 2, "foundAt": 1793527200.5,
-	}
-	want := Page{Total: 3, From: 0, Size: 40, Hits: []Hit{{ChannelID: aChannel, Kind: "channel", Facts: facts}, {}, {ChannelID: "@a"}}}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	}}, {}, {ChannelID: "@a"}}
+	if diff := cmp.Diff(want, hits, cmpopts.EquateEmpty()); diff != "" || numbers != [3]int64{3, 0, 40} {
+		t.Errorf("%v (-want +got):\n%s", numbers, diff)
 	}
 	for _, f := range OpFindChannels.Params() {
 		if f.Name != "sortBy" {
 			continue
 		}
 		for _, name := range f.OneOf {
-			if _, ok := got.Hits[0].SortValue(name); !ok && name != "recency" {
+			if _, ok := hits[0].Facts[name]; !ok && name != "recency" {
 				t.Errorf("a whole hit has no value to sort by %s", name)
 			}
 		}

@@ -13,7 +13,7 @@ type HitFilter struct{ conditions []condition }
 
 // A condition is one parameter of a filter.
 type condition struct {
-	shown    string   // the fact or word of the hit
+	shown    string   // its name in a [factMap]
 	texts    []string // allowed texts, if any
 	flag     *bool
 	from, to *float64 // inclusive; instants are Unix seconds
@@ -77,17 +77,11 @@ func (f HitFilter) Admits(h Hit) bool {
 }
 
 func (c condition) admitsHit(h Hit) bool {
-	word := h.Words[c.shown]
-	switch c.shown {
-	case "kind":
-		word = h.Kind
-	case "channelId":
-		word = h.ChannelID
-	}
 	if len(c.texts) > 0 {
-		return slices.Contains(c.texts, word)
+		path := h.of[c.shown]
+		return len(path) == 1 && slices.Contains(c.texts, h.at(path[0]).text())
 	}
-	x, known := h.Facts[c.shown]
+	x, known := h.SortValue(c.shown)
 	if c.flag != nil {
 		return known && *c.flag == (x == 1)
 	}

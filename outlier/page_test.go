@@ -8,31 +8,51 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+// seen is what is read of a hit.
+type seen struct {
+	VideoID, ChannelID string
+	Facts              map[string]float64 // that it can be sorted by
+}
+
+// seenIn returns the numbers of a page and what is read of its hits.
+func seenIn(t *testing.T, op Operation, body string) (numbers [3]int64, hits []seen) {
+	t.Helper()
+	p, err := PageOf(op, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range p.Hits {
+		one := seen{h.VideoID, h.ChannelID, map[string]float64{}}
+		for name := range h.of {
+			if x, known := h.SortValue(name); known {
+				one.Facts[name] = x
+			}
+		}
+		hits = append(hits, one)
+	}
+	return [3]int64{p.Total, p.From, p.Size}, hits
+}
+
 const hit = `{"id":"dQw4w9WgXcQ","kind":"video","time":"2026-11-21T00:00:00Z",
 "snippet":{"channelId":"UC1234567890abcdefghijkl","title":"\"quoted\" ☕","publishedAt":"2026-11-01T10:00:00.500Z",
  "monetization":{"rpmEstimationFrom":1,"rpmEstimationTo":2,"revenueEstimationFrom":100,"revenueEstimationTo":300}},
 "statistics":{"viewCount":123456,"zScore":2.5,"averageViewsRatio":7.25}}`
 
 func TestReadPageReadsRelevantFields(t *testing.T) {
-	got, err := readPage([]byte(`{"pagination":{"total":10000,"from":40,"size":1},"hits":[`+hit+`]}`), outlierMembers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Page{Total: 10000, From: 40, Size: 1, Hits: []Hit{{
-		VideoID: "dQw4w9WgXcQ", ChannelID: "UC1234567890abcdefghijkl", Kind: "video",
-		Facts: map[string]float64{
-			"views": 123456, "zScore": 2.5, "averageViewsRatio": 7.25, "publishedAt": 1793527200.5, "revenue": 200, "rpm": 1.5,
-		},
+	body := `{"pagination":{"total":10000,"from":40,"size":1},"hits":[` + hit + `]}`
+	numbers, hits := seenIn(t, OpSearch, body)
+	want := []seen{{"dQw4w9WgXcQ", "UC1234567890abcdefghijkl", map[string]float64{
+		"views": 123456, "zScore": 2.5, "averageViewsRatio": 7.25, "publishedAt": 1793527200.5, "revenue": 200, "rpm": 1.5,
 	}}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, hits); diff != "" || numbers != [3]int64{10000, 40, 1} {
+		t.Errorf("%v (-want +got):\n%s", numbers, diff)
 	}
 	for _, f := range OpSearch.Params() {
 		if f.Name != "sortBy" {
 			continue
 		}
 		for _, name := range f.OneOf {
-			if _, ok := got.Hits[0].SortValue(name); !ok {
+			if _, ok := hits[0].Facts[name]; !ok {
 				t.Errorf("a whole hit has no value to sort by %s", name)
 			}
 		}
@@ -40,32 +60,30 @@ func TestReadPageReadsRelevantFields(t *testing.T) {
 }
 
 func TestReadPageToleratesUnexpectedFields(t *testing.T) {
-	page := func(hits ...Hit) Page { return Page{Total: -1, From: -1, Size: -1, Hits: hits} }
+	none := [3]int64{-1, -1, -1}
 	for name, tt := range map[string]struct {
-		body string
-		want Page
+		body    string
+		numbers [3]int64
+		hits    []seen
 	}{
-		"no hits":                {`{"hits":[]}`, page()},
-		"null hits":              {`{"hits":null,"pagination":null}`, Page{Total: -1, From: -1, Size: -1, Null: true}},
-		"numbers in quotes":      {`{"pagination":{"total":"7","from":1e1,"size":40.0},"hits":[]}`, Page{Total: 7, From: 10, Size: 40}},
-		"numbers that are none":  {`{"pagination":{"total":-1,"from":1.5,"size":"many"},"hits":[]}`, page()},
-		"number too large":       {`{"pagination":{"total":1e999,"from":9007199254740992},"hits":[]}`, page()},
-		"odd elements keep rank": {`{"hits":[null,7,{"id":"dQw4w9WgXcQ"}]}`, page(Hit{}, Hit{}, Hit{VideoID: "dQw4w9WgXcQ"})},
-		"ids of wrong form":      {`{"hits":[{"id":"../../etc","snippet":{"channelId":"UC"}}]}`, page(Hit{VideoID: "../../etc", ChannelID: "UC"})},
-		"no ids":                 {`{"hits":[{"id":" "},{"id":true},{"id":"a\u0007"},{"id":"` + strings.Repeat("x", 257) + `"}]}`, page(Hit{}, Hit{}, Hit{}, Hit{})},
-		"objects of other type":  {`{"hits":[{"snippet":[],"statistics":"none"}]}`, page(Hit{})},
-		"null facts":             {`{"hits":[{"statistics":{"viewCount":null,"zScore":null},"snippet":{"publishedAt":null,"monetization":null}}]}`, page(Hit{})},
-		"half an estimate":       {`{"hits":[{"snippet":{"monetization":{"rpmEstimationTo":4}}}]}`, page(Hit{Facts: map[string]float64{"rpm": 4}})},
-		"date without zone":      {`{"hits":[{"snippet":{"publishedAt":"2026-11-01T10:00:00"}}]}`, page(Hit{})},
-		"unknown fields":         {`{"hits":[{"new":{"a":[1]},"statistics":{"zScore":"1.5","x":1}}],"y":[{}]}`, page(Hit{Facts: map[string]float64{"zScore": 1.5}})},
+		"no hits":                {`{"hits":[]}`, none, nil},
+		"null hits":              {`{"hits":null,"pagination":null}`, none, nil},
+		"numbers in quotes":      {`{"pagination":{"total":"7","from":1e1,"size":40.0},"hits":[]}`, [3]int64{7, 10, 40}, nil},
+		"numbers that are none":  {`{"pagination":{"total":-1,"from":1.5,"size":"many"},"hits":[]}`, none, nil},
+		"number too large":       {`{"pagination":{"total":1e999,"from":9007199254740992},"hits":[]}`, none, nil},
+		"odd elements keep rank": {`{"hits":[null,7,{"id":"dQw4w9WgXcQ"}]}`, none, []seen{{}, {}, {VideoID: "dQw4w9WgXcQ"}}},
+		"ids of wrong form":      {`{"hits":[{"id":"../../etc","snippet":{"channelId":"UC"}}]}`, none, []seen{{VideoID: "../../etc", ChannelID: "UC"}}},
+		"no ids":                 {`{"hits":[{"id":" "},{"id":true},{"id":"a\u0007"},{"id":"` + strings.Repeat("x", 257) + `"}]}`, none, []seen{{}, {}, {}, {}}},
+		"objects of other type":  {`{"hits":[{"snippet":[],"statistics":"none"}]}`, none, []seen{{}}},
+		"null facts":             {`{"hits":[{"statistics":{"viewCount":null,"zScore":null},"snippet":{"publishedAt":null,"monetization":null}}]}`, none, []seen{{}}},
+		"half an estimate":       {`{"hits":[{"snippet":{"monetization":{"rpmEstimationTo":4}}}]}`, none, []seen{{Facts: map[string]float64{"rpm": 4}}}},
+		"date without zone":      {`{"hits":[{"snippet":{"publishedAt":"2026-11-01T10:00:00"}}]}`, none, []seen{{}}},
+		"unknown fields":         {`{"hits":[{"new":{"a":[1]},"statistics":{"zScore":"1.5","x":1}}],"y":[{}]}`, none, []seen{{Facts: map[string]float64{"zScore": 1.5}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := readPage([]byte(tt.body), outlierMembers)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			numbers, hits := seenIn(t, OpSearch, tt.body)
+			if diff := cmp.Diff(tt.hits, hits, cmpopts.EquateEmpty()); diff != "" || numbers != tt.numbers {
+				t.Errorf("%v, want %v (-want +got):\n%s", numbers, tt.numbers, diff)
 			}
 		})
 	}
@@ -73,7 +91,7 @@ func TestReadPageToleratesUnexpectedFields(t *testing.T) {
 
 func TestReadPageRefusesOtherAnswers(t *testing.T) {
 	for _, body := range []string{``, `null`, `[]`, `"hits"`, `{}`, `{"hits":{}}`, `{"hits":[`, `{"items":[]}`, `{"hits":[{"id":}]}`, `<html>`} {
-		if p, err := readPage([]byte(body), outlierMembers); err == nil {
+		if p, err := PageOf(OpSearch, []byte(body)); err == nil {
 			t.Errorf("%s passes as %+v", body, p)
 		}
 	}
@@ -124,7 +142,7 @@ func FuzzReadPage(f *testing.F) {
 	f.Add([]byte(`{"pagination":{"total":"7","from":1e1,"size":null},"hits":[` + hit + `,null,[]]}`))
 	f.Add([]byte(`{"hits":[{"id":7,"snippet":{"monetization":{"rpmEstimationFrom":"x"}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p, err := readPage(body, outlierMembers)
+		p, err := PageOf(OpSearch, body)
 		if err != nil {
 			return
 		}
@@ -132,8 +150,8 @@ func FuzzReadPage(f *testing.F) {
 			if h.VideoID != "" && !IsID(h.VideoID) || h.ChannelID != "" && !IsID(h.ChannelID) {
 				t.Errorf("a hit with ids %q, %q", h.VideoID, h.ChannelID)
 			}
-			for name, x := range h.Facts {
-				if x-x != 0 {
+			for name := range outlierFacts {
+				if x, _ := h.SortValue(name); x-x != 0 {
 					t.Errorf("%s is %v", name, x)
 				}
 			}

@@ -49,7 +49,7 @@ type Param struct {
 	max      int64               // maximum of a count or of the end of a range; 0 for none
 	min      int64               // minimum of a count
 	always   string              // the service's default, which is always sent
-	shown    string              // the fact or word of a hit that the parameter filters, see [HitFilter]
+	shown    string              // the name in a [factMap] of what a [HitFilter] compares
 }
 
 // MaxSize is the maximum page size (interface, Limits). Pages always have it, because the price is per

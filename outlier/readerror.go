@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -71,105 +72,31 @@ func mediaType(header http.Header) string {
 
 // readBody fills e from an error body. It reports whether the error has a documented shape, and whether
 // it is complete, with its status. A body that is not complete JSON has no shape.
-func (e *Error) readBody(body []byte, now time.Time) (shaped, whole bool) {
+func (e *Error) readBody(body value, now time.Time) (shaped, whole bool) {
 	if !jx.Valid(body) {
 		return false, false
 	}
-	labelled := false
-	err := readObject(jx.DecodeBytes(body), func(d *jx.Decoder, key string) error {
-		switch {
-		case key == "error" && d.Next() == jx.Object:
-			var err error
-			shaped, err = e.readShape(d, now)
-			return err
-		case key == "error", key == "message" && e.Message == "":
-			return readText(d, &e.Message)
-		case key == "status":
-			labelled = d.Next() == jx.String
-		}
-		return d.Skip()
-	})
-	shaped = err == nil && shaped
-	return shaped, shaped && labelled
-}
-
-func (e *Error) readShape(d *jx.Decoder, now time.Time) (documented bool, err error) {
-	err = readObject(d, func(d *jx.Decoder, key string) error {
-		switch key {
-		case "message":
-			documented = documented || d.Next() == jx.String
-			return readText(d, &e.Message)
-		case "errors":
-			documented = documented || d.Next() == jx.Array
-			return e.readFields(d)
-		case "rateLimit":
-			documented = documented || d.Next() == jx.Object
-			return e.readRate(d, now)
-		}
-		return d.Skip()
-	})
-	return documented, err
-}
-
-func (e *Error) readFields(d *jx.Decoder) error {
-	return readArray(d, func(d *jx.Decoder) error {
-		var f FieldError
-		err := readObject(d, func(d *jx.Decoder, key string) error {
-			switch key {
-			case "code":
-				return readText(d, &f.Code)
-			case "message":
-				return readText(d, &f.Message)
-			case "path":
-				return readPath(d, &f.Path)
-			}
-			return d.Skip()
-		})
-		e.Fields = append(e.Fields, f)
-		return err
-	})
+	of := body.at("error")
+	message, fields, rate := of.at("message"), of.at("errors"), of.at("rateLimit")
+	e.Message = cmp.Or(message.text(), of.text(), body.at("message").text())
+	for _, f := range fields.items() {
+		e.Fields = append(e.Fields, FieldError{readPath(f.at("path")), f.at("code").text(), f.at("message").text()})
+	}
+	if rate.kind() == jx.Object {
+		e.Rate = &Rate{int(rate.at("limit").whole()), int(rate.at("current").whole()), int(rate.at("remaining").whole()),
+			readInstant(rate.at("resetTime").text(), now)}
+	}
+	shaped = message.kind() == jx.String || fields.kind() == jx.Array || e.Rate != nil
+	return shaped, shaped && body.at("status").kind() == jx.String
 }
 
 // readPath joins the parts of a path, or returns a path that is one text.
-func readPath(d *jx.Decoder, to *string) error {
-	if d.Next() != jx.Array {
-		return readText(d, to)
-	}
+func readPath(path value) string {
 	var parts []string
-	err := d.Arr(func(d *jx.Decoder) error {
-		var part string
-		err := readText(d, &part)
-		parts = append(parts, part)
-		return err
-	})
-	*to = strings.Join(parts, ".")
-	return err
-}
-
-func (e *Error) readRate(d *jx.Decoder, now time.Time) error {
-	if d.Next() != jx.Object {
-		return d.Skip()
+	for _, part := range path.items() {
+		parts = append(parts, part.text())
 	}
-	limit, current, remaining := int64(-1), int64(-1), int64(-1)
-	e.Rate = &Rate{}
-	err := d.Obj(func(d *jx.Decoder, key string) error {
-		switch key {
-		case "limit":
-			return readWhole(d, &limit)
-		case "current":
-			return readWhole(d, &current)
-		case "remaining":
-			return readWhole(d, &remaining)
-		case "resetTime":
-			var s string
-			err := readText(d, &s)
-			e.Rate.Reset = readInstant(s, now)
-			return err
-		}
-		return d.Skip()
-	})
-	e.Rate.Limit, e.Rate.Current, e.Rate.Remaining = int(limit), int(current), int(remaining)
-	return err
+	return cmp.Or(strings.Join(parts, "."), path.text())
 }
 
 // readInstant parses a reset time: a date-time as in the interface, or a number, distinguished by size as
@@ -179,12 +106,9 @@ func readInstant(s string, now time.Time) time.Time {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC()
 	}
-	var n int64 = -1
-	if readWhole(jx.DecodeStr(s), &n) != nil || n < 0 {
-		return time.Time{}
-	}
+	n := parseWhole(s)
 	switch {
-	case n >= 253402300800e3: // the year 10000: other programs could not read it
+	case n < 0, n >= 253402300800e3: // the year 10000: other programs could not read it
 		return time.Time{}
 	case n >= 1e11:
 		return time.UnixMilli(n).UTC()

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/go-faster/jx"
 )
 
 // The modes of a scan. Each has a price and a threshold: fast ends at 1000 outliers or 100 channels,
@@ -63,63 +61,26 @@ func (s Scan) hasFailed() bool {
 // returns an error only if body is not JSON or has no id. With the error it returns what it has read so
 // far: an incomplete answer may have the ID of a scan that was paid for.
 func ReadScan(body []byte) (Scan, error) {
-	var s Scan
-	d := jx.DecodeBytes(body)
-	if d.Next() != jx.Object {
-		return Scan{}, errors.New("read a scan: not a JSON object")
+	members, err := value(body).members()
+	input := members["input"]
+	s := Scan{ID: members["id"].text(), Status: members["status"].text(),
+		CreatedAt: members["createdAt"].time(), EndedAt: members["endedAt"].time()}
+	for _, query := range input.at("query").items() {
+		s.Query = append(s.Query, query.text())
 	}
-	if err := d.Obj(s.readMember); err != nil {
+	threshold := input.at("threshold")
+	s.Channels, s.OutlierVideos = threshold.at("channels").count(), threshold.at("outlierVideos").count()
+	if s.OutlierVideos == nil {
+		s.OutlierVideos = threshold.count()
+	}
+	if !scanID.MatchString(s.ID) {
+		s.ID = ""
+	}
+	if err == nil && s.ID == "" {
+		err = errors.New("the answer has no id that is a UUID of version 4")
+	}
+	if err != nil {
 		return s, fmt.Errorf("read a scan: %w", err)
 	}
-	if s.ID == "" {
-		return s, errors.New("read a scan: the answer has no id that is a UUID of version 4")
-	}
 	return s, nil
-}
-
-func (s *Scan) readMember(d *jx.Decoder, key string) error {
-	switch key {
-	case "id":
-		err := readText(d, &s.ID)
-		if !scanID.MatchString(s.ID) {
-			s.ID = ""
-		}
-		return err
-	case "status":
-		return readText(d, &s.Status)
-	case "input":
-		return readObject(d, s.readInput)
-	case "createdAt":
-		return readTime(d, &s.CreatedAt)
-	case "endedAt":
-		return readTime(d, &s.EndedAt)
-	}
-	return d.Skip()
-}
-
-func (s *Scan) readInput(d *jx.Decoder, key string) error {
-	switch {
-	case key == "query":
-		return readArray(d, func(d *jx.Decoder) error {
-			var q string
-			err := readText(d, &q)
-			s.Query = append(s.Query, q)
-			return err
-		})
-	case key == "threshold" && d.Next() == jx.Object:
-		return d.Obj(s.readThreshold)
-	case key == "threshold":
-		return readCount(d, &s.OutlierVideos)
-	}
-	return d.Skip()
-}
-
-func (s *Scan) readThreshold(d *jx.Decoder, key string) error {
-	switch key {
-	case "channels":
-		return readCount(d, &s.Channels)
-	case "outlierVideos":
-		return readCount(d, &s.OutlierVideos)
-	}
-	return d.Skip()
 }

@@ -171,7 +171,7 @@ func FuzzReadScan(f *testing.F) {
 		if s.Succeeded() && !s.Ended() {
 			t.Errorf("%+v succeeded without an end", s)
 		}
-		if _, err := readPage(body, channelMembers); err == nil {
+		if _, err := PageOf(OpFindChannels, body); err == nil {
 			if _, err := PageOf(OpTrendingFormats, body); err != nil {
 				t.Errorf("a page of channels is no JSON: %v", err)
 			}
