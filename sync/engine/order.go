@@ -170,7 +170,6 @@ func (e *Engine) PublishSoon() {
 
 // OrderedRun is a run that a caller waits for.
 type OrderedRun struct {
-	engine *Engine
 	id     string // of the run, or before of the one that has to have all its pages first
 	joined bool
 
@@ -182,7 +181,7 @@ type OrderedRun struct {
 // Order asks the schedule for a run. It returns once the run is recorded, or with the reason why it is not. If the run
 // that the order would resume is already in progress, the order joins it.
 func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
-	ordered := &OrderedRun{engine: e}
+	ordered := &OrderedRun{}
 	err := e.inTurn(ctx, func(_ context.Context, s *scheduler) error {
 		err := s.prepare(s.ctx)
 		if err == nil {
@@ -213,15 +212,6 @@ func (o *OrderedRun) Done() <-chan struct{} { return o.done }
 func (o *OrderedRun) Result() (*runs.Run, error) {
 	<-o.done
 	return o.row, o.err
-}
-
-// Progress returns what the run has done and what it has left.
-func (o *OrderedRun) Progress() (Progress, error) {
-	row, err := o.engine.Store.Runs.Get(o.id)
-	if err != nil {
-		return Progress{}, err
-	}
-	return progressOf(o.engine.Store, o.engine.Pace, row)
 }
 
 // waitFor has an order wait for a run.

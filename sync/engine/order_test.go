@@ -155,7 +155,7 @@ func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
 			if took := time.Since(asked); took > time.Second {
 				t.Errorf("it took %s", took)
 			}
-			if p, err := o.Progress(); err != nil || p.Run != row.ID || p.Spend.Charged != 2 {
+			if p, err := e.ProgressOf(o.Run()); err != nil || p.Run != row.ID || p.Spend.Charged != 2 {
 				t.Errorf("progress %+v, %v", p, err)
 			}
 			if n := w.count("select count(*) from outliers"); n == 0 {
@@ -934,7 +934,7 @@ func TestClientsMayFollowARunningOrder(t *testing.T) {
 							return
 						case <-time.After(700 * time.Millisecond):
 						}
-						p, err := o.Progress()
+						p, err := e.ProgressOf(o.Run())
 						if err != nil || p.Job != "other" || p.Run != o.Run() || p.Done < done {
 							t.Errorf("progress %+v, %v", p, err)
 						}
@@ -946,7 +946,7 @@ func TestClientsMayFollowARunningOrder(t *testing.T) {
 			cancel(e, o)
 			cancel(e, o)
 			watching.Wait()
-			if p, err := o.Progress(); err != nil || p.Done == 0 || p.Queued == 0 || p.Spend.Charged != 4 {
+			if p, err := e.ProgressOf(o.Run()); err != nil || p.Done == 0 || p.Queued == 0 || p.Spend.Charged != 4 {
 				t.Errorf("progress at the end %+v, %v", p, err)
 			}
 		})
@@ -1060,7 +1060,7 @@ func TestOrderOfAScanDoesNotBlockTheSchedule(t *testing.T) {
 			time.Sleep(50 * time.Minute)
 			o := w.order(e, Order{Spec: w.config.Job("niche")})
 			time.Sleep(20 * time.Minute)
-			if p, err := o.Progress(); err != nil || !p.Until.After(time.Now()) {
+			if p, err := e.ProgressOf(o.Run()); err != nil || !p.Until.After(time.Now()) {
 				t.Errorf("progress while the scan is under way: %+v, %v", p, err)
 			}
 			if row := w.last(e, "hourly"); row.Status != runs.OK {

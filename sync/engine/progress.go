@@ -79,6 +79,15 @@ func (e *Engine) Progress() (Progress, error) {
 	return progressOf(e.Store, e.Pace, newest)
 }
 
+// ProgressOf returns the progress of a run.
+func (e *Engine) ProgressOf(id string) (Progress, error) {
+	row, err := e.Store.Runs.Get(id)
+	if err != nil {
+		return Progress{}, err
+	}
+	return progressOf(e.Store, e.Pace, row)
+}
+
 // progressOf returns the progress of a run, as its rows say; that of none if it is nil.
 func progressOf(in *state.Store, limit *pace.Limiter, row *runs.Run) (p Progress, err error) {
 	if row == nil || row.Plan == nil {

@@ -115,7 +115,7 @@ func (a api) awaitRun(d *Documents, w http.ResponseWriter, r *http.Request) (any
 			break
 		}
 		select {
-		case <-time.After(progressEvery):
+		case <-time.After(lookEvery):
 		case <-ctx.Done():
 		case <-a.server.stopping:
 		}

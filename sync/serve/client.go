@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,8 +13,6 @@ import (
 	"net/url"
 	"syscall"
 	"time"
-
-	"outlierd/sync/engine"
 )
 
 // ErrNoDaemon is the error of [Dial] if no daemon serves the state folder.
@@ -27,9 +24,8 @@ var ErrOtherVersion = errors.New("another version")
 // answerTimeout is the time limit for a daemon to describe itself, which it can do at any time.
 const answerTimeout = 10 * time.Second
 
-// maxLine is the maximum size of one line from a daemon, in bytes. The longest is the progress of a
-// run with many searches.
-const maxLine = 16 << 20
+// maxAnswer is the maximum size of an answer, in bytes. The longest are the marks of many videos.
+const maxAnswer = 16 << 20
 
 // Client talks to the daemon that holds a state folder.
 type Client struct {
@@ -99,31 +95,23 @@ func (c *Client) Login(ctx context.Context) (t Ticket, err error) {
 	return t, c.exchange(ctx, http.MethodPost, "/v1/login", Nothing{}, &t)
 }
 
-// Watch follows a run of the daemon. Closing it does not end the run.
-type Watch struct {
-	Run    string
-	Joined bool // the run was already in progress
-
-	client *Client
-	body   io.ReadCloser
-	lines  *bufio.Scanner
-}
-
-// Order asks the daemon to start a run, or joins one that is in progress. It returns once the run is
-// recorded in the state.
-func (c *Client) Order(ctx context.Context, o Order) (*Watch, error) {
+// Order asks the daemon to start a run, or joins one that is in progress. It calls begun once the run is recorded in the
+// state, and returns how the run ended. The end of ctx does not end the run.
+func (c *Client) Order(ctx context.Context, o Order, begun func(Event)) (*Ended, error) {
 	body, err := c.request(ctx, http.MethodPost, "/v1/runs", o)
 	if err != nil {
 		return nil, err
 	}
-	w := &Watch{client: c, body: body, lines: bufio.NewScanner(body)}
-	w.lines.Buffer(nil, maxLine)
-	begun, err := w.nextEvent()
-	if err != nil {
-		return nil, errors.Join(err, body.Close())
+	defer body.Close()
+	var e Event
+	for events := json.NewDecoder(body); ; begun(e) {
+		if err := events.Decode(&e); err != nil {
+			return nil, &LostError{c.Name(), e.Run, err}
+		}
+		if e.Ended != nil {
+			return e.Ended, nil
+		}
 	}
-	w.Run, w.Joined = begun.Run, begun.Joined
-	return w, nil
 }
 
 // LostError is the error of a connection that was lost while a run was followed.
@@ -138,41 +126,8 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Cause }
 
-func (w *Watch) nextEvent() (e Event, err error) {
-	if !w.lines.Scan() {
-		err := w.lines.Err()
-		if err == nil {
-			err = io.ErrUnexpectedEOF
-		}
-		return e, &LostError{w.client.Name(), w.Run, err}
-	}
-	if err := json.Unmarshal(w.lines.Bytes(), &e); err != nil {
-		return e, w.client.foreignAnswer(err)
-	}
-	return e, nil
-}
-
-// Follow calls show with the run's progress until the run has ended, and returns how it ended.
-func (w *Watch) Follow(show func(engine.Progress)) (*Ended, error) {
-	for {
-		e, err := w.nextEvent()
-		if err != nil {
-			return nil, err
-		}
-		if e.Progress != nil {
-			show(*e.Progress)
-		}
-		if e.Ended != nil {
-			return e.Ended, nil
-		}
-	}
-}
-
 // Err returns why the run failed; nil if it did not.
 func (e *Ended) Err() error { return decodeFailure(e.Error) }
-
-// Close stops watching.
-func (w *Watch) Close() error { return w.body.Close() }
 
 // exchange makes a request and decodes the document of its answer.
 func (c *Client) exchange(ctx context.Context, method, path string, document, into any) error {
@@ -225,7 +180,7 @@ func (c *Client) request(ctx context.Context, method, path string, document any)
 }
 
 func (c *Client) decodeAnswer(body io.Reader, into any) error {
-	if err := json.NewDecoder(io.LimitReader(body, maxLine)).Decode(into); err != nil {
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(into); err != nil {
 		return c.foreignAnswer(err)
 	}
 	return nil

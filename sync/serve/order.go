@@ -30,12 +30,11 @@ type Order struct {
 	key runs.Key // of a client that has not read the job file: it takes the job as it is
 }
 
-// Event is one line of the answer to an order. It has the run, and one of the other fields.
+// Event is one of the two lines of the answer to an order: the run is recorded, and it has ended.
 type Event struct {
-	Run      string           `json:"run"`
-	Joined   bool             `json:"joined,omitempty"` // in the first event: the run was already in progress
-	Progress *engine.Progress `json:"progress,omitempty"`
-	Ended    *Ended           `json:"ended,omitempty"` // the last event
+	Run    string `json:"run"`
+	Joined bool   `json:"joined,omitempty"` // the run was already in progress
+	Ended  *Ended `json:"ended,omitempty"`  // in the second line
 }
 
 // Ended says how a run ended, or why there is no reason to wait any longer, for example because a

@@ -11,9 +11,9 @@
 //
 //   - GET /v1 answers with [About].
 //   - POST /v1/login answers with [Ticket].
-//   - POST /v1/runs takes an [Order], the job in it with the hash of what the command has read. The answer starts when the run
-//     is recorded, or joins the one in progress. It has an [Event] a line: first run and joined, then progress up to twice a
-//     second, at the end how the run ended. Closing the connection does not stop the run.
+//   - POST /v1/runs takes an [Order], the job in it with the hash of what the command has read. The answer has an [Event] a line:
+//     the run, once it is recorded or the one in progress is joined, and how it ended. What it does meanwhile is in the state.
+//     Closing the connection does not stop the run.
 //   - POST /v1/runs/{id}/cancel stops a run between two calls.
 //   - POST with a [Change] at its path answers with the result of the change.
 //

@@ -25,7 +25,6 @@ import (
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
-	"outlierd/sync/ledger"
 	"outlierd/sync/load"
 	"outlierd/sync/store"
 )
@@ -260,7 +259,7 @@ func TestDialReportsForeignDaemons(t *testing.T) {
 	}
 }
 
-// TestFollowReportsALostDaemon: a run has started, and the process that performs it is killed.
+// TestOrderReportsALostDaemon: a run has started, and the process that performs it is killed.
 func TestFollowReportsALostDaemon(t *testing.T) {
 	dir := served(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -271,14 +270,14 @@ func TestFollowReportsALostDaemon(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	watch, err := mustDial(t, dir).Order(t.Context(), Order{})
-	if err != nil || watch.Run != "r1" || !watch.Joined {
-		t.Fatalf("Order: %+v, error %v; want run r1, joined", watch, err)
+	var begun Event
+	_, err := mustDial(t, dir).Order(t.Context(), Order{}, func(e Event) { begun = e })
+	if begun.Run != "r1" || !begun.Joined {
+		t.Errorf("Order: begun %+v, error %v; want run r1, joined", begun, err)
 	}
-	_, err = watch.Follow(func(engine.Progress) {})
 	lost, ok := errors.AsType[*LostError](err)
 	if !ok || lost.Run != "r1" || lost.Daemon != "'outlierd up' (process 77)" {
-		t.Errorf("Follow: %v, want a LostError of run r1 and its daemon", err)
+		t.Errorf("Order: %v, want a LostError of run r1 and its daemon", err)
 	}
 }
 
@@ -323,37 +322,13 @@ func as[E error](err error) bool {
 	return is
 }
 
-// TestProgressSurvivesEncoding: in all that a command shows.
-func TestProgressSurvivesEncoding(t *testing.T) {
-	at := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
-	want := engine.Progress{
-		Job: "coffee", Run: "r1", Started: at, Pages: job.AllPages, Done: 3, Queued: 4,
-		Searches: engine.Searches{All: 3, Ended: 1, Scan: true, Pages: 2, Left: 4, Hits: 40, New: 12},
-		Tasks:    map[outlier.Operation]int{outlier.OpDetails: 3},
-		Spend:    ledger.Spend{Charged: 2, Unknown: 2}, Cap: 40, Until: at.Add(time.Hour),
-		Left: 90 * time.Second,
-		Pace: pace.Status{Limit: 10, Window: time.Minute, Remaining: 3, Reset: at.Add(time.Second), Learned: true},
-	}
-	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var p engine.Progress
-	if err := json.Unmarshal(text, &p); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, p); diff != "" {
-		t.Errorf("progress (-sent +received):\n%s", diff)
-	}
-}
-
 func TestRequestsEndWithTheirContext(t *testing.T) {
 	dir := t.TempDir()
 	listening(t, dir, time.Minute)
 	c := mustDial(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := c.Order(ctx, Order{Asked: job.Asked{Job: "a"}, Trigger: engine.Manual}); !errors.Is(err, context.Canceled) {
+	if _, err := c.Order(ctx, Order{Asked: job.Asked{Job: "a"}, Trigger: engine.Manual}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Order: %v, want %v", err, context.Canceled)
 	}
 	if _, err := Send(ctx, c, ClearQueue{Job: "a"}); !errors.Is(err, context.Canceled) {

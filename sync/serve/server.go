@@ -30,8 +30,8 @@ const (
 	closeTimeout   = 2 * time.Second // for answers in progress when the daemon stops
 )
 
-// progressEvery is how often a run's progress is sent, if it has changed.
-const progressEvery = 500 * time.Millisecond
+// lookEvery is how often it is looked whether a run has ended for which a request waits.
+const lookEvery = 500 * time.Millisecond
 
 // Server answers commands for an engine that keeps a schedule.
 type Server struct {
@@ -312,8 +312,7 @@ func answerRequest[In, Out any](s *Server, answer func(*http.Request, In) (Out, 
 	}
 }
 
-// serveOrder starts a run, or joins it, and sends its progress until it has ended. The run continues if the
-// client disconnects.
+// serveOrder starts a run, or joins it, and says when it has ended. The run continues if the client disconnects.
 func (s *Server) serveOrder(w http.ResponseWriter, r *http.Request) {
 	var o Order
 	var ordered *engine.OrderedRun
@@ -366,55 +365,31 @@ func (s *Server) differenceRemedy() string {
 	return "That is the file on disk: use it here, too, with the same variables"
 }
 
-// followRun sends the events of a run, one a line, until the run has ended or the client disconnects.
+// followRun sends the events of a run, unless the client disconnects.
 func (s *Server) followRun(w http.ResponseWriter, r *http.Request, o *engine.OrderedRun) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control := http.NewResponseController(w)
-	send := func(e Event) bool {
+	send := func(e Event) error {
 		e.Run = o.Run()
-		return control.SetWriteDeadline(time.Now().Add(s.timeout)) == nil &&
-			json.NewEncoder(w).Encode(e) == nil && control.Flush() == nil
+		return errors.Join(control.SetWriteDeadline(time.Now().Add(s.timeout)), json.NewEncoder(w).Encode(e), control.Flush())
 	}
-	if !send(Event{Joined: o.Joined()}) {
+	if send(Event{Joined: o.Joined()}) != nil {
 		return
 	}
-	var last []byte
-	ticker := time.NewTicker(progressEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-o.Done():
-			row, err := o.Result()
-			if err != nil && isClosed(s.stopping) {
-				err = fmt.Errorf("%w: %w", ErrStopped, err)
-			}
-			ended := &Ended{Error: failureOf(err)}
-			if row != nil {
-				ended.Status, ended.Why = row.Status, row.Error
-			}
-			p, unknown := o.Progress()
-			e := Event{Ended: ended}
-			if unknown == nil {
-				e.Progress = &p
-			}
-			send(e)
-			return
-		case <-r.Context().Done():
-			return
-		case <-ticker.C:
-			p, err := o.Progress()
-			if err != nil {
-				continue // the run continues, and its end is still sent
-			}
-			text, err := json.Marshal(p)
-			if err != nil || bytes.Equal(text, last) {
-				continue
-			}
-			if last = text; !send(Event{Progress: &p}) {
-				return
-			}
-		}
+	select {
+	case <-o.Done():
+	case <-r.Context().Done():
+		return
 	}
+	row, err := o.Result()
+	if err != nil && isClosed(s.stopping) {
+		err = fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	ended := &Ended{Error: failureOf(err)}
+	if row != nil {
+		ended.Status, ended.Why = row.Status, row.Error
+	}
+	_ = send(Event{Ended: ended})
 }
 
 // cancelRun ends a run at its next safe point.

@@ -62,15 +62,21 @@ func (w *world) awaitDaemon(ctx context.Context, config *job.Config, held *store
 	}
 }
 
-// readProgress returns the progress of the run that this program, or the daemon for it, performs.
-func (p *program) readProgress() (engine.Progress, error) {
+// readProgress reads the progress of the run that this program, or the daemon for it, performs.
+func (p *program) readProgress(ctx context.Context) (now engine.Progress, err error) {
 	if p.daemon == nil {
 		return p.Engine.Progress()
 	}
-	if seen := p.seen.Load(); seen != nil {
-		return *seen, nil
+	run := p.ordered.Load()
+	if run == nil {
+		return now, nil
 	}
-	return engine.Progress{}, nil
+	seen := &program{Engine: &engine.Engine{Config: p.Engine.Config}}
+	if err := errors.Join(seen.openReading(ctx), seen.openPace(stateFolder(p.Engine.Config))); err != nil {
+		return now, errors.Join(err, seen.Close())
+	}
+	now, err = seen.Engine.ProgressOf(*run)
+	return now, errors.Join(err, seen.Close())
 }
 
 // change makes a change, in this process or in the daemon if there is one.
@@ -96,30 +102,29 @@ func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err er
 	if err := r.p.Engine.Store.Close(); err != nil {
 		return nil, err
 	}
-	r.p.seen.Store(nil)
-	w, err := r.p.daemon.Order(ctx, asked)
-	if err != nil {
-		return nil, errors.Join(r.errDetached(ctx, err, j, ""), r.p.openReading(context.WithoutCancel(ctx)))
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	r.p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", w.Run, "daemon", r.p.daemon.PID)
-	if w.Joined {
+	run := ""
+	ended, err := r.p.daemon.Order(ctx, asked, func(begun serve.Event) {
+		run = begun.Run
+		r.p.ordered.Store(&begun.Run)
+		r.p.Engine.Log.Debug("run started", "job", j.Spec.Name, "run", run, "daemon", r.p.daemon.PID)
 		limited := ""
 		if j.Spec.Budget.MaxCredits != nil {
 			limited = "; --max-credits applies to it"
 		}
-		fmt.Fprintf(r.g.out.w, "%s: watching run %s, which is under way%s\n", job.Shown(j.Spec.Name), w.Run, limited)
-	}
-	ended, err := w.Follow(func(now engine.Progress) { r.p.seen.Store(&now) })
-	if failed := r.p.openReading(context.WithoutCancel(ctx)); failed != nil {
-		return nil, errors.Join(err, failed)
-	}
+		if begun.Joined {
+			fmt.Fprintf(r.g.out.w, "%s: watching run %s, which is under way%s\n", job.Shown(j.Spec.Name), run, limited)
+		}
+	})
+	r.p.ordered.Store(nil)
 	if err != nil {
-		return nil, r.errDetached(ctx, err, j, w.Run)
+		err = r.errDetached(ctx, err, j, run)
 	}
-	row, err = r.p.Engine.Store.Runs.Get(w.Run)
+	if err = errors.Join(err, r.p.openReading(context.WithoutCancel(ctx))); err != nil {
+		return nil, err
+	}
+	row, err = r.p.Engine.Store.Runs.Get(run)
 	if err == nil && row == nil {
-		err = fmt.Errorf("the state has no run %s", w.Run)
+		err = fmt.Errorf("the state has no run %s", run)
 	}
 	if err != nil {
 		return nil, errors.Join(err, ended.Err())

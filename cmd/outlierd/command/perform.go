@@ -231,7 +231,7 @@ func (r *runner) performRun(ctx context.Context, j *jobRun) (*runs.Run, error) {
 	if r.p.daemon != nil {
 		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return r.orderRun(ctx, j) }
 	}
-	stop, began := watchProgress(r.g.out, r.p), time.Now()
+	stop, began := watchProgress(ctx, r.g.out, r.p), time.Now()
 	row, failed := run(ctx, &j.Order)
 	stop()
 	if row != nil {
@@ -470,14 +470,14 @@ func (r *runner) offerRest(ctx context.Context, end *report.Run) error {
 // How often progress is shown: redrawn at a terminal, or logged. An error that prevents it is logged
 // less often than a terminal is redrawn.
 const (
-	redraw       = 200 * time.Millisecond
+	redraw       = 500 * time.Millisecond
 	logLine      = 30 * time.Second
 	unknownEvery = 10 * time.Second
 )
 
 // watchProgress shows the progress of a program's run until the returned function is called: one
 // block redrawn in place at a terminal, a log line every 30 s elsewhere.
-func watchProgress(out *printer, p *program) (stop func()) {
+func watchProgress(ctx context.Context, out *printer, p *program) (stop func()) {
 	log := p.Engine.Log
 	every, show := logLine, func(p engine.Progress) { log.Info("progress", progressAttrs(p)...) }
 	finish, began := func() {}, time.Now()
@@ -499,8 +499,8 @@ func watchProgress(out *printer, p *program) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				p, err := p.readProgress()
-				if err != nil {
+				p, err := p.readProgress(ctx)
+				if err != nil && ctx.Err() == nil {
 					unknown.Do(func() { log.Warn("progress unknown", "err", err) })
 				} else if p.Run != "" {
 					show(p)

@@ -53,10 +53,10 @@ type program struct {
 	memory  int64            // the most for DuckDB's buffers; 0 for its default
 	closers []func() error
 
-	daemon *serve.Client                   // of the process that holds the state folder; nil if this one does
-	seen   atomic.Pointer[engine.Progress] // of the daemon's run for this process; nil at first
-	server *serve.Server                   // answers other commands; nil in all commands but up
-	inUse  atomic.Pointer[job.Config]      // the engine's, for other goroutines; nil except in up
+	daemon  *serve.Client              // of the process that holds the state folder; nil if this one does
+	ordered atomic.Pointer[string]     // the run that the daemon performs for this process; nil if it performs none
+	server  *serve.Server              // answers other commands; nil in all commands but up
+	inUse   atomic.Pointer[job.Config] // the engine's, for other goroutines; nil except in up
 }
 
 // mode is what a command does with the state.
