@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +27,6 @@ import (
 	"outlierd/sinks/parquet"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
-	"outlierd/sync/forecast"
 	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -43,7 +41,8 @@ func doctorCommand(g *globals) *cobra.Command {
 		Short: "Check the setup: service, key, folders, sinks, targets",
 		Long: `Check everything that runs need: the job file, the data folder and its disk, the state, the
 sinks, the service with its key and its clock, and the targets of notifications. Each check is
-one line, and each problem comes with a remedy. Exit code 1 if a check fails.
+one line, and each problem comes with a remedy. Exit code 1 if a check fails. What is on record,
+such as the budget or a backup that failed, is shown by 'outlierd status'.
 
 One free request is sent to the service, if the rate limit allows it. No credits are spent and
 no data changes, so it works while 'outlierd up' runs. Of the targets only the host names are
@@ -323,7 +322,7 @@ func warehouseDisk(config *job.Config) (bytes uint64, takes string) {
 	return uint64(info.Size()), fmt.Sprintf("%s takes %d MiB, whatever the sinks are", report.Path(path), info.Size()>>20)
 }
 
-// checkRecords reports what the state says of budget, blocks, sinks, backups and pruning, in the words of `status`.
+// checkRecords opens the state, whose records `status` shows.
 func checkRecords(ctx context.Context, c *checkup) {
 	tables := published(c.config)
 	if isMissing(filepath.Join(stateFolder(c.config), "state.db")) && (tables == "" || isMissing(tables)) {
@@ -331,58 +330,19 @@ func checkRecords(ctx context.Context, c *checkup) {
 		return
 	}
 	err := c.g.with(ctx, c.config, toRead, func(p *program) error {
-		s, err := statusOf(ctx, p)
-		if err == nil {
-			c.ok("state", "readable")
-			c.judgeStatus(s)
-		}
-		erased, failed := forgotten.Unfinished(p.Engine.Store.DB)
+		erased, err := forgotten.Unfinished(p.Engine.Store.DB)
 		if erased > 0 {
 			c.fail("erasure", "run 'outlierd forget' again with the same ids", "it was stopped, so the tables may still have %s",
 				term.Count(erased, "erased id"))
 		}
-		return errors.Join(err, failed)
+		return err
 	})
 	if err != nil {
 		c.fail("state", "'outlierd check' says more about damage", "%v", err)
+		return
 	}
+	c.ok("state", "readable; 'outlierd status' shows the budget, what blocks calls, the sinks and the backups")
 }
-
-// overdue is how long answers may wait to be pruned before doctor warns.
-const overdue = 2 * 24 * time.Hour
-
-// judgeStatus evaluates the parts of the status.
-func (c *checkup) judgeStatus(s *forecast.Status) {
-	in := report.Style{Zone: c.config.Timezone}
-	for _, problem := range report.Problems(&forecast.Status{Process: s.Process}) {
-		c.warn("up", "see its log", "%s", problem)
-	}
-	left := s.Budget[0].Left
-	c.judge("budget", report.Left(s), problem{left != nil && *left == 0, "warn", "raise budget.per_month, or wait for the next cycle"})
-	for _, r := range s.Refused {
-		c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "%s", report.Refusal(r, in))
-	}
-	failing := slices.DeleteFunc(slices.Clone(s.Sinks), func(sink forecast.SinkStatus) bool { return sink.Error == "" })
-	for i := range failing {
-		const remedy = "the log of the last run says more, and the next run tries again"
-		all := len(failing) == len(s.Sinks) // nothing is bought then
-		c.judge("sinks", report.Sink(&failing[i], s.At, in), problem{all, "fail", remedy}, problem{true, "warn", remedy})
-	}
-	if b := s.Backup; b != nil {
-		c.judge("backup", report.Backup(b, s.At, in),
-			problem{b.Error != "", "fail", "'outlierd backup' makes one now, and 'outlierd up' then tries again"},
-			problem{s.At.Sub(b.Last) > 2*c.config.Backup.Every, "warn",
-				"'outlierd up' makes them while it runs, and 'outlierd backup' makes one now"})
-	}
-	if j, keep := &s.Journal, c.config.Retention; keep > 0 || j.Pruned > 0 {
-		isLate := keep > 0 && !j.Since.IsZero() && s.At.Sub(j.Since) > max(keep, c.config.Least())+overdue
-		c.judge("journal", report.Journal(j, s.At, in), problem{isLate, "warn",
-			"'outlierd status' shows whether a sink is behind or a run is unfinished; without 'outlierd up', run 'outlierd prune'"})
-	}
-}
-
-// at formats a time for people.
-func (c *checkup) at(t time.Time) string { return report.Style{Zone: c.config.Timezone}.At(t) }
 
 // checkDaemon reports whether `up` runs. What does not work in it is in the status.
 func checkDaemon(ctx context.Context, c *checkup) {
@@ -523,7 +483,8 @@ func checkPublished(ctx context.Context, c *checkup) {
 			c.fail(name, remedy, "%s: %v", report.Path(path), err)
 			continue
 		}
-		c.ok(name, "%s can be used; it was published last at %s", report.Path(path), c.at(info.ModTime()))
+		c.ok(name, "%s can be used; it was published last at %s", report.Path(path),
+			report.Style{Zone: c.config.Timezone}.At(info.ModTime()))
 		c.readBucket(ctx, s, path)
 	}
 }
