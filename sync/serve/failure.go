@@ -49,28 +49,21 @@ type Failure struct {
 	Message string   `json:"message"`
 	Kinds   []string `json:"kinds,omitempty"` // such as "long_wait" or "service:unauthorized"
 
-	causes []error // one per kind
+	causes []error
 }
 
 func (f *Failure) Error() string { return f.Message }
 
 func (f *Failure) Unwrap() []error { return f.causes }
 
-// kind is a kind of error that commands distinguish; its detail is "" for most.
+// A kind is an error that commands distinguish.
 type kind struct {
-	name   string
-	detail func(error) (detail string, is bool)
-	decode func(detail string) error
+	name  string
+	means error
+	is    func(error) bool
 }
 
 var kinds = []kind{
-	{"service", func(err error) (string, bool) {
-		e, is := errors.AsType[*outlier.Error](err)
-		if !is {
-			return "", false
-		}
-		return string(e.Kind), true
-	}, func(detail string) error { return &outlier.Error{Kind: outlier.Kind(detail)} }},
 	newKind("long_wait", &pace.LongWaitError{}),
 	newKind("low_space", &store.LowSpaceError{}),
 	newKind("state_moved", &store.MovedError{}),
@@ -78,39 +71,28 @@ var kinds = []kind{
 	newKind("sinks_down", &load.SinksDownError{}),
 	newKind("unkept", &outlier.UnkeptError{}),
 	newKind("cancelled", &engine.CancelledError{}),
-	plainKind("stopped", ErrStopped),
-	plainKind("other_jobs", ErrOtherJobs),
 	newKind("key_used", &runs.KeyError{}),
-	refusedKind("bad_request", http.StatusBadRequest),
-	refusedKind("unauthorized", http.StatusUnauthorized),
-	refusedKind("forbidden", http.StatusForbidden),
-	refusedKind("not_found", http.StatusNotFound),
-	refusedKind("conflict", http.StatusConflict),
-	refusedKind("too_large", http.StatusRequestEntityTooLarge),
-	refusedKind("too_many_requests", http.StatusTooManyRequests),
-	refusedKind("unavailable", http.StatusServiceUnavailable),
+	{"stopped", ErrStopped, func(err error) bool { return errors.Is(err, ErrStopped) }},
+	{"other_jobs", ErrOtherJobs, func(err error) bool { return errors.Is(err, ErrOtherJobs) }},
 }
 
 // newKind returns the kind of errors of one type.
 func newKind[E error](name string, one E) kind {
-	return kind{name, func(err error) (string, bool) {
+	return kind{name, one, func(err error) bool {
 		_, is := errors.AsType[E](err)
-		return "", is
-	}, func(string) error { return one }}
+		return is
+	}}
 }
 
-// plainKind returns the kind of one error.
-func plainKind(name string, one error) kind {
-	return kind{name, func(err error) (string, bool) { return "", errors.Is(err, one) }, func(string) error { return one }}
+// refusals are the kinds of a [RefusedError] by its status. They are for other programs; a command prints the message.
+var refusals = map[int]string{
+	http.StatusBadRequest: "bad_request", http.StatusUnauthorized: "unauthorized", http.StatusForbidden: "forbidden",
+	http.StatusNotFound: "not_found", http.StatusConflict: "conflict", http.StatusRequestEntityTooLarge: "too_large",
+	http.StatusTooManyRequests: "too_many_requests", http.StatusServiceUnavailable: "unavailable",
 }
 
-// refusedKind returns the kind of a [RefusedError] with a status.
-func refusedKind(name string, status int) kind {
-	return kind{name, func(err error) (string, bool) {
-		refused, is := errors.AsType[*RefusedError](err)
-		return "", is && refused.Status == status
-	}, func(string) error { return Refuse(status, "%s", name) }}
-}
+// ofService is the prefix of the kind of an [outlier.Error].
+const ofService = "service:"
 
 // failureOf encodes an error; nil for nil.
 func failureOf(err error) *Failure {
@@ -118,10 +100,16 @@ func failureOf(err error) *Failure {
 		return nil
 	}
 	f := &Failure{Message: err.Error()}
+	if e, is := errors.AsType[*outlier.Error](err); is {
+		f.Kinds = append(f.Kinds, ofService+string(e.Kind))
+	}
 	for _, k := range kinds {
-		if detail, is := k.detail(err); is {
-			f.Kinds = append(f.Kinds, strings.TrimSuffix(k.name+":"+detail, ":"))
+		if k.is(err) {
+			f.Kinds = append(f.Kinds, k.name)
 		}
+	}
+	if refused, is := errors.AsType[*RefusedError](err); is {
+		f.Kinds = append(f.Kinds, refusals[refused.Status])
 	}
 	return f
 }
@@ -131,11 +119,13 @@ func decodeFailure(f *Failure) error {
 	if f == nil {
 		return nil
 	}
-	for _, text := range f.Kinds {
-		name, detail, _ := strings.Cut(text, ":")
+	for _, name := range f.Kinds {
+		if detail, is := strings.CutPrefix(name, ofService); is {
+			f.causes = append(f.causes, &outlier.Error{Kind: outlier.Kind(detail)})
+		}
 		for _, k := range kinds {
 			if k.name == name {
-				f.causes = append(f.causes, k.decode(detail))
+				f.causes = append(f.causes, k.means)
 			}
 		}
 	}

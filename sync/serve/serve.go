@@ -39,7 +39,6 @@ type About struct {
 	PID       int       `json:"pid"`
 	Config    string    `json:"config"` // path of the job file
 	Started   time.Time `json:"started"`
-	State     string    `json:"state"` // starting, serving or stopping
 
 	Stuck   store.Seconds `json:"stuck_seconds,omitzero"` // see [Server.Stuck]
 	Page    string        `json:"page,omitempty"`         // the address of its page, if it serves one

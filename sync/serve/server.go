@@ -140,14 +140,6 @@ func (s *Server) Close() error {
 // Describe returns what the daemon says about itself now. It reads the job file on disk.
 func (s *Server) Describe() About {
 	about := s.about
-	switch {
-	case isClosed(s.stopping):
-		about.State = "stopping"
-	case isClosed(s.engine.Keeping()):
-		about.State = "serving"
-	default:
-		about.State = "starting"
-	}
 	about.Stuck.Duration = s.Stuck()
 	if page := s.page.Load(); page != nil {
 		about.Page = page.address
