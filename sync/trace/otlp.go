@@ -164,15 +164,9 @@ func (c *collector) send(ctx context.Context, spans []span) error {
 		return err
 	}
 	defer answer.Body.Close()
-	var partly struct {
-		PartialSuccess struct{ ErrorMessage string }
-	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-	switch {
-	case answer.StatusCode/100 != 2:
+	if answer.StatusCode/100 != 2 {
 		return fmt.Errorf("the collector answered %s: %s", answer.Status, excerpt.Runes(strings.TrimSpace(string(text)), 120))
-	case err == nil && json.Unmarshal(text, &partly) == nil && partly.PartialSuccess.ErrorMessage != "":
-		return fmt.Errorf("the collector refused a part: %s", excerpt.Runes(partly.PartialSuccess.ErrorMessage, 120))
 	}
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"outlierd/outlier"
@@ -29,10 +30,10 @@ import (
 )
 
 const (
-	mostWaiting = 256             // runs whose traces are queued; more are dropped
+	mostWaiting = 256             // runs whose traces are being sent; more are dropped
 	batch       = 512             // spans that are sent at once
 	logEvery    = time.Hour       // how often dropped traces are logged
-	closeTime   = 3 * time.Second // how long queued traces are still sent when the program ends
+	closeTime   = 3 * time.Second // how long traces are still sent when the program ends
 )
 
 // Options configure a tracer.
@@ -48,16 +49,11 @@ type Tracer struct {
 	options Options
 	to      *collector
 	store   *state.Store
-	ended   chan ending
+	ctx     context.Context // of sending, until stop
 	stop    context.CancelFunc
-	stopped sync.WaitGroup
+	sending errgroup.Group
+	turn    sync.Mutex // of one trace at a time
 	dropped rate.Sometimes
-}
-
-// ending is the end of a run; the zero ending is that of the tracer.
-type ending struct {
-	run        string
-	superseded bool // it is not resumed, whatever its status
 }
 
 // New returns a tracer, or nil if the environment names no collector or disables tracing.
@@ -66,50 +62,45 @@ func New(o Options) *Tracer {
 	if to == nil {
 		return nil
 	}
-	return &Tracer{options: o, to: to, ended: make(chan ending, mostWaiting),
-		dropped: rate.Sometimes{Interval: logEvery}}
+	t := &Tracer{options: o, to: to, dropped: rate.Sometimes{Interval: logEvery}}
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	t.sending.SetLimit(mostWaiting)
+	return t
 }
 
-// Start starts sending until [Tracer.Close].
+// Start names the state that has the records of runs.
 func (t *Tracer) Start(store *state.Store) {
-	if t == nil {
-		return
+	if t != nil {
+		t.store = store
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.store, t.stop = store, cancel
-	t.stopped.Go(func() {
-		for e := <-t.ended; e != (ending{}); e = <-t.ended {
-			if err := t.sendRun(ctx, e); err != nil {
-				t.logFailure(fmt.Errorf("trace of run %s: %w", e.run, err))
-			}
-		}
-	})
 }
 
-// RunEnded queues the trace of a run. It returns at once, and may be called in the transaction that
-// records the end.
+// RunEnded sends the trace of a run in the background. It may be called in the transaction that records the end. A
+// superseded run is not resumed, whatever its status.
 func (t *Tracer) RunEnded(r runs.Run, superseded bool) {
 	if t == nil || r.Status.Open() && !superseded {
 		return
 	}
-	select {
-	case t.ended <- ending{r.ID, superseded}:
-	default:
+	sends := t.sending.TryGo(func() error {
+		if err := t.sendRun(r.ID, superseded); err != nil {
+			t.logFailure(fmt.Errorf("trace of run %s: %w", r.ID, err))
+		}
+		return nil
+	})
+	if !sends {
 		t.logFailure(fmt.Errorf("%d traces wait already", mostWaiting))
 	}
 }
 
-// Close sends queued traces for at most three seconds.
+// Close waits for what is being sent, for at most three seconds.
 func (t *Tracer) Close() error {
-	if t == nil || t.stop == nil {
+	if t == nil {
 		return nil
 	}
-	late := time.AfterFunc(closeTime, t.stop)
-	t.ended <- ending{} // after those that wait
-	t.stopped.Wait()
-	late.Stop()
+	defer time.AfterFunc(closeTime, t.stop).Stop()
+	err := t.sending.Wait()
 	t.stop()
-	return nil
+	return err
 }
 
 func (t *Tracer) logFailure(err error) {
@@ -117,13 +108,15 @@ func (t *Tracer) logFailure(err error) {
 }
 
 // sendRun sends the spans of a run, from its records.
-func (t *Tracer) sendRun(ctx context.Context, e ending) error {
+func (t *Tracer) sendRun(id string, superseded bool) error {
+	t.turn.Lock()
+	defer t.turn.Unlock()
 	// Readers do not see the end of the run before the transaction that records it has ended.
 	if err := t.store.DB.Update(func(*store.Tx) error { return nil }); err != nil {
 		return err
 	}
-	run, err := t.store.Runs.Get(e.run)
-	if err != nil || run == nil || run.Status.Open() && !e.superseded {
+	run, err := t.store.Runs.Get(id)
+	if err != nil || run == nil || run.Status.Open() && !superseded {
 		return err
 	}
 	steps, err := t.store.Steps.OfRun(run.ID)
@@ -135,7 +128,7 @@ func (t *Tracer) sendRun(ctx context.Context, e ending) error {
 		return err
 	}
 	for some := range slices.Chunk(spansOf(run, steps, calls, t.options.Redact), batch) {
-		if err := t.to.send(ctx, some); err != nil {
+		if err := t.to.send(t.ctx, some); err != nil {
 			return err
 		}
 	}
