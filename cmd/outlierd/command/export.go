@@ -283,12 +283,8 @@ func exportRows(ctx context.Context, path string, e export, zone *time.Location,
 				dates = append(dates, i)
 			}
 		}
-		switch {
-		case e.escape:
-			p, err = term.NewList("csv", out, zone, names)
-			return err
-		case e.format != "xlsx":
-			p, err = term.NewPrinter(e.format, out, term.Options{}, names)
+		if e.format != "xlsx" {
+			p, err = term.NewPrinter(e.format, out, term.Options{Zone: zone, Defuse: e.escape}, names)
 			return err
 		}
 		if err := term.CheckSheet(n, len(fields)); err != nil {

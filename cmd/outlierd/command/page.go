@@ -63,7 +63,7 @@ func newSite(ctx context.Context, p *program, tables *page.Tables, zone *time.Lo
 // tablesSources returns what a page shows of the published tables.
 func tablesSources(tables *page.Tables, config func() *job.Config, temporary func() (*temporary, error)) page.Sources {
 	return page.Sources{
-		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Picked: tables.Picked, Export: tables.Export,
+		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Picked: tables.Picked, PickedSQL: tables.PickedSQL,
 		Niche: tables.Niche, Questions: func() []page.Question { return listQuestions(config()) },
 		Ask: func(ctx context.Context, sql string) (*query.Rows, error) {
 			return tables.First(ctx, query.Process{Command: newAnswerer}, sql)

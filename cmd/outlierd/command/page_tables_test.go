@@ -485,6 +485,26 @@ func TestQuestionsOfThePage(t *testing.T) {
 			t.Errorf("%s begins with %.60q, want %q, and formulas escaped in CSV", format, text, begins)
 		}
 	}
+	best := ""
+	w.query("select video_id from outliers order by video_id desc limit 1", func(row []any) { best = row[0].(string) })
+	tables.Marks = func() (*page.Marked, error) {
+		return &page.Marked{ByID: map[string]marks.Mark{best: {Video: best, Tags: []string{"hook"}, Note: "it's =1+1"}}}, nil
+	}
+	picked, err := tables.PickedSQL([]string{"nosuch", best})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for format, want := range map[string]string{"csv": ",https://youtu.be/" + best + ",hook,it's =1+1\n", "md": "| <https://youtu.be/" + best + "> | hook | it's =1+1 |\n",
+		"links": "https://youtu.be/" + best + "\n"} {
+		file, err := downloadResult(t.Context(), tables, temporary, picked, format)
+		if err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		text, err := io.ReadAll(file)
+		if err := errors.Join(err, file.Close()); err != nil || !strings.HasSuffix(string(text), want) {
+			t.Errorf("picked videos as %s: %v, %q, want the end %q", format, err, text, want)
+		}
+	}
 	for sql, says := range map[string]string{
 		"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "only the published tables",
 	} {

@@ -73,12 +73,20 @@ func isForeign(r *http.Request) bool {
 	return from != "" && from != "same-origin" && from != "none"
 }
 
-// serveDownload sends the result of a query as a file. Unlike pages, it does not wait for its turn: a second
-// download at the same time is refused.
+// serveDownload sends the result of a query as a file.
 func (s *Site) serveDownload(w http.ResponseWriter, r *http.Request) error {
-	sql, format := r.URL.Query().Get("sql"), r.PathValue("format")
-	if !slices.Contains([]string{"csv", "parquet", "xlsx"}, format) || sql == "" || len(sql) > longestSQL {
-		return badRequest("A download needs SQL of at most 8000 bytes, and a format: csv, parquet or xlsx.")
+	sql := r.URL.Query().Get("sql")
+	if sql == "" || len(sql) > longestSQL {
+		return badRequest("A download needs SQL of at most 8000 bytes.")
+	}
+	return s.sendFile(w, r, sql, r.PathValue("format"))
+}
+
+// sendFile sends the result of a query as a file; the browser shows links and Markdown, so that they can be copied.
+// Unlike pages, it does not wait for its turn: a second file at the same time is refused.
+func (s *Site) sendFile(w http.ResponseWriter, r *http.Request, sql, format string) error {
+	if FileTypes[format] == "" {
+		return badRequest("A download needs a format: csv, links, md, parquet or xlsx, got %.40q.", format)
 	}
 	if isForeign(r) {
 		return &problem{status: http.StatusForbidden, text: "This download was requested by another site."}
@@ -104,7 +112,9 @@ func (s *Site) serveDownload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", FileTypes[format])
-	w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
+	if format != "md" && format != "links" {
+		w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
+	}
 	_, _ = io.Copy(w, file) // fails only if the client has closed the connection
 	return nil
 }

@@ -122,11 +122,11 @@ func TestDownload(t *testing.T) {
 		"csv?sql=select+1":      {http.StatusOK, "csv of select 1"},
 		"parquet?sql=select+1":  {http.StatusOK, "parquet of select 1"},
 		"xlsx?sql=select+1":     {http.StatusOK, "xlsx of select 1"},
-		"html?sql=select+1":     {http.StatusBadRequest, "csv, parquet or xlsx"},
+		"html?sql=select+1":     {http.StatusBadRequest, "csv, links, md, parquet or xlsx"},
 		"csv":                   {http.StatusBadRequest, "A download needs SQL"},
 		"csv?sql=wrong":         {http.StatusBadRequest, "there is no column <b>"},
 		"csv?sql=away":          {http.StatusOK, "no published DuckDB file"},
-		"..%2fcsv?sql=select+1": {http.StatusBadRequest, "csv, parquet or xlsx"},
+		"..%2fcsv?sql=select+1": {http.StatusBadRequest, "csv, links, md, parquet or xlsx"},
 	} {
 		w := answer(s, "/ask/result/"+path)
 		if w.Code != want.code || !strings.Contains(html.UnescapeString(w.Body.String()), want.says) {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -131,8 +132,11 @@ func TestViewsAreSavedRenamedAndDeleted(t *testing.T) {
 
 func TestPickedVideosAreExported(t *testing.T) {
 	s := siteOf(t, Sources{
-		Picked: func(_ context.Context, ids []string) ([]Card, error) { return cardsOf(ids[0]), nil },
-		Export: func(cards []Card, _ string) ([]byte, error) { return []byte(cards[0].ID), nil },
+		Picked:    func(_ context.Context, ids []string) ([]Card, error) { return cardsOf(ids[0]), nil },
+		PickedSQL: func(ids []string) (string, error) { return strings.Join(ids, " "), nil },
+		Download: func(_ context.Context, sql, _ string) (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(sql)), nil
+		},
 	})
 	shows(t, answer(s, "/picked?v=a&v=b"), "1 picked video", "1 video of the address cannot be found", "/picked?as=xlsx&amp;v=a")
 	for format, attached := range map[string]bool{"csv": true, "xlsx": true, "md": false, "links": false} {

@@ -33,11 +33,12 @@ type Sources struct {
 	Runs  func(context.Context, runs.Filter) (*Runs, error)
 	Run   func(ctx context.Context, id string, page int) (*RunDetails, error)
 
-	Video   func(context.Context, VideoFilter) (*Video, error)
-	Channel func(context.Context, ChannelFilter) (*Channel, error)
-	Picked  func(ctx context.Context, ids []string) ([]Card, error)
-	Niche   func(ctx context.Context, topic string) (*Niche, error)
-	Money   func(context.Context) (*Money, error)
+	Video     func(context.Context, VideoFilter) (*Video, error)
+	Channel   func(context.Context, ChannelFilter) (*Channel, error)
+	Picked    func(ctx context.Context, ids []string) ([]Card, error)
+	PickedSQL func(ids []string) (string, error)
+	Niche     func(ctx context.Context, topic string) (*Niche, error)
+	Money     func(context.Context) (*Money, error)
 
 	Prices      func() outlier.Prices // nil: the documented ones
 	PublishedAt func() (time.Time, error)
@@ -46,7 +47,6 @@ type Sources struct {
 	Ask       func(ctx context.Context, sql string) (*query.Rows, error)           // [MostRows] rows, or a [RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
 	Feed      func(ctx context.Context, q Question, published time.Time) (atom []byte, err error)
-	Export    func(cards []Card, format string) (file []byte, err error)
 	Elsewhere func(sql string) []Snippet // runs the SQL in other programs
 
 	// The pictures of videos, at /thumbnails/{video}?s=320|480; nil if none are shown.

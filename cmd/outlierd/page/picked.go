@@ -1,16 +1,15 @@
 package page
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
-	"outlierd/cmd/outlierd/term"
+	"outlierd/sinks/duckdb/database"
+	"outlierd/sinks/duckdb/query"
 )
 
 // mostPicked is the number of videos that can be picked at once.
@@ -29,70 +28,30 @@ func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) error {
 	if err := checkTexts(form); err != nil {
 		return badRequest("%w", err)
 	}
+	if format := form.Get("as"); format != "" {
+		sql, err := s.from.PickedSQL(ids)
+		if err != nil {
+			return err
+		}
+		return s.sendFile(w, r, sql, format)
+	}
 	cards, err := readTables(s, "picked "+strings.Join(ids, " "), func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
 	if err != nil {
 		return err
 	}
-	if format := form.Get("as"); format != "" {
-		return writeExport(w, s.from.Export, cards, format)
-	}
 	return s.render.show(w, r, view{"picked.html", formatCount(len(cards), "picked video"), "Found", pickedView{cards, ids}})
 }
 
-// writeExport sends videos as a file. Links and Markdown are shown by the browser, so that they can be copied.
-func writeExport(w http.ResponseWriter, export func([]Card, string) ([]byte, error), cards []Card, format string) error {
-	if export == nil || !slices.ContainsFunc(fileFormats, func(c choice) bool { return c.Value == format }) {
-		return badRequest("as: unknown format %.40q", format)
+// PickedSQL returns a query for videos in the order of their ids, with what people have written about them.
+func (t *Tables) PickedSQL(ids []string) (string, error) {
+	marked, err := t.Marked()
+	rows := []string{"(NULL, NULL, NULL, NULL)"}
+	for i, id := range ids {
+		tags, note := strings.Join(marked.ByID[id].Tags, ", "), marked.ByID[id].Note
+		rows = append(rows, fmt.Sprintf("(%d, %s, %s, %s)", i, database.Text(id), database.Text(tags), database.Text(note)))
 	}
-	file, err := export(cards, format)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", FileTypes[format])
-	if format == "csv" || format == "xlsx" {
-		w.Header().Set("Content-Disposition", `attachment; filename="outlierd.`+format+`"`)
-	}
-	_, _ = w.Write(file) // whether the client has read it is its own affair
-	return nil
-}
-
-// Export writes videos as a list for colleagues.
-func (t *Tables) Export(cards []Card, format string) ([]byte, error) {
-	var b bytes.Buffer
-	list, err := term.NewList(format, &b, t.Zone, []string{"title", "channel", "times_average", "times_median", "score", "views",
-		"views_per_day", "subscribers", "published", "found", "topic", "tags", "note", "link"})
-	if err != nil {
-		return nil, err
-	}
-	for i := range cards {
-		c := &cards[i]
-		err := list.Row([]any{term.Link{Text: c.Title, Address: c.Link}, c.Channel, given(c.Ratio), given(c.Median), given(c.Score), given(c.Views),
-			given(c.Gain), given(c.Subscribers), knownTime(c.Published), knownTime(c.Found), strings.Join(c.Topics, ", "), strings.Join(c.Tags, ", "), c.Note,
-			c.Link})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if err := list.Close(); err != nil {
-		return nil, fmt.Errorf("write a list as %s: %w", format, err)
-	}
-	return b.Bytes(), nil
-}
-
-// given returns a number of a row, or nil.
-func given[N int64 | float64](n *N) any {
-	if n == nil {
-		return nil
-	}
-	return *n
-}
-
-// knownTime returns a time of a row, or nil.
-func knownTime(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t
+	return fmt.Sprintf("SELECT found.*, picked.tags, picked.note FROM (%s) AS found\nJOIN (VALUES %s) AS picked(place, video_id, tags, note) "+
+		"USING (video_id) ORDER BY picked.place", query.Outliers{Only: ids}.Plain(), strings.Join(rows, ", ")), err
 }
 
 // pickedView is the data of the board.

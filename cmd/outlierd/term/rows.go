@@ -22,7 +22,8 @@ type Printer interface {
 	Close() error
 }
 
-// Formats are the formats that [NewPrinter] supports.
+// Formats are the formats of --output. [NewPrinter] has two more: md is markdown, and links has the first link of each
+// row, one per line.
 var Formats = []string{"table", "line", "markdown", "csv", "json", "ndjson"}
 
 // NewPrinter makes a printer in one of the [Formats].
@@ -32,11 +33,17 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 		return NewTable(w, o, columns), nil
 	case "line":
 		return newLines(w, o.Zone, columns), nil
-	case "markdown":
+	case "markdown", "md":
 		return newMarkdown(w, o.Zone, columns), nil
+	case "links":
+		return linkPrinter{w, columns}, nil
 	case "csv":
-		p := &csvPrinter{csv.NewWriter(w), w, Is(w)}
-		return p, p.Write(columns)
+		names := make([]any, len(columns))
+		for i, column := range columns {
+			names[i] = column
+		}
+		p := &csvPrinter{csv.NewWriter(w), w, Is(w), o.Defuse}
+		return p, p.Row(names)
 	case "ndjson":
 		return newJSON(&JSONList{W: w, Lines: true}, columns)
 	case "json":
@@ -68,17 +75,20 @@ func (p planPrinter) Row(values []any) error {
 
 func (p planPrinter) Close() error { return nil }
 
-// csvPrinter writes values unchanged, except to a terminal.
+// csvPrinter writes values unchanged, except to a terminal or for a spreadsheet.
 type csvPrinter struct {
 	*csv.Writer
-	w        io.Writer
-	terminal bool
+	w                io.Writer
+	terminal, defuse bool
 }
 
 func (p *csvPrinter) Row(values []any) error {
 	cells := make([]string, len(values))
 	for i, v := range values {
 		cells[i] = Raw(v)
+		if _, isText := v.(string); isText && p.defuse {
+			cells[i] = defuse(cells[i])
+		}
 		if p.terminal {
 			cells[i] = Plain(cells[i])
 		}
@@ -194,8 +204,6 @@ func Raw(v any) string {
 		return ""
 	case string:
 		return v
-	case Link:
-		return v.Text
 	case time.Time:
 		return v.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
 	case []byte:
@@ -284,8 +292,10 @@ func isNumeric(v any) bool {
 	return false
 }
 
-// A Link is a value of a row: a text that leads to an address.
-type Link struct{ Text, Address string }
+// isLink reports whether the values of a column are addresses.
+func isLink(column string) bool {
+	return column == "link" || column == "url" || strings.HasSuffix(column, "_url")
+}
 
 // webAddress returns an address that is safe to follow and to write between < and >, or "".
 func webAddress(address string) string {
@@ -296,64 +306,24 @@ func webAddress(address string) string {
 	return address
 }
 
-// ListFormats are the formats of [NewList]: those in which people pass a list on.
-var ListFormats = []string{"csv", "xlsx", "md", "links"}
-
-// NewList returns a printer of a list in one of the [ListFormats]. Times in xlsx and md are in the zone, those in csv
-// are UTC. Texts that a spreadsheet would run as formulas are made harmless in csv. links has the first link of each row,
-// one per line.
-func NewList(format string, w io.Writer, zone *time.Location, columns []string) (Printer, error) {
-	switch format {
-	case "csv":
-		names := make([]string, len(columns))
-		for i, column := range columns {
-			names[i] = Defuse(column)
-		}
-		p, err := NewPrinter("csv", w, Options{}, names)
-		return defused{p}, err
-	case "xlsx":
-		return NewSheet(w, zone, columns, nil)
-	case "md":
-		return newMarkdown(w, zone, columns), nil
-	case "links":
-		return linkPrinter{w}, nil
-	}
-	return nil, fmt.Errorf("unknown format %q: want %s", format, OneOf(ListFormats))
-}
-
-// Defuse returns a text that a spreadsheet does not run as a formula.
-func Defuse(text string) string {
+// defuse returns a text that a spreadsheet does not run as a formula.
+func defuse(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
 		return "'" + text
 	}
 	return text
 }
 
-// defused prints texts that are no formulas.
-type defused struct{ Printer }
-
-func (d defused) Row(values []any) error {
-	row := make([]any, len(values))
-	for i, v := range values {
-		switch v := v.(type) {
-		case string:
-			row[i] = Defuse(v)
-		case Link:
-			row[i] = Defuse(v.Text)
-		default:
-			row[i] = v
-		}
-	}
-	return d.Printer.Row(row)
+// linkPrinter prints the first address of each row.
+type linkPrinter struct {
+	w       io.Writer
+	columns []string
 }
 
-// linkPrinter prints the first address of each row.
-type linkPrinter struct{ w io.Writer }
-
 func (p linkPrinter) Row(values []any) error {
-	for _, v := range values {
-		if link, ok := v.(Link); ok && webAddress(link.Address) != "" {
-			_, err := fmt.Fprintln(p.w, link.Address)
+	for i, v := range values {
+		if address, _ := v.(string); isLink(p.columns[i]) && webAddress(address) != "" {
+			_, err := fmt.Fprintln(p.w, address)
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ const (
 
 // A Sheet is an Excel workbook of one sheet, of up to [MaxSheetRows] rows, of which it keeps only the first ones and
 // the addresses of links in memory. Text is always text, never a formula. The first row stays in view, and has filters.
-// A [Link] is a hyperlink, and so is an address in a column that is named link or url.
+// An address in a column that is named link or url is a hyperlink.
 //
 // It writes the few parts of a workbook itself (ECMA-376): libraries for workbooks made the program 5
 // MB larger.
@@ -127,7 +127,7 @@ func NewSheet(w io.Writer, zone *time.Location, columns []string, dates []int) (
 	return s, nil
 }
 
-// Row adds a row; values are as a query returns them, or a [Link].
+// Row adds a row; values are as a query returns them.
 func (s *Sheet) Row(values []any) error {
 	row := make([]cell, len(values))
 	for i, v := range values {
@@ -256,8 +256,6 @@ func (s *Sheet) cellOf(i int, v any) cell {
 	switch v := v.(type) {
 	case nil, bool:
 		return cell{value: v}
-	case Link:
-		return cell{value: s.cutText(v.Text), address: webAddress(v.Address)}
 	case int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, *big.Int, json.Number:
 		text := Raw(v)
 		f, err := strconv.ParseFloat(text, 64)
@@ -284,7 +282,7 @@ func (s *Sheet) cellOf(i int, v any) cell {
 		if at, err := time.Parse(time.DateOnly, v); s.dates[i] && err == nil && !at.Before(firstDay) {
 			return cell{style: day, value: excelDays(at)}
 		}
-		if name := s.columns[i]; name == "link" || name == "url" || strings.HasSuffix(name, "_url") {
+		if isLink(s.columns[i]) {
 			return cell{value: s.cutText(v), address: webAddress(v)}
 		}
 	}

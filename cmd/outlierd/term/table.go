@@ -17,6 +17,7 @@ type Options struct {
 	Screen int            // columns of the terminal; 0 for another output
 	Wide   bool           // print every column and all text, however wide that is
 	Zone   *time.Location // of times
+	Defuse bool           // in csv: no text is one that a spreadsheet would run as a formula
 }
 
 // A Table aligns columns for people. Text columns are clipped to fit the screen; columns that still do
@@ -190,14 +191,15 @@ func isTime(cell string) bool {
 
 // markdownPrinter writes a table in GitHub's Markdown.
 type markdownPrinter struct {
-	w     io.Writer
-	zone  *time.Location
-	right []bool // the columns of numbers, which the second line has
-	rows  [][]string
+	w       io.Writer
+	zone    *time.Location
+	columns []string
+	right   []bool // the columns of numbers, which the second line has
+	rows    [][]string
 }
 
 func newMarkdown(w io.Writer, zone *time.Location, columns []string) *markdownPrinter {
-	p := &markdownPrinter{w: w, zone: zone, right: make([]bool, len(columns))}
+	p := &markdownPrinter{w: w, zone: zone, columns: columns, right: make([]bool, len(columns))}
 	var header []string
 	for _, c := range columns {
 		header = append(header, inMarkdown(Clip(c, widestCell)))
@@ -214,8 +216,8 @@ func (p *markdownPrinter) Row(values []any) error {
 		if v != nil {
 			cell = inMarkdown(formatValue(v, p.zone))
 		}
-		if link, ok := v.(Link); ok && webAddress(link.Address) != "" {
-			cell = fmt.Sprintf("[%s](<%s>)", cell, link.Address)
+		if address, _ := v.(string); isLink(p.columns[i]) && webAddress(address) != "" {
+			cell = "<" + address + ">"
 		}
 		row = append(row, cell)
 	}
