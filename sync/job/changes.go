@@ -14,27 +14,9 @@ import (
 
 // # Changes of the file
 //
-// For each job, the state keeps the settings in the words of the file: "pages" is "2". They include
-// filters, lists and defaults that the job uses. References such as "${TOPIC}" stay as written, so neither
-// the state nor a reported change contains a value of a variable or a file. The version shows when only
-// such a value has changed.
-
-// Known is what the state keeps of a job, to find out later what has changed.
-type Known struct {
-	Name     string            `json:"name"`
-	Version  string            `json:"version"` // see [Spec.Version]
-	Settings map[string]string `json:"settings"`
-}
-
-// Known returns what to keep of the jobs of the file.
-func (c *Config) Known() []Known {
-	all := make([]Known, len(c.Jobs))
-	for i := range c.Jobs {
-		spec := &c.Jobs[i]
-		all[i] = Known{Name: spec.Name, Version: spec.Version(), Settings: spec.worded}
-	}
-	return all
-}
+// Jobs are compared by their settings in the words of the file: "pages" is "2". They include filters, lists and defaults
+// that the job uses. References such as "${TOPIC}" stay as written, so a reported change contains no value of a variable
+// or a file. The version shows when only such a value has changed.
 
 // The kinds of changes of a job.
 const (
@@ -54,35 +36,25 @@ type Change struct {
 
 // ChangesSince returns the changes since an earlier state of the file: first the removed jobs, because
 // another one may have such a job's name now, then the changes of the jobs that the file has, in order.
-func (c *Config) ChangesSince(earlier []Known) (all []Change) {
-	before := map[string]*Known{}
-	for i := range earlier {
-		before[earlier[i].Name] = &earlier[i]
-	}
-	for _, now := range c.Known() {
-		name, kind := now.Name, JobChanged
-		if was := c.Job(now.Name).Was; before[was] != nil {
-			name, kind = was, JobRenamed
+func (c *Config) ChangesSince(earlier *Config) (all []Change) {
+	kept := map[string]bool{}
+	for i := range c.Jobs {
+		now := &c.Jobs[i]
+		change, old := Change{Job: now.Name, Kind: JobChanged}, earlier.Job(now.Name)
+		if was := earlier.Job(now.Was); was != nil {
+			change.Kind, change.Was, old = JobRenamed, was.Name, was
 		}
-		old := before[name]
-		delete(before, name)
-		change := Change{Job: now.Name, Kind: kind}
-		switch {
-		case old == nil:
+		if old == nil {
 			change.Kind = JobAdded
-		case kind == JobRenamed:
-			change.Was, change.Changes = name, listDifferences(old, &now)
-		default:
-			if change.Changes = listDifferences(old, &now); change.Changes == "" {
-				continue
-			}
+		} else if kept[old.Name], change.Changes = true, listDifferences(old, now); change.Changes == "" && change.Was == "" {
+			continue
 		}
 		all = append(all, change)
 	}
 	var removed []Change
-	for _, old := range earlier {
-		if before[old.Name] != nil {
-			removed = append(removed, Change{Job: old.Name, Kind: JobRemoved})
+	for i := range earlier.Jobs {
+		if name := earlier.Jobs[i].Name; !kept[name] {
+			removed = append(removed, Change{Job: name, Kind: JobRemoved})
 		}
 	}
 	return append(removed, all...)
@@ -145,9 +117,9 @@ func Differences(was, is map[string]string) (changes []string) {
 const OnlyValuesChanged = "what it takes from variables, files or this version's defaults changed"
 
 // listDifferences returns the changes of a job; "" if there are none.
-func listDifferences(was, is *Known) string {
-	changes := Differences(was.Settings, is.Settings)
-	if len(changes) == 0 && was.Version != is.Version {
+func listDifferences(was, is *Spec) string {
+	changes := Differences(was.worded, is.worded)
+	if len(changes) == 0 && was.Version() != is.Version() {
 		return OnlyValuesChanged
 	}
 	return strings.Join(changes, "; ")
