@@ -5,13 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"strings"
 )
 
 // migrateFile upgrades the file to the latest version in one transaction, so that neither a kill nor a
 // concurrent reader leaves or finds a version in between.
 func migrateFile(ctx context.Context, db *sql.DB, path string, o Options) error {
 	steps := o.Migrations
-	have, err := readVersion(ctx, db, path)
+	have, err := readVersion(ctx, db, path, steps)
 	if err != nil {
 		return err
 	}
@@ -21,19 +23,27 @@ func migrateFile(ctx context.Context, db *sql.DB, path string, o Options) error 
 	if have == len(steps) {
 		return nil
 	}
-	if err := applySteps(ctx, db, steps[have:], len(steps)); err != nil {
+	if err := applySteps(ctx, db, steps, have); err != nil {
 		return fmt.Errorf("upgrade %s from schema version %d to %d: %w", path, have, len(steps), err)
 	}
 	return nil
 }
 
-// applicationID marks the files of this program in SQLite's header. Versions count from the first release: files of
-// development versions before it have another mark, or none. Until then a change of the tables changes the mark.
-const applicationID = 0x6f757470
+// markOf returns the mark of this program's files in SQLite's header, by the tables with which they began: a first
+// step never changes once it is released, and the files of development versions before that have another mark, or
+// none. Versions count from the first release.
+func markOf(steps []string) int {
+	var words []string
+	for line := range strings.Lines(steps[0]) {
+		code, _, _ := strings.Cut(line, "--")
+		words = append(words, strings.Fields(code)...)
+	}
+	return int(crc32.ChecksumIEEE([]byte(strings.Join(words, " "))) >> 1) // SQLite's is signed
+}
 
 // readVersion returns the schema version of the file: 0 if it is empty. A file with tables but no
 // version belongs to another program.
-func readVersion(ctx context.Context, db *sql.DB, path string) (have int, err error) {
+func readVersion(ctx context.Context, db *sql.DB, path string, steps []string) (have int, err error) {
 	var id, tables int
 	for pragma, value := range map[string]*int{
 		`PRAGMA user_version`: &have, `PRAGMA application_id`: &id, `SELECT count(*) FROM sqlite_schema`: &tables,
@@ -45,7 +55,7 @@ func readVersion(ctx context.Context, db *sql.DB, path string) (have int, err er
 	switch {
 	case have == 0 && tables > 0:
 		return 0, &CorruptError{Path: path, Detail: "it is a database of another program"}
-	case have > 0 && id != applicationID:
+	case have > 0 && id != markOf(steps):
 		return 0, fmt.Errorf("%s was written by a development version before 0.1.0, which this program cannot read; "+
 			"use another data folder, and record what was spent in this cycle with 'outlierd budget adjust'; "+
 			"the published tables of the old folder stay readable", path)
@@ -68,17 +78,18 @@ func newerError(ctx context.Context, db *sql.DB, path string, have, want int) er
 		"use that version or a later one", path, have, wrote, want), err)
 }
 
-func applySteps(ctx context.Context, db *sql.DB, steps []string, to int) error {
+// applySteps applies the steps after the first `have` ones.
+func applySteps(ctx context.Context, db *sql.DB, steps []string, have int) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	for i, step := range steps {
+	for i, step := range steps[have:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
-			return errors.Join(fmt.Errorf("step to %d: %w", to-len(steps)+i+1, err), tx.Rollback())
+			return errors.Join(fmt.Errorf("step to %d: %w", have+i+1, err), tx.Rollback())
 		}
 	}
-	mark := fmt.Sprintf(`PRAGMA user_version = %d; PRAGMA application_id = %d`, to, applicationID)
+	mark := fmt.Sprintf(`PRAGMA user_version = %d; PRAGMA application_id = %d`, len(steps), markOf(steps))
 	if _, err := tx.ExecContext(ctx, mark); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}

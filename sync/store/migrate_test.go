@@ -3,6 +3,7 @@ package store
 import (
 	stdsql "database/sql"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -38,5 +39,28 @@ func TestMigrationIsWholeOrNone(t *testing.T) {
 	}
 	if err := db.QueryRow(`SELECT count(*) FROM pragma_table_info('notes')`).Scan(&columns); err != nil || columns != 2 {
 		t.Errorf("there are %d columns (%v), want 2", columns, err)
+	}
+}
+
+// TestTablesWithoutTheirMarkAreRefused: development versions changed the first step, whose tables have no versions.
+func TestTablesWithoutTheirMarkAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	db, err := stdsql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, test := range []struct {
+		first   string
+		refused bool
+	}{
+		{"CREATE TABLE notes (text TEXT)", false},
+		{"-- What people write.\nCREATE TABLE notes (text  TEXT) -- as text", false},
+		{"CREATE TABLE notes (text TEXT, stars INTEGER)", true},
+	} {
+		err := migrateFile(t.Context(), db, path, Options{Migrations: []string{test.first}})
+		if refused := err != nil && strings.Contains(err.Error(), "before 0.1.0"); refused != test.refused {
+			t.Errorf("with %s: error %v, want it refused: %v", test.first, err, test.refused)
+		}
 	}
 }

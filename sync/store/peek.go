@@ -88,7 +88,7 @@ func (s *Store) openReader(ctx context.Context) (err error) {
 		return err
 	}
 	want := len(s.options.Migrations)
-	have, err := readVersion(ctx, s.conn.db, s.Path())
+	have, err := readVersion(ctx, s.conn.db, s.Path(), s.options.Migrations)
 	switch {
 	case err != nil:
 		return s.explainError(err)
