@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/store"
@@ -43,20 +45,26 @@ func (d *Deliverer) Run(ctx context.Context) {
 			d.expireEvents()
 		}
 	})
-	d.forEachTarget(func(t *job.Target) {
+	d.forEachReceiver(func(r *delivery) {
 		for goes := true; goes; {
-			next := d.sendWaiting(ctx, t) // until then other events of this target would fail, too
+			next := d.sendWaiting(ctx, r) // until then other events of this target would fail, too
 			goes = sleepUntilDone(ctx, max(lookEvery, time.Until(next)))
 		}
 	})
 	cleaning.Wait()
 }
 
-// forEachTarget calls f for all receivers at once, and waits until it has returned for each.
-func (d *Deliverer) forEachTarget(f func(*job.Target)) {
+// delivery is a target that gets events. That it fails is logged once an hour.
+type delivery struct {
+	job.Target
+	warn rate.Sometimes
+}
+
+// forEachReceiver calls f for all receivers at once, and waits until it has returned for each.
+func (d *Deliverer) forEachReceiver(f func(*delivery)) {
 	var all sync.WaitGroup
 	for _, t := range receivers(d.Targets) {
-		all.Go(func() { f(&t) })
+		all.Go(func() { f(&delivery{t, rate.Sometimes{Interval: time.Hour}}) })
 	}
 	all.Wait()
 }
@@ -64,7 +72,7 @@ func (d *Deliverer) forEachTarget(f func(*job.Target)) {
 // Flush attempts once to send every event that is due, for a process that is about to end. Events
 // that fail are left for the next process, until they are old.
 func (d *Deliverer) Flush(ctx context.Context) {
-	d.forEachTarget(func(t *job.Target) { d.sendWaiting(ctx, t) })
+	d.forEachReceiver(func(r *delivery) { d.sendWaiting(ctx, r) })
 	d.expireEvents()
 }
 
@@ -77,7 +85,7 @@ const doubtful = 6
 //
 // After an event that has failed often, one more is tried. Some targets fail on the content of one
 // event, which must not delay the others until it is dropped.
-func (d *Deliverer) sendWaiting(ctx context.Context, t *job.Target) (alone time.Time) {
+func (d *Deliverer) sendWaiting(ctx context.Context, t *delivery) (alone time.Time) {
 	for ctx.Err() == nil {
 		var w *waiting
 		now := time.Now()
@@ -103,30 +111,21 @@ func (d *Deliverer) sendWaiting(ctx context.Context, t *job.Target) (alone time.
 
 // attemptEvent sends one event and records the result. It returns when the target may be tried again;
 // zero if the next event may follow.
-func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting) time.Time {
+func (d *Deliverer) attemptEvent(ctx context.Context, t *delivery, w *waiting) time.Time {
 	var err error
 	if _, taken := d.taken.Load(w.id); !taken {
-		err = d.sendEvent(ctx, t, w.event)
+		err = d.sendEvent(ctx, &t.Target, w.event)
 	}
 	if err != nil && ctx.Err() != nil {
 		return time.Time{} // stopped, which says nothing about the target
 	}
 	if err == nil {
 		d.taken.Store(w.id, true)
-		again := false
-		if err := d.Store.Update(func(tx *store.Tx) (err error) {
-			if again, err = endFailing(tx, t.Name); err != nil {
-				return err
-			}
-			return settleEvent(tx, w.id)
-		}); err != nil {
+		if err := d.Store.Update(func(tx *store.Tx) error { return settleEvent(tx, w.id) }); err != nil {
 			d.Log.Error("delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
 			return time.Now().Add(time.Minute)
 		}
 		d.taken.Delete(w.id)
-		if again {
-			d.Log.Info("notifications delivered again", "target", t.Name)
-		}
 		return time.Time{}
 	}
 	wait := backoffAfter(w.tries)
@@ -135,19 +134,13 @@ func (d *Deliverer) attemptEvent(ctx context.Context, t *job.Target, w *waiting)
 		wait = max(wait, refused.After)
 	}
 	until := time.Now().Add(wait)
-	begins := false
-	if unrecorded := d.Store.Update(func(tx *store.Tx) (err error) {
-		if begins, err = beginFailing(tx, t.Name); err != nil {
-			return err
-		}
-		return postponeEvent(tx, w.id, until)
-	}); unrecorded != nil {
+	if unrecorded := d.Store.Update(func(tx *store.Tx) error { return postponeEvent(tx, w.id, until) }); unrecorded != nil {
 		d.Log.Error("failed delivery not recorded", "target", t.Name, "event", w.event.ID, "err", errors.Join(err, unrecorded))
 		return until
 	}
-	if begins {
+	t.warn.Do(func() {
 		d.Log.Warn("notification failed", "target", t.Name, "event", string(w.event.Kind), "retry_at", until, "err", err)
-	}
+	})
 	if isRefusal && !refused.isBusy() {
 		return time.Time{} // the target refused this event, and may accept others
 	}

@@ -185,27 +185,6 @@ func expireBefore(tx *store.Tx, certain time.Time) (lost int64, err error) {
 	return lost, err
 }
 
-// warnEvery is how long it is not logged that a target fails after it worked again: it may fail now and then.
-const warnEvery = time.Hour
-
-// beginFailing records that a target fails, and reports whether that is to be logged.
-func beginFailing(tx *store.Tx, target string) (log bool, err error) {
-	state, since, err := lastState(tx, "target/"+target)
-	if age := tx.Now().Sub(since); err != nil || state == "failing" || age >= 0 && age < warnEvery {
-		return false, err
-	}
-	return true, setState(tx, "target/"+target, "failing")
-}
-
-// endFailing records that a target works, and reports whether it was logged that it fails.
-func endFailing(tx *store.Tx, target string) (logged bool, err error) {
-	state, _, err := lastState(tx, "target/"+target)
-	if err != nil || state != "failing" {
-		return false, err
-	}
-	return true, setState(tx, "target/"+target, "works")
-}
-
 // lastState returns the last state of a subject that targets were notified of, "" for none, and since when.
 func lastState(tx *store.Tx, subject string) (state string, since time.Time, err error) {
 	var at int64
