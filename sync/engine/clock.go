@@ -21,8 +21,8 @@ import (
 // by the same clock that limits what it covers. The time is agreed on before the first paid call of a
 // process, and again if the local clock jumps: see package ledger. If no answer of the service is at hand,
 // the service is asked just for its time, which costs one request. Nothing is bought while no two answers
-// agree on a time, or while a new period of a cap has begun only by the service's clock, by more than
-// maxAhead beyond the local one: a clock that jumps must not open one new period after the other. A person
+// agree on a time, or while only the service's clock is in another period of a cap, by more than maxApart
+// ahead of the local one or behind it: a clock that jumps must not open one period after the other. A person
 // can confirm the clock that then decides.
 
 // noVideo is the id of no video. A request for its details is free, and the answer has a date.
@@ -31,13 +31,13 @@ const noVideo = "-----------"
 // timeAttempts is how often the service is asked for its time until two answers agree.
 const timeAttempts = 3
 
-// maxAhead is how far the service's clock may be ahead of the local one and still begin a new period.
-const maxAhead = 36 * time.Hour
+// maxApart is how far the service's clock may be from the local one and still decide alone what period it is.
+const maxApart = 36 * time.Hour
 
 // ClockError reports that the time by which purchases would be booked is not known, or not credible.
 type ClockError struct {
 	Now     time.Time // by the local clock
-	Service time.Time // by the service's clock, if that is too far ahead; zero if it is not known
+	Service time.Time // by the service's clock, if that is too far away; zero if it is not known
 }
 
 // Error names days and not the time of day: a person's confirmation holds for this text.
@@ -48,8 +48,8 @@ func (e *ClockError) Error() string {
 			"which shows %s; nothing is bought until they agree, or until 'outlierd budget resume' confirms the machine's clock", now)
 	}
 	return fmt.Sprintf("the service's clock shows %s and this machine's clock %s, "+
-		"and only the service's has reached a new day or billing cycle; "+
-		"nothing is bought until this machine's clock agrees, or until 'outlierd budget resume' confirms the service's",
+		"and only the service's is in another day or billing cycle than the last purchase; "+
+		"nothing is bought until the clocks agree, or until 'outlierd budget resume' confirms the service's",
 		e.Service.Format(time.DateOnly), now)
 }
 
@@ -107,17 +107,17 @@ func askTime(ctx context.Context, ask call) error {
 	return err
 }
 
-// checkClock accepts the service's clock if it is agreed on, unless it alone has reached a new period of a cap,
-// far ahead of the local one. Otherwise a person has to confirm that clock, or the local one.
+// checkClock accepts the service's clock if it is agreed on, unless it alone is in another period of a cap, far
+// from the local one. Otherwise a person has to confirm that clock, or the local one.
 func (c *caller) checkClock() error {
 	clock, now, zone := c.engine.Store.Clock, time.Now(), c.engine.Config.Timezone
 	unsure := &ClockError{Now: now.In(zone)}
 	if clock.Agreed() {
 		service := clock.Now()
-		if service.Sub(now) <= maxAhead {
+		if service.Sub(now).Abs() <= maxApart {
 			return nil
 		}
-		if turned, err := c.isNewPeriod(service, now); err != nil || !turned {
+		if alone, err := c.isAlone(service, now); err != nil || !alone {
 			return err
 		}
 		unsure.Service = service.In(zone)
@@ -144,16 +144,22 @@ func (c *caller) checkConfirmed(unsure *ClockError) error {
 	return unsure
 }
 
-// isNewPeriod reports whether a time is in a later period than the last booking and another time, and a cap
-// has such a period.
-func (c *caller) isNewPeriod(at, other time.Time) (bool, error) {
-	day, cycle, err := c.engine.Store.Ledger.Turned(at)
+// isAlone reports whether the service's time is in a later period of a cap than both the local time and the last
+// booking, or in an earlier one than both.
+func (c *caller) isAlone(service, local time.Time) (bool, error) {
+	booked, err := c.engine.Store.Ledger.Newest()
+	if err != nil || booked.IsZero() {
+		return false, err
+	}
 	config := c.engine.Config
-	zone, renews := config.Timezone, config.Budget.Renews
+	alone := func(period func(time.Time) string) bool {
+		at, one, two := period(service), period(local), period(booked)
+		return at > max(one, two) || at < min(one, two)
+	}
 	capped := config.Budget.PerMonth != nil ||
 		slices.ContainsFunc(config.Jobs, func(j job.Spec) bool { return j.Budget.PerMonth != nil })
-	return day && config.Budget.PerDay != nil && ledger.Day(at, zone) > ledger.Day(other, zone) ||
-		cycle && capped && ledger.Cycle(at, zone, renews) > ledger.Cycle(other, zone, renews), err
+	return config.Budget.PerDay != nil && alone(func(t time.Time) string { return ledger.Day(t, config.Timezone) }) ||
+		capped && alone(func(t time.Time) string { return ledger.Cycle(t, config.Timezone, config.Budget.Renews) }), nil
 }
 
 // startTime returns the time by which a new run of spec resolves its windows. If the service does not

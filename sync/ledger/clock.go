@@ -14,9 +14,9 @@ import (
 // does not give a fresh budget. The dates of the service's answers correct it: a date within
 // [Skew] of the estimate at once, a date farther away, ahead or behind, only if the next one
 // agrees. So a single wrong date, for example from one of several servers, changes nothing. A
-// wrong date that comes twice is accepted, and so is the right one after it. That gives no fresh
-// budget either: what was booked in between is then dated in the future, counts as now (see
-// [Ledger.periodKey]), and counts in its own period when that comes.
+// wrong date that comes twice is accepted, and so is the right one after it; package engine buys nothing in
+// a period that such a date alone opens. What was booked in the future counts as now (see [Ledger.periodKey]),
+// and counts in its own period when that comes.
 //
 // The clock is agreed on once the date of an answer was accepted, or a person has confirmed the
 // local clock. It no longer is if the local clock jumps or the machine has slept, because the time
@@ -105,16 +105,10 @@ func earlierOf(a, b time.Time) time.Time {
 	return a
 }
 
-// Turned reports whether a time is in a later day or billing cycle than the newest reservation: a new
-// period may have begun, or the clock that shows it was set forward.
-func (l *Ledger) Turned(at time.Time) (day, cycle bool, err error) {
+// Newest returns the latest time that spending counts for; the zero time if nothing was spent.
+func (l *Ledger) Newest() (time.Time, error) {
 	newest, err := store.Read(l.db, "look for the newest spending", newestCounted)
-	if err != nil || newest == 0 {
-		return false, false, err
-	}
-	then, zone := store.Instant(newest), l.location
-	return Day(at, zone) > Day(then, zone),
-		Cycle(at, zone, l.renews) > Cycle(then, zone, l.renews), nil
+	return store.Instant(newest), err
 }
 
 // newestCounted returns the latest time that spending in the ledger counts for; 0 if nothing was

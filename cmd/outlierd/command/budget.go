@@ -92,8 +92,8 @@ command resumes them at once. It also tries a refused key again.
 
 Paid calls stop, too, when the service sends no time and the local clock has reached a new
 day or cycle, or when the service's answers contradict each other about the time. This
-command then confirms the local clock for that day. If only the service's clock has reached
-a new day or cycle, more than 36 hours ahead of the local clock, it confirms the service's date.
+command then confirms the local clock for that day. If only the service's clock is in
+another day or cycle, more than 36 hours from the local clock, it confirms the service's date.
 
 The caps of the job file still apply.`,
 		RunE: g.inSession(toBuy, func(ctx context.Context, p *program, _ []string) error {
