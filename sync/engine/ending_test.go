@@ -38,7 +38,7 @@ func logText(e Ending) string {
 // without pages in the journal.
 func ended(pages int, room outlier.Credits, steps ...runs.Step) []Ending {
 	known := &facts.Reader{Config: &job.Config{Service: job.Service{Prices: outlier.Prices{}}}}
-	stored := &plan.Stored{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}
+	stored := &plan.Stored{Terms: job.Terms{Pages: pages, Scan: &job.Scan{Mode: outlier.ModeFast}}}
 	all, err := (&endedRun{known, &runs.Run{Plan: stored}, steps}).endings(room)
 	if err != nil {
 		panic(err)
@@ -137,7 +137,7 @@ func TestSavingsAreThePriceOfThePages(t *testing.T) {
 	known := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
 	answers := known
 	answers.Reused = 1
-	r := endedRun{&facts.Reader{Config: &job.Config{}}, &runs.Run{Plan: &plan.Stored{Pages: 3}}, []runs.Step{known, answers}}
+	r := endedRun{&facts.Reader{Config: &job.Config{}}, &runs.Run{Plan: &plan.Stored{Terms: job.Terms{Pages: 3}}}, []runs.Step{known, answers}}
 	got, err := r.endings(6)
 	want := []any{"pages_reused", 1, "credits_saved", outlier.Credits(8)}
 	if diff := cmp.Diff(want, sumOf(got)); diff != "" || err != nil {

@@ -300,7 +300,7 @@ func (w *generated) consistent(f *forecast.Forecast) {
 			w.Errorf("%s: expected %d credits, and %d at worst; want multiples of %d, the price of a page",
 				next.Job, expected.Credits, worst.Credits, least)
 		}
-		if calls := next.Calls; spec.Budget.MaxRequests == 0 && worst.Requests < calls {
+		if calls := next.Calls; spec.MaxRequests == 0 && worst.Requests < calls {
 			w.Errorf("%s: %d requests at worst, want at least one for each of %d calls",
 				next.Job, worst.Requests, calls)
 		}
@@ -385,7 +385,7 @@ func (w *generated) hold(next *forecast.Job) {
 	if made := int(after.Requests - before.Requests); !w.harms && made > next.Worst.Requests {
 		w.Errorf("the run of %s made %d requests, want at most the worst case, %d", next.Job, made, next.Worst.Requests)
 	}
-	if most := int64(spec.Budget.MaxRequests); most > 0 && spec.Scan == nil && after.Requests > most {
+	if most := int64(spec.MaxRequests); most > 0 && spec.Scan == nil && after.Requests > most {
 		w.Errorf("the run of %s made %d requests with repeated ones, want at most its cap, %d",
 			next.Job, after.Requests, most)
 	}

@@ -51,7 +51,7 @@ func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
 	bare(t, jobsFile, func(w *workshop) {
 		w.inspect(func(e *Engine) {
 			now := time.Now()
-			o := &searchFacts{now: now, plan: &plan.Stored{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}, mayPoll: e.Pace.Poll()}
+			o := &searchFacts{now: now, plan: &plan.Stored{Terms: job.Terms{Scan: &job.Scan{PollMin: time.Minute, PollMax: 10 * time.Minute}}}, mayPoll: e.Pace.Poll()}
 			a := o.nextOfScan(action{step: &runs.Step{}, scan: &runs.Scan{State: runs.ScanRunning, NextPoll: now.Add(30 * day)}})
 			if a.until.Sub(now) > 10*time.Minute {
 				t.Errorf("a scan is looked at on %s", a.until)

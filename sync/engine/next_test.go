@@ -25,7 +25,7 @@ func factsOf(steps ...runs.Step) *searchFacts {
 	}
 	return &searchFacts{
 		now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), steps: steps, scans: map[int64]*runs.Scan{},
-		plan:    &plan.Stored{Scan: &job.Scan{PollMax: 10 * time.Minute}},
+		plan:    &plan.Stored{Terms: job.Terms{Scan: &job.Scan{PollMax: 10 * time.Minute}}},
 		priceOf: func(s *runs.Step) outlier.Credits { return prices[s.Query.Op()] },
 	}
 }

@@ -200,7 +200,7 @@ func hitsOf(of *plan.Stored, step *runs.Step, page outlier.Page) []runs.Hit {
 		if step.Query.Op() == outlier.OpFindChannels || step.Query.Op() == outlier.OpFindRelatedChannels {
 			hit.VideoID = h.ChannelID
 		}
-		if value, ok := h.SortValue(of.Sort); ok {
+		if value, ok := h.SortValue(of.Sort.By); ok {
 			hit.Value = &value
 		}
 		hits = append(hits, hit)

@@ -39,7 +39,7 @@ func (r *Reader) covered(spec *job.Spec, key string) (all []plan.Dates, err erro
 	year, month, day := now.In(r.Config.Timezone).Date()
 	own := time.Date(year, month, day, 0, 0, 0, 0, r.Config.Timezone)
 	cursor, err := r.Store.Watermarks.At(spec.Name, key)
-	if cursor = cursor.Truncate(time.Second); spec.Dates.Since && !cursor.IsZero() && cursor.Before(own) {
+	if cursor = cursor.Truncate(time.Second); spec.Backfill.Since && !cursor.IsZero() && cursor.Before(own) {
 		own = cursor
 	}
 	return append(all, plan.Dates{From: own, To: time.Unix(1<<40, 0)}), err

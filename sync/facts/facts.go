@@ -89,7 +89,7 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 		}
 	}
 	if o.Calls {
-		watch := plan.Stored{Fetch: spec.Fetch, IDs: work.IDs, Since: o.At}
+		watch := plan.Stored{Terms: spec.Terms, IDs: work.IDs, Since: o.At}
 		err = r.addCalls(f, spec.Name, &watch)
 	}
 	return f, err
@@ -143,7 +143,7 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 			f.Bought[ask.Watermark] = bought
 		}
 	}
-	if _, known := f.Covered[ask.Watermark]; spec.Dates != nil && !known {
+	if _, known := f.Covered[ask.Watermark]; spec.Backfill != nil && !known {
 		if f.Covered[ask.Watermark], err = r.covered(spec, ask.Watermark); err != nil {
 			return err
 		}

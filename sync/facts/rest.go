@@ -47,7 +47,7 @@ func ResumedSpec(config *job.Config, row *runs.Run) (*job.Spec, error) {
 		spec.Overridden, spec.Flags, spec.Request = true, stored.Flags, row.Request
 	}
 	if stored.Backfill != nil {
-		spec.Dates, spec.Budget.PerRun = stored.Backfill, &stored.Cap
+		spec.Backfill, spec.Budget.PerRun = stored.Backfill, &stored.Cap
 	}
 	return spec, nil
 }

@@ -234,7 +234,7 @@ func refused(steps []runs.Step) bool {
 // cap, or has made all its requests, has not; but a paid scan is read to its end, however many requests that takes.
 func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool, error) {
 	own, stored := spec.Budget, old.Plan
-	if stored.Backfill != nil && spec.Dates == nil {
+	if stored.Backfill != nil && spec.Backfill == nil {
 		own.PerRun = &stored.Cap // it has its own cap
 	}
 	spent, err := spentBy(r.Store.Ledger, old.ID)

@@ -37,7 +37,7 @@ func (s *Spec) applyBackfill(b *Backfill) error {
 	case s.Verb != VerbSearch && s.Verb != VerbRelated:
 		return fmt.Errorf("a backfill is for jobs of search and related, this is one of %s", s.Verb)
 	}
-	s.Dates = &Dates{From: first, To: last, Each: b.Each, Since: s.ask.Window.Since}
+	s.Backfill = &Dates{From: first, To: last, Each: b.Each, Since: s.ask.Window.Since}
 	s.SeedsFresh, s.ReuseFor = 0, max(s.ReuseFor, backfillReuse)
 	s.Budget.PerRun = &b.Most
 	return s.setWindow(window{})

@@ -28,14 +28,14 @@ jobs:
 			t.Fatal(err)
 		}
 		var got []string
-		for from, to := range spec.Dates.Windows(berlin) {
+		for from, to := range spec.Backfill.Windows(berlin) {
 			const form = "2006-01-02T15:04:05"
 			got = append(got, from.In(berlin).Format(form)+" "+to.In(berlin).Format(form))
 		}
 		if got := strings.Join(got, ", "); got != c.want {
 			t.Errorf("%s..%s by %s is\n%s, want\n%s", c.from, c.to, c.each, got, c.want)
 		}
-		if spec.Dates.Since || !spec.Overridden || *spec.Budget.PerRun != 20 || must(t, &spec, nothingKnown()).Asks[0].Query.Params().Encode() != "query=a&zScoreFrom=2" {
+		if spec.Backfill.Since || !spec.Overridden || *spec.Budget.PerRun != 20 || must(t, &spec, nothingKnown()).Asks[0].Query.Params().Encode() != "query=a&zScoreFrom=2" {
 			t.Errorf("the backfill is %+v", spec)
 		}
 	}

@@ -68,7 +68,7 @@ func (c *Calendar) Dues(spec *Spec) []time.Time {
 	if spec = c.config.ScheduledBy(spec); spec.Disabled {
 		return nil
 	}
-	key := rhythm{strings.Join(spec.Schedule, "\n"), spec.Every, spec.worded["quiet"]}
+	key := rhythm{strings.Join(spec.Schedule, "\n"), spec.Every, spec.Settings["quiet"]}
 	dues, known := c.dues[key]
 	if !known {
 		due := spec.Next(c.from, c.config.Timezone)

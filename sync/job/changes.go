@@ -118,7 +118,7 @@ const OnlyValuesChanged = "what it takes from variables, files or this version's
 
 // listDifferences returns the changes of a job; "" if there are none.
 func listDifferences(was, is *Spec) string {
-	changes := Differences(was.worded, is.worded)
+	changes := Differences(was.Settings, is.Settings)
 	if len(changes) == 0 && was.Version() != is.Version() {
 		return OnlyValuesChanged
 	}

@@ -72,13 +72,13 @@ func TestValueFromOutsideIsToldOfWithoutShowingIt(t *testing.T) {
 // TestManyAndLongChangesAreCut, and a long text that differs beyond the cut is still told of.
 func TestManyAndLongChangesAreCut(t *testing.T) {
 	long := strings.Repeat("very ", 40)
-	was := &Spec{worded: map[string]string{"sql": long + "old"}}
-	is := &Spec{worded: map[string]string{"sql": long + "new"}}
+	was := &Spec{Terms: Terms{Settings: map[string]string{"sql": long + "old"}}}
+	is := &Spec{Terms: Terms{Settings: map[string]string{"sql": long + "new"}}}
 	if got := listDifferences(was, is); got != "sql changed" {
 		t.Errorf("of two long texts it says %q", got)
 	}
 	for _, name := range strings.Split("abcdefghij", "") {
-		is.worded[name] = "1"
+		is.Settings[name] = "1"
 	}
 	if got := listDifferences(was, is); !strings.HasSuffix(got, "; and 3 more") {
 		t.Errorf("of eleven differences it says %q", got)

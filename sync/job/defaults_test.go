@@ -52,8 +52,8 @@ jobs:
 			{Op: outlier.OpComments, RefreshAfter: 2 * day, Value: 2},
 			{Op: outlier.OpTranscript, RefreshAfter: 36500 * day, Value: 3},
 		}},
-		{"enrich.sort", of("search").EnrichSort, Sort{By: "zScore"}},
-		{"enrich.sort of find_channels", of("find_channels").EnrichSort, Sort{By: "subscribers"}},
+		{"enrich.sort", of("search").Sort, Sort{By: "zScore"}},
+		{"enrich.sort of find_channels", of("find_channels").Sort, Sort{By: "subscribers"}},
 		{"published_at: since last success", of("search").ask.Window, window{Since: true, Last: 30 * day, Overlap: 14 * day, Zone: time.UTC}},
 	} {
 		if diff := cmp.Diff(c.want, c.got, plain, cmp.AllowUnexported(window{})); diff != "" {

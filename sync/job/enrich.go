@@ -151,11 +151,11 @@ func enrichSort(spec *Spec, n *yamltree.Node) {
 		n.RefuseWithHint(n.DidYouMean(word, known),
 			"hits of %s can be sorted by %s, got %s", spec.Verb, strings.Join(known, ", "), n.Shown())
 	case said:
-		spec.EnrichSort = by
+		spec.Sort = by
 	case slices.Contains(orders, asked.By):
-		spec.EnrichSort = asked
+		spec.Sort = asked
 	default:
-		spec.EnrichSort = Sort{By: otherwise}
+		spec.Sort = Sort{By: otherwise}
 	}
 }
 

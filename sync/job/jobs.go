@@ -36,6 +36,7 @@ func (b *builder) readJob(name string, n *yamltree.Node) Spec {
 		Disabled: strings.EqualFold(n.Get("enabled").TextOr("true"), "false"),
 	}
 	readKeys(&spec, oneOff(), n)
+	readKeys(&spec.Terms, oneOff(), n)
 	spec.times = readSchedule(n)
 	refuseUntimed(n)
 	spec.quiet = readQuiet(n.Get("quiet"))
@@ -47,7 +48,7 @@ func (b *builder) readJob(name string, n *yamltree.Node) Spec {
 		checkCaps(b.cfg, b.root, &spec, n.Get("budget"))
 		b.refuseUnbounded(&spec, n, verb)
 	}
-	spec.Request, spec.worded = spec.hashRequest(), b.wordJob(n)
+	spec.Request, spec.Settings = spec.hashRequest(), b.wordJob(n)
 	return spec
 }
 
@@ -131,6 +132,8 @@ func (s Spec) hashRequest() string {
 	if s.Scan != nil {
 		s.Scan = &Scan{Mode: s.Scan.Mode}
 	}
+	s.Settings, s.StopAfter, s.MaxRequests = nil, 0, 0
+	s.Overridden, s.Flags, s.MoveCursor = false, "", false
 	zone := ""
 	for _, t := range []*template{&s.ask, s.ask.Read, s.wanted} {
 		if t != nil && t.Window.Zone != nil {
@@ -148,7 +151,7 @@ func (s Spec) hashRequest() string {
 // Version identifies what a person has read of the job before they start it: its settings as written, what
 // it asks for, and its caps. It is the same wherever the file is.
 func (s *Spec) Version() string {
-	words := maps.Clone(s.worded)
+	words := maps.Clone(s.Settings)
 	maps.DeleteFunc(words, func(name, _ string) bool { return name == "about" || name == "was" || name == "enabled" })
 	return hashData(struct {
 		Request string

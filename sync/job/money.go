@@ -25,7 +25,7 @@ func checkCaps(c *Config, root *yamltree.Node, spec *Spec, n *yamltree.Node) {
 		atLeast(all.Get("per_month"), price, *reserve, what)
 	}
 	if most := n.Get("max_requests"); spec.Scan != nil &&
-		most.Has(yamltree.Whole) && spec.Budget.MaxRequests < 3 {
+		most.Has(yamltree.Whole) && spec.MaxRequests < 3 {
 		most.Refuse("must be at least 3 for a scan (start, poll, read), got %s", most.Shown())
 	}
 }

@@ -103,8 +103,9 @@ jobs: {search: {search: {query: other}}}
 		t.Fatal(err)
 	}
 	want := &Spec{
-		Name: "search", CatchUp: CatchUpLatest, Verb: VerbSearch, Pages: 1, ReuseFor: 6 * time.Hour,
-		Enrich: []Call{{Op: outlier.OpComments, Top: 1, RefreshAfter: 2 * day, Value: 2}}, EnrichSort: Sort{By: "zScore"}, At: yamltree.Place{File: "command line", Line: 1, Column: 1},
+		Name: "search", CatchUp: CatchUpLatest, Verb: VerbSearch, At: yamltree.Place{File: "command line", Line: 1, Column: 1},
+		Terms: Terms{Pages: 1, ReuseFor: 6 * time.Hour, Sort: Sort{By: "zScore"},
+			Enrich: []Call{{Op: outlier.OpComments, Top: 1, RefreshAfter: 2 * day, Value: 2}}},
 	}
 	if diff := cmp.Diff(want, spec, plain); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -302,11 +303,11 @@ jobs:
   found: {find_channels: {}}
 `)
 	all, own := config.Job("all"), config.Job("own")
-	if all.CatchUp != CatchUpNone || len(all.Enrich) != 1 || all.EnrichSort.By != "views" || *all.Budget.PerRun != 60 || *all.Budget.PerMonth != 90 ||
+	if all.CatchUp != CatchUpNone || len(all.Enrich) != 1 || all.Sort.By != "views" || *all.Budget.PerRun != 60 || *all.Budget.PerMonth != 90 ||
 		all.ReuseFor != time.Hour || all.StopAfter != 2*time.Hour || !slices.Equal(all.Notify, []string{"team"}) {
 		t.Errorf("a job without a word of its own: %+v", all)
 	}
-	if own.CatchUp != CatchUpAll || len(own.Enrich) != 0 || own.EnrichSort.By != "zScore" || *own.Budget.PerRun != 4 || own.Budget.PerMonth != nil ||
+	if own.CatchUp != CatchUpAll || len(own.Enrich) != 0 || own.Sort.By != "zScore" || *own.Budget.PerRun != 4 || own.Budget.PerMonth != nil ||
 		own.ReuseFor != 3*time.Hour || own.StopAfter != 5*time.Minute || len(own.Notify) != 0 {
 		t.Errorf("a job with words of its own: %+v", own)
 	}

@@ -22,6 +22,7 @@ var plain = cmp.Options{
 	cmpopts.IgnoreUnexported(Config{}, Spec{}),
 	cmpopts.IgnoreFields(Config{}, "Warnings", "Fingerprint"),
 	cmpopts.IgnoreFields(Spec{}, "Request"),
+	cmpopts.IgnoreFields(Terms{}, "Settings"),
 }
 
 // sameQuery compares queries as values.
@@ -170,25 +171,21 @@ daemon: {listen: "[::]:7411", token: "${OUTLIERD_TOKEN}", read_token: "${READ_TO
 			ThumbnailsCache: 1e9, ThumbnailsProxy: &url.URL{Scheme: "http", Host: "proxy.example:3128"}},
 		Jobs: []Spec{{
 			Name: "coffee", Was: "espresso", About: "Coffee", Disabled: true, Schedule: []string{"30 6 * * mon,thu"}, CatchUp: CatchUpAll,
-			Verb:     VerbSearch,
-			Loops:    []Loop{{"kind", Source{Values: []string{"video", "short"}, At: yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 32, Column: 22}}}},
-			Pages:    3,
-			NewBelow: 0.125,
-			ReuseFor: time.Hour,
-			Notify:   []string{"me"},
-			Enrich: []Call{
-				{Op: outlier.OpTranscript, RefreshAfter: Once, Value: 3},
-				{Op: outlier.OpChannelVideos, Top: 15, RefreshAfter: 7 * day, Value: 5},
-			},
-			EnrichSort: Sort{By: "views"},
-			Budget:     JobBudget{PerRun: new(outlier.Credits(6)), PerMonth: new(outlier.Credits(60)), MaxRequests: 9},
-			StopAfter:  90 * time.Minute,
-			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 24, Column: 3},
+			Verb:   VerbSearch,
+			Loops:  []Loop{{"kind", Source{Values: []string{"video", "short"}, At: yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 32, Column: 22}}}},
+			Notify: []string{"me"},
+			Terms: Terms{Pages: 3, NewBelow: 0.125, ReuseFor: time.Hour, Sort: Sort{By: "views"}, StopAfter: 90 * time.Minute, MaxRequests: 9,
+				Enrich: []Call{
+					{Op: outlier.OpTranscript, RefreshAfter: Once, Value: 3},
+					{Op: outlier.OpChannelVideos, Top: 15, RefreshAfter: 7 * day, Value: 5},
+				}},
+			Budget: JobBudget{PerRun: new(outlier.Credits(6)), PerMonth: new(outlier.Credits(60))},
+			At:     yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 24, Column: 3},
 		}, {
-			Name: "tea", Every: 2 * week, CatchUp: CatchUpLatest, Verb: VerbSearch, Pages: AllPages, ReuseFor: 6 * time.Hour,
-			EnrichSort: Sort{By: "rpm", Ascending: true},
-			Budget:     JobBudget{PerRun: new(outlier.Credits(10))},
-			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 47, Column: 3},
+			Name: "tea", Every: 2 * week, CatchUp: CatchUpLatest, Verb: VerbSearch,
+			Terms:  Terms{Pages: AllPages, ReuseFor: 6 * time.Hour, Sort: Sort{By: "rpm", Ascending: true}},
+			Budget: JobBudget{PerRun: new(outlier.Credits(10))},
+			At:     yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 47, Column: 3},
 		}},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" {
@@ -218,13 +215,11 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 		Sinks:    []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: "parquet"}}, SinksDownAfter: 30 * time.Minute,
 		Daemon: Daemon{UI: UIFull, Reload: ReloadAuto, Thumbnails: ThumbnailsProxy, ThumbnailsCache: 256e6}, CommentAuthors: AuthorsKeep,
 		Jobs: []Spec{{
-			Name:       "a",
-			CatchUp:    CatchUpLatest,
-			Verb:       VerbSearch,
-			Pages:      1,
-			ReuseFor:   6 * time.Hour,
-			EnrichSort: Sort{By: "zScore"},
-			At:         yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 3, Column: 8},
+			Name:    "a",
+			CatchUp: CatchUpLatest,
+			Verb:    VerbSearch,
+			Terms:   Terms{Pages: 1, ReuseFor: 6 * time.Hour, Sort: Sort{By: "zScore"}},
+			At:      yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 3, Column: 8},
 		}},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" {

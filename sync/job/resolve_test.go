@@ -256,8 +256,8 @@ func TestAScanIsReadByASearchOfItsOwn(t *testing.T) {
 	if diff := cmp.Diff(&Scan{Mode: "standard", PollMin: 2 * time.Minute, PollMax: 5 * time.Minute, Deadline: 6 * time.Hour}, spec.Scan); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if spec.Pages != AllPages || spec.NewBelow != 0.05 || spec.EnrichSort != (Sort{"views", true}) {
-		t.Errorf("the reading takes %d pages down to %v by %v", spec.Pages, spec.NewBelow, spec.EnrichSort)
+	if spec.Pages != AllPages || spec.NewBelow != 0.05 || spec.Sort != (Sort{"views", true}) {
+		t.Errorf("the reading takes %d pages down to %v by %v", spec.Pages, spec.NewBelow, spec.Sort)
 	}
 	mark := `{"operation":"start_scan","of":{"channel_id":["UC1234567890abcdefghijkl"]},"for_each":["tea"]}`
 	start := url.Values{"findBy": {"channels"}, "mode": {"standard"}, "query": {"UC1234567890abcdefghijkl"}}

@@ -28,18 +28,12 @@ type Spec struct {
 
 	Verb       Verb
 	Loops      []Loop        // for_each, in the order of the file
-	Pages      int           // maximum, of a search or a scan's results; AllPages; 0 if the verb has none
-	NewBelow   float64       // a page with a smaller share of new ids is the last one; 0 for no such limit
-	ReuseFor   time.Duration `key:"reuse_for"` // a younger answer to an identical paid request is reused; 0 for never
 	SeedsFresh time.Duration // the same seeds are not bought again before; 0 for no limit, or without seeds
-	Scan       *Scan         // of a scan
-	Fetch      []Call        // of channels and videos, in the order of the file
-	Enrich     []Call        // what to fetch for the hits, in the order of the file
-	EnrichSort Sort          // which hits are best, if Enrich takes only the top
 	Tags       []string      `json:"-" key:"tags"` // of groups of jobs, for command lines
 	Budget     JobBudget     `json:"-" key:"budget"`
-	StopAfter  time.Duration `json:"-" key:"stop_after"` // ends the run, but not its queue; 0 for no limit
-	Notify     []string      `json:"-"`                  // names of the file's notify
+	Notify     []string      `json:"-"` // names of the file's notify
+
+	Terms
 
 	At yamltree.Place `json:"-"` // where the job stands
 
@@ -48,23 +42,41 @@ type Spec struct {
 	// stop_after, how its scans are polled, and where the files of its lists are.
 	Request string `json:"-"`
 
-	Flags      string `json:"-"`          // of the command that overrides it, as typed
-	MoveCursor bool   `json:"-"`          // although it is overridden; see [Overrides]
-	Again      bool   `json:",omitempty"` // buy a scan in this run even if the same one is live
-	Dates      *Dates `json:",omitempty"` // of a backfill; nil for other runs
-	Rest       string `json:"-"`          // the run that left what this one buys; see [Spec.RestOf]
-	Overridden bool   `json:"-"`          // for one run; see [Spec.With]
+	Rest string `json:"-"` // the run that left what this one buys; see [Spec.RestOf]
 
 	ask    template
 	wanted *template                      // which of the hits Enrich applies to; nil for all
 	times  []cronTimes                    // of Schedule
 	quiet  quietHours                     // in which no due time is
 	zone   *time.Location                 // of windows
-	worded map[string]string              // the job in the words of the file; see [Known]
 	places map[chosenValue]*yamltree.Node // of the values of Loops that are in the job file
 
 	once    *OneOff // the one-off request; see [Spec.Asked]
 	changes *Overrides
+}
+
+// Terms are what a run keeps of its job when it begins, whatever becomes of the file.
+type Terms struct {
+	Settings map[string]string `json:"settings,omitempty"` // the job in the words of the file
+
+	Pages    int           `json:"pages,omitempty"`                     // maximum, of a search or a scan's results; AllPages; 0 if the verb has none
+	NewBelow float64       `json:"new_below,omitempty"`                 // a page with a smaller share of new ids is the last one; 0 for no such limit
+	ReuseFor time.Duration `json:"reuse_for,omitempty" key:"reuse_for"` // a younger answer to an identical paid request is reused; 0 for never
+	Scan     *Scan         `json:"scan,omitempty"`                      // of a scan
+	Fetch    []Call        `json:"fetch,omitempty"`                     // of channels and videos, in the order of the file
+
+	Enrich []Call `json:"enrich,omitempty"` // what to fetch for the hits, in the order of the file
+	Sort          // which hits are best, if Enrich takes only the top
+
+	StopAfter   time.Duration `json:"stop_after,omitempty" key:"stop_after"`            // ends the run, but not its queue; 0 for no limit
+	MaxRequests int           `json:"max_requests,omitempty" key:"budget.max_requests"` // including free ones; 0 for no cap
+
+	// Of a run that a person overrides, which does not show what the file says; see [Spec.With].
+	Overridden bool   `json:"overridden,omitempty"`
+	Flags      string `json:"flags,omitempty"`       // of the command, as typed
+	MoveCursor bool   `json:"move_cursor,omitempty"` // it moves cursors all the same
+	Again      bool   `json:"again,omitempty"`       // it buys a scan even if the same one is live
+	Backfill   *Dates `json:"backfill,omitempty"`    // the dates of a backfill; nil for other runs
 }
 
 // A Verb is what a job does. Its text is the key in jobs.yaml.
@@ -136,9 +148,8 @@ func (s Scan) Price(prices outlier.Prices, most int) (start, reading outlier.Cre
 
 // JobBudget has the caps of one job. A nil amount is no cap.
 type JobBudget struct {
-	PerRun      *outlier.Credits `key:"per_run"`
-	PerMonth    *outlier.Credits `key:"per_month"`
-	MaxRequests int              `key:"max_requests"` // per run, including free ones; 0 for no cap
+	PerRun   *outlier.Credits `key:"per_run"`
+	PerMonth *outlier.Credits `key:"per_month"`
 
 	// MaxCredits is a cap that a person sets for one run, beside PerRun.
 	MaxCredits *outlier.Credits `json:"-"`
@@ -147,8 +158,8 @@ type JobBudget struct {
 // Sort is an order of hits by one of the values that the service sorts by (interface, GET
 // /search/outliers, sortBy; for channels the order of their search).
 type Sort struct {
-	By        string // "views", "zScore", …
-	Ascending bool
+	By        string `json:"sort,omitempty"` // "views", "zScore", …
+	Ascending bool   `json:"ascending,omitempty"`
 }
 
 // SQL returns the SQL queries of the job, so that they can be tested before anything is spent.
@@ -195,6 +206,3 @@ func (c *Config) StrongestAgain(spec *Spec) string {
 	}
 	return snakeCase(by.By) + " desc"
 }
-
-// Settings returns the job in the words of the file; see [Known].
-func (s *Spec) Settings() map[string]string { return s.worded }

@@ -11,7 +11,7 @@ import (
 // backfillAsks replaces what a job asks for by the windows of a backfill, newest first, without the
 // dates that are already covered.
 func backfillAsks(spec *job.Spec, asks []job.Ask, facts *Facts) (all []job.Ask, err error) {
-	for from, to := range spec.Dates.Windows(facts.Zone) {
+	for from, to := range spec.Backfill.Windows(facts.Zone) {
 		for _, ask := range asks {
 			for _, gap := range findGaps(Dates{from, to}, facts.Covered[ask.Watermark]) {
 				dated := ask

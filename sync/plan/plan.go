@@ -11,6 +11,7 @@
 package plan
 
 import (
+	"cmp"
 	"time"
 
 	"outlierd/outlier"
@@ -51,14 +52,15 @@ type Plan struct {
 // is a step; for a backfill, each window of its dates that is not covered already. The only error
 // is a backfill with too many windows.
 func New(spec *job.Spec, facts *Facts) (*Plan, error) {
-	p := &Plan{Stored: newStored(spec), Assumed: facts.Work.Assumed, facts: facts}
+	p := &Plan{Stored: Stored{Terms: spec.Terms}, Assumed: facts.Work.Assumed, facts: facts}
 	f := &p.Stored
+	f.Pages = cmp.Or(f.Pages, 1)
 	f.IDs, f.EnrichWhere, f.Unknown = facts.Work.IDs, facts.Work.Wanted.Encode(), facts.Work.Unknown
 	if len(f.Fetch) > 0 {
 		f.Since = facts.Now
 	}
 	asks := facts.Work.Asks
-	if spec.Dates != nil {
+	if spec.Backfill != nil {
 		var err error
 		if asks, err = backfillAsks(spec, asks, facts); err != nil {
 			return nil, err

@@ -146,11 +146,11 @@ func indices(steps []Step) []int {
 
 // anySpec is a job of one operation, as every job is.
 func anySpec(t *rapid.T) *job.Spec {
-	spec := &job.Spec{Name: "any", Pages: rapid.SampledFrom([]int{0, 1, 2, 5, job.AllPages}).Draw(t, "pages")}
+	spec := &job.Spec{Name: "any", Terms: job.Terms{Pages: rapid.SampledFrom([]int{0, 1, 2, 5, job.AllPages}).Draw(t, "pages")}}
 	if rapid.Bool().Draw(t, "capped") || spec.Pages == job.AllPages {
 		spec.Budget.PerRun = new(outlier.Credits(rapid.Int64Range(0, 150).Draw(t, "per_run")))
 	}
-	spec.Budget.MaxRequests = rapid.IntRange(0, 3).Draw(t, "max_requests")
+	spec.MaxRequests = rapid.IntRange(0, 3).Draw(t, "max_requests")
 	if rapid.Bool().Draw(t, "seeds stay fresh") {
 		spec.SeedsFresh = 7 * 24 * time.Hour
 	}

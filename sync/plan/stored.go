@@ -12,12 +12,9 @@ import (
 // Stored is what a run keeps of its job in addition to the steps. It is written when the run
 // begins and read when it resumes, so an edit of the file never changes a run that has begun.
 type Stored struct {
-	// For a run that a person has overridden, which does not show what the file says.
-	Overridden bool       `json:"overridden,omitempty"`
-	Flags      string     `json:"flags,omitempty"`       // of the command that overrode it, as they are typed
-	Backfill   *job.Dates `json:"backfill,omitempty"`    // the dates of a backfill
-	MoveCursor bool       `json:"move_cursor,omitempty"` // it moves cursors although overridden
-	UseReserve bool       `json:"use_reserve,omitempty"` // it may spend the budget's reserve
+	job.Terms // Pages is 1 if the verb has none
+
+	UseReserve bool `json:"use_reserve,omitempty"` // it may spend the budget's reserve
 
 	MaxCredits *outlier.Credits `json:"max_credits,omitempty"` // a cap that a person has set for as long as it goes on
 	PerMonth   *outlier.Credits `json:"per_month,omitempty"`   // of its job when the run began
@@ -26,25 +23,13 @@ type Stored struct {
 	// confirmed it.
 	Unsure time.Time `json:"unsure,omitzero"`
 
-	Settings map[string]string `json:"settings,omitempty"` // the job in the words of the file, for a comparison
-
-	Pages    int           `json:"pages,omitempty"` // per step; job.AllPages for all pages
-	NewBelow float64       `json:"new_below,omitempty"`
-	ReuseFor time.Duration `json:"reuse_for,omitempty"`
-
-	// The order of the hits, and what is fetched for the best of them. EnrichWhere selects hits;
-	// see [Stored.HitParams].
-	Sort        string     `json:"sort,omitempty"`
-	Ascending   bool       `json:"ascending,omitempty"`
-	Enrich      []job.Call `json:"enrich,omitempty"`
-	EnrichWhere string     `json:"enrich_where,omitempty"`
+	// EnrichWhere selects the hits for which something is fetched; see [Stored.HitParams].
+	EnrichWhere string `json:"enrich_where,omitempty"`
 
 	// Cap is the worst case when the run began, including lost answers. Most is the worst case
 	// without per_run, which may be raised meanwhile.
-	Cap         outlier.Credits `json:"cap"`
-	Most        outlier.Credits `json:"most,omitempty"`
-	StopAfter   time.Duration   `json:"stop_after,omitempty"`
-	MaxRequests int             `json:"max_requests,omitempty"`
+	Cap  outlier.Credits `json:"cap"`
+	Most outlier.Credits `json:"most,omitempty"`
 
 	Auto *Auto `json:"auto,omitempty"` // what `schedule: auto` has decided
 
@@ -55,44 +40,18 @@ type Stored struct {
 	// another run left.
 	Ends map[int]int `json:"ends,omitempty"`
 
-	// For a watch: what is fetched about each of IDs. Since is its due time, or its start if a
-	// person began it.
-	Fetch []job.Call `json:"fetch,omitempty"`
-	IDs   []string   `json:"ids,omitempty"`
-	Since time.Time  `json:"since,omitzero"`
+	// For a watch: the ids about which Fetch asks. Since is its due time, or its start if a person began it.
+	IDs   []string  `json:"ids,omitempty"`
+	Since time.Time `json:"since,omitzero"`
 
 	// Unknown are the channels of its lists whose ids are not known, as in [job.Resolved]: the run does not
 	// ask for them, and ends as partial.
 	Unknown []string `json:"unknown,omitempty"`
 
-	// For scans. With Again a scan is bought even if the same one is live and could be joined.
-	// Joins and Reads are by the step's ordinal: the scans to be joined, as of the run's
-	// beginning, and how each scan's results are read.
-	Scan  *job.Scan      `json:"scan,omitempty"`
-	Again bool           `json:"again,omitempty"`
+	// For scans, by the step's ordinal: those to be joined, as of the run's beginning, and how the results of each are
+	// read.
 	Joins map[int]string `json:"joins,omitempty"`
 	Reads map[int]string `json:"reads,omitempty"` // parameters of a search, without the scan's id
-}
-
-func newStored(spec *job.Spec) Stored {
-	return Stored{
-		Settings:    spec.Settings(),
-		Overridden:  spec.Overridden,
-		Flags:       spec.Flags,
-		Backfill:    spec.Dates,
-		MoveCursor:  spec.MoveCursor,
-		Pages:       cmp.Or(spec.Pages, 1),
-		NewBelow:    spec.NewBelow,
-		ReuseFor:    spec.ReuseFor,
-		Sort:        spec.EnrichSort.By,
-		Ascending:   spec.EnrichSort.Ascending,
-		Enrich:      spec.Enrich,
-		Fetch:       spec.Fetch,
-		StopAfter:   spec.StopAfter,
-		MaxRequests: spec.Budget.MaxRequests,
-		Scan:        spec.Scan,
-		Again:       spec.Again,
-	}
 }
 
 // JudgedAt returns the time for which a watch decides what is fresh: now for a run that has not begun.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -56,7 +57,7 @@ func TestFullDiskIsAnError(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	fillUp(t, s, 30)
-	err := s.Runs.Begin(runs.Run{ID: "run-1", Plan: &plan.Stored{Flags: noise(400_000)}}, nil)
+	err := s.Runs.Begin(runs.Run{ID: "run-1", Plan: &plan.Stored{Terms: job.Terms{Flags: noise(400_000)}}}, nil)
 	if _, ok := errors.AsType[*store.FullError](err); !ok {
 		t.Fatalf("Begin: %v, want a FullError", err)
 	}

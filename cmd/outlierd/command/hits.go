@@ -226,7 +226,7 @@ func showHits(out *printer, v view) shower {
 	return func(s showing) (string, error) {
 		var ids []string
 		hits, err := s.program.Engine.Store.Hits.Best(s.row.ID,
-			runs.Choice{All: true, Desc: !s.spec.EnrichSort.Ascending})
+			runs.Choice{All: true, Desc: !s.spec.Ascending})
 		for _, hit := range hits {
 			ids = append(ids, hit.VideoID)
 		}

@@ -416,7 +416,7 @@ func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string
 	if spec == nil || path == "" || row.Hits == 0 || !row.Status.EndedWell() {
 		return nil, "", nil
 	}
-	hits, err := p.Engine.Store.Hits.Best(row.ID, runs.Choice{Most: 3, All: true, Desc: !spec.EnrichSort.Ascending})
+	hits, err := p.Engine.Store.Hits.Best(row.ID, runs.Choice{Most: 3, All: true, Desc: !spec.Ascending})
 	if err != nil {
 		return nil, "", err
 	}
