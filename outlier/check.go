@@ -1,7 +1,6 @@
 package outlier
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"net/url"
@@ -30,12 +29,8 @@ func (p Param) Check(params url.Values) []FieldError {
 	switch p.Form {
 	case Texts:
 		return p.checkTexts(params[p.Name])
-	case Integers:
-		return checkRange(p, params, integers, p.checkInteger)
-	case Numbers:
-		return checkRange(p, params, numbers, p.checkNumber)
-	case Instants:
-		return checkRange(p, params, instants, anyInstant)
+	case Integers, Numbers, Instants:
+		return p.checkRange(params)
 	}
 	values, given := params[p.Name]
 	switch {
@@ -90,62 +85,78 @@ func (p Param) checkText(s string) []FieldError {
 	return nil
 }
 
-// A scale parses, formats and compares the ends of ranges of one form.
-type scale[T any] struct {
-	what    string // what messages call one value
-	parse   func(string) (T, error)
-	format  func(T) string
-	compare func(a, b T) int
+// parseEnd parses the end of a range of a form. It returns the value, a time in Unix seconds, and its canonical text.
+func (f Form) parseEnd(text string) (x float64, canonical string, err error) {
+	switch f {
+	case Integers:
+		n, err := strconv.ParseInt(text, 10, 64)
+		return float64(n), Integer(n), err
+	case Numbers:
+		x, err := strconv.ParseFloat(text, 64)
+		return x, Number(x), err
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	return float64(t.Unix()), Instant(t), err
 }
 
-var (
-	integers = scale[int64]{"a whole number in digits",
-		func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }, Integer, cmp.Compare[int64]}
-	numbers = scale[float64]{"a number such as 2 or 0.5",
-		func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }, Number, cmp.Compare[float64]}
-	instants = scale[time.Time]{"a time such as 2026-10-31T18:00:00Z",
-		func(s string) (time.Time, error) { return time.Parse(time.RFC3339, s) }, Instant, time.Time.Compare}
-)
+// endWords are what messages call the end of a range.
+var endWords = map[Form]string{
+	Integers: "a whole number in digits", Numbers: "a number such as 2 or 0.5", Instants: "a time such as 2026-10-31T18:00:00Z",
+}
 
-// readEnd parses the end of a range. It accepts only the canonical form, so that equal requests have equal
-// identities. It returns nil if there is no value.
-func (s scale[T]) readEnd(params url.Values, name string) (end *T, problem string) {
-	values, given := params[name]
-	if !given {
-		return nil, ""
+// readEnds returns the ends of a range, nil for one that is missing or wrong. It accepts only the canonical form, so that
+// equal requests have equal identities.
+func (p Param) readEnds(params url.Values) (ends [2]*float64, wrong []FieldError) {
+	for i, name := range p.Names() {
+		values, given := params[name]
+		if !given {
+			continue
+		}
+		if len(values) != 1 {
+			wrong = append(wrong, FieldError{name, codePattern, fmt.Sprintf("must have one value, not %d", len(values))})
+			continue
+		}
+		x, canonical, err := p.Form.parseEnd(values[0])
+		if err != nil || canonical != values[0] {
+			message := fmt.Sprintf("must be %s, not %q", endWords[p.Form], cleanLine(values[0]))
+			wrong = append(wrong, FieldError{name, codePattern, message})
+			continue
+		}
+		ends[i] = &x
+		if problem := p.exceededBound(x, i == 1); problem != "" {
+			wrong = append(wrong, FieldError{name, codeBounds, problem + ", not " + canonical})
+		}
 	}
-	if len(values) != 1 {
-		return nil, fmt.Sprintf("must have one value, not %d", len(values))
+	return ends, wrong
+}
+
+// exceededBound returns the bound that the end of a range exceeds; "" for none.
+func (p Param) exceededBound(x float64, isTo bool) string {
+	most := p.max
+	if most > 0 && !isTo {
+		most = maxInteger // whatever the maximum of To is
 	}
-	v, err := s.parse(values[0])
-	if err != nil || s.format(v) != values[0] {
-		return nil, fmt.Sprintf("must be %s, not %q", s.what, cleanLine(values[0]))
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return "must be a finite number"
+	case p.positive && isTo && x <= 0:
+		return "must be above 0"
+	case p.positive && x < 0:
+		return "must be 0 or more"
+	case most > 0 && x > float64(most):
+		return fmt.Sprintf("must be at most %d", most)
 	}
-	return &v, ""
+	return ""
 }
 
 // checkRange checks both ends of a range, and then their order. The interface allows From above To, but
 // the answer would be empty and cost the same.
-func checkRange[T any](p Param, params url.Values, s scale[T], end func(v T, isTo bool) string) []FieldError {
-	var all []FieldError
-	var ends [2]*T
-	for i, side := range []string{"From", "To"} {
-		v, problem := s.readEnd(params, p.Name+side)
-		if problem != "" {
-			all = append(all, p.fieldErrors(side, codePattern, problem)...)
-			continue
-		}
-		if ends[i] = v; v == nil {
-			continue
-		}
-		if problem := end(*v, i == 1); problem != "" {
-			all = append(all, p.fieldErrors(side, codeBounds, problem)...)
-		}
-	}
-	if len(all) == 0 && ends[0] != nil && ends[1] != nil && s.compare(*ends[0], *ends[1]) > 0 {
+func (p Param) checkRange(params url.Values) []FieldError {
+	ends, wrong := p.readEnds(params)
+	if len(wrong) == 0 && ends[0] != nil && ends[1] != nil && *ends[0] > *ends[1] {
 		return p.fieldErrors("From", codeOrder, "must not be above "+p.Name+"To")
 	}
-	return all
+	return wrong
 }
 
 func (p Param) checkCount(text string) []FieldError {
@@ -155,37 +166,6 @@ func (p Param) checkCount(text string) []FieldError {
 	}
 	return nil
 }
-
-func (p Param) checkInteger(n int64, isTo bool) string {
-	most := p.max
-	if most > 0 && !isTo {
-		most = maxInteger // whatever the maximum of To is
-	}
-	switch {
-	case p.positive && isTo && n <= 0:
-		return fmt.Sprintf("must be above 0, not %d", n)
-	case p.positive && n < 0:
-		return fmt.Sprintf("must be 0 or more, not %d", n)
-	case most > 0 && n > most:
-		return fmt.Sprintf("must be at most %d, not %d", most, n)
-	}
-	return ""
-}
-
-func (p Param) checkNumber(x float64, isTo bool) string {
-	switch {
-	case math.IsNaN(x) || math.IsInf(x, 0):
-		return "must be a finite number"
-	case p.positive && isTo && x <= 0:
-		return "must be above 0, not " + strconv.FormatFloat(x, 'g', -1, 64)
-	case p.positive && x < 0:
-		return "must be 0 or more, not " + strconv.FormatFloat(x, 'g', -1, 64)
-	}
-	return ""
-}
-
-// anyInstant accepts all times: the form limits years to four digits, like the interface's pattern.
-func anyInstant(time.Time, bool) string { return "" }
 
 // checkChannelID checks that s has the form of channel ids in paths. The interface has no rule for
 // channel ids in parameters.

@@ -3,7 +3,6 @@ package outlier
 import (
 	"net/url"
 	"slices"
-	"time"
 )
 
 // A HitFilter selects hits by the data that they contain, so it costs no credits. Its parameters are the
@@ -46,28 +45,15 @@ func NewHitFilter(op Operation, params url.Values) (f HitFilter) {
 			if text := params.Get(p.Name); text != "" {
 				c.flag = new(text == "true")
 			}
-		case Integers:
-			c.from, c.to = rangeBounds(p, params, integers, func(n int64) float64 { return float64(n) })
-		case Numbers:
-			c.from, c.to = rangeBounds(p, params, numbers, func(x float64) float64 { return x })
-		case Instants:
-			c.from, c.to = rangeBounds(p, params, instants, func(t time.Time) float64 { return float64(t.Unix()) })
+		default:
+			ends, _ := p.readEnds(params)
+			c.from, c.to = ends[0], ends[1]
 		}
 		if len(c.texts) > 0 || c.flag != nil || c.from != nil || c.to != nil {
 			f.conditions = append(f.conditions, c)
 		}
 	}
 	return f
-}
-
-func rangeBounds[T any](p Param, params url.Values, s scale[T], number func(T) float64) (from, to *float64) {
-	ends := [2]*float64{}
-	for i, name := range p.Names() {
-		if v, _ := s.readEnd(params, name); v != nil {
-			ends[i] = new(number(*v))
-		}
-	}
-	return ends[0], ends[1]
 }
 
 // Admits reports whether a hit satisfies every parameter. A hit that lacks the data of a parameter does
