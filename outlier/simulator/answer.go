@@ -37,7 +37,7 @@ type call struct {
 
 // readCall reads a request.
 func (s *Service) readCall(r *http.Request) *call {
-	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: time.Now()}
+	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: s.options.Clock()}
 	c.At = s.options.now()
 	c.params, c.unreadable = readQuery(r.URL.RawQuery, s.options.Arrays)
 	c.Op, c.Entity = routeOf(r.URL.Path)

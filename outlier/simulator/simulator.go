@@ -36,6 +36,8 @@ type Options struct {
 	// go by the real clock nevertheless.
 	Freeze bool
 
+	Clock func() time.Time // of the service; nil means this machine's
+
 	// Scans are the phases of every scan of a mode; nil means random ones: 30 minutes
 	// to 2 hours in mode fast, 2 to 4 hours in mode standard. Many goroutines call it.
 	Scans func(mode string) []Phase
@@ -64,6 +66,9 @@ func New(o Options) *Service {
 	o.Limit = cmp.Or(o.Limit, 10)
 	o.Window = cmp.Or(o.Window, time.Minute)
 	o.CachePeriod = cmp.Or(o.CachePeriod, 10*time.Minute)
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	return &Service{
 		options: o,
 		window:  window{limit: o.Limit, length: o.Window},
@@ -81,7 +86,7 @@ func (o Options) now() time.Time {
 	if o.Freeze {
 		return Epoch
 	}
-	return time.Now().UTC()
+	return o.Clock().UTC()
 }
 
 // paging is how the service cuts pages.

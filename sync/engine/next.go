@@ -156,7 +156,10 @@ func (f *searchFacts) nextOfScan(a action) action {
 	case scan.State != runs.ScanRunning: // ended by a person, or by the answer to its start
 		a.kind = endScan
 	default:
-		a.kind, a.until = pollScan, earlier(scan.NextPoll, f.now.Add(f.plan.Scan.PollMax)) // in case the clock was ahead
+		a.kind, a.until = pollScan, scan.NextPoll
+		if a.until.After(f.now.Add(f.plan.Scan.PollMax)) {
+			a.until = f.now // it was set when the clock was ahead
+		}
 		if f.mayPoll.After(a.until) {
 			a.until = f.mayPoll // else other calls would wait behind the poll
 		}
