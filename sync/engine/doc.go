@@ -7,8 +7,8 @@
 // Most calls between files go from top to bottom of this list:
 //
 //   - engine.go: the engine; progress.go: what a run has done, as its rows say.
-//   - scheduler.go: the schedule, which adds runs to a worker when they are due; after.go has jobs with
-//     `after`, order.go the requests of other goroutines.
+//   - scheduler.go: the schedule, which adds runs to a worker when they are due; due.go says which are,
+//     order.go has the requests of other goroutines.
 //   - next.go: what is done next, from rows; worker.go: the turns in which that is performed.
 //   - begin.go: how runs start and are resumed.
 //   - run.go: one run, from its start to its record; ending.go says how its searches ended.
@@ -62,7 +62,7 @@
 //
 // # Due times
 //
-// A due time is a row from when it comes until its run is recorded ([runs.Due]), with the reason why it waits. It has
+// A due time is a row from when it comes until its run is recorded ([runs.Due]). It has
 // one run, which is recorded whatever its outcome. When a job is due,
 //
 //   - a run of the job that has all its pages ends, and its calls stay queued;
@@ -73,7 +73,7 @@
 //     window covers theirs. So a job that is stuck has one unfinished run, and a record for each
 //     due time. Only a run that has paid for a scan stays unfinished beside it.
 //
-// The follow-ups of a run are recorded when its searches end (after.go). A run with overrides does
+// The follow-ups of a run are recorded when its searches end. A run with overrides does
 // not take part in this, and only a person resumes it, unless it has paid for a scan.
 //
 // # What prevents or delays calls

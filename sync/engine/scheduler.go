@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"slices"
 	"time"
 
 	"outlierd/outlier"
@@ -13,126 +11,7 @@ import (
 	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
-	"outlierd/sync/state"
-	"outlierd/sync/store"
 )
-
-// missedAfter is how late a job with `catch_up: none` may still run. An external scheduler calls
-// `run --due` only every few minutes.
-const missedAfter = 10 * time.Minute
-
-// A DueRun is a run that a schedule or another run calls for: one that is due, or the next one of a job.
-type DueRun struct {
-	Spec    *job.Spec
-	Due     time.Time
-	Begins  time.Time   // Due plus the job's jitter, if it has any; of a late run in quiet hours their end
-	Trigger Trigger     // CatchUp if it is late
-	Paused  *runs.Pause // the pause of the job's schedule, during which no run starts; nil if there is none
-
-	noted runs.Due // its row, once the due time has come
-}
-
-// Attrs returns the run as log attributes, with times in the given zone.
-func (a *DueRun) Attrs(zone *time.Location) []any {
-	attrs := []any{"job", a.Spec.Name, "due", a.Due.In(zone)}
-	if a.Begins.After(a.Due) {
-		attrs = append(attrs, "begins", a.Begins.In(zone))
-	}
-	return attrs
-}
-
-// Ready reports whether the run should start.
-func (a *DueRun) Ready(now time.Time) bool { return a.Paused == nil && !a.Begins.After(now) }
-
-// isOfJob reports whether a due time is one of the run's job.
-func (a *DueRun) isOfJob(d runs.Due) bool { return d.Job == a.Spec.Name }
-
-// awaitQuietEnd delays a late run to the end of its job's quiet hours.
-func (a *DueRun) awaitQuietEnd(now time.Time, zone *time.Location) {
-	if end := a.Spec.AfterQuiet(now, zone); end.After(now) && end.After(a.Begins) {
-		a.Begins = end
-	}
-}
-
-// Agenda returns the next run of each scheduled job as of now, in the order of the file.
-func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
-	all, err := listDues(e.Config, e.Store, e.log(), now)
-	return slices.CompactFunc(all, func(a, b *DueRun) bool { return a.Spec == b.Spec }), err
-}
-
-// listDues returns the runs that each scheduled job is due for, and its next one, in the order of the file; of a paused
-// job only the next one. When the pause ends, the others are overdue, and catch_up decides which of them start.
-func listDues(config *job.Config, in *state.Store, log *slog.Logger, now time.Time) ([]*DueRun, error) {
-	pauses, err := in.Schedule.Pauses(now)
-	if err != nil {
-		return nil, err
-	}
-	var all []*DueRun
-	for i := range config.Jobs {
-		spec := &config.Jobs[i]
-		if spec.Disabled {
-			continue
-		}
-		last, err := in.Schedule.Noted(spec.Name)
-		if err == nil && last.After(now) {
-			log.Warn("due time in the future counted as now: the clock was ahead when it ran", "job", spec.Name,
-				"due", last.In(config.Timezone))
-		}
-		if err == nil && (last.IsZero() || last.After(now)) {
-			last, err = now, in.Schedule.SetNoted(spec.Name, now)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if pauses[spec.Name] != nil {
-			last = now // what comes meanwhile counts when the pause ends
-		}
-		for _, a := range duesSince(last, spec, now, config.Timezone) {
-			a.Paused = pauses[spec.Name]
-			all = append(all, a)
-		}
-	}
-	return all, nil
-}
-
-// DueNow returns the runs that are due, as [Engine.Serve] would start them: those of schedules in the order of the file,
-// then those of jobs with `after`. `catch_up` decides about what has come due since the last time. Of the due times that
-// a job with `catch_up: all` has missed it returns the first one, until that has its run.
-func (e *Engine) DueNow(now time.Time) ([]*DueRun, error) {
-	if _, err := noteDues(e.Config, e.Store, e.log(), now, now); err != nil {
-		return nil, err
-	}
-	due, err := dueRuns(e.Config, e.Store, now, now)
-	return slices.DeleteFunc(due, func(a *DueRun) bool { return !a.Ready(now) }), err
-}
-
-// duesSince returns the runs that a job is due for since the last due time, of which catch_up lets start the latest one,
-// the first one before the others, or those that are not late, and the next one, unless that has come too. A due time
-// that jitter delays is not due until its run may begin.
-func duesSince(last time.Time, spec *job.Spec, now time.Time, zone *time.Location) (all []*DueRun) {
-	if spec.CatchUp != job.CatchUpAll { // jitter delays at most the last due time, so that the last two matter
-		if before := spec.Last(last, spec.Last(last, now, zone).Add(-1), zone); !before.IsZero() {
-			last = before.Add(-1)
-		}
-	}
-	for due := spec.Next(last, zone); !due.IsZero(); due = spec.Next(due, zone) {
-		a := &DueRun{Spec: spec, Due: due, Begins: spec.Begins(due, zone), Trigger: CatchUp}
-		switch late := now.Sub(a.Begins); {
-		case late < 0:
-			a.Trigger = Scheduled
-			return append(all, a)
-		case spec.CatchUp == job.CatchUpAll && len(all) > 0:
-			return all
-		case spec.CatchUp == job.CatchUpNone && late > missedAfter:
-			continue
-		case spec.CatchUp != job.CatchUpAll:
-			all = all[:0]
-		}
-		a.awaitQuietEnd(now, zone)
-		all = append(all, a)
-	}
-	return all
-}
 
 // A scheduler adds runs to a worker when they are due.
 type scheduler struct {
@@ -280,119 +159,31 @@ func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) boo
 	}
 }
 
-// noteDues records the due times that have come, and returns when the next one will. While one of them waits for its run,
-// a job with `catch_up: all` gets no other, however many it has missed. since is when the process began to run the
-// schedule.
-func noteDues(config *job.Config, in *state.Store, log *slog.Logger, now, since time.Time) (next time.Time, err error) {
-	all, err := listDues(config, in, log, now)
-	if err != nil {
-		return next, err
-	}
-	noted, err := in.Schedule.Dues()
-	if err != nil {
-		return next, err
-	}
-	var come []runs.Due
-	for _, a := range all {
-		switch {
-		case a.Paused != nil:
-			next = soonest(next, a.Paused.Until)
-		case a.Begins.After(now):
-			next = soonest(next, a.Begins)
-			if n := len(come); n > 0 && come[n-1].Job == a.Spec.Name {
-				log.Info("job scheduled", a.Attrs(config.Timezone)...)
-			}
-		case a.Spec.CatchUp == job.CatchUpAll && slices.ContainsFunc(noted, a.isOfJob):
-		default:
-			if a.Begins.After(since) && now.Sub(a.Begins) <= 2*maxSleep { // a call and a sleep
-				a.Trigger = Scheduled
-			}
-			come = append(come, runs.Due{Job: a.Spec.Name, At: a.Due, Trigger: string(a.Trigger)})
-		}
-	}
-	if len(come) == 0 {
-		return next, nil
-	}
-	return next, in.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
-}
-
 // beginDue starts the runs that are due, and returns when the next one may be. A due time is a row until its run is
 // recorded, whatever delays that.
 func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 	now := time.Now()
-	next, err := noteDues(s.engine.Config, s.engine.Store, s.engine.log(), now, s.started)
-	var due []*DueRun
-	if err == nil {
-		due, err = dueRuns(s.engine.Config, s.engine.Store, now, s.started)
-	}
+	all, err := readDues(s.engine.Config, s.engine.Store, s.engine.log(), now, s.started)
 	if err != nil {
 		s.engine.log().Error("due runs delayed", "err", err)
 		return now.Add(maxSleep)
 	}
+	for _, a := range all.next {
+		next = soonest(next, a.startsAt(now))
+	}
 	tried := map[*job.Spec]bool{} // a due time waits for the job's earlier ones
-	for _, a := range due {
+	for _, a := range all.due {
 		if tried[a.Spec] {
 			continue
 		}
 		tried[a.Spec] = true
-		at := a.Begins
-		if again := a.noted.NotBefore; again.After(at) && !again.After(now.Add(maxSleep)) { // else the clock was ahead
-			at = again
-		}
-		switch {
-		case at.After(now):
+		if at := a.startsAt(now); at.After(now) {
 			next = soonest(next, at)
-		case s.canFollow(a) && s.makeWay(ctx, a) && s.showParent(ctx, a):
-			s.start(ctx, a)
-			if a.noted.NotBefore.After(now) {
-				next = soonest(next, a.noted.NotBefore)
-			}
+		} else if s.makeWay(ctx, a) {
+			next = soonest(next, s.start(ctx, a))
 		}
 	}
 	return next
-}
-
-// delay records that the run of a due time cannot start before a time, after a minute at most, and reports whether it
-// has not waited for this reason before. A zero time means that something else ends the wait.
-func (s *scheduler) delay(a *DueRun, until time.Time, waits string) (changed bool) {
-	before := a.noted
-	a.noted.NotBefore, a.noted.Waits = earlier(until, time.Now().Add(maxSleep)), waits
-	if a.noted != before {
-		if err := s.engine.Store.Schedule.Delay(a.noted); err != nil {
-			s.engine.log().Error("delay not recorded", "job", a.Spec.Name, "err", err)
-		}
-	}
-	return waits != before.Waits
-}
-
-// canFollow reports whether a follow-up may start as far as the sinks are concerned: its SQL must see the pages of
-// the parent's run.
-func (s *scheduler) canFollow(a *DueRun) bool {
-	if a.Trigger != After {
-		return true
-	}
-	err := checkStale(s.worker.loader, a.Spec)
-	if err != nil && s.delay(a, time.Time{}, "sink") {
-		s.engine.log().Warn("run waits", "job", a.Spec.Name, "due", a.Due.In(s.engine.Config.Timezone), "err", err)
-	}
-	return err == nil && s.worker.loader.Working()
-}
-
-// showParent publishes the pages of the run that a follow-up comes after, if they are not published yet.
-func (s *scheduler) showParent(ctx context.Context, a *DueRun) bool {
-	if a.Trigger != After {
-		return true
-	}
-	unseen, err := s.worker.loader.Unseen()
-	if err == nil && (unseen || s.worker.loader.PagesIn) {
-		err = s.worker.publish(ctx)
-	}
-	if err != nil {
-		s.engine.log().Error("follow-up run delayed", "job", a.Spec.Name, "err", err)
-		s.delay(a, time.Now().Add(maxSleep), err.Error())
-		return false
-	}
-	return s.canFollow(a)
 }
 
 // makeWay reports whether a due run may start, after ending or resuming the job's other
@@ -451,27 +242,41 @@ func (s *scheduler) resumeRun(ctx context.Context, spec *job.Spec, old *runs.Run
 	return true
 }
 
-// start starts a due run. If the run is not recorded, for example because the disk is full, the due time is tried
-// again later.
-func (s *scheduler) start(ctx context.Context, a *DueRun) {
+// start starts a due run. If it cannot begin, for example because the disk is full or the sinks do not work, start
+// records when to try again, and returns that.
+func (s *scheduler) start(ctx context.Context, a *DueRun) (again time.Time) {
 	log := s.engine.log().With("job", a.Spec.Name)
 	about := []any{"due", a.Due.In(s.engine.Config.Timezone), "trigger", a.Trigger}
-	row, err := s.worker.begin(ctx, &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
-	if err == nil {
+	o := &Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due}
+	var row *runs.Run
+	var err error
+	if a.Trigger == After {
+		err = s.worker.usable(ctx, o)
+	}
+	waits := err != nil
+	if !waits {
+		row, err = s.worker.begin(ctx, o)
+	}
+	v := judge(err)
+	switch {
+	case err == nil:
 		log.Info("run started", append([]any{"run", row.ID}, about...)...)
-		return
+		return again
+	case ctx.Err() != nil:
+		return again
+	case !waits && !v.waits():
+		log.Error("run failed", append(about, "err", err)...)
+	case a.noted.NotBefore.IsZero(): // else it was logged
+		log.Info("run waits", append(about, "err", err)...)
 	}
-	if v := judge(err); v.waits() {
-		if s.delay(a, v.retryAt, "rate limit") {
-			log.Info("run waits", append(about, "until", v.retryAt.In(s.engine.Config.Timezone))...)
-		}
-		return
+	a.noted.NotBefore = time.Now().Add(maxSleep)
+	if v.waits() {
+		a.noted.NotBefore = earlier(v.retryAt, a.noted.NotBefore)
 	}
-	if ctx.Err() != nil {
-		return
+	if err := s.engine.Store.Schedule.Delay(a.noted); err != nil {
+		log.Error("delay not recorded", "err", err)
 	}
-	log.Error("run failed", append(about, "err", err)...)
-	s.delay(a, time.Now().Add(maxSleep), err.Error()) // nothing if its failure is recorded
+	return a.noted.NotBefore
 }
 
 // longestPause is the maximum pause of the queue.

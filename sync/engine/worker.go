@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,15 +112,22 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 }
 
 // usable returns an error if no run of an order can start: readers could not see what it buys, or its
-// SQL would not see the rows of the job that it comes after.
+// SQL would not see the rows of the job that it comes after. To publish those shows also whether a sink works that did not
+// when the last process ended; a schedule tries that again by itself.
 func (w *worker) usable(ctx context.Context, o *Order) error {
-	// Publishing shows the SQL the rows of the parent job, even if the process was killed before it
-	// published them. It also shows whether a sink works that did not when the last process ended.
-	if o.Trigger == After || !w.loader.DownSince().IsZero() {
-		if err := w.publish(ctx); err != nil {
-			return err
-		}
+	follows := o.Trigger == After
+	if err := w.checkSinks(o); err != nil && follows && w.patient {
+		return err
 	}
+	unseen, err := w.loader.Unseen()
+	if err == nil && (follows && (unseen || w.loader.PagesIn) || !w.loader.DownSince().IsZero()) {
+		err = w.publish(ctx)
+	}
+	return cmp.Or(err, w.checkSinks(o))
+}
+
+// checkSinks returns an error if the sinks do not work that readers, or the SQL of an order, depend on.
+func (w *worker) checkSinks(o *Order) error {
 	if !w.loader.Working() {
 		return &load.SinksDownError{Since: w.loader.DownSince(), Err: w.loader.Problems()}
 	}

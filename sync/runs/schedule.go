@@ -18,13 +18,12 @@ type Due struct {
 	Trigger   string    // of the run
 	Noted     time.Time // when it came, or those searches ended
 	NotBefore time.Time // when to try again to start the run; zero for at once
-	Waits     string    // why it has not started, as last logged
 }
 
 func (d *Due) columns() store.Columns {
 	return store.Columns{
 		"job": &d.Job, "due": store.Time(&d.At), "trigger": &d.Trigger, "noted": store.Time(&d.Noted),
-		"not_before": store.Time(&d.NotBefore), "waits": &d.Waits,
+		"not_before": store.Time(&d.NotBefore),
 	}
 }
 
@@ -55,11 +54,11 @@ func DropDues(tx *store.Tx, all []Due) error {
 	return nil
 }
 
-// Delay records why the run of a due time has not started, and when to try again.
+// Delay records when to try again to start the run of a due time.
 func (sc *Schedule) Delay(d Due) error {
 	return store.Change(sc.db, "delay the run of job "+d.Job, func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE dues SET not_before = ?3, waits = ?4 WHERE job = ?1 AND due = ?2`,
-			d.Job, store.Micros(d.At), store.Micros(d.NotBefore), d.Waits)
+		_, err := tx.Exec(`UPDATE dues SET not_before = ?3 WHERE job = ?1 AND due = ?2`,
+			d.Job, store.Micros(d.At), store.Micros(d.NotBefore))
 		return err
 	})
 }

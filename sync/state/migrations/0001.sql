@@ -564,7 +564,6 @@ CREATE TABLE dues (
 	trigger    TEXT NOT NULL,
 	noted      INTEGER NOT NULL,
 	not_before INTEGER NOT NULL DEFAULT 0,
-	waits      TEXT NOT NULL DEFAULT '', -- why, as last logged
 	PRIMARY KEY (job, due)
 ) STRICT, WITHOUT ROWID;
 
