@@ -216,7 +216,7 @@ func TestLinesAndMarkdown(t *testing.T) {
 	for format, want := range map[string]string{
 		"line": "title = a | b <i>\nviews = 9\n text = NULL\n\n" +
 			"title = " + strings.Repeat("x", 70) + "\nviews = 10\n text = a\ufffd[2J\ufffd0;t\ufffd\ufffdb  c\ufffd\n",
-		"markdown": "| title | views | text |\n| --- | ---: | --- |\n| a \\| b &lt;i> | 9 |  |\n" +
+		"markdown": "| title | views | text |\n| --- | --- | --- |\n| a \\| b &lt;i> | 9 |  |\n" +
 			"| " + strings.Repeat("x", 70) + " | 10 | a\ufffd\\[2J\ufffd0;t\ufffd\ufffdb  c\ufffd |\n",
 	} {
 		if diff := cmp.Diff(want, printed(t, path, format, rows)); diff != "" {

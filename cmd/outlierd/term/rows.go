@@ -34,7 +34,7 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 	case "line":
 		return newLines(w, o.Zone, columns), nil
 	case "markdown", "md":
-		return newMarkdown(w, o.Zone, columns), nil
+		return newMarkdown(w, o.Zone, columns)
 	case "links":
 		return linkPrinter{w, columns}, nil
 	case "csv":
@@ -157,7 +157,7 @@ type jsonPrinter struct {
 
 func newJSON(list *JSONList, columns []string) (*jsonPrinter, error) {
 	p := &jsonPrinter{JSONList: list, columns: columns}
-	for _, column := range uniqueNames(columns) {
+	for _, column := range columns {
 		name, err := JSON(column)
 		if err != nil {
 			return nil, err
@@ -165,21 +165,6 @@ func newJSON(list *JSONList, columns []string) (*jsonPrinter, error) {
 		p.names = append(p.names, string(name))
 	}
 	return p, nil
-}
-
-// uniqueNames makes column names unique, as DuckDB does.
-func uniqueNames(columns []string) []string {
-	var names []string
-	taken := map[string]bool{}
-	for _, column := range columns {
-		name := column
-		for n := 1; taken[name]; n++ {
-			name = fmt.Sprintf("%s_%d", column, n)
-		}
-		taken[name] = true
-		names = append(names, name)
-	}
-	return names
 }
 
 func (p *jsonPrinter) Row(values []any) error {

@@ -194,24 +194,21 @@ type markdownPrinter struct {
 	w       io.Writer
 	zone    *time.Location
 	columns []string
-	right   []bool // the columns of numbers, which the second line has
-	rows    [][]string
 }
 
-func newMarkdown(w io.Writer, zone *time.Location, columns []string) *markdownPrinter {
-	p := &markdownPrinter{w: w, zone: zone, columns: columns, right: make([]bool, len(columns))}
-	var header []string
+func newMarkdown(w io.Writer, zone *time.Location, columns []string) (*markdownPrinter, error) {
+	p := &markdownPrinter{w, zone, columns}
+	var header strings.Builder
 	for _, c := range columns {
-		header = append(header, inMarkdown(Clip(c, widestCell)))
+		header.WriteString("| " + inMarkdown(Clip(c, widestCell)) + " ")
 	}
-	p.rows = [][]string{header, nil}
-	return p
+	_, err := fmt.Fprintf(w, "%s|\n|%s\n", &header, strings.Repeat(" --- |", len(columns)))
+	return p, err
 }
 
 func (p *markdownPrinter) Row(values []any) error {
-	var row []string
+	var row strings.Builder
 	for i, v := range values {
-		p.right[i] = p.right[i] || isNumeric(v)
 		cell := ""
 		if v != nil {
 			cell = inMarkdown(formatValue(v, p.zone))
@@ -219,23 +216,13 @@ func (p *markdownPrinter) Row(values []any) error {
 		if address, _ := v.(string); isLink(p.columns[i]) && webAddress(address) != "" {
 			cell = "<" + address + ">"
 		}
-		row = append(row, cell)
+		row.WriteString("| " + cell + " ")
 	}
-	p.rows = append(p.rows, row)
-	return nil
-}
-
-func (p *markdownPrinter) Close() error {
-	for _, right := range p.right {
-		p.rows[1] = append(p.rows[1], map[bool]string{true: "---:", false: "---"}[right])
-	}
-	var out strings.Builder
-	for _, row := range p.rows {
-		out.WriteString("| " + strings.Join(row, " | ") + " |\n")
-	}
-	_, err := io.WriteString(p.w, out.String())
+	_, err := fmt.Fprintf(p.w, "%s|\n", &row)
 	return err
 }
+
+func (p *markdownPrinter) Close() error { return nil }
 
 // markdownText escapes markup in a text.
 var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\[`, `]`, `\]`, `<`, `&lt;`, `&`,
