@@ -55,6 +55,11 @@ type Found struct {
 	Newest time.Time // when the newest was found
 	Hidden int64     // videos that people have hidden
 	SQL    string    // finds the same outliers
+
+	Filter  Filter
+	Nothing bool   // nothing is new, so that everything is shown
+	Without []Link // if nothing matches: the same without one of the filters
+	Saves   bool   // the view can be saved
 }
 
 // Option is a value of a facet, with the number of outliers that have it and match all other filters.
@@ -69,40 +74,42 @@ func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("%w", err)
 	}
-	v := foundView{Saves: s.from.SaveView != nil && s.Knows(r)}
-	v.Found, err = findMatches(s, f)
-	if err == nil && v.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.activeFilters()) == 1 { // nothing is new
-		v.Nothing = true
+	v, err := findMatches(s, r, f)
+	nothing := err == nil && v.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.activeFilters()) == 1
+	if nothing {
 		f.Show = ShowAll
-		if v.Found, err = findMatches(s, f); err == nil && v.Total == 0 {
+		if v, err = findMatches(s, r, f); err == nil && v.Total == 0 {
 			return s.render.show(w, r, s.render.viewWithoutData(r, "No run has found an outlier yet."))
 		}
 	}
 	if err == nil && v.Total == 0 {
-		v.Without, err = findWithout(s, f)
+		v.Without, err = findWithout(s, r, f)
 	}
 	if err != nil {
 		return err
 	}
-	v.Filter = f
-	return s.render.show(w, r, view{"found.html", v.title(), "Found", &v})
+	v.Nothing, v.Saves = nothing, s.from.SaveView != nil && s.Knows(r)
+	return s.render.show(w, r, view{"found.html", v.title(), "Found", v})
 }
 
 // findMatches returns what matches a filter.
-func findMatches(s *Site, f Filter) (*Found, error) {
-	key := fmt.Sprint("found ", f.address(f.Page), " ", f.Offset, " ", f.Limit)
-	return readTables(s, key, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
+func findMatches(s *Site, r *http.Request, f Filter) (*Found, error) {
+	found, err := readTables(s, r, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
+	if err == nil {
+		found.Filter = f
+	}
+	return found, err
 }
 
 // findWithout returns the filters without which something matches.
-func findWithout(s *Site, f Filter) (all []Link, err error) {
+func findWithout(s *Site, r *http.Request, f Filter) (all []Link, err error) {
 	for _, one := range f.activeFilters() {
 		rest, err := FilterOf(one.Address)
 		if err != nil {
 			return nil, err
 		}
 		rest.Limit = 0
-		found, err := findMatches(s, rest)
+		found, err := findMatches(s, r, rest)
 		if err != nil {
 			return nil, err
 		}
@@ -280,17 +287,8 @@ func labelValue(name, value string) string {
 	return value
 }
 
-// foundView is the data of the page Found.
-type foundView struct {
-	*Found
-	Filter  Filter
-	Nothing bool   // nothing is new, so that everything is shown
-	Without []Link // if nothing matches: the same without one of the filters
-	Saves   bool   // the view can be saved
-}
-
 // title is the headline.
-func (v *foundView) title() string {
+func (v *Found) title() string {
 	switch f := v.Filter; {
 	case v.Nothing && !v.Newest.IsZero():
 		return "Nothing new since " + v.Newest.Format("2 January")
@@ -307,7 +305,7 @@ func (v *foundView) title() string {
 }
 
 // Leader is the strongest outlier, if the list begins with it.
-func (v *foundView) Leader() *Card {
+func (v *Found) Leader() *Card {
 	if v.Filter.Order != orders[0].Value || v.Filter.Page > 1 || len(v.Cards) == 0 || v.Cards[0].Ratio == nil {
 		return nil
 	}
@@ -315,7 +313,7 @@ func (v *foundView) Leader() *Card {
 }
 
 // Tiles returns the cards, whose pages lead through the list.
-func (v *foundView) Tiles(f *frame) []tile { return f.tilesOf(v.Cards, v.Here(), v.Filter.Offset+1) }
+func (v *Found) Tiles(f *frame) []tile { return f.tilesOf(v.Cards, v.Here(), v.Filter.Offset+1) }
 
 // Menu is a facet as a menu of links.
 type menu struct {
@@ -325,7 +323,7 @@ type menu struct {
 }
 
 // Menus returns the facets as menus.
-func (v *foundView) Menus() (all []menu) {
+func (v *Found) Menus() (all []menu) {
 	for i := range query.Facets {
 		facet := &query.Facets[i]
 		chosen := v.Filter.Chosen[facet.Name]
@@ -335,8 +333,8 @@ func (v *foundView) Menus() (all []menu) {
 				m.Title = fmt.Sprintf("%s +%d", m.Title, len(chosen)-1)
 			}
 		}
-		options := slices.Clone(v.Values[facet.Name]) // which all pages share
-		for _, value := range chosen {                // what is chosen can be removed, even if no outlier has it
+		options := v.Values[facet.Name]
+		for _, value := range chosen { // what is chosen can be removed, even if no outlier has it
 			if !slices.ContainsFunc(options, func(o Option) bool { return o.Value == value }) {
 				options = append(options, Option{Value: value})
 			}
@@ -366,7 +364,7 @@ func (v *foundView) Menus() (all []menu) {
 }
 
 // Sorting is the menu of orders.
-func (v *foundView) Sorting() menu {
+func (v *Found) Sorting() menu {
 	m := menu{Title: "Sorted"}
 	for _, o := range orders {
 		if o.Text == "" {
@@ -382,7 +380,7 @@ func (v *foundView) Sorting() menu {
 }
 
 // Tabs are the views: those of every page first, then the saved ones.
-func (v *foundView) Tabs() (all []Link) {
+func (v *Found) Tabs() (all []Link) {
 	form := v.Filter.edit("order")
 	form.Del("as")
 	here := pageAddress(v.Filter.Path(), form, 1)
@@ -394,7 +392,7 @@ func (v *foundView) Tabs() (all []Link) {
 }
 
 // Heads are the columns of numbers, each of which can sort the table.
-func (v *foundView) Heads() (all []Link) {
+func (v *Found) Heads() (all []Link) {
 	for _, c := range []choice{{"ratio", "Times average"}, {"median", "Times median"}, {"score", "Score"}, {"views", "Views"},
 		{"gain", "Views a day"}, {"subscribers", "Subscribers"}, {"published", "Published"}, {"found", "Found"}} {
 		all = append(all, Link{Text: c.Text, Address: v.Filter.with("order", c.Value), On: v.Filter.Order == c.Value})
@@ -403,7 +401,7 @@ func (v *foundView) Heads() (all []Link) {
 }
 
 // Other is the address of the same page as a table, or as cards.
-func (v *foundView) Other() string {
+func (v *Found) Other() string {
 	as := "table"
 	if v.Filter.Table {
 		as = "cards"
@@ -412,10 +410,10 @@ func (v *foundView) Other() string {
 }
 
 // Here is the address of the list, which can be saved.
-func (v *foundView) Here() string { return v.Filter.with("as") }
+func (v *Found) Here() string { return v.Filter.with("as") }
 
 // Files are the addresses of the whole list as a file, and as SQL.
-func (v *foundView) Files() []Link {
+func (v *Found) Files() []Link {
 	if v.SQL == "" || len(v.SQL) > longestSQL {
 		return nil
 	}
@@ -425,16 +423,16 @@ func (v *foundView) Files() []Link {
 }
 
 // Pages are the neighbouring pages.
-func (v *foundView) Pages() pager {
+func (v *Found) Pages() pager {
 	return pagesBeside(v.Filter.Page, int64(v.Filter.Offset+PerPage) < v.Total, v.Filter.address)
 }
 
 // First and Last are the numbers of the first and last outlier shown.
-func (v *foundView) First() int64 { return int64(v.Filter.Offset) + 1 }
-func (v *foundView) Last() int64  { return int64(v.Filter.Offset + len(v.Cards)) }
+func (v *Found) First() int64 { return int64(v.Filter.Offset) + 1 }
+func (v *Found) Last() int64  { return int64(v.Filter.Offset + len(v.Cards)) }
 
 // Fields are the parameters of the filter but its words, for the form that searches.
-func (v *foundView) Fields() (all []choice) {
+func (v *Found) Fields() (all []choice) {
 	form := v.Filter.edit("q")
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		for _, value := range form[name] {

@@ -217,7 +217,7 @@ func TestLinksToPreviousAndNextPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := foundView{Found: &Found{Total: c.total}, Filter: f}
+		v := Found{Total: c.total, Filter: f}
 		if diff := cmp.Diff([]string{c.previous, c.next}, []string{v.Pages().Previous, v.Pages().Next}); diff != "" {
 			t.Errorf("page %d of %d (-want +got):\n%s", c.page, c.total, diff)
 		}
@@ -238,35 +238,6 @@ func TestFoundReportsUnreadableTables(t *testing.T) {
 			t.Errorf("%s: HTTP %d %s, want %d with %q and without the error", name, w.Code, w.Body, c.code, c.says)
 		}
 	}
-}
-
-// TestConcurrentRequestsShareOneQuery, which continues if the client that started it disconnects.
-func TestConcurrentRequestsShareOneQuery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		queries := 0
-		s := foundSite(t, func(context.Context, Filter) (*Found, error) {
-			queries++
-			time.Sleep(time.Second)
-			return &Found{Total: 1}, nil
-		})
-		ctx, disconnect := context.WithCancel(t.Context())
-		go answerTo(s, httptest.NewRequestWithContext(ctx, http.MethodGet, "/found", nil))
-		synctest.Wait()
-		var asking sync.WaitGroup
-		for range 200 {
-			asking.Go(func() {
-				if w := answer(s, "/found"); w.Code != http.StatusOK {
-					t.Errorf("HTTP %d %s", w.Code, w.Body)
-				}
-			})
-		}
-		synctest.Wait()
-		disconnect()
-		asking.Wait()
-		if queries != 1 {
-			t.Errorf("%d queries, want 1", queries)
-		}
-	})
 }
 
 // TestQueriesAreLimited: each query needs memory, so that the others wait, for a limited time.

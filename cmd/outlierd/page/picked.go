@@ -35,7 +35,7 @@ func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.sendFile(w, r, sql, format)
 	}
-	cards, err := readTables(s, "picked "+strings.Join(ids, " "), func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
+	cards, err := readTables(s, r, func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ type Video struct {
 	Lines       []Line
 	LineCount   int64  // matching lines, on all pages
 	Alike       []Card // other outliers of the same searches, the strongest first
+
+	Filter VideoFilter
+	Way    *way // nil unless the reader came from a list
 }
 
 // Sighting is a hit of a search.
@@ -101,6 +104,8 @@ type Channel struct {
 	Found       []Card  // its outliers, the strongest first
 	Uploads     []Card  // with their numbers alone
 	UploadCount int64   // on all pages
+
+	Page int // of the videos
 }
 
 // ChannelFilter selects a channel and a page of its videos.
@@ -129,16 +134,17 @@ func (s *Site) serveVideo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("%w", err)
 	}
-	v := videoView{Filter: VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")),
-		All: form.Has("words") || form.Has("page"), Page: number}}
-	v.Video, err = readTables(s, fmt.Sprint("video ", v.Filter), func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, v.Filter) })
-	if err == nil {
-		v.Way, err = wayOf(s, form)
-	}
+	f := VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")),
+		All: form.Has("words") || form.Has("page"), Page: number}
+	v, err := readTables(s, r, func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, f) })
 	if err != nil {
 		return err
 	}
-	return s.render.show(w, r, view{"video.html", v.Title, "Found", &v})
+	v.Filter = f
+	if v.Way, err = wayOf(s, r); err != nil {
+		return err
+	}
+	return s.render.show(w, r, view{"video.html", v.Title, "Found", v})
 }
 
 // way is the list that a reader came from.
@@ -148,7 +154,8 @@ type way struct {
 }
 
 // wayOf returns the way to the neighbours in the list that an address names; nil without one.
-func wayOf(s *Site, form url.Values) (*way, error) {
+func wayOf(s *Site, r *http.Request) (*way, error) {
+	form := r.URL.Query()
 	nth, wrong := strconv.Atoi(form.Get("n"))
 	if wrong != nil || nth < 1 || !isList(form.Get("in")) {
 		return nil, nil
@@ -159,7 +166,7 @@ func wayOf(s *Site, form url.Values) (*way, error) {
 	}
 	first := max(1, nth-1)
 	f.Offset, f.Limit = first-1, 3
-	found, err := findMatches(s, f)
+	found, err := findMatches(s, r, f)
 	if err != nil {
 		return nil, err
 	}
@@ -186,26 +193,14 @@ func (s *Site) serveChannel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("%w", err)
 	}
-	v := channelView{Filter: ChannelFilter{ID: r.PathValue("channel"), Page: number}}
-	v.Channel, err = readTables(s, fmt.Sprint("channel ", v.Filter), func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, v.Filter) })
+	f := ChannelFilter{ID: r.PathValue("channel"), Page: number}
+	v, err := readTables(s, r, func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, f) })
 	if err != nil {
 		return err
 	}
+	v.Page = number
 	return s.render.show(w, r, view{"channel.html", v.Title, "Found", &v})
 }
-
-// videoView and channelView are the data of these pages.
-type (
-	videoView struct {
-		*Video
-		Filter VideoFilter
-		Way    *way
-	}
-	channelView struct {
-		*Channel
-		Filter ChannelFilter
-	}
-)
 
 // mostUploads is the number of uploads in a chart.
 const mostUploads = 30
@@ -242,7 +237,7 @@ func plotUploads(channel string, uploads []Card, id string, average *int64) *plo
 }
 
 // Against compares the video with the other uploads of its channel. If it is older than them, it is the first one.
-func (v *videoView) Against() *plot {
+func (v *Video) Against() *plot {
 	uploads := v.Uploads[:min(len(v.Uploads), mostUploads)]
 	if !slices.ContainsFunc(uploads, func(u Card) bool { return u.ID == v.ID }) {
 		uploads = append(slices.Clone(uploads[:min(len(uploads), mostUploads-1)]), v.Card)
@@ -254,12 +249,12 @@ func (v *videoView) Against() *plot {
 const mostLiked = 5
 
 // Liked are the comments with most likes, and Others all others.
-func (v *videoView) Liked() []Comment  { return v.Comments[:min(mostLiked, len(v.Comments))] }
-func (v *videoView) Others() []Comment { return v.Comments[min(mostLiked, len(v.Comments)):] }
+func (v *Video) Liked() []Comment  { return v.Comments[:min(mostLiked, len(v.Comments))] }
+func (v *Video) Others() []Comment { return v.Comments[min(mostLiked, len(v.Comments)):] }
 
 // Against shows the uploads of the channel.
-func (v *channelView) Against() *plot {
-	if v.Filter.Page > 1 {
+func (v *Channel) Against() *plot {
+	if v.Page > 1 {
 		return nil
 	}
 	return plotUploads(v.Title, v.Uploads, "", v.Average)
@@ -294,7 +289,7 @@ func plotGrowth(what, unit string, curve []Point) *plot {
 }
 
 // Growth plots the views over time, with the changes.
-func (v *videoView) Growth() *plot {
+func (v *Video) Growth() *plot {
 	p := plotGrowth("Views", "views", v.Curve)
 	if p != nil {
 		for _, c := range v.Changes {
@@ -305,7 +300,7 @@ func (v *videoView) Growth() *plot {
 }
 
 // Growth plots the subscribers over time.
-func (v *channelView) Growth() *plot { return plotGrowth("Subscribers", "subscribers", v.Curve) }
+func (v *Channel) Growth() *plot { return plotGrowth("Subscribers", "subscribers", v.Curve) }
 
 // Changed is a change, with the views gained a day before and after it.
 type changed struct {
@@ -315,7 +310,7 @@ type changed struct {
 }
 
 // Changed returns the changes with their effect.
-func (v *videoView) Changed() (all []changed) {
+func (v *Video) Changed() (all []changed) {
 	for _, c := range v.Changes {
 		row := changed{Change: c}
 		var before, after []Point
@@ -357,7 +352,7 @@ func dailyGrowth(points []Point) (float64, bool) {
 type fact struct{ Name, Value, Title string }
 
 // Facts are the eight numbers of a video.
-func (v *videoView) Facts() []fact {
+func (v *Video) Facts() []fact {
 	perSubscriber := ""
 	if v.Views != nil && v.Subscribers != nil && *v.Subscribers > 0 {
 		perSubscriber = figures.Digits(float64(*v.Views) / float64(*v.Subscribers))
@@ -378,10 +373,10 @@ func orDash(text string) string {
 }
 
 // IsNiche reports whether what was searched for has a page: a seed of a related search has none.
-func (v *videoView) IsNiche(topic string) bool { return slices.Contains(v.Topics, topic) }
+func (v *Video) IsNiche(topic string) bool { return slices.Contains(v.Topics, topic) }
 
 // Waited says how long after its publication a search first found the video.
-func (v *videoView) Waited() string {
+func (v *Video) Waited() string {
 	if v.Found.IsZero() || v.Published.IsZero() || v.Found.Before(v.Published) {
 		return ""
 	}
@@ -389,7 +384,7 @@ func (v *videoView) Waited() string {
 }
 
 // Pages are the neighbouring lines.
-func (v *videoView) Pages() pager {
+func (v *Video) Pages() pager {
 	more := v.Filter.All && int64(v.Filter.Page)*LinesPerPage < v.LineCount
 	return pagesBeside(v.Filter.Page, more, func(page int) string {
 		return pageAddress("/videos/"+url.PathEscape(v.ID), url.Values{"words": {v.Filter.Words}}, page) + "#transcript"
@@ -397,8 +392,8 @@ func (v *videoView) Pages() pager {
 }
 
 // Pages are the neighbouring videos.
-func (v *channelView) Pages() pager {
-	return pagesBeside(v.Filter.Page, int64(v.Filter.Page)*PerPage < v.UploadCount, func(page int) string {
+func (v *Channel) Pages() pager {
+	return pagesBeside(v.Page, int64(v.Page)*PerPage < v.UploadCount, func(page int) string {
 		return pageAddress("/channels/"+url.PathEscape(v.ID), url.Values{}, page)
 	})
 }
