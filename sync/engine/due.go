@@ -2,13 +2,11 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"outlierd/sync/job"
-	"outlierd/sync/load"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/store"
@@ -237,17 +235,4 @@ func (r *run) followUps(steps []runs.Step) (all []runs.Due) {
 		}
 	}
 	return all
-}
-
-// checkStale returns an error for a job with `after` while the sink that its SQL reads is disabled: the tables do not
-// have the rows of the job that it comes after.
-func checkStale(l *load.Loader, spec *job.Spec) error {
-	if spec.After == "" || len(spec.SQL()) == 0 {
-		return nil
-	}
-	if err := l.Problem(job.SinkDuckDB); err != nil {
-		return fmt.Errorf("its SQL cannot see the rows of job %s yet, because sink %s is disabled; "+
-			"run it when the sink works again: %w", spec.After, job.SinkDuckDB, err)
-	}
-	return nil
 }

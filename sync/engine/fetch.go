@@ -51,7 +51,7 @@ func (c *caller) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		if !v.retryAt.IsZero() {
 			return result{}, err
 		}
-		if failed := c.engine.recordLimit(); failed != nil {
+		if failed := recordLimit(c.engine); failed != nil {
 			return got, errors.Join(err, failed)
 		}
 		if err != nil && ctx.Err() != nil {
@@ -279,7 +279,7 @@ func backoff(attempts int) time.Duration {
 }
 
 // recordLimit records the limiter's belief if it has changed.
-func (e *Engine) recordLimit() error {
+func recordLimit(e *Engine) error {
 	now := e.Pace.Status()
 	belief := journal.Limit{Limit: int64(now.Limit), Window: now.Window, Foreign: int64(now.Foreign)}
 	if belief == e.believed {

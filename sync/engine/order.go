@@ -86,25 +86,26 @@ type turns struct {
 
 // Keeping returns a channel that is closed once the schedule is running, so that requests that arrive
 // while the process starts can wait for it. It stays closed when the schedule has ended.
-func (e *Engine) Keeping() <-chan struct{} {
-	e.turns.made.Do(func() { e.turns.keeping = make(chan struct{}) })
-	return e.turns.keeping
+func (e *Engine) Keeping() <-chan struct{} { return e.turns.wait() }
+
+func (t *turns) wait() chan struct{} {
+	t.made.Do(func() { t.keeping = make(chan struct{}) })
+	return t.keeping
 }
 
-// beginTurns makes it known that a schedule runs.
-func (e *Engine) beginTurns(s *scheduler) {
-	e.Keeping()
-	e.turns.schedule.Store(s)
-	e.turns.begun.Do(func() { close(e.turns.keeping) })
+// begin makes it known that a schedule runs.
+func (t *turns) begin(s *scheduler) {
+	t.schedule.Store(s)
+	t.begun.Do(func() { close(t.wait()) })
 }
 
 // askAgain is the maximum time after which something is tried again that has to wait.
 const askAgain = time.Second
 
-// inTurn calls f between two turns of the schedule, when no call is in progress, and again while it has to wait for the
+// take calls f between two turns of the schedule, when no call is in progress, and again while it has to wait for the
 // rate limit or for another run. The context of f ends with ctx and with the schedule.
-func (e *Engine) inTurn(ctx context.Context, f func(context.Context, *scheduler) error) error {
-	s := e.turns.schedule.Load()
+func (t *turns) take(ctx context.Context, f func(context.Context, *scheduler) error) error {
+	s := t.schedule.Load()
 	if s == nil {
 		return ErrNotServing
 	}
@@ -141,13 +142,13 @@ func (s *scheduler) act(ctx context.Context, f func(context.Context, *scheduler)
 // error. The context of f ends with ctx and with the schedule. f must not wait for another turn. If f makes a
 // call that the rate limit delays, the scheduler does not wait: f is called again when the call may leave.
 func (e *Engine) Between(ctx context.Context, f func(context.Context) error) error {
-	return e.inTurn(ctx, func(ctx context.Context, _ *scheduler) error { return f(ctx) })
+	return e.turns.take(ctx, func(ctx context.Context, _ *scheduler) error { return f(ctx) })
 }
 
 // Cancel stops a run between two calls, for all who wait for it, and returns when it has stopped. As
 // after a kill, a later run of the job can resume what was left.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
-	return e.inTurn(ctx, func(_ context.Context, s *scheduler) error {
+	return e.turns.take(ctx, func(_ context.Context, s *scheduler) error {
 		row, err := e.Store.Runs.ContinuingRun(id)
 		if err == nil && (s.worker == nil || row == nil || !row.InProgress()) {
 			err = fmt.Errorf("run %s is not in progress", id)
@@ -182,7 +183,7 @@ type OrderedRun struct {
 // that the order would resume is already in progress, the order joins it.
 func (e *Engine) Order(ctx context.Context, o Order) (*OrderedRun, error) {
 	ordered := &OrderedRun{}
-	err := e.inTurn(ctx, func(_ context.Context, s *scheduler) error {
+	err := e.turns.take(ctx, func(_ context.Context, s *scheduler) error {
 		err := s.prepare(s.ctx)
 		if err == nil {
 			err = s.startOrder(s.ctx, &o, ordered)
@@ -254,7 +255,7 @@ func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRu
 		return err
 	}
 	if r := going.joinable(o); r != nil {
-		if err := w.join(r, o); err != nil {
+		if err := r.join(o); err != nil {
 			return err
 		}
 		s.waitFor(ordered, r.row.ID)
@@ -280,7 +281,7 @@ func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRu
 		before.end(ctx, before.endCause(true))
 	default: // it is as urgent
 		s.waitFor(ordered, before.row.ID)
-		return cmp.Or(w.makeUrgent(&before.row), error(&waitError{time.Now().Add(askAgain)}))
+		return cmp.Or(before.makeUrgent(), error(&waitError{time.Now().Add(askAgain)}))
 	}
 	if o.urgent, err = w.engine.Store.Runs.NextUrgent(); err != nil {
 		return err
@@ -366,7 +367,7 @@ func (all inProgress) displaced(config *job.Config, o *Order) *run {
 }
 
 // join lets an order wait for a run in progress. Of their two caps the smaller one holds from now on.
-func (w *worker) join(r *run, o *Order) error {
+func (r *run) join(o *Order) error {
 	r.row.Key = o.Key
 	if p, most := r.row.Plan, o.Spec.Budget.MaxCredits; p != nil {
 		p.UseReserve = p.UseReserve || o.UseReserve
@@ -374,18 +375,18 @@ func (w *worker) join(r *run, o *Order) error {
 			p.MaxCredits = most
 		}
 	}
-	return w.makeUrgent(&r.row)
+	return r.makeUrgent()
 }
 
 // makeUrgent makes a run in progress urgent, unless it is already.
-func (w *worker) makeUrgent(row *runs.Run) (err error) {
-	if row.Urgent == 0 {
-		row.Urgent, err = w.engine.Store.Runs.NextUrgent()
+func (r *run) makeUrgent() (err error) {
+	if r.row.Urgent == 0 {
+		r.row.Urgent, err = r.engine.Store.Runs.NextUrgent()
 	}
 	if err != nil {
 		return err
 	}
-	return w.engine.Store.Runs.SetWanted(*row)
+	return r.engine.Store.Runs.SetWanted(r.row)
 }
 
 // detachUrgent ends the wait for all urgent runs, which cannot continue now.

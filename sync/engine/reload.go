@@ -56,7 +56,7 @@ func (e *Engine) Settle() error {
 // Reload replaces the configuration, and calls then once the state is settled for it. If that fails, the old
 // configuration stays in use.
 func (e *Engine) Reload(ctx context.Context, config *job.Config, then func()) error {
-	return e.inTurn(ctx, func(ctx context.Context, s *scheduler) error {
+	return e.turns.take(ctx, func(ctx context.Context, s *scheduler) error {
 		err := s.reload(ctx, config)
 		if err == nil {
 			then()

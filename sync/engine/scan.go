@@ -118,7 +118,7 @@ func (s search) startScan(ctx context.Context, last *runs.Scan) error {
 		return errors.Join(err, s.saveScan(scan))
 	}
 	scan, failed := s.engine.Store.Scans.OfIntent(scan.Intent)
-	if failed = errors.Join(failed, s.engine.recordLimit()); failed != nil {
+	if failed = errors.Join(failed, recordLimit(s.engine)); failed != nil {
 		return errors.Join(err, failed)
 	}
 	switch {

@@ -20,7 +20,7 @@ type scheduler struct {
 	resumed bool
 
 	ctx     context.Context          // of [Engine.Serve]
-	turn    chan struct{}            // has a value while another goroutine may act; see [Engine.inTurn]
+	turn    chan struct{}            // has a value while another goroutine may act; see [turns.take]
 	wake    chan struct{}            // has one to end a sleep
 	waiting map[string][]*OrderedRun // by run
 
@@ -41,7 +41,7 @@ func (e *Engine) Serve(ctx context.Context) {
 	s := newScheduler(ctx, e)
 	key := e.Client.Key
 	e.key.Store(&key)
-	e.beginTurns(s)
+	e.turns.begin(s)
 	defer e.turns.schedule.Store(nil)
 	for ctx.Err() == nil {
 		e.beat.note()

@@ -13,6 +13,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/facts"
+	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -116,23 +117,28 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 // when the last process ended; a schedule tries that again by itself.
 func (w *worker) usable(ctx context.Context, o *Order) error {
 	follows := o.Trigger == After
-	if err := w.checkSinks(o); err != nil && follows && w.patient {
+	if err := checkSinks(w.loader, o); err != nil && follows && w.patient {
 		return err
 	}
 	unseen, err := w.loader.Unseen()
 	if err == nil && (follows && (unseen || w.loader.PagesIn) || !w.loader.DownSince().IsZero()) {
 		err = w.publish(ctx)
 	}
-	return cmp.Or(err, w.checkSinks(o))
+	return cmp.Or(err, checkSinks(w.loader, o))
 }
 
-// checkSinks returns an error if the sinks do not work that readers, or the SQL of an order, depend on.
-func (w *worker) checkSinks(o *Order) error {
-	if !w.loader.Working() {
-		return &load.SinksDownError{Since: w.loader.DownSince(), Err: w.loader.Problems()}
+// checkSinks returns an error if no sink works, or if the one is disabled that the SQL of a follow-up reads: the tables do
+// not have the rows of the job that it comes after.
+func checkSinks(l *load.Loader, o *Order) error {
+	if !l.Working() {
+		return &load.SinksDownError{Since: l.DownSince(), Err: l.Problems()}
 	}
-	if o.Trigger == After {
-		return checkStale(w.loader, o.Spec)
+	if o.Trigger != After || len(o.Spec.SQL()) == 0 {
+		return nil
+	}
+	if err := l.Problem(job.SinkDuckDB); err != nil {
+		return fmt.Errorf("its SQL cannot see the rows of job %s yet, because sink %s is disabled; "+
+			"run it when the sink works again: %w", o.Spec.After, job.SinkDuckDB, err)
 	}
 	return nil
 }

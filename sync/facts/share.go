@@ -15,7 +15,7 @@ import (
 // share.
 func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, now time.Time) (
 	*plan.Plan, error) {
-	share := scheduled && r.Shares() && !spec.Auto
+	share := scheduled && Shares(r.Config) && !spec.Auto
 	p, err := r.Plan(ctx, spec, Options{At: now, Now: true, Share: share})
 	if err != nil || !share {
 		return p, err
@@ -25,8 +25,8 @@ func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, no
 }
 
 // Shares reports whether scheduled runs are limited to budget shares.
-func (r *Reader) Shares() bool {
-	return r.Config.Budget.Pace == job.PaceEven && r.Config.Budget.PerMonth != nil
+func Shares(config *job.Config) bool {
+	return config.Budget.Pace == job.PaceEven && config.Budget.PerMonth != nil
 }
 
 // Limit limits the plan of a run that begins at the given time to its budget share.

@@ -329,7 +329,7 @@ func (c *calculation) planRest(ctx context.Context, f *Job, spec *job.Spec, old 
 // then. A run that is due in the next cycle, or only by hand, has no share of this cycle. Its SQL is assumed
 // to find rows by then.
 func (c *calculation) planNext(ctx context.Context, spec *job.Spec, f *Job) (*plan.Plan, error) {
-	d := facts.Options{At: c.now, Now: true, Assume: true, Share: f.Runs > 0 && c.Shares() && !spec.Auto, Calls: true}
+	d := facts.Options{At: c.now, Now: true, Assume: true, Share: f.Runs > 0 && facts.Shares(c.Config) && !spec.Auto, Calls: true}
 	if due := nextOf(c.Config, spec, c.now); f.follows == 0 && !due.IsZero() {
 		d.At, d.Now = due, false
 	}
