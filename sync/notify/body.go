@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"mime"
 	"regexp"
 	"strconv"
@@ -163,7 +162,7 @@ func fillTemplate(body string, e Event, escape func(string) string) (string, err
 	}
 	var out bytes.Buffer
 	if err := parsed.Execute(&out, f); err != nil {
-		return "", templateError(err)
+		return "", err
 	}
 	return out.String(), nil
 }
@@ -190,11 +189,7 @@ type decimal float64
 func (d decimal) String() string { return strconv.FormatFloat(float64(d), 'f', -1, 64) }
 
 func parseBody(body string) (*template.Template, error) {
-	parsed, err := template.New("body").Option("missingkey=zero").Funcs(template.FuncMap{"json": asJSON}).Parse(body)
-	if err != nil {
-		return nil, templateError(err)
-	}
-	return parsed, nil
+	return template.New("body").Option("missingkey=zero").Funcs(template.FuncMap{"json": asJSON}).Parse(body)
 }
 
 // asJSON encodes a value as JSON, for templates.
@@ -204,18 +199,6 @@ func asJSON(v any) (string, error) {
 	w.SetEscapeHTML(false)
 	err := w.Encode(v)
 	return strings.TrimSuffix(out.String(), "\n"), err
-}
-
-// place matches the beginning of an error of text/template: "template: body:1:23: executing …".
-var place = regexp.MustCompile(`^template: body:(\d+)(?::(\d+))?: (?:executing "body" at )?`)
-
-// templateError rewrites an error of text/template as "line 1: …".
-func templateError(err error) error {
-	text := err.Error()
-	if m := place.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("line %s: %s", m[1], text[len(m[0]):])
-	}
-	return err
 }
 
 // CheckBody returns what is wrong with the template of a webhook's body. It executes the template for

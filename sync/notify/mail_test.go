@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/emersion/go-sasl"
@@ -27,6 +28,7 @@ import (
 
 // mailbox is an SMTP server on loopback that keeps what it receives.
 type mailbox struct {
+	mu        sync.Mutex
 	encrypted bool // the connection of the newest session
 	login     string
 	from      string
@@ -39,15 +41,23 @@ type mailbox struct {
 }
 
 func (m *mailbox) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	_, m.encrypted = c.TLSConnectionState()
-	return m, nil
+	return &session{mailbox: m}, nil
 }
 
-func (m *mailbox) AuthMechanisms() []string { return []string{sasl.Plain} }
-func (m *mailbox) Reset()                   {}
-func (m *mailbox) Logout() error            { return nil }
+// session is one of several at a time.
+type session struct {
+	*mailbox
+	to []string
+}
 
-func (m *mailbox) Auth(string) (sasl.Server, error) {
+func (m *session) AuthMechanisms() []string { return []string{sasl.Plain} }
+func (m *session) Reset()                   {}
+func (m *session) Logout() error            { return nil }
+
+func (m *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
 		if password != secret {
 			return errors.New("wrong password " + password)
@@ -57,12 +67,14 @@ func (m *mailbox) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-func (m *mailbox) Mail(from string, _ *smtp.MailOptions) error {
+func (m *session) Mail(from string, _ *smtp.MailOptions) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.from, m.to = from, nil
 	return nil
 }
 
-func (m *mailbox) Rcpt(to string, _ *smtp.RcptOptions) error {
+func (m *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	if to == m.refused {
 		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
 	}
@@ -70,13 +82,15 @@ func (m *mailbox) Rcpt(to string, _ *smtp.RcptOptions) error {
 	return nil
 }
 
-func (m *mailbox) Data(r io.Reader) error {
+func (m *session) Data(r io.Reader) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	message, err := mail.ReadMessage(r)
 	if err != nil {
 		return err
 	}
 	body, err := io.ReadAll(message.Body)
-	m.got, m.body = append(m.got, message), string(body)
+	m.got, m.body, m.mailbox.to = append(m.got, message), string(body), m.to
 	for _, to := range m.to {
 		if m.arrived == nil {
 			m.arrived = map[string][]string{}
@@ -136,7 +150,7 @@ func TestMailArrivesAtAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.login != "me" || m.from != "o@example.org" || strings.Join(m.to, " ") != "a@example.org b@example.org" || len(m.got) != 1 {
-		t.Fatalf("got %+v", m)
+		t.Fatalf("got %+v", &m)
 	}
 	h := m.got[0].Header
 	subject, err := new(mime.WordDecoder).DecodeHeader(h.Get("Subject"))
@@ -157,7 +171,7 @@ func TestMailArrivesEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !m.encrypted || m.login != "me" || len(m.got) != 1 || !strings.Contains(m.body, "score 5.5") {
-		t.Errorf("got %+v", m)
+		t.Errorf("got %+v", &m)
 	}
 }
 
@@ -168,7 +182,7 @@ func TestUntrustedServerGetsNoMail(t *testing.T) {
 	address = strings.Replace(address, "127.0.0.1", "localhost", 1) // which the certificate does not name
 	err := sender().Send(t.Context(), targetOf(t, `{mail: {server: "`+address+`", user: me, password: "${SECRET}", from: o@example.org, to: a@example.org}}`), breakout())
 	if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), secret) || m.login != "" || len(m.got) > 0 {
-		t.Errorf("got %v, %+v", err, m)
+		t.Errorf("got %v, %+v", err, &m)
 	}
 }
 
@@ -177,7 +191,7 @@ func TestMailNeedsRequiredEncryption(t *testing.T) {
 	address := m.serve(t)
 	err := sender().Send(t.Context(), targetOf(t, `{mail: {server: "`+address+`", user: me, password: "${SECRET}", from: o@example.org, to: a@example.org}}`), breakout())
 	if err == nil || !strings.Contains(err.Error(), "STARTTLS") || len(m.got) > 0 || m.login != "" {
-		t.Errorf("got %v, %+v", err, m)
+		t.Errorf("got %v, %+v", err, &m)
 	}
 }
 

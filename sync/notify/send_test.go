@@ -354,8 +354,8 @@ func TestTemplatesAreCheckedBeforeUse(t *testing.T) {
 		{"", `{{.Title}}`, notJSON},
 		{"", `{"text": "{{.Title}}"}`, notJSON},
 		{"", `[{{range .Rows}}{{.Values.view_count}},{{end}}0]`, notJSON}, // it may be NULL
-		{"", "a\n{{.Titel}}", "line 2: <.Titel>: can't evaluate field Titel in type notify.fields"},
-		{"", "{{.Title", "line 1: unclosed action"},
+		{"", "a\n{{.Titel}}", "template: body:2:2: executing \"body\" at <.Titel>: can't evaluate field Titel in type notify.fields"},
+		{"", "{{.Title", "template: body:1: unclosed action"},
 	} {
 		target := targetOf(t, `{webhook: "https://hook.example"}`)
 		if c.declared != "" {

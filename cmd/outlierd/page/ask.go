@@ -79,12 +79,12 @@ func (s *Site) serveDownload(w http.ResponseWriter, r *http.Request) error {
 	if sql == "" || len(sql) > longestSQL {
 		return badRequest("A download needs SQL of at most 8000 bytes.")
 	}
-	return s.sendFile(w, r, sql, r.PathValue("format"))
+	return sendFile(s, w, r, sql, r.PathValue("format"))
 }
 
 // sendFile sends the result of a query as a file; the browser shows links and Markdown, so that they can be copied.
 // Unlike pages, it does not wait for its turn: a second file at the same time is refused.
-func (s *Site) sendFile(w http.ResponseWriter, r *http.Request, sql, format string) error {
+func sendFile(s *Site, w http.ResponseWriter, r *http.Request, sql, format string) error {
 	if FileTypes[format] == "" {
 		return badRequest("A download needs a format: csv, links, md, parquet or xlsx, got %.40q.", format)
 	}

@@ -33,7 +33,7 @@ func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return s.sendFile(w, r, sql, format)
+		return sendFile(s, w, r, sql, format)
 	}
 	cards, err := readTables(s, r, func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
 	if err != nil {

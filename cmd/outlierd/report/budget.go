@@ -21,10 +21,6 @@ func Budget(b *forecast.Budget, look term.Options) string {
 		columns = append(columns, amountColumns[at])
 	}
 	var rows [][]any
-	var right []int
-	for i := range shown {
-		right = append(right, i+1)
-	}
 	for i := range b.Caps {
 		amounts := amountsOf(&b.Caps[i])
 		row := []any{term.Clip(nameCap(&b.Caps[i]), 24)}
@@ -33,7 +29,7 @@ func Budget(b *forecast.Budget, look term.Options) string {
 		}
 		rows = append(rows, row)
 	}
-	p.addTable(look, columns, rows, right...)
+	p.addTable(look, columns, rows)
 	p.addNotes(b)
 	return p.String()
 }

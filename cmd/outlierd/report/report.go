@@ -49,10 +49,9 @@ type lines struct {
 
 func (l *lines) add(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }
 
-// addTable adds a table, whose columns at the places in right are numbers.
-func (l *lines) addTable(look term.Options, columns []string, rows [][]any, right ...int) {
+// addTable adds a table.
+func (l *lines) addTable(look term.Options, columns []string, rows [][]any) {
 	t := term.NewTable(l, look, columns)
-	t.AlignRight(right...)
 	for _, row := range rows {
 		_ = t.Row(row) // writing to a string does not fail
 	}

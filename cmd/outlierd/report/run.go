@@ -105,7 +105,7 @@ func RunDetails(r *Run, look term.Options) string {
 	}
 	if len(rows) > 0 {
 		l.add("")
-		l.addTable(look, []string{"search", "pages", "hits", "new", "total", "left", "credits", "stop_reason"}, rows, 4, 5)
+		l.addTable(look, []string{"search", "pages", "hits", "new", "total", "left", "credits", "stop_reason"}, rows)
 	}
 	rows = nil
 	for _, c := range r.Calls {
@@ -114,7 +114,7 @@ func RunDetails(r *Run, look term.Options) string {
 	}
 	if len(rows) > 0 {
 		l.add("")
-		l.addTable(look, []string{"call", "requests", "answered", "failed", "unknown", "credits", "waited"}, rows, 6)
+		l.addTable(look, []string{"call", "requests", "answered", "failed", "unknown", "credits", "waited"}, rows)
 	}
 	return l.String()
 }

@@ -27,7 +27,7 @@ type Table struct {
 	w       io.Writer
 	options Options
 	columns []string
-	right   []bool // the columns of numbers
+	right   []bool // the columns with numbers
 	cells   [][]string
 	printed int   // rows
 	widths  []int // of the columns that fit; nil before the first page
@@ -49,13 +49,6 @@ func NewTable(w io.Writer, o Options, columns []string) *Table {
 		p.columns = append(p.columns, Clip(c, widestCell)) // a pivot makes column names of data
 	}
 	return p
-}
-
-// AlignRight aligns the columns with these indexes to the right. Columns of numbers always are.
-func (p *Table) AlignRight(places ...int) {
-	for _, i := range places {
-		p.right[i] = true
-	}
 }
 
 // Row adds a row; values are as a query returns them.
