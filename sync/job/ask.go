@@ -45,9 +45,6 @@ func (a *asker) assignParam(f outlier.Param, n *yamltree.Node) {
 		}
 		return
 	}
-	if n.Kind == yamltree.Template {
-		return // unused templates are refused at the end
-	}
 	var err error
 	switch f.Form {
 	case outlier.Flag:
@@ -143,7 +140,6 @@ func (a *asker) readTexts(name string, n *yamltree.Node) []string {
 func (a *asker) readPatterns(name string, n *yamltree.Node, as string) []string {
 	switch {
 	case n.Has(yamltree.Template):
-		n.Used = true
 		if strings.Count(n.Raw, "${") > len(n.Names) {
 			a.ask.hidden = append(a.ask.hidden, n.Pattern)
 		}

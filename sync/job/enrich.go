@@ -110,7 +110,6 @@ func (b *builder) enrichWhere(spec *Spec, n *yamltree.Node) {
 		case e.Value.Wrong:
 		case isTemplate:
 			n.Head().Refuse("`use` includes %s, but hits cannot be selected by ${%s}", key, e.Value.Names[0])
-			e.Value.Used = true
 		case slices.Contains(shown, key):
 		case n.Holds(e.Value):
 			e.Key.Refuse("the hits of %s do not have this value", spec.Verb)

@@ -148,7 +148,7 @@ func filterProperty(f outlier.Param, null string) string {
 		if null != "" {
 			types = `["string", "null"]`
 		}
-		lines = append(lines, `"type": `+types, `"enum": [`+quotedWords(f.OneOf)+null+`]`)
+		lines = append(lines, `"x-filled": true, "type": `+types, `"enum": [`+quotedWords(f.OneOf)+null+`]`)
 	} else {
 		forms := map[outlier.Form]string{outlier.Text: "textFilter", outlier.Texts: "textsFilter", outlier.Flag: "yesNo",
 			outlier.Integers: "integers", outlier.Numbers: "numbers"}

@@ -218,36 +218,3 @@ func checkFormerName(c *Config, spec Spec, n *yamltree.Node) {
 		n.Refuse("must be unique, but the job %s has was: %s too", other.Name, n.Shown())
 	}
 }
-
-// refuseUnexpanded refuses templates that are never expanded, in all jobs and filters. A filter may use the
-// names of any job.
-func refuseUnexpanded(root *yamltree.Node) {
-	var all []string
-	jobs := root.Get("jobs").Mappings()
-	for _, e := range jobs {
-		all = append(all, e.Value.Get("for_each").Keys()...)
-	}
-	refuseTemplates(root.Get("filters"), all)
-	for _, e := range jobs {
-		refuseTemplates(e.Value, e.Value.Get("for_each").Keys())
-	}
-}
-
-// refuseTemplates refuses the templates below n that are never expanded: those in places that take no templates,
-// and variables that are not set. names are those of the for_each that could expand them.
-func refuseTemplates(n *yamltree.Node, names []string) {
-	if n == nil || n.Ignored {
-		return
-	}
-	if n.Kind == yamltree.Template && !n.Used && !n.Wrong {
-		words := n.Unfilled.Error()
-		if !slices.ContainsFunc(n.Names, func(name string) bool { return !slices.Contains(names, name) }) {
-			words = fmt.Sprintf("cannot use ${%s} here: for_each fills in texts such as query and title_pattern",
-				n.Names[0])
-		}
-		n.Refuse("%s", words)
-	}
-	for child := range n.Children() {
-		refuseTemplates(child, names)
-	}
-}

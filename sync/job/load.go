@@ -157,7 +157,6 @@ func (b *builder) buildConfig() {
 	readTables(b.cfg, b.root.Get("tables"))
 	b.cfg.worded = b.wordSettings()
 	refuseUncapped(b.cfg, b.root, b.root.Get("budget"))
-	refuseUnexpanded(b.root)
 	if len(b.file.Mistakes()) > 0 {
 		return // of which some might cause what follows, such as a wrong schedule
 	}

@@ -183,7 +183,6 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 		}
 	}
 	spec := b.readJob(string(verb), n)
-	refuseTemplates(n, n.Get("for_each").Keys())
 	if spec.Verb != verb && len(once.Mistakes()) == 0 {
 		once.Report(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
 	}

@@ -93,8 +93,6 @@ func (b *builder) usedFilter(name *yamltree.Node, path []string) []yamltree.Entr
 	filter := filters.Get(name.Text)
 	switch path := append(path, name.Text); {
 	case name.Wrong:
-	case name.Has(yamltree.Template):
-		name.Refuse("must be the name of a filter, got %s", name.Shown())
 	case filter == nil:
 		name.RefuseWithHint(name.DidYouMean(name.Text, filters.Keys()), "there is no filter %s", name.Shown())
 	case slices.Contains(path[:len(path)-1], name.Text):

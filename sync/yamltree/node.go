@@ -45,7 +45,6 @@ type Node struct {
 	Names    []string // of a template: the names to fill in, in order
 	Unfilled error    // why ${…} could not be expanded; for a template, if nothing fills it in later
 
-	Used    bool // a template that is expanded later
 	Wrong   bool // a mistake was reported: the value must not be read
 	Ignored bool // the node and everything below it are ignored, because its key is unknown
 

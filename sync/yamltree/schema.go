@@ -1,6 +1,7 @@
 package yamltree
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,13 +20,14 @@ import (
 // and keywords that apply to one type each. Titles are part of messages: the title of a value completes the
 // sentence "must be …".
 //
-// Three keywords are not of JSON Schema, or mean nothing to [Schema.Check]: x-form, x-change and writeOnly.
+// Some keywords are not of JSON Schema. Of these, x-form and x-change mean nothing to [Schema.Check].
 type Schema struct {
 	Title   string     `json:"title"`
 	Default scalarText `json:"default"`   // of a scalar; "" for none
 	Change  string     `json:"x-change"`  // what a change of the value means, in words of the caller
 	Secret  bool       `json:"writeOnly"` // the value must not be shown
 	Unused  bool       `json:"x-unused"`  // a warning says that the key has no effect yet
+	Filled  bool       `json:"x-filled"`  // the value may be a [Template]
 	Form    string     `json:"x-form"`    // the name that the caller gives to a form of values
 
 	Definitions map[string]*Schema `json:"definitions"`
@@ -130,8 +132,8 @@ func (s *Schema) resolveRefs(root *Schema) *Schema {
 	s.Others.of = s.Others.of.resolveRefs(root)
 	s.Names = s.Names.resolveRefs(root)
 	s.Items = s.Items.resolveRefs(root)
-	if s.Form == "" && len(s.AllOf) > 0 {
-		s.Form = s.AllOf[0].Form
+	for _, part := range s.AllOf {
+		s.Form, s.Filled = cmp.Or(s.Form, part.Form), s.Filled || part.Filled
 	}
 	return s
 }
