@@ -54,11 +54,8 @@ type scrape struct {
 }
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
-	described = append(described, prometheus.NewDesc("outlierd_"+name, help, labels, nil))
-	return described[len(described)-1]
+	return prometheus.NewDesc("outlierd_"+name, help, labels, nil)
 }
-
-var described []*prometheus.Desc
 
 var (
 	limitRequests = newDesc("api_limit_requests", "Requests that the rate limit is assumed to allow this client in a window.")
@@ -79,12 +76,8 @@ var (
 	heartbeat     = newDesc("scheduler_heartbeat_timestamp_seconds", "When the scheduler last made progress.")
 )
 
-// Describe implements [prometheus.Collector].
-func (s *scrape) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range described {
-		to <- d
-	}
-}
+// Describe implements [prometheus.Collector]. What is not described beforehand is checked at each scrape.
+func (s *scrape) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector]. What cannot be read is left out and logged.
 func (s *scrape) Collect(to chan<- prometheus.Metric) {

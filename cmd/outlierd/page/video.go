@@ -61,10 +61,10 @@ func (c Change) What() string {
 
 // Comment is a comment on a video.
 type Comment struct {
-	Author, Text   string
-	At             time.Time
-	Likes, Replies *int64
-	Owner          bool // the channel's owner wrote it
+	Author, Text string
+	At           time.Time
+	Likes        *int64
+	Owner        bool // the channel's owner wrote it
 }
 
 // Line is a line of a transcript, with the milliseconds at which it begins.
@@ -313,19 +313,9 @@ type changed struct {
 func (v *Video) Changed() (all []changed) {
 	for _, c := range v.Changes {
 		row := changed{Change: c}
-		var before, after []Point
-		for _, p := range v.Curve {
-			if p.At.Before(c.At) {
-				before = append(before, p)
-			} else {
-				after = append(after, p)
-			}
-		}
-		if n := len(before); n > 0 { // the sighting before the change is the first one of what came after it
-			after = append([]Point{before[n-1]}, after...)
-		}
-		was, knownBefore := dailyGrowth(before)
-		is, knownAfter := dailyGrowth(after)
+		at, _ := slices.BinarySearchFunc(v.Curve, c.At, func(p Point, at time.Time) int { return p.At.Compare(at) })
+		was, knownBefore := dailyGrowth(v.Curve[:at])
+		is, knownAfter := dailyGrowth(v.Curve[max(0, at-1):]) // the sighting before the change is the first of what came after it
 		if knownBefore {
 			row.Ahead = figures.Signed(was) + " a day before"
 		}

@@ -236,21 +236,15 @@ func nextTurn(f *forecast.Job) string {
 // searchPlansMost is the maximum number of searches listed one by one.
 const searchPlansMost = 12
 
-// searchPlans returns a line for each search, up to a maximum, and one that counts the rest.
-func searchPlans(all []forecast.Search) []string {
-	var lines []string
-	same := len(all) > 1 && !slices.ContainsFunc(all, func(s forecast.Search) bool {
-		return !slices.Equal(termsOf(&s), termsOf(&all[0]))
-	})
-	for i := range min(len(all), searchPlansMost) {
+// searchPlans returns a line for each search, up to a maximum, and one that counts the rest. Below searches with the same
+// filters and order are those.
+func searchPlans(all []forecast.Search) (lines []string) {
+	shown, prefix := min(len(all), searchPlansMost), ""
+	for i := range shown {
 		s := &all[i]
 		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(nameSearch(s), nameColumns), nameColumns), term.Pad(s.Window, 22), searchCost(s))
 		if len(s.Queries) > 1 && s.Skipped == "" {
-			all := "both"
-			if len(s.Queries) > 2 {
-				all = fmt.Sprintf("all %d", len(s.Queries))
-			}
-			line += "  one request per page covers " + all + " queries"
+			line += fmt.Sprintf("  one request per page covers all %d queries", len(s.Queries))
 		}
 		switch s.Joins {
 		case "":
@@ -263,25 +257,23 @@ func searchPlans(all []forecast.Search) []string {
 		if text := nameSearch(s); term.Width(term.Plain(text)) > nameColumns {
 			lines = append(lines, "  "+term.Clip(text, 96))
 		}
-		if !same {
-			lines = append(lines, termLines("", s)...)
+		if i+1 < shown && slices.Equal(termsOf(s), termsOf(&all[i+1])) {
+			prefix = "each with "
+			continue
 		}
+		lines, prefix = append(lines, termLines(prefix, s)...), ""
 	}
-	if same {
-		lines = append(lines, termLines("each with ", &all[0])...)
-	}
-	pages, skipped := 0, 0
-	credits := outlier.Credits(0)
-	shown := min(len(all), searchPlansMost)
-	for i := shown; i < len(all); i++ {
-		pages, credits = pages+all[i].Pages, credits+all[i].Credits
-		if all[i].Skipped != "" {
+	var rest forecast.Search
+	skipped := 0
+	for _, s := range all[shown:] {
+		rest.Pages, rest.Credits = rest.Pages+s.Pages, rest.Credits+s.Credits
+		if s.Skipped != "" {
 			skipped++
 		}
 	}
 	if more := len(all) - shown; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, term.Count(pages, "page"),
-			term.Count(credits, "credit"), skipped))
+		lines = append(lines, fmt.Sprintf("and %d more: %s, %s, %d skipped", more, term.Count(rest.Pages, "page"),
+			term.Count(rest.Credits, "credit"), skipped))
 	}
 	return lines
 }

@@ -136,7 +136,7 @@ func (r *Run) Sentences(in Style) (all []string) {
 // facts says what a run found, left, saved and stored, in groups.
 func (r *Run) facts(in Style) [][]string {
 	groups := [][]string{
-		foundFacts(&r.Run, r.Unknown, len(r.Searches) > 0), append(undoneFacts(&r.Run, r.Queued), nextTry(r, in)...),
+		foundFacts(&r.Run, r.Unknown, len(r.Searches) > 0), undoneFacts(r, in),
 		sparedFacts(r.Endings), skippedCalls(r.Fresh), tableCounts(r.Rows, r.Distinct),
 	}
 	return slices.DeleteFunc(groups, func(facts []string) bool { return len(facts) == 0 })
@@ -200,36 +200,26 @@ func foundFacts(row *runs.Run, unknown outlier.Credits, searched bool) []string 
 			term.Count(row.Pages, "page"), row.NewHits))
 	}
 	facts = append(facts, term.Count(row.Requests, "request"), term.Count(row.Credits-unknown, "credit")+" spent")
-	if unknown > 0 {
-		facts = append(facts, fmt.Sprintf("%d unknown", unknown))
-	}
-	if row.Refunded > 0 {
-		facts = append(facts, fmt.Sprintf("%d refunded", row.Refunded))
-	}
-	return facts
+	return slices.Concat(facts, factOf(unknown, "%d unknown", unknown), factOf(row.Refunded, "%d refunded", row.Refunded))
 }
 
-// undoneFacts says what a run requested and did not get.
-func undoneFacts(row *runs.Run, queued int) []string {
-	var facts []string
-	if row.Missing > 0 {
-		facts = append(facts, term.Count(row.Missing, "call")+" returned nothing")
-	}
-	if row.Failures > 0 {
-		facts = append(facts, term.Count(row.Failures, "call")+" failed")
-	}
-	if queued > 0 {
-		facts = append(facts, term.Count(queued, "call")+" left for the next run")
-	}
-	return facts
-}
-
-// nextTry says when calls that failed are tried again.
-func nextTry(end *Run, in Style) []string {
-	if end.Retry.IsZero() {
+// factOf says something of a number, unless that is zero.
+func factOf[N ~int | ~int64](n N, format string, args ...any) []string {
+	if n == 0 {
 		return nil
 	}
-	return []string{"the same command tries again now, and schedules from " + end.Retry.In(in.Zone).Format("15:04 MST")}
+	return []string{fmt.Sprintf(format, args...)}
+}
+
+// undoneFacts says what a run requested and did not get, and when calls that failed are tried again.
+func undoneFacts(r *Run, in Style) []string {
+	facts := slices.Concat(factOf(r.Missing, "%s returned nothing", term.Count(r.Missing, "call")),
+		factOf(r.Failures, "%s failed", term.Count(r.Failures, "call")),
+		factOf(r.Queued, "%s left for the next run", term.Count(r.Queued, "call")))
+	if !r.Retry.IsZero() {
+		facts = append(facts, "the same command tries again now, and schedules from "+in.local(r.Retry).Format("15:04 MST"))
+	}
+	return facts
 }
 
 // skippedCalls counts the skipped data calls, by the maximum age of an answer.

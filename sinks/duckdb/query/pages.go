@@ -91,9 +91,9 @@ func FormerThumbnail(id string, at time.Time) string {
 }
 
 // Comments returns a query for the comments of a video, sorted by likes, most first: author, text,
-// published_at, likes_count, reply_count, and whether the author owns the channel.
+// published_at, likes_count, and whether the author owns the channel.
 func Comments(id string) string {
-	return fmt.Sprintf(`SELECT author_text, "text", published_at, likes_count, reply_count, author_is_channel_owner
+	return fmt.Sprintf(`SELECT author_text, "text", published_at, likes_count, author_is_channel_owner
 		FROM comments
 		WHERE video_id = %s ORDER BY likes_count DESC NULLS LAST, position`, database.Text(id))
 }
