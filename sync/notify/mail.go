@@ -3,6 +3,7 @@ package notify
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"html/template"
@@ -22,7 +23,7 @@ func sendMail(ctx context.Context, m *job.Mail, e Event, in *enclosure) error {
 	if err != nil {
 		return err
 	}
-	client, err := mail.NewClient(m.Host, mailOptions(m)...)
+	client, err := mail.NewClient(m.Host, mailOptions(ctx, m)...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Host, err)
 	}
@@ -93,15 +94,16 @@ func (in *enclosure) addTo(msg *mail.Msg, e Event) error {
 	return err
 }
 
-func mailOptions(m *job.Mail) []mail.Option {
-	options := []mail.Option{mail.WithPort(m.Port), mail.WithTimeout(timeout)}
+func mailOptions(ctx context.Context, m *job.Mail) []mail.Option {
+	options := []mail.Option{mail.WithPort(m.Port), mail.WithTimeout(timeout),
+		mail.WithDialContextFunc(dialUntilDone(ctx, m))}
 	switch m.TLS {
 	case job.MailTLS:
 		options = append(options, mail.WithSSL())
 	case job.MailPlain:
-		options = append(options, mail.WithTLSPolicy(mail.NoTLS), mail.WithDialContextFunc(dialBounded))
+		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
 	default:
-		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory), mail.WithDialContextFunc(dialBounded))
+		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
 	}
 	if m.User != "" {
 		auth := mail.SMTPAuthAutoDiscover
@@ -112,6 +114,22 @@ func mailOptions(m *job.Mail) []mail.Option {
 			mail.WithUsername(m.User), mail.WithPassword(m.Password.Reveal()))
 	}
 	return options
+}
+
+// dialUntilDone returns a dialer whose connections are closed when ctx ends. The mail library only limits the time to
+// connect by its context.
+func dialUntilDone(ctx context.Context, m *job.Mail) mail.DialContextFunc {
+	dial := dialBounded
+	if m.TLS == job.MailTLS {
+		dial = (&tls.Dialer{Config: &tls.Config{ServerName: m.Host, MinVersion: tls.VersionTLS12}}).DialContext
+	}
+	return func(dialing context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(dialing, network, address)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = c.Close() })
+		}
+		return c, err
+	}
 }
 
 // mostOfMail is the maximum number of bytes that a mail server may send in one attempt. A normal dialogue

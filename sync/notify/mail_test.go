@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -19,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
@@ -237,6 +239,29 @@ func TestEndlessMailLineIsGivenUp(t *testing.T) {
 	}
 	if err := listener.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSilentMailServerIsLeftWithTheContext: it would hold up the end of a run.
+func TestSilentMailServerIsLeftWithTheContext(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		if c, err := listener.Accept(); err == nil {
+			defer c.Close()
+			cancel()
+			<-t.Context().Done()
+		}
+	}()
+	target := targetOf(t, `{mail: {server: "`+listener.Addr().String()+`", tls: none, from: o@example.org, to: a@example.org}}`)
+	began := time.Now()
+	if err := sender().Send(ctx, target, breakout()); err == nil || time.Since(began) >= timeout {
+		t.Errorf("error %v after %s", err, time.Since(began))
 	}
 }
 
