@@ -27,7 +27,9 @@ func (b *builder) includeFiles() {
 		readIncluded(b.cfg, b.root)
 	}
 	for _, s := range b.cfg.sources[1:] {
-		part := b.file.Part(s.name, []byte(s.text)).Parse()
+		file := b.file.Part(s.name, []byte(s.text))
+		b.cfg.files[s.name] = file
+		part := file.Parse()
 		switch {
 		case part == nil: // an empty file, or one that was refused
 			continue

@@ -78,6 +78,7 @@ type Config struct {
 
 	// The input, so that [Config.Once] can read it again.
 	sources  []source // the file and those that it includes
+	files    map[string]*yamltree.File
 	needs    needs
 	commands bool              // some ${…} is a command
 	worded   map[string]string // the settings besides jobs, in the words of the file
@@ -226,11 +227,9 @@ const (
 // Mistake returns a mistake that another package has found in the file, such as SQL that refers to an
 // unknown table, in the form of all other mistakes.
 func (c *Config) Mistake(at yamltree.Place, message, hint string) yamltree.Mistake {
-	var src []byte
-	for _, s := range c.sources {
-		if s.name == at.File {
-			src = []byte(s.text)
-		}
+	file := c.files[at.File]
+	if file == nil { // the command line
+		file = yamltree.New(at.File, nil, withoutKeys)
 	}
-	return yamltree.New(at.File, src, withoutKeys).Mistake(at.Line, at.Column, message, hint)
+	return file.Mistake(at.Line, at.Column, message, hint)
 }

@@ -92,10 +92,12 @@ func newBuilder(sources []source, env func(string) (string, bool), needs needs) 
 	if err != nil { // the working directory is gone
 		dir = filepath.Dir(path)
 	}
+	file := yamltree.New(path, []byte(sources[0].text), withoutKeys)
 	return &builder{
-		file: yamltree.New(path, []byte(sources[0].text), withoutKeys),
+		file: file,
 		env:  env,
-		cfg:  &Config{Path: path, Dir: dir, sources: slices.Clip(sources), needs: needs, env: env},
+		cfg: &Config{Path: path, Dir: dir, sources: slices.Clip(sources), files: map[string]*yamltree.File{path: file},
+			needs: needs, env: env},
 	}
 }
 
