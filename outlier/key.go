@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 )
@@ -58,20 +57,8 @@ func (k Key) Fingerprint() string {
 // authorization returns the header value of the interface, Authentication, rule 1.
 func (k Key) authorization() string { return "Api-Key " + *k.text }
 
-// String implements [fmt.Stringer].
-func (k Key) String() string { return redacted }
-
-// GoString implements [fmt.GoStringer].
-func (k Key) GoString() string { return redacted }
-
 // Format implements [fmt.Formatter], so that no verb reaches the text.
 func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) } // fmt.State keeps no errors
 
-// LogValue implements [slog.LogValuer].
-func (k Key) LogValue() slog.Value { return slog.StringValue(redacted) }
-
 // MarshalText implements [encoding.TextMarshaler].
 func (k Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-
-// MarshalJSON implements [json.Marshaler].
-func (k Key) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }

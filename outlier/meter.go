@@ -1,6 +1,9 @@
 package outlier
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Meter records the spending of a [Client]. Package state implements it durably.
 type Meter interface {
@@ -31,4 +34,11 @@ type Pacer interface {
 
 	// Unsent returns the slot of a request that was not sent.
 	Unsent(r *Request)
+}
+
+// Tries are the attempts at a call that have failed and are made again, before the call as a whole has failed.
+type Tries struct {
+	Failures  int       `json:"failures,omitzero"`   // the service failed, or nothing proves what became of the attempt
+	Refusals  int       `json:"refusals,omitzero"`   // for the rate limit, or a key that has changed
+	NotBefore time.Time `json:"not_before,omitzero"` // when the next one may be made
 }

@@ -161,7 +161,7 @@ func (a *asker) knowsNames(n *yamltree.Node) bool {
 	for _, name := range n.Names {
 		if !slices.Contains(a.loops, name) {
 			n.RefuseWithHint(didYouMeanName(name, a.loops),
-				"${%s} has no value: no for_each names it, and %s", name, yamltree.NotSetError(name))
+				"${%s} has no value: no for_each names it, and %s", name, yamltree.NotSet(name))
 			return false
 		}
 	}

@@ -3,7 +3,6 @@ package job
 import (
 	"iter"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -30,24 +29,17 @@ func (c *Config) ScheduledBy(spec *Spec) *Spec {
 	return spec
 }
 
-// Calendar has the due times of the jobs of a file within a period. Equal schedules are computed once, so
-// that many jobs can be counted at many times.
+// Calendar has the due times of the jobs of a file within a period. Those of a job are computed once, so that they can
+// be counted at many times.
 type Calendar struct {
 	config      *Config
 	from, until time.Time
-	dues        map[rhythm][]time.Time
-}
-
-// rhythm is everything that the due times of a job depend on.
-type rhythm struct {
-	schedule string
-	every    time.Duration
-	quiet    string // in the words of the file
+	dues        map[*Spec][]time.Time
 }
 
 // NewCalendar returns the calendar of the jobs of a file for times after from and before until.
 func NewCalendar(config *Config, from, until time.Time) *Calendar {
-	return &Calendar{config: config, from: from, until: until, dues: map[rhythm][]time.Time{}}
+	return &Calendar{config: config, from: from, until: until, dues: map[*Spec][]time.Time{}}
 }
 
 // MonthDays is the number of days of [MonthOf].
@@ -60,7 +52,7 @@ func MonthOf(config *Config) *Calendar {
 	return NewCalendar(config, from.Add(-time.Second), from.AddDate(0, 0, MonthDays))
 }
 
-// maxDues limits the due times of a rhythm: a job that is due every minute has 44,640 in a month.
+// maxDues limits the due times of a job: one that is due every minute has 44,640 in a month.
 const maxDues = 45_000
 
 // Dues returns when a job is due, or the job whose runs it follows.
@@ -68,14 +60,13 @@ func (c *Calendar) Dues(spec *Spec) []time.Time {
 	if spec = c.config.ScheduledBy(spec); spec.Disabled {
 		return nil
 	}
-	key := rhythm{strings.Join(spec.Schedule, "\n"), spec.Every, spec.Settings["quiet"]}
-	dues, known := c.dues[key]
+	dues, known := c.dues[spec]
 	if !known {
 		due := spec.Next(c.from, c.config.Timezone)
 		for ; !due.IsZero() && due.Before(c.until) && len(dues) < maxDues; due = spec.Next(due, c.config.Timezone) {
 			dues = append(dues, due)
 		}
-		c.dues[key] = dues
+		c.dues[spec] = dues
 	}
 	return dues
 }

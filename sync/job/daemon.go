@@ -113,3 +113,10 @@ func parseToken(text string) (Secret, error) {
 }
 
 const leastToken = 16
+
+// Assistants has the settings of `outlierd mcp`, the server for assistants.
+type Assistants struct {
+	Token      Secret          `key:"token"`              // required of requests over HTTP
+	PerDay     outlier.Credits `key:"budget.per_day"`     // what all assistants may spend on one day
+	PerSession outlier.Credits `key:"budget.per_session"` // what one session may spend
+}

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"bytes"
+	_ "embed"
 	"fmt"
 	"iter"
 	"net"
@@ -9,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"outlierd/outlier"
@@ -19,10 +22,10 @@ import (
 // # The table of keys
 //
 // jobs.schema.json is the table of all keys: for each its type, bounds, words and documentation, and in keywords of its
-// own the form of a text (x-form), whether for_each may fill it in (x-filled), whether it is a secret (writeOnly), and what
-// a change means to a running daemon (x-change). The tag `key` of a field says which key it has: "per_day" in a Budget, "privacy.comment_authors" in a
-// Config. What a key means beyond its form, such as that reserve is less than per_month, is checked by the code of its
-// section.
+// own the form of a text (x-form), whether for_each may fill it in (x-filled), whether it is a secret (writeOnly), and
+// what a change means to a running daemon (x-change). The tag `key` of a field says which key it has: "per_day" in a
+// Budget, "privacy.comment_authors" in a Config. What a key means beyond its form, such as that reserve is less than
+// per_month, is checked by the code of its section.
 
 // forms parse texts by their x-form. Their errors may quote the text.
 var forms = map[string]func(text string) (any, error){
@@ -243,3 +246,22 @@ func parseProxy(text string) (*url.URL, error) {
 	}
 	return u, nil
 }
+
+// Schema returns the JSON Schema (draft-07) of jobs.yaml with a description of every key: the reference of
+// the file, for editors and for people.
+func Schema() []byte { return bytes.Clone(schemaText) }
+
+// Example returns a small jobs.yaml with comments. It has no mistakes and runs on the simulator.
+func Example() []byte { return bytes.Clone(exampleText) }
+
+//go:embed jobs.schema.json
+var schemaText []byte
+
+//go:embed example.yaml
+var exampleText []byte
+
+// schema is parsed when the first file is read.
+var schema = sync.OnceValue(func() *yamltree.Schema { return yamltree.MustParseSchema(schemaText) })
+
+// oneOff is the part of the schema for a one-off job.
+func oneOff() *yamltree.Schema { return schema().Definition("job") }

@@ -58,7 +58,8 @@ func (c *checker) checkNode(n *Node, s *Schema) {
 		n.Unfilled = withoutDefault(n.Unfilled)
 		return
 	case n.Kind == Template && !s.Filled:
-		n.Refuse("${%s} has no value: for_each fills in only texts such as query and title_pattern, and %v", n.Names[0], n.Unfilled)
+		n.Refuse("${%s} has no value: for_each fills in only texts such as query and title_pattern, and %v",
+			n.Names[0], n.Unfilled)
 		return
 	case n.Wrong, n.Unfilled != nil: // already reported, or the value is not known
 		return

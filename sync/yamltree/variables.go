@@ -54,7 +54,7 @@ func (v Variables) expandScalar(n *Node, templates bool) {
 		n.Unfilled = err
 		return
 	case len(names) > 0:
-		n.Unfilled = NotSetError(names[0])
+		n.Unfilled = NotSet(names[0])
 		if templates {
 			n.Kind, n.Pattern, n.Names = Template, pattern, names
 		}
@@ -87,8 +87,8 @@ func (v Variables) fillKnown(s string) (pattern string, names []string, err erro
 			return "", nil, errors.New("${ without its closing brace; write $${ for a literal ${")
 		}
 		value, err := v.lookUp(inside)
-		if name, open := errors.AsType[NotSetError](err); open {
-			names = append(names, string(name))
+		if a, is := err.(absence); is && a.name != "" {
+			names = append(names, a.name)
 			b.WriteString("${" + inside + "}")
 		} else if err != nil {
 			return "", nil, err
@@ -161,20 +161,16 @@ func IsName(word string) bool { return variableName.MatchString(word) }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// NotSetError is the name of a variable that is not set.
-type NotSetError string
-
-func (name NotSetError) Error() string { return name.absence().Error() }
-
-func (name NotSetError) absence() absence {
-	return absence{"the environment variable " + string(name) + " is not set", "set it", string(name)}
+// An absence is the error for a value that is missing, so that a default is used.
+type absence struct {
+	what, remedy, reference string
+	name                    string // of a variable that is not set
 }
 
-// Is reports that it is an [fs.ErrNotExist], like the error for a missing file.
-func (name NotSetError) Is(target error) bool { return target == fs.ErrNotExist }
-
-// An absence is the error for a value that is missing, so that a default is used.
-type absence struct{ what, remedy, reference string }
+// NotSet returns the error for a variable that is not set.
+func NotSet(name string) error {
+	return absence{"the environment variable " + name + " is not set", "set it", name, name}
+}
 
 func (a absence) Error() string {
 	if a.remedy == "" {
@@ -187,9 +183,6 @@ func (a absence) Is(target error) bool { return target == fs.ErrNotExist }
 
 // withoutDefault returns the error without its second remedy: a default would be a secret in clear text.
 func withoutDefault(err error) error {
-	if name, is := err.(NotSetError); is {
-		err = name.absence()
-	}
 	if a, is := err.(absence); is {
 		return errors.New(a.what + "; " + a.remedy)
 	}
@@ -204,9 +197,9 @@ func (v Variables) readVariable(name string) (string, error) {
 	value, set := v.Env(name)
 	switch {
 	case !set:
-		return "", NotSetError(name)
+		return "", NotSet(name)
 	case value == "":
-		return "", absence{"the environment variable " + name + " is empty", "set it", name}
+		return "", absence{what: "the environment variable " + name + " is empty", remedy: "set it", reference: name}
 	}
 	return value, nil
 }
@@ -220,7 +213,7 @@ func (v Variables) readSecretFile(name string) (string, error) {
 	}
 	value, err := ReadFile(full, name, maxSecret)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", absence{"the file " + name + " does not exist", "create it", "file:" + name}
+		return "", absence{what: "the file " + name + " does not exist", remedy: "create it", reference: "file:" + name}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
 }
