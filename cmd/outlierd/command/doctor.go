@@ -22,9 +22,7 @@ import (
 	"outlierd/internal/disk"
 	"outlierd/internal/durable"
 	"outlierd/outlier"
-	"outlierd/sinks/bucket"
 	"outlierd/sinks/iceberg"
-	"outlierd/sinks/parquet"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
 	"outlierd/sync/forgotten"
@@ -38,17 +36,17 @@ import (
 func doctorCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the setup: service, key, folders, sinks, targets",
+		Short: "Check the setup: service, key, clock, folders, targets",
 		Long: `Check everything that runs need: the job file, the data folder and its disk, the state, the
-sinks, the service with its key and its clock, and the targets of notifications. Each check is
-one line, and each problem comes with a remedy. Exit code 1 if a check fails. What is on record,
-such as the budget or a backup that failed, is shown by 'outlierd status'.
+service with its key and its clock, lakes, and the targets of notifications. Each check is one
+line, and each problem comes with a remedy. Exit code 1 if a check fails.
 
 One free request is sent to the service, if the rate limit allows it. No credits are spent and
 no data changes, so it works while 'outlierd up' runs. Of the targets only the host names are
 looked up; 'outlierd notify test' sends to one.
 
-'outlierd lint' lists all mistakes of a job file, and 'outlierd check' looks for damage.`,
+'outlierd lint' lists all mistakes of a job file, 'outlierd status' shows what is on record, such
+as the budget and failing sinks, and 'outlierd check' reads tables and buckets.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), g) },
 	}
 }
@@ -109,7 +107,7 @@ func (c *checkup) judge(check, found string, problems ...problem) {
 
 // setupChecks are the checks of a setup with a valid job file, in the order in which they are printed.
 var setupChecks = []func(context.Context, *checkup){
-	checkZone, checkFolders, checkDisk, checkRecords, checkDaemon, checkService, checkPublished, checkTargets,
+	checkZone, checkFolders, checkDisk, checkRecords, checkDaemon, checkService, checkLakes, checkTargets,
 }
 
 // checksWithoutFile do not depend on the job file.
@@ -130,7 +128,7 @@ func runDoctor(ctx context.Context, g *globals) error {
 	}
 	if !hasFile {
 		c.warn("not checked", "correct the job file, and run doctor again",
-			"state, service, key, clock, rate limit, sinks and targets: they depend on the job file")
+			"state, service, key, clock, rate limit, lakes and targets: they depend on the job file")
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -455,72 +453,21 @@ func (c *checkup) compareClocks(answer *outlier.Answer) {
 	c.judge("clock", found, problem{off.Abs() > ledger.Skew, "fail", remedy}, problem{off.Abs() > time.Minute, "warn", remedy})
 }
 
-// checkPublished checks the published files of each sink.
-func checkPublished(ctx context.Context, c *checkup) {
+// checkLakes reads from each lake. Whether its tables can be written is shown by the next run.
+func checkLakes(ctx context.Context, c *checkup) {
 	for _, s := range c.config.Sinks {
-		name, path := "sink "+s.Kind, sinkPath(c.config, s)
-		if s.Lake != nil {
-			c.readLake(ctx, name, s)
+		if s.Lake == nil {
 			continue
 		}
-		info, err := os.Stat(path)
+		name, err := "sink "+s.Kind, iceberg.Probe(ctx, lakeOf(c.config, s, "", c.g.world.env))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			c.ok(name, "%s does not exist yet; the first run creates it", report.Path(path))
-			continue
-		case err == nil && s.Kind == job.SinkDuckDB:
-			_, err = seeds(c.config)(ctx, "select count(*)::text as n from outliers", "")
-		case err == nil:
-			if err = unix.Access(path, unix.W_OK); err == nil {
-				_, err = parquet.ReadPublished(path)
-			}
+			c.ok(name, "the tables do not exist yet; the first run creates them")
+		case err != nil:
+			c.fail(name, "see docs/lake.md", "%v", err)
+		default:
+			c.ok(name, "the tables in namespace %s can be read", s.Lake.Namespace)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing is published there yet
-			remedy := "if it is damaged, move it away: the next run rebuilds it from the journal"
-			if unix.Access(path, unix.R_OK) != nil || errors.Is(err, fs.ErrPermission) {
-				remedy = accessRemedy(err, path)
-			}
-			c.fail(name, remedy, "%s: %v", report.Path(path), err)
-			continue
-		}
-		c.ok(name, "%s can be used; it was published last at %s", report.Path(path),
-			report.Style{Zone: c.config.Timezone}.At(info.ModTime()))
-		c.readBucket(ctx, s, path)
-	}
-}
-
-// readLake reads the tables of a lake. Whether they can be written is shown by the next run.
-func (c *checkup) readLake(ctx context.Context, name string, s job.Sink) {
-	err := iceberg.Probe(ctx, lakeOf(c.config, s, "", c.g.world.env))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		c.ok(name, "the tables do not exist yet; the first run creates them")
-	case err != nil:
-		c.fail(name, "see docs/lake.md", "%v", err)
-	default:
-		c.ok(name, "the tables in namespace %s can be read", s.Lake.Namespace)
-	}
-}
-
-// readBucket reads the bucket that a sink is copied to. Whether it can be written is shown by the next
-// publication.
-func (c *checkup) readBucket(ctx context.Context, s job.Sink, path string) {
-	if s.Bucket == "" {
-		return
-	}
-	r, err := bucket.New(path, bucketOf(c.config, s, c.g.world.env)).Check(ctx, false)
-	switch {
-	case err != nil:
-		c.fail("bucket", "see docs/buckets.md", "%v", err)
-	case len(r.Problems) > 0:
-		c.fail("bucket", "'outlierd check' lists everything", "%s: %s", r.Address, r.Problems[0])
-	case r.Copied == "":
-		c.ok("bucket", "%s can be read; nothing was copied there yet", r.Address)
-	case r.Behind:
-		c.warn("bucket", "the next publication copies it", "%s can be read, but does not have the last publication yet",
-			r.Address)
-	default:
-		c.ok("bucket", "%s can be read and is up to date", r.Address)
 	}
 }
 
