@@ -18,9 +18,7 @@ import (
 
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
-	"outlierd/cmd/outlierd/report"
 	"outlierd/internal/durable"
-	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/serve"
 )
@@ -221,17 +219,12 @@ func listenNear(ctx context.Context, address string) (net.Listener, error) {
 
 // viewSite returns the page of published tables, and of the state if it can be read.
 func viewSite(ctx context.Context, g *globals, config *job.Config, log *slog.Logger) *page.Site {
-	tables := openTables(g, config)
 	temporary := func() (*temporary, error) { return systemTemporary("outlierd-download-*") }
-	sources := tablesSources(tables, func() *job.Config { return config }, temporary)
-	sources.Now = func(context.Context) (*page.Now, error) {
-		return &page.Now{Status: forecast.Status{At: time.Now()}, In: report.Style{Zone: g.out.zone}}, nil
-	}
+	var read reading
 	if hasState(config) {
-		(&looking{read: peeking(g, config), zone: g.out.zone, tables: tables}).addTo(&sources)
+		read = peeking(g, config)
 	}
-	addThumbnails(&sources, newThumbnails(config, tables, log))
-	return page.New(ctx, sources, "", log)
+	return page.New(ctx, newSources(openTables(g, config), func() *job.Config { return config }, temporary, read, log), "", log)
 }
 
 // hasState reports whether this user can read a state, which belongs to the user of the daemon. Without a

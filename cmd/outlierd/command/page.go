@@ -1,11 +1,16 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,13 +21,21 @@ import (
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/cmd/outlierd/thumbnails"
 	"outlierd/outlier"
+	"outlierd/outlier/simulator"
+	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
+	"outlierd/sync/marks"
 	"outlierd/sync/notify"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
+	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // Periods of the page Now, and how much it shows.
@@ -44,25 +57,42 @@ func newTables(ctx context.Context, p *program, zone *time.Location) *page.Table
 }
 
 // newSite returns the page of a daemon; nil with `daemon.ui: off`.
-func newSite(ctx context.Context, p *program, tables *page.Tables, zone *time.Location) *page.Site {
-	if p.Engine.Config.Daemon.UI == job.UIOff {
+func newSite(ctx context.Context, p *program, tables *page.Tables) *page.Site {
+	e := p.Engine
+	if e.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
 	temporary := func() (*temporary, error) { return newTemporary(p.inUse.Load()) }
-	sources := tablesSources(tables, func() *job.Config { return p.inUse.Load() }, temporary)
-	(&looking{read: p.read, zone: zone, tables: tables}).addTo(&sources)
-	addThumbnails(&sources, newThumbnails(p.Engine.Config, tables, p.Engine.Log))
-	if p.Engine.Config.Daemon.UI == job.UIFull {
-		mark := marking{p.Engine}
-		sources.Offer, sources.Mark = p.offerAction, mark.editMarks
-		sources.Views, sources.SaveView = tables.Views, mark.saveView
+	sources := newSources(tables, p.inUse.Load, temporary, p.read, e.Log)
+	if e.Config.Daemon.UI == job.UIFull {
+		sources.Offer, sources.Views = p.offerAction, tables.Views
+		sources.Mark = func(ctx context.Context, edit marks.Edit) error {
+			_, err := serve.EditMarks{Edit: edit}.Do(ctx, e)
+			return forPeople(ctx, err)
+		}
+		sources.SaveView = func(old, name, address string) error { return forPeople(ctx, saveView(e.Store.DB, old, name, address)) }
 	}
-	return page.New(ctx, sources, p.Engine.Config.Daemon.Token.Reveal(), p.Engine.Log)
+	return page.New(ctx, sources, e.Config.Daemon.Token.Reveal(), e.Log)
 }
 
-// tablesSources returns what a page shows of the published tables.
-func tablesSources(tables *page.Tables, config func() *job.Config, temporary func() (*temporary, error)) page.Sources {
-	return page.Sources{
+// saveView saves a view, renames the old one, or deletes it if the name is empty.
+func saveView(db *store.Store, old, name, address string) error {
+	return db.Update(func(tx *store.Tx) error {
+		switch {
+		case name == "":
+			return marks.DeleteView(tx, old)
+		case old != "":
+			return marks.RenameView(tx, old, name)
+		}
+		return marks.SaveView(tx, marks.View{Name: name, Address: address})
+	})
+}
+
+// newSources returns what a page shows: the published tables, and the state if it can be read.
+func newSources(
+	tables *page.Tables, config func() *job.Config, temporary func() (*temporary, error), read reading, log *slog.Logger,
+) page.Sources {
+	sources := page.Sources{
 		Found: tables.Found, Video: tables.Video, Channel: tables.Channel, Picked: tables.Picked, PickedSQL: tables.PickedSQL,
 		Niche: tables.Niche, Questions: func() []page.Question { return listQuestions(config()) },
 		Ask: func(ctx context.Context, sql string) (*query.Rows, error) {
@@ -76,7 +106,17 @@ func tablesSources(tables *page.Tables, config func() *job.Config, temporary fun
 			return downloadResult(ctx, tables, temporary, sql, format)
 		},
 		Elsewhere: func(sql string) []page.Snippet { return makeSnippets(tables.Path, sql) },
+		Now: func(context.Context) (*page.Now, error) {
+			return &page.Now{Status: forecast.Status{At: time.Now()}, In: report.Style{Zone: tables.Zone}}, nil
+		},
 	}
+	if read != nil {
+		(&looking{read: read, zone: tables.Zone, tables: tables}).addTo(&sources)
+	}
+	if pictures := newThumbnails(config(), tables, log); pictures != nil {
+		sources.Thumbnails, sources.ImageSources, sources.ThumbnailTrouble = pictures.ServeHTTP, pictures.ImageSources(), pictures.Trouble
+	}
+	return sources
 }
 
 // reading calls a function with the program as it is now; see [program.read].
@@ -363,4 +403,149 @@ func addDays(c *page.Cycle, caps *facts.Caps) error {
 	}
 	c.Left = append(c.Left, now)
 	return nil
+}
+
+// listQuestions returns the questions of the job file, followed by common ones.
+func listQuestions(config *job.Config) (all []page.Question) {
+	for _, q := range config.Questions {
+		all = append(all, page.Question{Name: q.Name, SQL: q.SQL})
+	}
+	for _, q := range query.Questions {
+		all = append(all, page.Question(q))
+	}
+	return all
+}
+
+// writeFeed returns the result of a question as an Atom feed.
+func writeFeed(ctx context.Context, config *job.Config, q page.Question, published time.Time) ([]byte, error) {
+	find := seeds(config)
+	f := notify.Feed{Name: q.Name, SQL: q.SQL, Self: q.Feed(), Page: q.Address(), Published: published}
+	feed, err := f.Write(ctx, func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") })
+	if err != nil && ctx.Err() == nil && !errors.Is(err, notify.ErrNoFeed) {
+		return nil, &page.RefusedError{Why: err.Error()}
+	}
+	return feed, err
+}
+
+// makeSnippets returns the lines that run a query on the published file in other programs.
+func makeSnippets(published, sql string) []page.Snippet {
+	path, err := filepath.Abs(published)
+	if err != nil || published == "" {
+		return nil
+	}
+	return []page.Snippet{
+		{Program: "DuckDB", Lines: fmt.Sprintf("ATTACH %s AS outlierd (READ_ONLY);\nUSE outlierd;\n%s;", database.Text(path), sql)},
+		{Program: "Python", Lines: fmt.Sprintf("import duckdb\n\nwith duckdb.connect(%s, read_only=True) as db:\n"+
+			"    df = db.execute(%s).df()", quoted(path), quoted(sql))},
+	}
+}
+
+// downloadResult returns the whole result of a query in a format of export. A process that can be killed writes
+// it to a temporary file, so that errors are known before the first byte is sent.
+func downloadResult(ctx context.Context, tables *page.Tables, temporary func() (*temporary, error), sql, format string) (_ io.ReadCloser, err error) {
+	if _, err := tables.PublishedAt(); err != nil {
+		return nil, err
+	}
+	temp, err := temporary()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, temp.Close()) }()
+	file, err := os.CreateTemp(temp.path, "result-*")
+	if err != nil {
+		return nil, err
+	}
+	process := newDownloader(ctx, tables.Path, format, temp.path, tables.Zone)
+	var said bytes.Buffer
+	process.Stdin, process.Stdout, process.Stderr = strings.NewReader(sql), file, &said
+	err = process.Run()
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+		return file, err
+	}
+	err = errors.Join(err, file.Close())
+	if isA[*exec.ExitError](err) && ctx.Err() == nil {
+		why := strings.TrimPrefix(strings.TrimSpace(said.String()), "outlierd: ")
+		if why == "" || slices.Contains([]string{"Killed", "killed"}, why) {
+			why = fmt.Sprintf("the process that ran the SQL ended (%v), "+
+				"possibly because memory or disk space ran out", err)
+		}
+		err = &page.RefusedError{Why: why}
+	}
+	return nil, errors.Join(ctx.Err(), err)
+}
+
+// listRuns returns a page of the runs that match a filter.
+func listRuns(store *state.Store, f runs.Filter, zone *time.Location) (*page.Runs, error) {
+	all, err := listLast(store, f, page.RunsPerPage+1, zone)
+	shown := min(len(all), page.RunsPerPage)
+	return &page.Runs{Runs: all[:shown], Statuses: statuses, More: shown < len(all)}, err
+}
+
+// listLast returns the last runs that match a filter, the newest first.
+func listLast(store *state.Store, f runs.Filter, most int, zone *time.Location) (all []runs.Run, err error) {
+	for r, err := range store.Runs.Newest(f) {
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, localize(r, zone)); len(all) == most {
+			break
+		}
+	}
+	return all, nil
+}
+
+// localize returns a run with its times in the zone of the page.
+func localize(r *runs.Run, zone *time.Location) runs.Run {
+	r.Started = r.Started.In(zone)
+	return *r
+}
+
+// readRun returns one run with its searches and a page of its calls.
+func readRun(store *state.Store, id string, number int, zone *time.Location) (*page.RunDetails, error) {
+	row, err := store.Runs.Get(id)
+	if err == nil && row == nil {
+		err = fmt.Errorf("run %.40q: %w", id, page.ErrUnknown)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := runOf(store, row)
+	if err != nil {
+		return nil, err
+	}
+	d.Run = localize(&d.Run, zone)
+	all := &page.RunDetails{Run: d, In: report.Style{Zone: zone}}
+	all.Attempts, all.Count, err = store.Calls.PartOfRun(id, (number-1)*page.CallsPerPage, page.CallsPerPage)
+	for i := range all.Attempts {
+		all.Attempts[i].SentAt = all.Attempts[i].SentAt.In(zone)
+	}
+	return all, err
+}
+
+// newThumbnails returns the pictures of the page; nil with `daemon.thumbnails: off`. Nothing is fetched
+// before somebody looks at a page. Browsers cannot reach the simulator's pictures, so these are always
+// proxied.
+func newThumbnails(config *job.Config, tables *page.Tables, log *slog.Logger) *thumbnails.Thumbnails {
+	d := config.Daemon
+	with := thumbnails.Options{Find: tables.Images, Hosts: thumbnails.Hosts, Data: config.Data,
+		MaxCache: d.ThumbnailsCache, Log: log}
+	switch {
+	case d.Thumbnails == job.ThumbnailsOff:
+		return nil
+	case d.Thumbnails == job.ThumbnailsProxy || config.Service.Simulated():
+		with.Hosts = append([]string{simulator.PictureHost}, thumbnails.Hosts...)
+		with.Transport = imageHosts{thumbnails.NewTransport(d.ThumbnailsProxy)}
+	}
+	return thumbnails.New(with)
+}
+
+// imageHosts sends requests to the image hosts, and has the pictures of simulated videos drawn.
+type imageHosts struct{ network http.RoundTripper }
+
+func (h imageHosts) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Hostname() == simulator.PictureHost {
+		return simulator.Pictures{}.RoundTrip(r)
+	}
+	return h.network.RoundTrip(r)
 }

@@ -27,6 +27,7 @@ import (
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/marks"
+	"outlierd/sync/serve"
 )
 
 // publishing is a person whose searches are published, with the published file open for queries of the test's own.
@@ -544,8 +545,8 @@ func TestErasedVideoIsGone(t *testing.T) {
 			t.Errorf("its pictures: %v, %v", images, err)
 		}
 		p.opened(func(prog *program) error {
-			err := marking{prog.Engine}.editMarks(p.Context(), marks.Edit{Videos: []string{video}, Star: new(true)})
-			if refused, is := errors.AsType[*page.RefusedError](err); !is || !strings.Contains(refused.Why, "was erased") {
+			_, err := serve.EditMarks{Edit: marks.Edit{Videos: []string{video}, Star: new(true)}}.Do(p.Context(), prog.Engine)
+			if err == nil || !strings.Contains(err.Error(), "was erased") {
 				t.Errorf("a star for it: %v, want a refusal that says why", err)
 			}
 			return nil

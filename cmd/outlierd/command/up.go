@@ -134,7 +134,7 @@ func serveHTTP(ctx context.Context, g *globals, p *program, tables *page.Tables)
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	site := newSite(ctx, p, tables, g.out.zone)
+	site := newSite(ctx, p, tables)
 	web := &daemon.Web{Daemon: d, Site: site, API: p.server.API(), Metrics: scraped, Stuck: p.server.Stuck, Check: func() daemon.Readiness {
 		_, file := job.Load(g.config, g.world.env)
 		_, state := p.Engine.Store.Instance()
