@@ -364,7 +364,7 @@ const probed = "dQw4w9WgXcQ"
 func checkService(ctx context.Context, c *checkup) {
 	config := c.config.Service
 	p := &program{Engine: &engine.Engine{Config: c.config}}
-	if err := p.openPace(stateFolder(c.config)); err != nil {
+	if err := p.openPace(); err != nil {
 		c.fail("rate limit", "", "%v", err)
 		return
 	}

@@ -320,11 +320,14 @@ func (p *program) readProgress(ctx context.Context) (now engine.Progress, err er
 	if run == nil {
 		return now, nil
 	}
-	seen := &program{Engine: &engine.Engine{Config: p.Engine.Config}}
-	if err := errors.Join(seen.openReading(ctx), seen.openPace(stateFolder(p.Engine.Config))); err != nil {
-		return now, errors.Join(err, seen.Close())
+	seen, err := peek(ctx, p.Engine.Config)
+	if err != nil {
+		return now, err
 	}
-	now, err = seen.Engine.ProgressOf(*run)
+	limiter, err := openLimiter(p.Engine.Config)
+	if err == nil {
+		now, err = (&engine.Engine{Store: seen, Pace: limiter}).ProgressOf(*run)
+	}
 	return now, errors.Join(err, seen.Close())
 }
 

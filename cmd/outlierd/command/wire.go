@@ -169,7 +169,7 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 		p.addLine()
 	}
 	if m == toBuy || m == toServe {
-		return p.openClient(g.world.network, folder, func() (outlier.Key, error) { return readKey(g.config, g.world.env, p.Engine.Config.Service) })
+		return p.openClient(g.world.network, func() (outlier.Key, error) { return readKey(g.config, g.world.env, p.Engine.Config.Service) })
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (p *program) openRecords(ctx context.Context) error {
 	if err := warnUnfinishedErasure(p.Engine.Store, p.Engine.Log); err != nil {
 		return err
 	}
-	return p.openPace(stateFolder(p.Engine.Config))
+	return p.openPace()
 }
 
 // isMissing reports whether there is nothing at a path.
@@ -439,9 +439,9 @@ func (p *program) hideAuthors() (err error) {
 
 // openClient creates the client, the only component that talks to the service. rekey reads the key
 // again, because it may have changed; the simulator's never does.
-func (p *program) openClient(network func(caFile string) (http.RoundTripper, error), folder string,
+func (p *program) openClient(network func(caFile string) (http.RoundTripper, error),
 	rekey func() (outlier.Key, error)) (err error) {
-	if err := p.openPace(folder); err != nil {
+	if err := p.openPace(); err != nil {
 		return explainUnwritable(err, p.Engine.Config.Data)
 	}
 	if forgotten := p.Engine.Store.Forgotten; !forgotten.Empty() {
@@ -461,18 +461,22 @@ func (p *program) openClient(network func(caFile string) (http.RoundTripper, err
 	return err
 }
 
-// openPace creates a client with pace, key and simulator, but without a transport.
-func (p *program) openPace(folder string) error {
-	service := p.Engine.Config.Service
-	limiter, err := pace.Open(service.Limit, pace.Options{
-		Path: filepath.Join(folder, "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share,
+// openLimiter opens the pace that processes with this state folder have learned.
+func openLimiter(config *job.Config) (*pace.Limiter, error) {
+	service := config.Service
+	return pace.Open(service.Limit, pace.Options{
+		Path: filepath.Join(stateFolder(config), "pace.json"), Owner: service.Key.Fingerprint(), Share: service.Share,
 		MaxWait: service.MaxWait,
 	})
-	if err != nil {
+}
+
+// openPace creates a client with pace, key and simulator, but without a transport.
+func (p *program) openPace() (err error) {
+	service := p.Engine.Config.Service
+	if p.Engine.Pace, err = openLimiter(p.Engine.Config); err != nil {
 		return err
 	}
-	p.Engine.Pace = limiter
-	p.Engine.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: limiter,
+	p.Engine.Client = &outlier.Client{URL: service.URL, Key: service.Key, Pacer: p.Engine.Pace,
 		UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
 	if service.Simulated() { // with the configured limit, because a faster clock would make every reset wrong
 		simulated := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: service.Limit.Requests,
