@@ -56,7 +56,7 @@ func ResumedSpec(config *job.Config, row *runs.Run) (*job.Spec, error) {
 // job without caps. It returns nil if the job is not in the file.
 func CurrentSpec(config *job.Config, row *runs.Run) *job.Spec {
 	if job.IsOnce(row.Job) {
-		return &job.Spec{Name: row.Job}
+		return &job.Spec{Name: row.Job, Request: row.Request}
 	}
 	spec := config.Job(row.Job)
 	if spec == nil {

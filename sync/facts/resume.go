@@ -191,7 +191,7 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, steps []runs.Step, d
 // asks returns who asks about an unfinished run, as in the table.
 func (r *Reader) asks(spec *job.Spec, old *runs.Run) string {
 	switch {
-	case spec.Rest == "" && job.IsOnce(spec.Name):
+	case spec.Rest == "" && job.IsOnce(spec.Name) && (spec.Verb != "" || spec.Request != old.Request): // it is not of the record
 		return "one-off"
 	case r.Afresh && old.Overridden == spec.Overridden:
 		return "afresh"

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -22,9 +21,9 @@ import (
 // # One-off requests
 //
 // search, related, channel and similar commands are jobs without an entry in the file. They use the
-// same ledger, journal and tables as all runs. They differ in two ways: they never continue an earlier
-// run, which was about something else, and their rows are printed. Standard output is for the rows, and
-// messages about the run go to standard error.
+// same ledger, journal and tables as all runs, and `run --continue` continues them. They differ in two ways: they
+// never continue an earlier run, which was about something else, and their rows are printed. Standard output is for
+// the rows, and messages about the run go to standard error.
 
 // wishes is the mapping of a job. Its values are literal: no variables are expanded.
 type wishes map[string]any
@@ -36,7 +35,6 @@ type request struct {
 	assistant bool                                 // asks, not a person
 	again     bool                                 // buy pages again that were bought recently
 	before    func(context.Context, showing) error // checks before the run; nil for no check
-	onward    func(showing) (string, error)        // how to continue an unfinished request; nil or "": by repeating it
 	show      shower
 }
 
@@ -96,38 +94,16 @@ func runOnce(ctx context.Context, g *globals, r request) error {
 		}
 		g.spending.ended = s.row.Error
 		if s.row.Status.Open() {
-			next, err := r.sayNext(s)
-			return &stoppedError{errors.Join(failed, err), next}
+			return by.goOn(cmp.Or(failed, context.Cause(ctx)), s.row, nil)
 		}
-		if err := errors.Join(printResult(ctx, g, r, s), sayPausedBudget(g.world.err, r, s)); err != nil {
+		if err := printResult(ctx, g, r, s); err != nil {
 			return selectWorst([]error{failed, err})
+		}
+		if s.row.Status == runs.PausedBudget {
+			fmt.Fprintln(g.world.err, "To continue, repeat the command when the budget allows")
 		}
 		return failed
 	})
-}
-
-// sayNext says how to continue an unfinished request. No later run continues it, but repeating it is enough: pages that
-// arrived come from the journal for six hours, as for any search, and fresh data is not requested.
-func (r *request) sayNext(s showing) (how string, err error) {
-	if r.onward != nil {
-		how, err = r.onward(s)
-	}
-	if r.again {
-		return cmp.Or(how, "To continue, repeat the command without --again"), err
-	}
-	return cmp.Or(how, "To continue, repeat the command"), err
-}
-
-// sayPausedBudget prints how to continue after a cap has stopped the request; the summary has already named the cap.
-func sayPausedBudget(w io.Writer, r request, s showing) error {
-	if s.row.Status != runs.PausedBudget {
-		return nil
-	}
-	next, err := r.sayNext(s)
-	if err == nil {
-		fmt.Fprintf(w, "%s when the budget allows\n", next)
-	}
-	return err
 }
 
 // findNamedChannels finds the channels that a job names and whose ids the tables do not have.

@@ -24,8 +24,19 @@ jobs:
   coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
 `
 
-// TestInterruptedOneOffSaysHowToContinue: the same command continues it, and buys nothing twice.
-func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
+// continuing returns the id in the command that continues a run.
+func continuing(t testing.TB, stderr string) string {
+	t.Helper()
+	_, line, _ := strings.Cut(stderr, " run --continue ")
+	id, _, _ := strings.Cut(line, "\n")
+	if len(id) != 36 {
+		t.Fatalf("the command to continue is missing: %s", stderr)
+	}
+	return id
+}
+
+// TestInterruptedOneOffIsContinuedByItsID, and the same command then prints its rows. Nothing is bought twice.
+func TestInterruptedOneOffIsContinuedByItsID(t *testing.T) {
 	t.Parallel()
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
@@ -34,12 +45,16 @@ func TestInterruptedOneOffSaysHowToContinue(t *testing.T) {
 		if code != exitInterrupted || out != "" {
 			t.Fatalf("exit code %d, printed %q", code, out)
 		}
-		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored\n"+
-			"To continue, repeat the command without --again\n")
+		contains(p, stderr, "outlierd: interrupted; everything that was paid for is stored\nTo continue:\n")
 		if plan := p.must("plan"); strings.Contains(plan, "once:") {
 			t.Errorf("plan shows the search as a job that was removed from the file:\n%s", plan)
 		}
-		_, stderr, code = p.do(p.Context(), "search", "it's tea", "--pages", "9")
+		run := continuing(p, stderr)
+		p.write(strings.Replace(slowService, "per_month: 100", "per_month: 100, confirm_over: 5", 1))
+		contains(p, p.must("run", "--continue", run, "--dry-run"), "search        8 ")
+		contains(p, p.refused(exitUsage, "run", "--continue", run), "this may cost more than 5 credits")
+		contains(p, p.must("run", "--continue", run, "--yes"), "search: continuing the run of ", "360 hits on 9 pages")
+		_, stderr, code = p.do(p.Context(), "search", "it's tea", "--pages", "9", "--yes")
 		if code != exitDone {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}

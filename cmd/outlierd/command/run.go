@@ -285,10 +285,6 @@ func continueRun(p *program, id string) ([]jobRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	if job.IsOnce(row.Job) && row.RestOf == "" {
-		return nil, usageError{fmt.Errorf("run %s is of a one-off request: repeat its command, and the pages that "+
-			"arrived come from the journal", row.ID)}
-	}
 	spec, err := facts.ResumedSpec(p.Engine.Config, row)
 	if err != nil {
 		return nil, err

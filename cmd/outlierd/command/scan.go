@@ -53,7 +53,8 @@ func scanStartCommand(g *globals) *cobra.Command {
 		Long: `Start one scan over all the queries, or with --channel over all the channels, wait until it
 ends, which takes hours, and print its results.
 
-^C does not stop the scan at the service; 'scan read' reads it after it has ended.
+^C does not stop the scan at the service; 'run --continue' waits for it and reads it, and 'scan
+read' reads it after it has ended.
 
 If a scan of the same queries or channels and of the same mode is live, the command waits
 for that one and reads it. With --again it starts another.`,
@@ -65,8 +66,7 @@ for that one and reads it. With --again it starts another.`,
 			}
 			scan[key] = what
 			return runOnce(c.Context(), g, request{
-				verb: job.VerbScan, job: wishes{"scan": scan}, again: again,
-				onward: continueScan, show: showHits(g.out, ofOutliers),
+				verb: job.VerbScan, job: wishes{"scan": scan}, again: again, show: showHits(g.out, ofOutliers),
 			})
 		},
 	}
@@ -76,29 +76,6 @@ for that one and reads it. With --again it starts another.`,
 	c.Flags().BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
 	c.Flags().BoolVar(&again, "again", false, "start a scan even if the same one is live")
 	return c
-}
-
-// continueScan returns how to continue after an interrupted scan: a scan that was started is not started
-// again.
-func continueScan(s showing) (string, error) {
-	steps, err := s.program.Engine.Store.Steps.OfRun(s.row.ID)
-	if err != nil || len(steps) == 0 {
-		return "", err
-	}
-	scan, err := s.program.Engine.Store.Scans.OfStep(steps[0].ID)
-	switch {
-	case err != nil || scan == nil:
-		return "", err
-	case scan.State == runs.ScanEnded:
-		return "the scan has ended. To read its results:\n  outlierd scan read " + term.Plain(scan.ScanID), nil
-	case scan.ScanID != "":
-		return "the scan continues at the service. When it has ended:\n  outlierd scan read " +
-			term.Plain(scan.ScanID), nil
-	case scan.State == runs.ScanUnknown:
-		return fmt.Sprintf("the start of the scan was not confirmed. If the service has it, and if not:\n"+
-			"  outlierd scan adopt ID\n  outlierd scan resolve --not-created %d", scan.Intent), nil
-	}
-	return "", nil
 }
 
 func scanReadCommand(g *globals) *cobra.Command {

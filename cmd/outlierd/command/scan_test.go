@@ -62,19 +62,18 @@ func TestDetachedScanCanBeReadLater(t *testing.T) {
 		if code != exitInterrupted {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		_, line, _ := strings.Cut(stderr, "outlierd scan read ")
-		id, _, _ := strings.Cut(line, "\n")
-		if len(id) != 36 {
-			t.Fatalf("the command to continue is missing: %s", stderr)
-		}
+		continuing(p, stderr)
+		id := p.ask("select distinct scan_id from scans")
 		again, cancel := context.WithTimeout(p.Context(), time.Second)
 		defer cancel()
 		_, stderr, _ = p.do(again, "scan", "start", "moka pot")
 		contains(p, stderr, "scan: at most 12 credits ", "waits for scan "+id+", and reads it")
+		second := continuing(p, stderr)
 		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "no credits were spent")
 		contains(p, p.refused(exitUsage, "scan", "read", "moka"), "is not a scan id")
 
 		time.Sleep(4 * time.Hour)
+		contains(p, p.must("run", "--continue", second), "scan: continuing the run of ", "on 5 pages")
 		out := p.must("scan", "read", id, "--pages", "3", "--where", "z_score=0..", "-o", "ndjson")
 		if rows := strings.Count(out, "\n"); rows == 0 {
 			t.Error("no results were read")

@@ -369,7 +369,7 @@ func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err er
 	})
 	r.p.ordered.Store(nil)
 	if err != nil {
-		err = r.errDetached(ctx, err, j, run)
+		err = r.errDetached(ctx, err, run)
 	}
 	if err = errors.Join(err, r.p.openReading(context.WithoutCancel(ctx))); err != nil {
 		return nil, err
@@ -388,7 +388,7 @@ func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err er
 }
 
 // errDetached returns the error that ends watching a run: that the user detached, and where the run continues, or err.
-func (r *runner) errDetached(ctx context.Context, err error, j *jobRun, run string) error {
+func (r *runner) errDetached(ctx context.Context, err error, run string) error {
 	if ctx.Err() == nil {
 		return err
 	}
@@ -396,13 +396,8 @@ func (r *runner) errDetached(ctx context.Context, err error, j *jobRun, run stri
 		return &stoppedError{fmt.Errorf("detached before %s confirmed that the run started", r.p.daemon.Name()),
 			"To watch or start it, repeat the command"}
 	}
-	next := "To stop it:\n  " + r.g.typed("run --cancel "+run) + "\n"
-	if job.IsOnce(j.Spec.Name) {
-		next += "To see its rows when it has ended, repeat the command"
-	} else {
-		next += "To watch it:\n  " + r.g.typed("run --continue "+run)
-	}
-	return &stoppedError{fmt.Errorf("detached; the run continues in %s", r.p.daemon.Name()), next}
+	return &stoppedError{fmt.Errorf("detached; the run continues in %s", r.p.daemon.Name()),
+		"To stop it:\n  " + r.g.typed("run --cancel "+run) + "\nTo watch it:\n  " + r.g.typed("run --continue "+run)}
 }
 
 // runCancelled is the output of run --cancel for programs.
