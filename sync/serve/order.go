@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,14 +14,15 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Order requests a run: POST /v1/runs.
+// Order requests a run: POST /v1/runs. It names a job, or the run that it continues or whose rest it buys: then the record
+// of that run says what to do.
 type Order struct {
 	job.Asked
 	Version string         `json:"version"` // of the job in the command's file; see [job.Spec.Version]
 	Trigger engine.Trigger `json:"trigger"` // manual, or after for a job that comes after another
 	Due     time.Time      `json:"due,omitzero"`
 
-	Continues  string `json:"continues,omitempty"` // the unfinished run to continue; "" for a new one. Without a job its record says the rest
+	Continues  string `json:"continues,omitempty"` // the unfinished run to continue
 	Rest       string `json:"rest,omitempty"`      // the run whose rest to buy
 	Afresh     bool   `json:"afresh,omitempty"`    // do not continue an unfinished run
 	UseReserve bool   `json:"use_reserve,omitempty"`
@@ -54,52 +56,42 @@ type resolver struct {
 // resolveOrder translates an order for the engine. It reads the engine's state, so it must be called between
 // two of the engine's calls.
 func (r resolver) resolveOrder(o *Order) (engine.Order, error) {
-	e := r.engine
 	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve, Key: o.key}
-	switch {
-	case o.Rest != "":
-		return asked, r.resolveRest(o, &asked)
-	case o.Continues != "" && o.Job == "":
-		return asked, r.resolveRecorded(o, &asked)
-	}
 	var err error
-	asked.Spec, err = e.Config.Asked(o.Asked)
-	if err != nil || asked.Spec == nil || o.key == (runs.Key{}) && asked.Spec.Version() != o.Version {
-		return asked, errors.Join(r.jobDiffers(o, asked.Spec), err)
+	if o.Continues != "" || o.Rest != "" {
+		asked.Spec, asked.Old, err = r.resolveRun(o)
+	} else {
+		asked.Spec, err = r.engine.Config.Asked(o.Asked)
+		if err != nil || asked.Spec == nil || o.key == (runs.Key{}) && asked.Spec.Version() != o.Version {
+			err = errors.Join(r.jobDiffers(o, asked.Spec), err)
+		}
 	}
-	return asked, r.addUnfinished(o, &asked)
+	if err == nil {
+		asked.Spec.Budget.MaxCredits = o.MaxCredits
+	}
+	return asked, err
 }
 
-// addUnfinished adds the run that an order continues, if it has not ended since the command read the state.
-func (r resolver) addUnfinished(o *Order, asked *engine.Order) (err error) {
-	if asked.Spec.Budget.MaxCredits = o.MaxCredits; o.Continues == "" {
-		return nil
-	}
-	asked.Old, err = r.engine.Facts().Resumed(asked.Spec, o.Continues, asked.Due)
-	if err == nil && asked.Old == nil {
-		err = requestMistake("run %s has ended meanwhile; nothing was started: repeat the command", o.Continues)
-	}
-	return err
-}
-
-// resolveRecorded resolves an order that continues a run by its id alone: its record says the rest.
-func (r resolver) resolveRecorded(o *Order, asked *engine.Order) error {
-	row, err := readRun(r.engine, o.Continues)
+// resolveRun resolves an order that names a run.
+func (r resolver) resolveRun(o *Order) (spec *job.Spec, old *runs.Run, err error) {
+	row, err := readRun(r.engine, cmp.Or(o.Continues, o.Rest))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	if asked.Spec, err = facts.ResumedSpec(r.engine.Config, row); err != nil {
-		return err
+	if spec = facts.RestSpec(r.engine.Config, row); o.Continues != "" {
+		spec, err = facts.ResumedSpec(r.engine.Config, row)
 	}
-	if asked.Spec == nil {
-		return r.errJobMissing(row)
+	if err == nil && spec == nil {
+		err = fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, r.about.Name(), r.about.Config, row.Job)
 	}
-	return r.addUnfinished(o, asked)
-}
-
-// errJobMissing returns the error for a run whose job the daemon's file does not have.
-func (r resolver) errJobMissing(row *runs.Run) error {
-	return fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, r.about.Name(), r.about.Config, row.Job)
+	if err != nil || o.Continues == "" {
+		return spec, nil, err
+	}
+	old, err = r.engine.Facts().Resumed(spec, row.ID, o.Due)
+	if err == nil && old == nil {
+		err = requestMistake("run %s has ended meanwhile; nothing was started: repeat the command", row.ID)
+	}
+	return spec, old, err
 }
 
 // jobDiffers returns the error for a job that differs from the one that the command has read.
@@ -112,18 +104,6 @@ func (r resolver) jobDiffers(o *Order, spec *job.Spec) error {
 		what = fmt.Sprintf("in which job %s is different", o.Job)
 	}
 	return fmt.Errorf("%w: %s has read %s, %s; nothing was spent", ErrOtherJobs, r.about.Name(), r.about.Config, what)
-}
-
-// resolveRest resolves an order for the rest of a run.
-func (r resolver) resolveRest(o *Order, asked *engine.Order) error {
-	row, err := readRun(r.engine, o.Rest)
-	if err != nil {
-		return err
-	}
-	if asked.Spec = facts.RestSpec(r.engine.Config, row); asked.Spec == nil {
-		return r.errJobMissing(row)
-	}
-	return r.addUnfinished(o, asked)
 }
 
 func readRun(e *engine.Engine, id string) (*runs.Run, error) {

@@ -34,7 +34,6 @@ type jobRun struct {
 	engine.Order
 	whole bool // the job's unfinished runs are continued or closed before this run
 	after bool // the jobs that come after this one run, too
-	byID  bool // Old was named by its id, and its record says the rest
 }
 
 // newForecasts returns a reader of forecasts for the run.
@@ -457,11 +456,7 @@ func (r *runner) offerRest(ctx context.Context, end *report.Run) error {
 	}
 	for i := range end.Endings {
 		if end.Endings[i].Leaves() {
-			name := end.Job + " "
-			if job.IsOnce(end.Job) {
-				name = "" // it is not the name of a job in the file
-			}
-			end.Endings[i].Rest = r.g.typed("run " + name + spec.Flags)
+			end.Endings[i].Rest = r.g.typed("run " + spec.Flags)
 		}
 	}
 	return nil

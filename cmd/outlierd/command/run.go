@@ -87,7 +87,6 @@ error.`,
 	flags.StringVar(&f.resume, "continue", "", "continue the unfinished `RUN`, under its flags")
 	flags.StringVar(&f.cancel, "cancel", "", "stop the run of a job, or a run by its id, "+
 		"in 'outlierd up': `JOB-or-RUN`")
-	chosen := []string{"all", "due", "rest", "continue", "cancel"} // what to run, in place of names
 	for i, one := range chosen {
 		exclude(c, one, slices.Concat(chosen[i+1:], overridingFlags, []string{"with-after", "move-cursor"})...)
 	}
@@ -96,20 +95,19 @@ error.`,
 	return c
 }
 
+// chosen are the flags that say what to run in place of names.
+var chosen = []string{"all", "due", "rest", "continue", "cancel"}
+
 // overridingFlags change a job for one run.
 var overridingFlags = []string{"pages", "since", "set", "no-enrich", "again"}
 
 func startRuns(c *cobra.Command, g *globals, f *runFlags, names []string) error {
-	for _, name := range []string{"all", "due", "rest", "continue", "cancel"} {
-		flag := c.Flags().Lookup(name)
-		if !flag.Changed {
-			continue
-		}
-		if flag.Value.String() == "" {
+	for _, name := range chosen {
+		switch flag := c.Flags().Lookup(name); {
+		case flag.Changed && flag.Value.String() == "":
 			return usageError{fmt.Errorf("--%s needs the id of a run", name)}
-		}
-		if most := map[string]int{"rest": 1}[name]; len(names) > most {
-			return usageError{fmt.Errorf("--%s takes no names of jobs, got %s", name, strings.Join(names[most:], ", "))}
+		case flag.Changed && len(names) > 0:
+			return usageError{fmt.Errorf("--%s takes no names of jobs, got %s", name, strings.Join(names, ", "))}
 		}
 	}
 	if f.cancel != "" {
@@ -142,7 +140,7 @@ func startRuns(c *cobra.Command, g *globals, f *runFlags, names []string) error 
 func (f *runFlags) listRuns(ctx context.Context, p *program, names []string, change *job.Overrides) ([]jobRun, error) {
 	switch {
 	case f.rest != "":
-		return restOf(ctx, p, names, f.rest)
+		return restOf(ctx, p, f.rest)
 	case f.resume != "":
 		return continueRun(p, f.resume)
 	case f.due && p.daemon != nil:
@@ -249,23 +247,15 @@ func dueNow(p *program, now time.Time) (todo []jobRun, err error) {
 	return append(todo, toJobRuns(due)...), nil
 }
 
-// restOf returns the run that buys what the searches of another left. The job need not be named.
-func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRun, error) {
-	row, err := p.Engine.Store.Runs.Get(id)
+// restOf returns the run that buys what the searches of another left.
+func restOf(ctx context.Context, p *program, id string) ([]jobRun, error) {
+	row, err := runNamed(p, id)
 	if err != nil {
 		return nil, err
 	}
-	if row == nil {
-		return nil, usageError{fmt.Errorf("--rest %s: no run has this id; "+
-			"the summary of a run and ops.runs have its id", id)}
-	}
-	if len(names) > 0 && names[0] != row.Job {
-		return nil, usageError{fmt.Errorf("--rest %s: the run belongs to job %s, not to %s", id, row.Job, names[0])}
-	}
 	spec := facts.RestSpec(p.Engine.Config, row)
 	if spec == nil {
-		return nil, usageError{fmt.Errorf("--rest %s: %s no longer has the job %q, whose caps apply to the run",
-			id, p.Engine.Config.Path, row.Job)}
+		return nil, noJob(p.Engine.Config, row.Job, ", whose caps apply to the run")
 	}
 	_, err = p.forecasts().Next(ctx, spec, false)
 	if isA[*facts.NothingLeftError](err) {
@@ -281,7 +271,7 @@ func restOf(ctx context.Context, p *program, names []string, id string) ([]jobRu
 
 // continueRun returns the run that continues an unfinished one.
 func continueRun(p *program, id string) ([]jobRun, error) {
-	row, err := runNamed(p, strings.ToLower(id))
+	row, err := runNamed(p, id)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +291,7 @@ func continueRun(p *program, id string) ([]jobRun, error) {
 			"reached its own cap, or is too old", row.ID, row.Job, row.Status)}
 	}
 	order := engine.Order{Spec: spec, Trigger: engine.Manual, Old: old}
-	return []jobRun{{Order: order, after: !old.Due.IsZero(), byID: true}}, nil
+	return []jobRun{{Order: order, after: !old.Due.IsZero()}}, nil
 }
 
 func backfillCommand(g *globals) *cobra.Command {

@@ -99,7 +99,7 @@ func showRun(c *cobra.Command, g *globals, prefix string) error {
 			"list the runs of a job with --job", prefix)}
 	}
 	return g.withState(c.Context(), toRead, func(_ context.Context, p *program) error {
-		row, err := runNamed(p, strings.ToLower(prefix))
+		row, err := runNamed(p, prefix)
 		if err != nil {
 			return err
 		}
@@ -117,6 +117,7 @@ var isPrefix = regexp.MustCompile(`^[0-9A-Fa-f-]+$`)
 // runNamed returns the only run whose id begins with a prefix.
 func runNamed(p *program, prefix string) (*runs.Run, error) {
 	const most = 5
+	prefix = strings.ToLower(prefix)
 	all, err := p.Engine.Store.Runs.Named(prefix, most)
 	switch {
 	case err != nil:

@@ -46,8 +46,8 @@ daemon: {reload: signal}
 var besideCommands = []string{
 	"run coffee --with-after",
 	"run coffee --pages 1 --no-enrich -o json",
-	"run coffee --rest {rest}",
-	"run coffee --rest {rest}",
+	"run --rest {rest}",
+	"run --rest {rest}",
 	"run topics --set topic=tea",
 	"run capped topics",
 	"run nosuch",
