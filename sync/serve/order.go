@@ -14,8 +14,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Order requests a run: POST /v1/runs. It names a job, or the run that it continues or whose rest it buys: then the record
-// of that run says what to do.
+// Order requests a run: POST /v1/runs. It names a job, or the run that it continues or whose rest it buys: then the
+// record of that run says what to do.
 type Order struct {
 	job.Asked
 	Version string         `json:"version"` // of the job in the command's file; see [job.Spec.Version]

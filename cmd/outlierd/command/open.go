@@ -224,7 +224,8 @@ func viewSite(ctx context.Context, g *globals, config *job.Config, log *slog.Log
 	if hasState(config) {
 		read = peeking(g, config)
 	}
-	return page.New(ctx, newSources(openTables(g, config), func() *job.Config { return config }, temporary, read, log), "", log)
+	sources := newSources(openTables(g, config), func() *job.Config { return config }, temporary, read, log)
+	return page.New(ctx, sources, "", log)
 }
 
 // hasState reports whether this user can read a state, which belongs to the user of the daemon. Without a

@@ -70,7 +70,9 @@ func newSite(ctx context.Context, p *program, tables *page.Tables) *page.Site {
 			_, err := serve.EditMarks{Edit: edit}.Do(ctx, e)
 			return forPeople(ctx, err)
 		}
-		sources.SaveView = func(old, name, address string) error { return forPeople(ctx, saveView(e.Store.DB, old, name, address)) }
+		sources.SaveView = func(old, name, address string) error {
+			return forPeople(ctx, saveView(e.Store.DB, old, name, address))
+		}
 	}
 	return page.New(ctx, sources, e.Config.Daemon.Token.Reveal(), e.Log)
 }
@@ -114,7 +116,8 @@ func newSources(
 		(&looking{read: read, zone: tables.Zone, tables: tables}).addTo(&sources)
 	}
 	if pictures := newThumbnails(config(), tables, log); pictures != nil {
-		sources.Thumbnails, sources.ImageSources, sources.ThumbnailTrouble = pictures.ServeHTTP, pictures.ImageSources(), pictures.Trouble
+		sources.Thumbnails, sources.ThumbnailTrouble = pictures.ServeHTTP, pictures.Trouble
+		sources.ImageSources = pictures.ImageSources()
 	}
 	return sources
 }
