@@ -14,8 +14,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Order requests a run: POST /v1/runs. It names a job, or the run that it continues or whose rest it buys: then the
-// record of that run says what to do.
+// Order requests a run: POST /v1/runs. Without a job the record of the run that it continues, or whose rest it buys, says
+// what to do.
 type Order struct {
 	job.Asked
 	Version string         `json:"version"` // of the job in the command's file; see [job.Spec.Version]
@@ -57,41 +57,41 @@ type resolver struct {
 // two of the engine's calls.
 func (r resolver) resolveOrder(o *Order) (engine.Order, error) {
 	asked := engine.Order{Trigger: o.Trigger, Due: o.Due, Afresh: o.Afresh, UseReserve: o.UseReserve, Key: o.key}
-	var err error
-	if o.Continues != "" || o.Rest != "" {
-		asked.Spec, asked.Old, err = r.resolveRun(o)
-	} else {
-		asked.Spec, err = r.engine.Config.Asked(o.Asked)
-		if err != nil || asked.Spec == nil || o.key == (runs.Key{}) && asked.Spec.Version() != o.Version {
-			err = errors.Join(r.jobDiffers(o, asked.Spec), err)
-		}
+	spec, err := r.resolveSpec(o)
+	if err != nil {
+		return asked, err
 	}
-	if err == nil {
-		asked.Spec.Budget.MaxCredits = o.MaxCredits
+	if asked.Spec, spec.Budget.MaxCredits = spec, o.MaxCredits; o.Continues == "" {
+		return asked, nil
+	}
+	asked.Old, err = r.engine.Facts().Resumed(spec, o.Continues, o.Due)
+	if err == nil && asked.Old == nil {
+		err = requestMistake("run %s has ended meanwhile; nothing was started: repeat the command", o.Continues)
 	}
 	return asked, err
 }
 
-// resolveRun resolves an order that names a run.
-func (r resolver) resolveRun(o *Order) (spec *job.Spec, old *runs.Run, err error) {
-	row, err := readRun(r.engine, cmp.Or(o.Continues, o.Rest))
-	if err != nil {
-		return nil, nil, err
+// resolveSpec returns the job of an order.
+func (r resolver) resolveSpec(o *Order) (*job.Spec, error) {
+	if o.Job != "" || o.Once != nil {
+		spec, err := r.engine.Config.Asked(o.Asked)
+		if err != nil || spec == nil || o.key == (runs.Key{}) && spec.Version() != o.Version {
+			err = errors.Join(r.jobDiffers(o, spec), err)
+		}
+		return spec, err
 	}
-	if spec = facts.RestSpec(r.engine.Config, row); o.Continues != "" {
+	row, err := readRun(r.engine, cmp.Or(o.Rest, o.Continues))
+	if err != nil {
+		return nil, err
+	}
+	spec := facts.RestSpec(r.engine.Config, row)
+	if o.Rest == "" {
 		spec, err = facts.ResumedSpec(r.engine.Config, row)
 	}
 	if err == nil && spec == nil {
 		err = fmt.Errorf("%w: %s has read %s, which has no job %s", ErrOtherJobs, r.about.Name(), r.about.Config, row.Job)
 	}
-	if err != nil || o.Continues == "" {
-		return spec, nil, err
-	}
-	old, err = r.engine.Facts().Resumed(spec, row.ID, o.Due)
-	if err == nil && old == nil {
-		err = requestMistake("run %s has ended meanwhile; nothing was started: repeat the command", row.ID)
-	}
-	return spec, old, err
+	return spec, err
 }
 
 // jobDiffers returns the error for a job that differs from the one that the command has read.

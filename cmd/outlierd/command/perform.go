@@ -34,6 +34,7 @@ type jobRun struct {
 	engine.Order
 	whole bool // the job's unfinished runs are continued or closed before this run
 	after bool // the jobs that come after this one run, too
+	byID  bool // Old was named by its id, and its record says the rest
 }
 
 // newForecasts returns a reader of forecasts for the run.

@@ -291,7 +291,7 @@ func continueRun(p *program, id string) ([]jobRun, error) {
 			"reached its own cap, or is too old", row.ID, row.Job, row.Status)}
 	}
 	order := engine.Order{Spec: spec, Trigger: engine.Manual, Old: old}
-	return []jobRun{{Order: order, after: !old.Due.IsZero()}}, nil
+	return []jobRun{{Order: order, after: !old.Due.IsZero(), byID: true}}, nil
 }
 
 func backfillCommand(g *globals) *cobra.Command {

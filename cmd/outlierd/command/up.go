@@ -344,13 +344,11 @@ func change[R any](ctx context.Context, p *program, c serve.Change[R]) (R, error
 func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err error) {
 	asked := serve.Order{Trigger: j.Trigger, Due: j.Due, Afresh: j.Afresh, UseReserve: j.UseReserve,
 		MaxCredits: j.Spec.Budget.MaxCredits}
-	switch {
-	case j.Old != nil:
-		asked.Continues = j.Old.ID
-	case j.Spec.Rest != "":
-		asked.Rest = j.Spec.Rest
-	default:
+	if asked.Rest = j.Spec.Rest; asked.Rest == "" && !j.byID {
 		asked.Asked, asked.Version = j.Spec.Asked(), j.Spec.Version()
+	}
+	if j.Old != nil {
+		asked.Continues = j.Old.ID
 	}
 	// A reading is a snapshot. While it is open, the daemon's write-ahead log grows.
 	if err := r.p.Engine.Store.Close(); err != nil {
