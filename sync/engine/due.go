@@ -14,11 +14,11 @@ import (
 
 // # Due times
 //
-// A due time is a row from when it comes until its run is recorded ([runs.Due]), so that a kill or an outage loses none.
-// A job with `after` runs once for each run of its parent, as soon as the parent's pages are published, even if the
-// parent is still making data calls. Its due time is that of the parent's run: the row is written when the parent's
-// searches have ended, and a resumed parent does not write it twice. A manual run of the parent starts no follow-up.
-// [readDues] notes what has come, and drops what `catch_up` does without.
+// A due time is a row from when it comes until its run is recorded ([runs.Due]), so that a kill or an outage loses
+// none. A job with `after` runs once for each run of its parent, as soon as the parent's pages are published, even if
+// the parent is still making data calls. Its due time is that of the parent's run: the row is written when the
+// parent's searches have ended, and a resumed parent does not write it twice. A manual run of the parent starts no
+// follow-up. [readDues] notes what has come, and drops what `catch_up` does without.
 
 // missedAfter is how late a job with `catch_up: none` may still run. An external scheduler calls
 // `run --due` only every few minutes.
@@ -78,17 +78,18 @@ func (e *Engine) Agenda(now time.Time) ([]*DueRun, error) {
 	return l.next, err
 }
 
-// DueNow returns the runs that are due, as [Engine.Serve] would start them: those of schedules in the order of the file,
-// then those of jobs with `after`. `catch_up` decides about what has come due since the last time. Of the due times that
-// a job with `catch_up: all` has missed it returns the first one, until that has its run.
+// DueNow returns the runs that are due, as [Engine.Serve] would start them: those of schedules in the order of the
+// file, then those of jobs with `after`. `catch_up` decides about what has come due since the last time. Of the due
+// times that a job with `catch_up: all` has missed it returns the first one, until that has its run.
 func (e *Engine) DueNow(now time.Time) ([]*DueRun, error) {
 	l, err := readDues(e.Config, e.Store, e.log(), now, now)
 	return slices.DeleteFunc(l.due, func(a *DueRun) bool { return a.Begins.After(now) }), err
 }
 
 // readDues returns the due times at a time, and records which ones have come since the last time, and which ones will
-// have no run. While one of them waits for its run, a job with `catch_up: all` gets no other, however many it has missed.
-// Of a paused job none comes: when the pause ends, catch_up decides. since is when the process began to run the schedule.
+// have no run. While one of them waits for its run, a job with `catch_up: all` gets no other, however many it has
+// missed. Of a paused job none comes: when the pause ends, catch_up decides. since is when the process began to run
+// the schedule.
 func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since time.Time) (l dueList, err error) {
 	pauses, err := in.Schedule.Pauses(now)
 	if err != nil {
@@ -116,7 +117,8 @@ func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since 
 			next.Paused = pauses[spec.Name]
 			l.next = append(l.next, next)
 		}
-		waits := spec.CatchUp == job.CatchUpAll && slices.ContainsFunc(noted, func(d runs.Due) bool { return d.Job == spec.Name })
+		isOfJob := func(d runs.Due) bool { return d.Job == spec.Name }
+		waits := spec.CatchUp == job.CatchUpAll && slices.ContainsFunc(noted, isOfJob)
 		if due == nil || waits || spec.CatchUp == job.CatchUpNone && now.Sub(due.Begins) > missedAfter {
 			continue
 		}
@@ -152,10 +154,11 @@ func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since 
 	return l, err
 }
 
-// lastDue returns the time up to which the due times of a job have come. For a job that no schedule has seen before, or if
-// the clock was ahead, that is now.
-func lastDue(in *runs.Schedule, log *slog.Logger, spec *job.Spec, now time.Time, zone *time.Location) (time.Time, error) {
-	last, err := in.Noted(spec.Name)
+// lastDue returns the time up to which the due times of a job have come. For a job that no schedule has seen before,
+// or if the clock was ahead, that is now.
+func lastDue(in *runs.Schedule, log *slog.Logger, spec *job.Spec, now time.Time, zone *time.Location) (
+	last time.Time, err error) {
+	last, err = in.Noted(spec.Name)
 	if err != nil || !last.IsZero() && !last.After(now) {
 		return last, err
 	}
@@ -166,9 +169,9 @@ func lastDue(in *runs.Schedule, log *slog.Logger, spec *job.Spec, now time.Time,
 	return now, in.SetNoted(spec.Name, now)
 }
 
-// dueSince returns the run that a job is due for since a due time, nil if none has come, and its next one. Of several that
-// have come it returns the first one for `catch_up: all`, and else the last one. A due time that jitter delays, at most the
-// last one, has not come until its run may begin.
+// dueSince returns the run that a job is due for since a due time, nil if none has come, and its next one. Of several
+// that have come it returns the first one for `catch_up: all`, and else the last one. A due time that jitter delays,
+// at most the last one, has not come until its run may begin.
 func dueSince(last time.Time, spec *job.Spec, now time.Time, zone *time.Location) (due, next *DueRun) {
 	at := func(due time.Time) *DueRun {
 		if due.IsZero() {
@@ -180,15 +183,16 @@ func dueSince(last time.Time, spec *job.Spec, now time.Time, zone *time.Location
 	if due == nil || due.Begins.After(now) {
 		return nil, due
 	}
-	if spec.CatchUp != job.CatchUpAll {
-		newest := at(spec.Last(last, now, zone))
-		if newest.Begins.After(now) {
-			return at(spec.Last(last, newest.Due.Add(-1), zone)), newest
-		}
+	if newest := at(spec.Last(last, now, zone)); newest != nil && spec.CatchUp != job.CatchUpAll {
 		due = newest
 	}
-	due.Trigger = CatchUp
-	return due, at(spec.Next(due.Due, zone))
+	if next = at(spec.Next(due.Due, zone)); due.Begins.After(now) {
+		due, next = at(spec.Last(last, due.Due.Add(-1), zone)), due
+	}
+	if due != nil {
+		due.Trigger = CatchUp
+	}
+	return due, next
 }
 
 // newDueRun returns the run of a due time that has come. A late one waits for the end of its job's quiet hours.
@@ -209,8 +213,8 @@ func placeOf(config *job.Config, a *DueRun) int {
 }
 
 // passesOver reports whether a due time will have no run: its job does not have it any more, or `catch_up` does
-// without it. later is set if the job has a later one; missed is set if the job was paused, or no process was running, when
-// it came.
+// without it. later is set if the job has a later one; missed is set if the job was paused, or no process was
+// running, when it came.
 func passesOver(spec *job.Spec, d runs.Due, later, missed bool, now time.Time, zone *time.Location) bool {
 	follows, old := d.Trigger == string(After), now.Sub(d.Noted) > missedAfter
 	switch {

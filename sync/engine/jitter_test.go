@@ -42,3 +42,19 @@ func TestJitterDelaysRunsAndNotTheirDueTimes(t *testing.T) {
 		}
 	})
 }
+
+// TestDueTimeBeforeADelayedOneCatchesUp: jitter delays the last of three due times, and the one before it was missed.
+func TestDueTimeBeforeADelayedOneCatchesUp(t *testing.T) {
+	t.Parallel()
+	w := &workshop{T: t, dir: t.TempDir()}
+	w.use("version: 1\nservice: {url: \"sim://\"}\njobs: {tea: {every: 1h, jitter: 30m, search: {query: tea}}}\n")
+	spec := w.config.Job("tea")
+	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for spec.Begins(noon, time.UTC).Equal(noon) {
+		noon = noon.Add(time.Hour)
+	}
+	due, next := dueSince(noon.Add(-3*time.Hour), spec, noon, time.UTC)
+	if due == nil || !due.Due.Equal(noon.Add(-time.Hour)) || due.Trigger != CatchUp || !next.Due.Equal(noon) {
+		t.Errorf("due is %+v, and then %+v", due, next)
+	}
+}

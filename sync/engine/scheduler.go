@@ -144,8 +144,8 @@ func (s *scheduler) prepare(ctx context.Context) error {
 	return err
 }
 
-// resumeUnfinished resumes the unfinished runs of the jobs for which of returns true: of each the first one, as the others
-// continue at the next due time.
+// resumeUnfinished resumes the unfinished runs of the jobs for which of returns true: of each the first one, as the
+// others continue at the next due time.
 func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) bool) {
 	going, err := s.worker.inProgress()
 	if err != nil {

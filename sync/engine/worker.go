@@ -112,9 +112,9 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 	return row, failed
 }
 
-// usable returns an error if no run of an order can start: readers could not see what it buys, or its
-// SQL would not see the rows of the job that it comes after. To publish those shows also whether a sink works that did not
-// when the last process ended; a schedule tries that again by itself.
+// usable returns an error if no run of an order can start: readers could not see what it buys, or its SQL would not
+// see the rows of the job that it comes after. To publish those shows also whether a sink works that did not when the
+// last process ended; a schedule tries that again by itself.
 func (w *worker) usable(ctx context.Context, o *Order) error {
 	follows := o.Trigger == After
 	if err := checkSinks(w.loader, o); err != nil && follows && w.patient {
@@ -127,8 +127,8 @@ func (w *worker) usable(ctx context.Context, o *Order) error {
 	return cmp.Or(err, checkSinks(w.loader, o))
 }
 
-// checkSinks returns an error if no sink works, or if the one is disabled that the SQL of a follow-up reads: the tables do
-// not have the rows of the job that it comes after.
+// checkSinks returns an error if no sink works, or if the one is disabled that the SQL of a follow-up reads: the
+// tables do not have the rows of the job that it comes after.
 func checkSinks(l *load.Loader, o *Order) error {
 	if !l.Working() {
 		return &load.SinksDownError{Since: l.DownSince(), Err: l.Problems()}

@@ -14,9 +14,9 @@ import (
 
 // # Changes of the file
 //
-// Jobs are compared by their settings in the words of the file: "pages" is "2". They include filters, lists and defaults
-// that the job uses. References such as "${TOPIC}" stay as written, so a reported change contains no value of a variable
-// or a file. The version shows when only such a value has changed.
+// Jobs are compared by their settings in the words of the file: "pages" is "2". They include filters, lists and
+// defaults that the job uses. References such as "${TOPIC}" stay as written, so a reported change contains no value
+// of a variable or a file. The version shows when only such a value has changed.
 
 // The kinds of changes of a job.
 const (

@@ -34,7 +34,8 @@ func (rs *Runs) NextUrgent() (int64, error) {
 	})
 }
 
-// SetWanted records whether somebody waits for a run in progress, within which cap, and that the run is the one of r.Key.
+// SetWanted records whether somebody waits for a run in progress, within which cap, and that the run is the one of
+// r.Key.
 func (rs *Runs) SetWanted(r Run) error {
 	return store.Change(rs.db, "join run "+r.ID, func(tx *store.Tx) error {
 		return errors.Join(store.Set(tx, "runs", "run", r.ID, r.wanted()), addKey(tx, r))

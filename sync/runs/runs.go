@@ -247,8 +247,8 @@ func (rs *Runs) InProgress() ([]Run, error) {
 	return rs.listRuns(`FROM runs WHERE ` + inProgress + ` ORDER BY urgent = 0, urgent, run`)
 }
 
-// Resume sets an unfinished run to running, and records who wants it, its number of failures, and its plan. It keeps its
-// due time.
+// Resume sets an unfinished run to running, and records who wants it, its number of failures, and its plan. It keeps
+// its due time.
 func (rs *Runs) Resume(r Run) error {
 	return store.Change(rs.db, "resume run "+r.ID, func(tx *store.Tx) error {
 		err := store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', failures = ?2
