@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -130,6 +131,7 @@ func (h *Web) Handler() http.Handler {
 		case known:
 			limit = h.changes
 		}
+		_, unread := url.ParseQuery(r.URL.RawQuery) // else a filter with a `;` would be dropped
 		isProbe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 		switch {
 		case !isProbe && !limit.Allow():
@@ -137,6 +139,8 @@ func (h *Web) Handler() http.Handler {
 			refuse(w, r, http.StatusTooManyRequests, "too many requests; repeat this one in a second")
 		case !h.isLocal(r):
 			refuse(w, r, http.StatusForbidden, "use the address of daemon.listen as the host, or set daemon.token")
+		case unread != nil:
+			refuse(w, r, http.StatusBadRequest, unread.Error()+"; write ; as %3B and % as %25 in an address")
 		default:
 			mux.ServeHTTP(w, r)
 		}

@@ -132,6 +132,7 @@ func TestAccessRules(t *testing.T) {
 		{open, "POST", "127.0.0.1:7411", "/", "", 405},
 		{open, "GET", "127.0.0.1:7411", "/found?order=views", "", 200},
 		{open, "GET", "127.0.0.1:7411", "/found?page=0", "", 400},
+		{open, "GET", "127.0.0.1:7411", "/found?query=moka;pot", "", 400}, // the filter would be dropped
 		{open, "GET", "rebound.example:7411", "/found", "", 403},
 		{open, "POST", "127.0.0.1:7411", "/found", "", 405},
 		{guarded, "GET", "outlierd:7411", "/found", "", 401},
