@@ -89,22 +89,6 @@ func (c *checkup) add(check, status, remedy, found string, args ...any) {
 	c.findings = append(c.findings, finding{check, status, found, remedy})
 }
 
-// A problem is what a check may find, and what to do about it.
-type problem struct {
-	found          bool
-	status, remedy string
-}
-
-// judge records a finding with the first problem that was found, or as ok.
-func (c *checkup) judge(check, found string, problems ...problem) {
-	for _, p := range append(problems, problem{true, "ok", ""}) {
-		if p.found {
-			c.add(check, p.status, p.remedy, "%s", found)
-			return
-		}
-	}
-}
-
 // setupChecks are the checks of a setup with a valid job file, in the order in which they are printed.
 var setupChecks = []func(context.Context, *checkup){
 	checkZone, checkFolders, checkDisk, checkRecords, checkDaemon, checkService, checkLakes, checkTargets,
@@ -204,12 +188,16 @@ func (c *checkup) checkFolder(name, folder string) {
 	if there != folder {
 		found = fmt.Sprintf("%s will be created in %s, which can be written to and locked", report.Path(folder), there)
 	}
-	if err != nil {
-		found = err.Error()
+	switch {
+	case errors.Is(err, errNoLocks):
+		c.fail(name, "use a local disk, or mount the network file system with locks", "%v", err)
+	case errors.Is(err, fs.ErrPermission):
+		c.fail(name, accessRemedy(err, there), "%v", err)
+	case err != nil:
+		c.fail(name, "mount a disk there that can be written to", "%v", err)
+	default:
+		c.ok(name, "%s", found)
 	}
-	c.judge(name, found, problem{errors.Is(err, errNoLocks), "fail", "use a local disk, or mount the network file system with locks"},
-		problem{errors.Is(err, fs.ErrPermission), "fail", accessRemedy(err, there)},
-		problem{err != nil, "fail", "mount a disk there that can be written to"})
 }
 
 // existing returns a folder, or its nearest parent that exists.
@@ -446,11 +434,15 @@ func (c *checkup) compareClocks(answer *outlier.Answer) {
 	}
 	here := answer.SentAt.Add(answer.ReceivedAt.Sub(answer.SentAt) / 2)
 	off := here.Sub(service).Round(time.Second)
-	found := fmt.Sprintf("it is within %s of the service's clock", max(off.Abs(), time.Second))
-	if off.Abs() > time.Minute {
-		found = fmt.Sprintf("it is %s off the service's clock, and schedules use it", off)
+	const found = "it is %s off the service's clock, and schedules use it"
+	switch {
+	case off.Abs() > ledger.Skew:
+		c.fail("clock", remedy, found, off)
+	case off.Abs() > time.Minute:
+		c.warn("clock", remedy, found, off)
+	default:
+		c.ok("clock", "it is within %s of the service's clock", max(off.Abs(), time.Second))
 	}
-	c.judge("clock", found, problem{off.Abs() > ledger.Skew, "fail", remedy}, problem{off.Abs() > time.Minute, "warn", remedy})
 }
 
 // checkLakes reads from each lake. Whether its tables can be written is shown by the next run.
