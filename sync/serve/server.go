@@ -30,7 +30,7 @@ const (
 	closeTimeout   = 2 * time.Second // for answers in progress when the daemon stops
 )
 
-// lookEvery is how often it is looked whether a run has ended for which a request waits.
+// lookEvery is how often a request that waits for the end of a run reads its record.
 const lookEvery = 500 * time.Millisecond
 
 // Server answers commands for an engine that keeps a schedule.
