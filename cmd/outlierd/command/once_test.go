@@ -24,17 +24,6 @@ jobs:
   coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
 `
 
-// continuing returns the id in the command that continues a run.
-func continuing(t testing.TB, stderr string) string {
-	t.Helper()
-	_, line, _ := strings.Cut(stderr, " run --continue ")
-	id, _, _ := strings.Cut(line, "\n")
-	if len(id) != 36 {
-		t.Fatalf("the command to continue is missing: %s", stderr)
-	}
-	return id
-}
-
 // TestInterruptedOneOffIsContinuedByItsID, and the same command then prints its rows. Nothing is bought twice.
 func TestInterruptedOneOffIsContinuedByItsID(t *testing.T) {
 	t.Parallel()
@@ -49,7 +38,7 @@ func TestInterruptedOneOffIsContinuedByItsID(t *testing.T) {
 		if plan := p.must("plan"); strings.Contains(plan, "once:") {
 			t.Errorf("plan shows the search as a job that was removed from the file:\n%s", plan)
 		}
-		run := continuing(p, stderr)
+		run := toContinue(p, stderr)
 		p.write(strings.Replace(slowService, "per_month: 100", "per_month: 100, confirm_over: 5", 1))
 		contains(p, p.must("run", "--continue", run, "--dry-run"), "search        8 ")
 		contains(p, p.refused(exitUsage, "run", "--continue", run), "this may cost more than 5 credits")
@@ -134,7 +123,7 @@ func TestBudgetShowsManualPurchases(t *testing.T) {
 		p.must("video", "AAAAAAAAAAA")
 		p.write(strings.Replace(nothingConfigured, "coffee", "tea", 1))
 		out := p.must("budget")
-		contains(p, out, "\nby hand                  –     9     –      9\n", "job coffee ")
+		contains(p, out, "\nby hand                –       9  –         9\n", "job coffee ")
 		contains(p, p.must("budget", "-o", "json"), `"job": "once:"`)
 	})
 }

@@ -62,13 +62,13 @@ func TestDetachedScanCanBeReadLater(t *testing.T) {
 		if code != exitInterrupted {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		continuing(p, stderr)
+		toContinue(p, stderr)
 		id := p.ask("select distinct scan_id from scans")
 		again, cancel := context.WithTimeout(p.Context(), time.Second)
 		defer cancel()
 		_, stderr, _ = p.do(again, "scan", "start", "moka pot")
 		contains(p, stderr, "scan: at most 12 credits ", "waits for scan "+id+", and reads it")
-		second := continuing(p, stderr)
+		second := toContinue(p, stderr)
 		contains(p, p.refused(exitFailed, "scan", "read", id), "has not ended: its status is ", "no credits were spent")
 		contains(p, p.refused(exitUsage, "scan", "read", "moka"), "is not a scan id")
 

@@ -153,7 +153,7 @@ func TestSocketOfADaemon(t *testing.T) {
 		{"PollScan", `{"scan_id": "../x"}`, "id must match"},
 		{"AdoptScan", `{}`, "id must match"},
 		{"ResolveScan", `{"intent": 7}`, "no scan has this intent"},
-		{"runs", `{}`, "different job file"},
+		{"runs", `{}`, "there is no run"},
 		{"runs/..%2f%00/cancel", `{}`, "there is no run"},
 	} {
 		answer, err := client.Post("http://outlierd/v1/"+c.path, "application/json", strings.NewReader(c.body))
