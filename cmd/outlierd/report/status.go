@@ -45,7 +45,7 @@ func (l *lines) addFacts(s *forecast.Status) {
 	add := func(name, format string, args ...any) {
 		l.add("%s%s", term.Pad(name, 8), term.Plain(fmt.Sprintf(format, args...)))
 	}
-	add("budget", "%s", Left(s))
+	add("budget", "%s", describeLeft(s))
 	for _, r := range s.Refused {
 		for line := range strings.Lines(Refusal(r, l.Style)) {
 			l.add("! %s", strings.TrimSpace(line))
@@ -57,10 +57,10 @@ func (l *lines) addFacts(s *forecast.Status) {
 		add("sink", "%s", Sink(&s.Sinks[i], s.At, l.Style))
 	}
 	if s.Backup != nil {
-		add("backup", "%s", Backup(s.Backup, s.At, l.Style))
+		add("backup", "%s", describeBackup(s.Backup, s.At, l.Style))
 	}
 	if j := &s.Journal; j.Retention != "" || j.Pruned > 0 {
-		add("journal", "%s", Journal(j, s.At, l.Style))
+		add("journal", "%s", describeJournal(j, s.At, l.Style))
 	}
 	if !s.Newest.IsZero() {
 		add("newest", "row of %s, %s ago", l.At(s.Newest), term.Duration(max(0, s.At.Sub(s.Newest))))
@@ -168,8 +168,8 @@ func Doing(j *forecast.JobStatus) string {
 	return strings.Join(parts, ", ")
 }
 
-// Left describes what is left of the cycle and of today.
-func Left(s *forecast.Status) string {
+// describeLeft describes what is left of the cycle and of today.
+func describeLeft(s *forecast.Status) string {
 	var parts []string
 	for i := range s.Budget {
 		c := &s.Budget[i]
@@ -240,8 +240,8 @@ func Sink(s *forecast.SinkStatus, at time.Time, in Style) string {
 	return text
 }
 
-// Backup describes when the last good backup was made, and why there is no newer one.
-func Backup(b *forecast.BackupStatus, at time.Time, in Style) string {
+// describeBackup describes when the last good backup was made, and why there is no newer one.
+func describeBackup(b *forecast.BackupStatus, at time.Time, in Style) string {
 	text := "none yet to " + b.To
 	if !b.Last.IsZero() {
 		text = in.Short(b.Last, at) + " to " + b.To
@@ -252,8 +252,8 @@ func Backup(b *forecast.BackupStatus, at time.Time, in Style) string {
 	return text
 }
 
-// Journal describes which answers are complete.
-func Journal(j *forecast.JournalStatus, at time.Time, in Style) string {
+// describeJournal describes which answers are complete.
+func describeJournal(j *forecast.JournalStatus, at time.Time, in Style) string {
 	text := "nothing is pruned"
 	if j.Pruned > 0 {
 		text = fmt.Sprintf("pruned up to answer %d", j.Pruned)
