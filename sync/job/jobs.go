@@ -38,7 +38,6 @@ func (b *builder) readJob(name string, n *yamltree.Node) Spec {
 	readKeys(&spec, oneOff(), n)
 	readKeys(&spec.Terms, oneOff(), n)
 	spec.times = readSchedule(n)
-	refuseUntimed(n)
 	spec.quiet = readQuiet(n.Get("quiet"))
 	spec.Notify = readNotified(b.root, n.Get("notify"))
 	if verb := readVerb(&spec, n); verb != nil {
@@ -62,21 +61,15 @@ func inheritDefaults(job, defaults *yamltree.Node) {
 	findsVideos := job.Get("search") != nil || job.Get("related") != nil || job.Get("scan") != nil
 	for _, e := range defaults.Entries {
 		switch key := e.Key.Text; {
-		case e.Value.Ignored, job.Get(key) != nil, !isTimed && slices.Contains(timedKeys, key), !findsVideos && key == "enrich":
+		case e.Value.Ignored, job.Get(key) != nil, !isTimed && oneOff().Needs[key] != nil, !findsVideos && key == "enrich":
 		default:
 			job.Entries = append(job.Entries, e)
 		}
 	}
 }
 
-// readSchedule reads when a job is due, which at most one key may say.
+// readSchedule reads when a job is due by its own schedules.
 func readSchedule(job *yamltree.Node) (all []cronTimes) {
-	first, _ := job.Choice(dues)
-	for _, e := range job.Entries {
-		if e.Key != first && slices.Contains(dues, e.Key.Text) {
-			e.Key.Refuse("cannot be combined with %s: a job has one of %s", first.Text, strings.Join(dues, ", "))
-		}
-	}
 	schedules := job.Get("schedule").Members()
 	for _, n := range schedules {
 		all = append(all, parseText(n, func(text string) (cronTimes, error) {
@@ -92,22 +85,6 @@ func readSchedule(job *yamltree.Node) (all []cronTimes) {
 	}
 	return all
 }
-
-// refuseUntimed refuses the keys that only jobs with due times of their own have.
-func refuseUntimed(job *yamltree.Node) {
-	for _, key := range timedKeys {
-		n := job.Get(key)
-		if n != nil && !n.Wrong && job.Get("schedule") == nil && job.Get("every") == nil {
-			n.Key.RefuseWithHint("add one of them, or remove "+key, "needs schedule or every: it is about due times")
-		}
-	}
-}
-
-// timedKeys are the keys that only jobs with due times have.
-var timedKeys = []string{"jitter", "quiet"}
-
-// dues are the keys that say when a job is due. A job has at most one, since two would be ambiguous.
-var dues = []string{"schedule", "every", "after"}
 
 // readNotified returns the names in a job's notify.
 func readNotified(root, n *yamltree.Node) []string {

@@ -97,18 +97,11 @@ func readSource(c *Config, root, n *yamltree.Node) (Source, []*yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return at, n.Members()
 	}
-	key, value := n.Choice([]string{"list", "file", "sql"})
-	for _, e := range n.Entries {
-		if e.Key != key && e.Key.Text != "column" && !e.Value.Ignored {
-			e.Key.Refuse("cannot be combined with %s: a list comes from one of list, file and sql", key.Text)
-			return at, nil
-		}
-	}
+	key, value := n.Choice(schema().Definition("texts").Exclusive)
 	column := n.Get("column")
+	isRefused := slices.ContainsFunc(n.Entries, func(e yamltree.Entry) bool { return e.Key.Wrong || e.Value.Wrong })
 	switch {
-	case column != nil && n.Get("file") == nil:
-		column.Head().RefuseWithHint("write {file: channels.csv, column: channel}", "column needs file")
-	case !value.Has(yamltree.Text) || column != nil && !column.Has(yamltree.Text): // refused by the schema
+	case isRefused || !value.Has(yamltree.Text) || column != nil && !column.Has(yamltree.Text): // by the schema
 	case key.Text == "list":
 		return at, namedList(root, value)
 	case key.Text == "file":

@@ -149,9 +149,6 @@ func targetURL(t *Target, n *yamltree.Node) {
 // readWebhook reads the keys that only a webhook has.
 func readWebhook(t *Target, n *yamltree.Node) {
 	if t.Kind != TargetWebhook {
-		for _, key := range []string{"as", "headers", "body"} {
-			refuseIfSet(n.Get(key), "needs webhook, this target has %s", t.Kind)
-		}
 		return
 	}
 	t.As = n.Get("as").TextOr(formatOf(t.Host))

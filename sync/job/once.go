@@ -178,7 +178,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 		return nil, once.Mistakes()
 	}
 	oneOff().Check(n)
-	for _, key := range dues {
+	for _, key := range oneOff().Exclusive {
 		if due := n.Get(key); due != nil {
 			due.Head().Refuse("a one-off request has no schedule")
 		}

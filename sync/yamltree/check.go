@@ -112,6 +112,7 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 		}
 	}
 	checkChoices(n, s)
+	refuseOthers(n, s.Exclusive)
 	c.around = append(c.around, mapping{n, s})
 	defer func() { c.around = c.around[:len(c.around)-1] }()
 	for _, e := range n.Entries {
@@ -125,27 +126,42 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 		case s.Others.of != nil:
 			c.checkNode(e.Value, s.Others.of)
 		}
+		if needs := s.Needs[key]; needs != nil && len(n.with(needs)) == 0 {
+			e.Key.Refuse("needs %s", strings.Join(needs, " or "))
+		}
 		if s.Names != nil && !s.Names.fits(key) {
 			e.Key.Refuse("must be %s, got %q", s.Names.Title, key)
 		}
 	}
 }
 
-// checkChoices refuses all but one of the keys that exclude each other, and a mapping that has none of them. An unknown
+// checkChoices refuses all but one of the keys of which there must be one, and a mapping that has none of them. An unknown
 // key is probably a misspelling of it.
 func checkChoices(n *Node, s *Schema) {
 	choices := s.Choices()
-	first, _ := n.Choice(choices)
-	unknown := false
-	for _, e := range n.Entries {
-		if slices.Contains(choices, e.Key.Text) && e.Key != first {
-			e.Key.Refuse("cannot be combined with %s: there must be one of %s", first.Text, strings.Join(choices, ", "))
-		}
-		unknown = unknown || !s.Has(e.Key.Text)
-	}
-	if len(choices) > 0 && first == nil && !unknown {
+	refuseOthers(n, choices)
+	isKnown := !slices.ContainsFunc(n.Entries, func(e Entry) bool { return !s.Has(e.Key.Text) })
+	if len(choices) > 0 && len(n.with(choices)) == 0 && isKnown {
 		n.Head().RefuseWithHint(s.SuggestKey(choices[0]), "must have one of %s", strings.Join(choices, ", "))
 	}
+}
+
+// refuseOthers refuses all but the first of keys that exclude each other.
+func refuseOthers(n *Node, choices []string) {
+	present := n.with(choices)
+	for _, e := range present[min(1, len(present)):] {
+		e.Key.Refuse("cannot be combined with %s: write one of %s", present[0].Key.Text, strings.Join(choices, ", "))
+	}
+}
+
+// with returns the entries of a mapping with one of the keys.
+func (n *Node) with(keys []string) (all []Entry) {
+	for _, e := range n.Entries {
+		if slices.Contains(keys, e.Key.Text) {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 func (c *checker) checkList(n *Node, s *Schema) {

@@ -40,7 +40,9 @@ type Schema struct {
 	Enum  []*string `json:"enum"` // nil for ~
 
 	Required      []string           `json:"required"`
-	OneOf         []required         `json:"oneOf"` // keys of which a mapping has exactly one
+	OneOf         []required         `json:"oneOf"`       // keys of which a mapping has exactly one
+	Exclusive     []string           `json:"x-exclusive"` // keys of which a mapping has at most one
+	Needs         map[string]texts   `json:"x-needs"`     // for a key, others of which a mapping must have one
 	Properties    map[string]*Schema `json:"properties"`
 	Names         *Schema            `json:"propertyNames"`
 	Others        others             `json:"additionalProperties"`
