@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,19 +65,9 @@ func (q *Questions) logFailure(ctx context.Context, kind Kind, name string, err 
 }
 
 func (q *Questions) evaluateAlert(ctx context.Context, alert job.Alert) error {
-	// The line break ends a comment at the end of the SQL.
-	sql := strings.TrimRight(alert.SQL, "; \n\t")
-	texts, err := q.Ask(ctx, "SELECT to_json(found)::VARCHAR AS row FROM (\n"+sql+"\n) AS found")
+	rows, _, err := firstRows(ctx, alert.SQL, alert.Key, math.MaxInt32, q.Ask)
 	if err != nil {
 		return err
-	}
-	rows := make([]keyed, 0, len(texts))
-	for _, text := range texts {
-		row, err := readRow(text, alert.Key)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, row)
 	}
 	return q.Store.Update(func(tx *store.Tx) error {
 		// If the SQL or the key has changed, no row was seen before.
@@ -119,11 +110,11 @@ func alertEvents(alert job.Alert, definition string, now time.Time, fresh []keye
 		e := Event{Kind: Alert, Alert: alert.Name, Time: now}
 		parts := []string{string(Alert), alert.Name, definition}
 		for _, r := range some {
-			parts, e.Rows = append(parts, r.hash), append(e.Rows, r.row)
+			parts, e.Rows = append(parts, r.hash), append(e.Rows, r.Row)
 		}
 		e.ID, e.Title = idOf(parts...), fmt.Sprintf("%s: %d new rows", cmp.Or(alert.About, alert.Name), len(some))
 		if len(some) == 1 {
-			e.Title = fmt.Sprintf("%s: %s", cmp.Or(alert.About, alert.Name), cmp.Or(some[0].row.Title, "1 new row"))
+			e.Title = fmt.Sprintf("%s: %s", cmp.Or(alert.About, alert.Name), cmp.Or(some[0].Title, "1 new row"))
 		}
 		events = append(events, e)
 	}
@@ -132,7 +123,7 @@ func alertEvents(alert job.Alert, definition string, now time.Time, fresh []keye
 
 // keyed is a row with the hash of its key.
 type keyed struct {
-	row  Row
+	Row
 	hash string
 }
 
@@ -149,11 +140,11 @@ func readRow(text string, key []string) (keyed, error) {
 	for name, value := range values {
 		lower[strings.ToLower(name)] = value
 	}
-	k := keyed{row: Row{Values: values}}
-	k.row.Title, _ = lower["title"].(string)
-	if k.row.Link, _ = lower["link"].(string); k.row.Link == "" {
+	k := keyed{Row: Row{Values: values}}
+	k.Title, _ = lower["title"].(string)
+	if k.Link, _ = lower["link"].(string); k.Link == "" {
 		if id, _ := lower["video_id"].(string); videoID.MatchString(id) {
-			k.row.Link = "https://youtu.be/" + id
+			k.Link = "https://youtu.be/" + id
 		}
 	}
 	var parts []string

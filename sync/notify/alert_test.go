@@ -162,8 +162,8 @@ func TestRowLinksToItsVideo(t *testing.T) {
 		`{"video_id":"../../evil1"}`:                              "",
 		`{"VIDEO_ID":"dQw4w9WgXcQ"}`:                              "https://youtu.be/dQw4w9WgXcQ",
 	} {
-		if k, err := readRow(text, nil); err != nil || k.row.Link != want {
-			t.Errorf("the link of %s is %q (error %v), want %q", text, k.row.Link, err, want)
+		if k, err := readRow(text, nil); err != nil || k.Row.Link != want {
+			t.Errorf("the link of %s is %q (error %v), want %q", text, k.Row.Link, err, want)
 		}
 	}
 }

@@ -224,7 +224,7 @@ func CheckBody(t *job.Target) error {
 		if err != nil {
 			return err
 		}
-		alert.Rows = append(alert.Rows, row.row)
+		alert.Rows = append(alert.Rows, row.Row)
 	}
 	for _, e := range []Event{
 		{

@@ -63,7 +63,7 @@ type Feed struct {
 
 // Write returns the first videos of the result. A video of several rows is shown as in its first one.
 func (f *Feed) Write(ctx context.Context, ask func(ctx context.Context, sql string) ([]string, error)) ([]byte, error) {
-	rows, _, err := firstRows(ctx, f.SQL, maxEntries, ask)
+	rows, _, err := firstRows(ctx, f.SQL, nil, maxEntries, ask)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,11 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf fu
 	var rows int64
 	sql, failed := sqlOf(report)
 	if failed == nil {
-		e.Rows, rows, failed = firstRows(ctx, sql, MaxRows, ask)
+		var first []keyed
+		first, rows, failed = firstRows(ctx, sql, nil, MaxRows, ask)
+		for _, r := range first {
+			e.Rows = append(e.Rows, r.Row)
+		}
 	}
 	if failed != nil {
 		e.Rows, e.Title = nil, name+" failed"
@@ -119,9 +123,10 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf fu
 	return e, nil
 }
 
-// firstRows returns at most the first rows of the result of SQL, and the number of all rows.
-func firstRows(ctx context.Context, sql string, most int, ask func(ctx context.Context, sql string) ([]string, error)) (
-	rows []Row, all int64, err error) {
+// firstRows returns at most the first rows of the result of SQL, with the hashes of these columns, and the number of all
+// rows.
+func firstRows(ctx context.Context, sql string, key []string, most int, ask func(ctx context.Context, sql string) ([]string, error)) (
+	rows []keyed, all int64, err error) {
 	// The line break ends a comment at the end of the SQL.
 	texts, err := ask(ctx, fmt.Sprintf(`WITH found AS MATERIALIZED (
 %s
@@ -134,11 +139,11 @@ func firstRows(ctx context.Context, sql string, most int, ask func(ctx context.C
 			}
 			continue
 		}
-		row, err := readRow(text, nil)
+		row, err := readRow(text, key)
 		if err != nil {
 			return nil, 0, err
 		}
-		rows = append(rows, row.row)
+		rows = append(rows, row)
 	}
 	return rows, all, err
 }
