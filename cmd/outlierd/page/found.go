@@ -74,16 +74,16 @@ func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("%w", err)
 	}
-	v, err := findMatches(s, r, f)
+	v, err := findMatches(s, f)
 	nothing := err == nil && v.Total == 0 && f.Show == ShowNew && f.Page == 1 && len(f.activeFilters()) == 1
 	if nothing {
 		f.Show = ShowAll
-		if v, err = findMatches(s, r, f); err == nil && v.Total == 0 {
+		if v, err = findMatches(s, f); err == nil && v.Total == 0 {
 			return s.render.show(w, r, s.render.viewWithoutData(r, "No run has found an outlier yet."))
 		}
 	}
 	if err == nil && v.Total == 0 {
-		v.Without, err = findWithout(s, r, f)
+		v.Without, err = findWithout(s, f)
 	}
 	if err != nil {
 		return err
@@ -93,8 +93,9 @@ func (s *Site) serveFound(w http.ResponseWriter, r *http.Request) error {
 }
 
 // findMatches returns what matches a filter.
-func findMatches(s *Site, r *http.Request, f Filter) (*Found, error) {
-	found, err := readTables(s, r, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
+func findMatches(s *Site, f Filter) (*Found, error) {
+	key := fmt.Sprint("found ", f.address(f.Page), " ", f.Offset, " ", f.Limit)
+	found, err := readTables(s, key, func(ctx context.Context) (*Found, error) { return s.from.Found(ctx, f) })
 	if err == nil {
 		found.Filter = f
 	}
@@ -102,14 +103,14 @@ func findMatches(s *Site, r *http.Request, f Filter) (*Found, error) {
 }
 
 // findWithout returns the filters without which something matches.
-func findWithout(s *Site, r *http.Request, f Filter) (all []Link, err error) {
+func findWithout(s *Site, f Filter) (all []Link, err error) {
 	for _, one := range f.activeFilters() {
 		rest, err := FilterOf(one.Address)
 		if err != nil {
 			return nil, err
 		}
 		rest.Limit = 0
-		found, err := findMatches(s, r, rest)
+		found, err := findMatches(s, rest)
 		if err != nil {
 			return nil, err
 		}
@@ -333,8 +334,8 @@ func (v *Found) Menus() (all []menu) {
 				m.Title = fmt.Sprintf("%s +%d", m.Title, len(chosen)-1)
 			}
 		}
-		options := v.Values[facet.Name]
-		for _, value := range chosen { // what is chosen can be removed, even if no outlier has it
+		options := slices.Clone(v.Values[facet.Name]) // which all pages share
+		for _, value := range chosen {                // what is chosen can be removed, even if no outlier has it
 			if !slices.ContainsFunc(options, func(o Option) bool { return o.Value == value }) {
 				options = append(options, Option{Value: value})
 			}

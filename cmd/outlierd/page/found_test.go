@@ -240,6 +240,35 @@ func TestFoundReportsUnreadableTables(t *testing.T) {
 	}
 }
 
+// TestConcurrentRequestsShareOneQuery, which continues if the client that started it disconnects.
+func TestConcurrentRequestsShareOneQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queries := 0
+		s := foundSite(t, func(context.Context, Filter) (*Found, error) {
+			queries++
+			time.Sleep(time.Second)
+			return &Found{Total: 1}, nil
+		})
+		ctx, disconnect := context.WithCancel(t.Context())
+		go answerTo(s, httptest.NewRequestWithContext(ctx, http.MethodGet, "/found", nil))
+		synctest.Wait()
+		var asking sync.WaitGroup
+		for range 200 {
+			asking.Go(func() {
+				if w := answer(s, "/found"); w.Code != http.StatusOK {
+					t.Errorf("HTTP %d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		disconnect()
+		asking.Wait()
+		if queries != 1 {
+			t.Errorf("%d queries, want 1", queries)
+		}
+	})
+}
+
 // TestQueriesAreLimited: each query needs memory, so that the others wait, for a limited time.
 func TestQueriesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -175,7 +175,7 @@ func (y Yield) Others() string {
 
 // serveMoney shows what credits were spent on.
 func (s *Site) serveMoney(w http.ResponseWriter, r *http.Request) error {
-	m, err := readTables(s, r, s.from.Money)
+	m, err := readTables(s, "money", s.from.Money)
 	if err != nil {
 		return err
 	}

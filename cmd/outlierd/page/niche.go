@@ -159,7 +159,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 // serveNiche shows a topic; without one, the one with most news.
 func (s *Site) serveNiche(w http.ResponseWriter, r *http.Request) error {
 	topic := r.PathValue("topic")
-	n, err := readTables(s, r, func(ctx context.Context) (*Niche, error) { return s.from.Niche(ctx, topic) })
+	n, err := readTables(s, "niche "+topic, func(ctx context.Context) (*Niche, error) { return s.from.Niche(ctx, topic) })
 	switch {
 	case err != nil:
 		return err

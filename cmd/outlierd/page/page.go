@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/marks"
@@ -95,6 +97,7 @@ func hashedPath(path string, text []byte) string {
 
 // Site serves the pages. It reads nothing between requests.
 type Site struct {
+	ctx    context.Context // of readings, since one reading may serve several requests
 	from   Sources
 	logins *logins
 	status *statusReader
@@ -103,12 +106,14 @@ type Site struct {
 	// Semaphores of one, because a query of the published tables takes memory: for pages, for SQL of
 	// users, and for downloads.
 	reading, asking, downloads chan struct{}
+
+	pages singleflight.Group // running queries of pages, by the pages' addresses
 }
 
 // New returns a site that reads from its sources until ctx ends. The token allows a login; it may be
 // empty.
 func New(ctx context.Context, from Sources, token string, log *slog.Logger) *Site {
-	s := &Site{from: from, logins: newLogins(token), status: &statusReader{ctx: ctx, source: from.Now, log: log},
+	s := &Site{ctx: ctx, from: from, logins: newLogins(token), status: &statusReader{ctx: ctx, source: from.Now, log: log},
 		reading: make(chan struct{}, 1), asking: make(chan struct{}, 1), downloads: make(chan struct{}, 1)}
 	s.render = &renderer{from: &s.from, logins: s.logins, status: s.status, log: log}
 	return s
@@ -184,13 +189,21 @@ func serveFile(kind string, text []byte) handler {
 	}
 }
 
-// readTables reads the published tables for a page.
-func readTables[T any](s *Site, r *http.Request, question func(context.Context) (T, error)) (answer T, err error) {
-	err = askInTurn(r.Context(), s.reading, func(ctx context.Context) (err error) {
-		answer, err = question(ctx)
-		return err
+// readTables reads the published tables for a page. Requests with the same key share one answer, of which each gets a
+// record of its own. It is completed even if all clients disconnect.
+func readTables[T any](s *Site, key string, question func(context.Context) (*T, error)) (*T, error) {
+	shared, err, _ := s.pages.Do(key, func() (any, error) {
+		var answer *T
+		err := askInTurn(s.ctx, s.reading, func(ctx context.Context) (err error) {
+			answer, err = question(ctx)
+			return err
+		})
+		return answer, err
 	})
-	return answer, err
+	if err != nil {
+		return nil, err
+	}
+	return new(*shared.(*T)), nil
 }
 
 // askInTurn runs a query of the published tables when it is its turn.

@@ -35,11 +35,14 @@ func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) error {
 		}
 		return sendFile(s, w, r, sql, format)
 	}
-	cards, err := readTables(s, r, func(ctx context.Context) ([]Card, error) { return s.from.Picked(ctx, ids) })
+	v, err := readTables(s, "picked "+strings.Join(ids, " "), func(ctx context.Context) (*pickedView, error) {
+		cards, err := s.from.Picked(ctx, ids)
+		return &pickedView{cards, ids}, err
+	})
 	if err != nil {
 		return err
 	}
-	return s.render.show(w, r, view{"picked.html", formatCount(len(cards), "picked video"), "Found", pickedView{cards, ids}})
+	return s.render.show(w, r, view{"picked.html", formatCount(len(v.Cards), "picked video"), "Found", v})
 }
 
 // PickedSQL returns a query for videos in the order of their ids, with what people have written about them.

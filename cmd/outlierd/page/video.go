@@ -136,12 +136,12 @@ func (s *Site) serveVideo(w http.ResponseWriter, r *http.Request) error {
 	}
 	f := VideoFilter{ID: r.PathValue("video"), Words: strings.TrimSpace(form.Get("words")),
 		All: form.Has("words") || form.Has("page"), Page: number}
-	v, err := readTables(s, r, func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, f) })
+	v, err := readTables(s, fmt.Sprint("video ", f), func(ctx context.Context) (*Video, error) { return s.from.Video(ctx, f) })
 	if err != nil {
 		return err
 	}
 	v.Filter = f
-	if v.Way, err = wayOf(s, r); err != nil {
+	if v.Way, err = wayOf(s, form); err != nil {
 		return err
 	}
 	return s.render.show(w, r, view{"video.html", v.Title, "Found", v})
@@ -154,8 +154,7 @@ type way struct {
 }
 
 // wayOf returns the way to the neighbours in the list that an address names; nil without one.
-func wayOf(s *Site, r *http.Request) (*way, error) {
-	form := r.URL.Query()
+func wayOf(s *Site, form url.Values) (*way, error) {
 	nth, wrong := strconv.Atoi(form.Get("n"))
 	if wrong != nil || nth < 1 || !isList(form.Get("in")) {
 		return nil, nil
@@ -166,7 +165,7 @@ func wayOf(s *Site, r *http.Request) (*way, error) {
 	}
 	first := max(1, nth-1)
 	f.Offset, f.Limit = first-1, 3
-	found, err := findMatches(s, r, f)
+	found, err := findMatches(s, f)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +193,7 @@ func (s *Site) serveChannel(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("%w", err)
 	}
 	f := ChannelFilter{ID: r.PathValue("channel"), Page: number}
-	v, err := readTables(s, r, func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, f) })
+	v, err := readTables(s, fmt.Sprint("channel ", f), func(ctx context.Context) (*Channel, error) { return s.from.Channel(ctx, f) })
 	if err != nil {
 		return err
 	}
