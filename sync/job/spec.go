@@ -59,17 +59,21 @@ type Spec struct {
 type Terms struct {
 	Settings map[string]string `json:"settings,omitempty"` // the job in the words of the file
 
-	Pages    int           `json:"pages,omitempty"`                     // maximum, of a search or a scan's results; AllPages; 0 if the verb has none
-	NewBelow float64       `json:"new_below,omitempty"`                 // a page with a smaller share of new ids is the last one; 0 for no such limit
-	ReuseFor time.Duration `json:"reuse_for,omitempty" key:"reuse_for"` // a younger answer to an identical paid request is reused; 0 for never
-	Scan     *Scan         `json:"scan,omitempty"`                      // of a scan
-	Fetch    []Call        `json:"fetch,omitempty"`                     // of channels and videos, in the order of the file
+	// Pages is the maximum of a search or of a scan's results; AllPages; 0 if the verb has none. A page with a share of
+	// new ids below NewBelow is the last one. An answer younger than ReuseFor to an identical paid request is reused.
+	Pages    int           `json:"pages,omitempty"`
+	NewBelow float64       `json:"new_below,omitempty"`
+	ReuseFor time.Duration `json:"reuse_for,omitempty" key:"reuse_for"`
+
+	Scan  *Scan  `json:"scan,omitempty"`  // of a scan
+	Fetch []Call `json:"fetch,omitempty"` // of channels and videos, in the order of the file
 
 	Enrich []Call `json:"enrich,omitempty"` // what to fetch for the hits, in the order of the file
 	Sort          // which hits are best, if Enrich takes only the top
 
-	StopAfter   time.Duration `json:"stop_after,omitempty" key:"stop_after"`            // ends the run, but not its queue; 0 for no limit
-	MaxRequests int           `json:"max_requests,omitempty" key:"budget.max_requests"` // including free ones; 0 for no cap
+	// StopAfter ends the run, but not its queue. MaxRequests includes free requests. 0 is no limit.
+	StopAfter   time.Duration `json:"stop_after,omitempty" key:"stop_after"`
+	MaxRequests int           `json:"max_requests,omitempty" key:"budget.max_requests"`
 
 	// Of a run that a person overrides, which does not show what the file says; see [Spec.With].
 	Overridden bool   `json:"overridden,omitempty"`
