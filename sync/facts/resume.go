@@ -28,7 +28,7 @@ const (
 // fates decides: the first line that fits, where * fits everything.
 //
 //	asks:    same: for what the run does; job: the job's own run, while this one is overridden; flags: an
-//	         overridden run, while this one is the job's own; new: one with other flags;
+//	         overridden run, while this one is the job's own; new: one with other flags; one-off: another request;
 //	         afresh: a new run of the same kind, whatever is unfinished
 //	scan:    whether it has paid for a scan that is not read
 //	left:    whether it has something left to do, and room for it under its own cap
@@ -191,8 +191,8 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, steps []runs.Step, d
 // asks returns who asks about an unfinished run, as in the table.
 func (r *Reader) asks(spec *job.Spec, old *runs.Run) string {
 	switch {
-	case spec.Rest == "" && job.IsOnce(spec.Name) && (spec.Verb != "" || spec.Request != old.Request): // it is not of the record
-		return "one-off"
+	case spec.Rest == "" && job.IsOnce(spec.Name) && (spec.Verb != "" || spec.Request != old.Request):
+		return "one-off" // without a verb it is the record's own, see [CurrentSpec]
 	case r.Afresh && old.Overridden == spec.Overridden:
 		return "afresh"
 	case Same(spec, old):
