@@ -45,7 +45,7 @@ it. An existing job file is not changed.`,
 			if err := writeNew(g.config, job.Example()); err != nil {
 				return err
 			}
-			if err := os.WriteFile(schema, job.Schema(), 0o644); err != nil {
+			if err := durable.WriteFile(schema, job.Schema(), 0o644); err != nil {
 				return err
 			}
 			run := "with the simulator: no key, no network"
@@ -103,7 +103,7 @@ may have changed.`,
 				return err
 			}
 			g.config = filepath.Join(folder, defaultConfig)
-			if err := os.WriteFile(filepath.Join(folder, schemaFile), job.Schema(), 0o644); err != nil {
+			if err := durable.WriteFile(filepath.Join(folder, schemaFile), job.Schema(), 0o644); err != nil {
 				return err
 			}
 			talk := g // the result is the rows of its query

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/internal/durable"
 	"outlierd/outlier"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
@@ -210,7 +210,7 @@ func previewReport(ctx context.Context, g *globals, config *job.Config, report *
 			if slices.Contains(written, path) {
 				continue // the attachment, which is the same for all
 			}
-			if err := os.WriteFile(path, f.Data, 0o600); err != nil {
+			if err := durable.WriteFile(path, f.Data, 0o600); err != nil {
 				return err
 			}
 			written = append(written, path)

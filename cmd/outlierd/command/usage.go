@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outlierd/cmd/outlierd/term"
+	"outlierd/internal/durable"
 	"outlierd/sync/job"
 	"outlierd/sync/yamltree"
 )
@@ -217,7 +218,7 @@ func manCommand(g *globals) *cobra.Command {
 // writeManPages writes the page of a command, and those of all below it that the help lists.
 func writeManPages(c *cobra.Command, dir string) (wrote []string, err error) {
 	path := filepath.Join(dir, manName(c)+".1")
-	if err := os.WriteFile(path, []byte(manPage(c)), 0o644); err != nil {
+	if err := durable.WriteFile(path, []byte(manPage(c)), 0o644); err != nil {
 		return nil, err
 	}
 	wrote = []string{path}
