@@ -59,7 +59,7 @@ func (a *DueRun) startsAt(now time.Time) time.Time {
 // dueList has the due times of all jobs at a time.
 type dueList struct {
 	due  []*DueRun // that have come: those of schedules in the order of the file, then follow-ups, oldest first
-	next []*DueRun // the next one of each scheduled job, in the order of the file
+	next []*DueRun // the one after those of each scheduled job, in the order of the file; it may be late, too
 }
 
 // Agenda returns the next run of each scheduled job as of now, in the order of the file: one that is due, if there is.
@@ -126,7 +126,7 @@ func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since 
 			due.Trigger = Scheduled
 		}
 		come = append(come, runs.Due{Job: spec.Name, At: due.Due, Trigger: string(due.Trigger)})
-		if next != nil {
+		if next != nil && next.Begins.After(now) {
 			log.Info("job scheduled", next.Attrs(config.Timezone)...)
 		}
 	}

@@ -85,6 +85,23 @@ func TestPausedJobsCatchUp(t *testing.T) {
 	}
 }
 
+// TestMissedRunsWaitForTheLimit: while the first one buys its pages, the schedule sleeps, although the others are late.
+func TestMissedRunsWaitForTheLimit(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 2/min}
+jobs: {slow: {every: 1h, catch_up: all, reuse_for: 1m, search: {query: [home espresso], pages: 6}}}
+`
+	bare(t, file, func(w *workshop) {
+		w.serve(30 * time.Minute)
+		time.Sleep(5 * time.Hour)
+		if got := hours(w.serve(25 * time.Minute))["slow"]; !slices.Equal(got, []int{1, 2, 3, 4, 5}) {
+			t.Errorf("due hours of runs %v, want the five that were missed", got)
+		}
+	})
+}
+
 // TestPauseWithoutAnEndHoldsUntilAPersonEndsIt, but runs by hand are allowed.
 func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
 	t.Parallel()

@@ -169,7 +169,9 @@ func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 		return now.Add(maxSleep)
 	}
 	for _, a := range all.next {
-		next = soonest(next, a.startsAt(now))
+		if at := a.startsAt(now); at.After(now) { // else it waits for an earlier one
+			next = soonest(next, at)
+		}
 	}
 	tried := map[*job.Spec]bool{} // a due time waits for the job's earlier ones
 	for _, a := range all.due {
