@@ -211,7 +211,9 @@ func readMail(m *Mail, n *yamltree.Node) {
 		m.From = parseMailbox(from)
 	}
 	for _, to := range n.Get("to").Members() {
-		m.To = append(m.To, parseMailbox(to))
+		if box := parseMailbox(to); !slices.Contains(m.To, box) {
+			m.To = append(m.To, box)
+		}
 	}
 	password := n.Get("password")
 	switch {

@@ -314,7 +314,7 @@ func TestRefusedRecipientDelaysNoOther(t *testing.T) {
 	m := mailbox{refused: "b@example.org"}
 	w := newWorld(t, "")
 	w.config.Targets = append(w.config.Targets, *targetOf(t,
-		`{mail: {server: "`+m.serve(t)+`", tls: none, from: o@example.org, to: [a@example.org, b@example.org, c@example.org]}}`))
+		`{mail: {server: "`+m.serve(t)+`", tls: none, from: o@example.org, to: [a@example.org, b@example.org, c@example.org, a@example.org]}}`))
 	flush := func() {
 		t.Helper()
 		w.update(func(tx *store.Tx) error {

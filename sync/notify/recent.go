@@ -3,7 +3,9 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"outlierd/sync/store"
@@ -28,12 +30,13 @@ func Recent(db *store.Store, since time.Time, most int) (all []Notification, err
 	}
 	err = db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, func(r *row) []any { return []any{&r.payload, &r.targets, &r.waits} },
-			`SELECT max(payload), group_concat(target, ', ' ORDER BY id), min(delivered) = 0
-				FROM (SELECT * FROM notify_outbox ORDER BY id DESC LIMIT `+strconv.Itoa(mostRecent)+`)
+			`SELECT max(payload), group_concat(substr(target, 1, instr(target || ' ', ' ') - 1), ', ' ORDER BY id),
+				min(delivered) = 0 FROM (SELECT * FROM notify_outbox ORDER BY id DESC LIMIT `+strconv.Itoa(mostRecent)+`)
 				WHERE created >= ? AND kind NOT IN (?, ?, ?) GROUP BY event ORDER BY max(id) DESC LIMIT ?`,
 			store.Micros(since), string(Published), string(Started), string(Test), most)
 		for i := 0; err == nil && i < len(rows); i++ {
-			one := Notification{Targets: rows[i].targets, Waits: rows[i].waits}
+			names := slices.Compact(strings.Split(rows[i].targets, ", ")) // a mail has a row for each recipient
+			one := Notification{Targets: strings.Join(names, ", "), Waits: rows[i].waits}
 			err = json.Unmarshal([]byte(rows[i].payload), &one.Event)
 			all = append(all, one)
 		}

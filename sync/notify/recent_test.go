@@ -24,14 +24,19 @@ func TestRecentListsEachEventOnce(t *testing.T) {
 			return w.watcher.putEvents(tx, []string{"hook"}, Event{ID: "data", Kind: Published, Title: "data"})
 		})
 		w.put("a", "b")
+		mail := `{mail: {server: localhost, from: o@example.org, to: [c@example.org, d@example.org]}}`
+		w.config.Targets = append(w.config.Targets, *targetOf(t, mail))
+		w.update(func(tx *store.Tx) error {
+			return w.watcher.putEvents(tx, []string{"t"}, Event{ID: "b", Kind: Failed, Title: "b"})
+		})
 		for _, c := range []struct {
 			since time.Time
 			most  int
 			want  string
 		}{
-			{begin, 10, "b hook, other true; a hook, other true; old hook, other false; "},
-			{begin, 1, "b hook, other true; "},
-			{begin.Add(time.Minute), 10, "b hook, other true; a hook, other true; "},
+			{begin, 10, "b hook, other, t true; a hook, other true; old hook, other false; "},
+			{begin, 1, "b hook, other, t true; "},
+			{begin.Add(time.Minute), 10, "b hook, other, t true; a hook, other true; "},
 			{time.Now().Add(time.Minute), 10, ""},
 		} {
 			recent, err := Recent(w.state.DB, c.since, c.most)
