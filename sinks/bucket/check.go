@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -40,7 +42,7 @@ func (b *Bucket) checkObjects(ctx context.Context, readData bool) (Report, error
 		return r, err
 	}
 	folder, err := parquet.ReadPublished(b.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // else nothing is published yet
 		return r, err
 	}
 	named := found.root.All()

@@ -22,6 +22,7 @@ import (
 	"outlierd/internal/disk"
 	"outlierd/internal/durable"
 	"outlierd/outlier"
+	"outlierd/sinks/bucket"
 	"outlierd/sinks/iceberg"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
@@ -38,15 +39,15 @@ func doctorCommand(g *globals) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the setup: service, key, clock, folders, targets",
 		Long: `Check everything that runs need: the job file, the data folder and its disk, the state, the
-service with its key and its clock, lakes, and the targets of notifications. Each check is one
-line, and each problem comes with a remedy. Exit code 1 if a check fails.
+service with its key and its clock, buckets, lakes, and the targets of notifications. Each check
+is one line, and each problem comes with a remedy. Exit code 1 if a check fails.
 
 One free request is sent to the service, if the rate limit allows it. No credits are spent and
 no data changes, so it works while 'outlierd up' runs. Of the targets only the host names are
 looked up; 'outlierd notify test' sends to one.
 
 'outlierd lint' lists all mistakes of a job file, 'outlierd status' shows what is on record, such
-as the budget and failing sinks, and 'outlierd check' reads tables and buckets.`,
+as the budget and failing sinks, and 'outlierd check' reads whole tables and buckets.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), g) },
 	}
 }
@@ -91,7 +92,7 @@ func (c *checkup) add(check, status, remedy, found string, args ...any) {
 
 // setupChecks are the checks of a setup with a valid job file, in the order in which they are printed.
 var setupChecks = []func(context.Context, *checkup){
-	checkZone, checkFolders, checkDisk, checkRecords, checkDaemon, checkService, checkLakes, checkTargets,
+	checkZone, checkFolders, checkDisk, checkRecords, checkDaemon, checkService, checkCopies, checkTargets,
 }
 
 // checksWithoutFile do not depend on the job file.
@@ -112,7 +113,7 @@ func runDoctor(ctx context.Context, g *globals) error {
 	}
 	if !hasFile {
 		c.warn("not checked", "correct the job file, and run doctor again",
-			"state, service, key, clock, rate limit, lakes and targets: they depend on the job file")
+			"state, service, key, clock, rate limit, buckets, lakes and targets: they depend on the job file")
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -445,20 +446,27 @@ func (c *checkup) compareClocks(answer *outlier.Answer) {
 	}
 }
 
-// checkLakes reads from each lake. Whether its tables can be written is shown by the next run.
-func checkLakes(ctx context.Context, c *checkup) {
+// checkCopies reads from each bucket and each lake. Whether they can be written to is shown by the next run.
+func checkCopies(ctx context.Context, c *checkup) {
 	for _, s := range c.config.Sinks {
-		if s.Lake == nil {
-			continue
-		}
-		name, err := "sink "+s.Kind, iceberg.Probe(ctx, lakeOf(c.config, s, "", c.g.world.env))
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			c.ok(name, "the tables do not exist yet; the first run creates them")
-		case err != nil:
-			c.fail(name, "see docs/lake.md", "%v", err)
-		default:
-			c.ok(name, "the tables in namespace %s can be read", s.Lake.Namespace)
+		case s.Lake != nil:
+			name, err := "sink "+s.Kind, iceberg.Probe(ctx, lakeOf(c.config, s, "", c.g.world.env))
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				c.ok(name, "the tables do not exist yet; the first run creates them")
+			case err != nil:
+				c.fail(name, "see docs/lake.md", "%v", err)
+			default:
+				c.ok(name, "the tables in namespace %s can be read", s.Lake.Namespace)
+			}
+		case s.Bucket != "":
+			r, err := bucket.New(sinkPath(c.config, s), bucketOf(c.config, s, c.g.world.env)).Check(ctx, false)
+			if err != nil {
+				c.fail("bucket", "see docs/buckets.md", "%v", err)
+			} else {
+				c.ok("bucket", "%s can be read", r.Address)
+			}
 		}
 	}
 }
