@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"outlierd/sinks/iceberg"
 	"outlierd/sinks/warehouse"
 	"outlierd/sync/engine"
+	"outlierd/sync/forecast"
 	"outlierd/sync/forgotten"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
@@ -38,16 +40,17 @@ func doctorCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the setup: service, key, clock, folders, targets",
-		Long: `Check everything that runs need: the job file, the data folder and its disk, the state, the
-service with its key and its clock, buckets, lakes, and the targets of notifications. Each check
-is one line, and each problem comes with a remedy. Exit code 1 if a check fails.
+		Long: `Check everything that runs need: the job file, the data folder and its disk, the state, blocked
+calls, sinks that failed, the service with its key and its clock, buckets, lakes, and the targets
+of notifications. Each check is one line, and each problem comes with a remedy. Exit code 1 if a
+check fails.
 
 One free request is sent to the service, if the rate limit allows it. No credits are spent and
 no data changes, so it works while 'outlierd up' runs. Of the targets only the host names are
 looked up; 'outlierd notify test' sends to one.
 
 'outlierd lint' lists all mistakes of a job file, 'outlierd status' shows what is on record, such
-as the budget and failing sinks, and 'outlierd check' reads whole tables and buckets.`,
+as the budget and backups, and 'outlierd check' reads whole tables and buckets.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), g) },
 	}
 }
@@ -309,7 +312,7 @@ func warehouseDisk(config *job.Config) (bytes uint64, takes string) {
 	return uint64(info.Size()), fmt.Sprintf("%s takes %d MiB, whatever the sinks are", report.Path(path), info.Size()>>20)
 }
 
-// checkRecords opens the state, whose records `status` shows.
+// checkRecords opens the state, and reports what it says in the words of `status` of what keeps runs from working.
 func checkRecords(ctx context.Context, c *checkup) {
 	tables := published(c.config)
 	if isMissing(filepath.Join(stateFolder(c.config), "state.db")) && (tables == "" || isMissing(tables)) {
@@ -317,6 +320,24 @@ func checkRecords(ctx context.Context, c *checkup) {
 		return
 	}
 	err := c.g.with(ctx, c.config, toRead, func(p *program) error {
+		s, err := statusOf(ctx, p)
+		if err != nil {
+			return err
+		}
+		in := report.Style{Zone: c.config.Timezone}
+		for _, r := range s.Refused {
+			c.fail("blocked calls", "remove the cause, then 'outlierd budget resume'", "%s", report.Refusal(r, in))
+		}
+		add := c.warn
+		if !slices.ContainsFunc(s.Sinks, func(sink forecast.SinkStatus) bool { return sink.Error == "" }) {
+			add = c.fail // nothing is bought then
+		}
+		for i := range s.Sinks {
+			if s.Sinks[i].Error != "" {
+				add("sinks", "the log of the last run says more, and the next run tries again", "%s",
+					report.Sink(&s.Sinks[i], s.At, in))
+			}
+		}
 		erased, err := forgotten.Unfinished(p.Engine.Store.DB)
 		if erased > 0 {
 			c.fail("erasure", "run 'outlierd forget' again with the same ids", "it was stopped, so the tables may still have %s",
@@ -328,7 +349,7 @@ func checkRecords(ctx context.Context, c *checkup) {
 		c.fail("state", "'outlierd check' says more about damage", "%v", err)
 		return
 	}
-	c.ok("state", "readable; 'outlierd status' shows the budget, what blocks calls, the sinks and the backups")
+	c.ok("state", "readable; 'outlierd status' shows the budget and the backups")
 }
 
 // checkDaemon reports whether `up` runs. What does not work in it is in the status.
