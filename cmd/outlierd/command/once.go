@@ -100,7 +100,11 @@ func runOnce(ctx context.Context, g *globals, r request) error {
 			return selectWorst([]error{failed, err})
 		}
 		if s.row.Status == runs.PausedBudget {
-			fmt.Fprintln(g.world.err, "To continue, repeat the command when the budget allows")
+			again := ""
+			if r.again { // which would buy the pages that arrived once more
+				again = " without --again"
+			}
+			fmt.Fprintf(g.world.err, "To continue, repeat the command%s when the budget allows\n", again)
 		}
 		return failed
 	})
