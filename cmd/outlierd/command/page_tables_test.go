@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -505,6 +506,10 @@ func TestQuestionsOfThePage(t *testing.T) {
 		if err := errors.Join(err, file.Close()); err != nil || !strings.HasSuffix(string(text), want) {
 			t.Errorf("picked videos as %s: %v, %q, want the end %q", format, err, text, want)
 		}
+	}
+	tables.Marks = func() (*page.Marked, error) { return nil, fs.ErrPermission } // of another user's state
+	if sql, err := tables.PickedSQL([]string{best}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("picked videos without the state: %q, %v", sql, err)
 	}
 	for sql, says := range map[string]string{
 		"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "only the published tables",

@@ -48,13 +48,17 @@ func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) error {
 // PickedSQL returns a query for videos in the order of their ids, with what people have written about them.
 func (t *Tables) PickedSQL(ids []string) (string, error) {
 	marked, err := t.Marked()
+	if err != nil {
+		return "", err
+	}
 	rows := []string{"(NULL, NULL, NULL, NULL)"}
 	for i, id := range ids {
 		tags, note := strings.Join(marked.ByID[id].Tags, ", "), marked.ByID[id].Note
 		rows = append(rows, fmt.Sprintf("(%d, %s, %s, %s)", i, database.Text(id), database.Text(tags), database.Text(note)))
 	}
-	return fmt.Sprintf("SELECT found.*, picked.tags, picked.note FROM (%s) AS found\nJOIN (VALUES %s) AS picked(place, video_id, tags, note) "+
-		"USING (video_id) ORDER BY picked.place", query.Outliers{Only: ids}.Plain(), strings.Join(rows, ", ")), err
+	return fmt.Sprintf("SELECT found.*, picked.tags, picked.note FROM (%s) AS found\n"+
+		"JOIN (VALUES %s) AS picked(place, video_id, tags, note) USING (video_id) ORDER BY picked.place",
+		query.Outliers{Only: ids}.Plain(), strings.Join(rows, ", ")), nil
 }
 
 // pickedView is the data of the board.
