@@ -260,7 +260,7 @@ func TestDialReportsForeignDaemons(t *testing.T) {
 }
 
 // TestOrderReportsALostDaemon: a run has started, and the process that performs it is killed.
-func TestFollowReportsALostDaemon(t *testing.T) {
+func TestOrderReportsALostDaemon(t *testing.T) {
 	dir := served(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			writeDocument(w, http.StatusOK, About{Interface: Version, PID: 77})

@@ -24,7 +24,7 @@ func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 		if strings.Contains(line, "moka pot") != strings.Contains(line, "latte art") {
 			t.Errorf("the queries of one request have lines of their own: %s", line)
 		}
-		cost := "1 page   2 credits  one request per page covers all 2 queries"
+		cost := "1 page   2 credits  one request per page covers 2 queries"
 		if strings.Contains(line, "moka pot") && strings.HasSuffix(strings.TrimSpace(line), cost) {
 			return
 		}

@@ -46,7 +46,8 @@ With "daemon.listen" it serves a page for browsers, metrics, and an HTTP interfa
 other programs start runs and read results.
 
 SIGTERM or ^C stops it: the call in progress may finish, all answers are stored and
-published, and the next start continues from there. A second signal stops at once.
+published, and the next start continues from there. A signal more than a second later stops at
+once.
 
 An edit of the job file takes effect within about a minute, or at once on SIGHUP
 ("daemon.reload"). Runs in progress finish unchanged. A file with a mistake is refused,

@@ -244,7 +244,7 @@ func searchPlans(all []forecast.Search) (lines []string) {
 		s := &all[i]
 		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(nameSearch(s), nameColumns), nameColumns), term.Pad(s.Window, 22), searchCost(s))
 		if len(s.Queries) > 1 && s.Skipped == "" {
-			line += fmt.Sprintf("  one request per page covers all %d queries", len(s.Queries))
+			line += fmt.Sprintf("  one request per page covers %d queries", len(s.Queries))
 		}
 		switch s.Joins {
 		case "":
