@@ -9,6 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // # Reloading the job file
@@ -76,7 +77,9 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config) error {
 		e.Config = old
 		return err
 	}
-	logChanges(config.ChangesSince(old), e.log())
+	if err := NoteJobs(config, e.Store.DB, e.log()); err != nil {
+		e.log().Error("job changes not recorded", "err", err)
+	}
 	e.rekeyed()
 	agenda, err := e.Agenda(time.Now())
 	if err != nil {
@@ -97,8 +100,18 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config) error {
 	return nil
 }
 
-// logChanges logs how the jobs of the file have changed.
-func logChanges(changes []job.Change, log *slog.Logger) {
+// NoteJobs logs how the jobs of the file have changed since a schedule last ran, and records them for the
+// next time. For a new state it logs nothing.
+func NoteJobs(config *job.Config, in *store.Store, log *slog.Logger) error {
+	earlier, err := store.Read(in, "read the jobs of the last schedule", servedJobs.Get)
+	if err != nil {
+		return err
+	}
+	found := earlier != nil
+	var changes []job.Change
+	if found {
+		changes = config.ChangesSince(earlier)
+	}
 	for _, c := range changes {
 		switch log := log.With("job", c.Job); c.Kind {
 		case job.JobAdded:
@@ -111,4 +124,13 @@ func logChanges(changes []job.Change, log *slog.Logger) {
 			log.Info("job changed", "changes", c.Changes)
 		}
 	}
+	if found && len(changes) == 0 {
+		return nil
+	}
+	return store.Change(in, "keep the jobs of the schedule", func(tx *store.Tx) error {
+		return servedJobs.Set(tx, config.Known())
+	})
 }
+
+// servedJobs has the jobs of the last schedule.
+var servedJobs = store.Cell[[]job.Known]{Key: "jobs of the schedule"}

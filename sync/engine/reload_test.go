@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +18,42 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
+
+// TestStartReportsChangesOfTheFile since the last start, and nothing at the first one.
+func TestStartReportsChangesOfTheFile(t *testing.T) {
+	t.Parallel()
+	const before = "version: 1\nservice: {url: \"sim://\"}\njobs:\n  coffee: {every: 1h, search: {query: tea, pages: 2}}\n  tea: {search: {query: tea}}\n"
+	bare(t, before, func(w *workshop) {
+		var log bytes.Buffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		start := func() string {
+			w.Helper()
+			log.Reset()
+			w.inspect(func(e *Engine) {
+				if err := NoteJobs(e.Config, e.Store.DB, e.log()); err != nil {
+					w.Fatal(err)
+				}
+			})
+			return log.String()
+		}
+		if said := start() + start(); said != "" {
+			t.Errorf("without a change the log is %s, want nothing", said)
+		}
+		w.use(strings.NewReplacer("pages: 2", "pages: 3", "  tea:", "  rivals:").Replace(before))
+		said := start()
+		for _, want := range []string{
+			`msg="job changed" job=coffee changes="pages 2 → 3"`,
+			`msg="job added" job=rivals`, `msg="job removed; its data stays" job=tea`,
+		} {
+			if strings.Count(said, want) != 1 {
+				t.Errorf("want %s once in the log:\n%s", want, said)
+			}
+		}
+		if said := start(); said != "" {
+			t.Errorf("the next start logs it again: %s", said)
+		}
+	})
+}
 
 // reloads runs the schedule for a while, and loads another version of the file at each of the given times
 // after the start.

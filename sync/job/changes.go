@@ -14,9 +14,27 @@ import (
 
 // # Changes of the file
 //
-// Jobs are compared by their settings in the words of the file: "pages" is "2". They include filters, lists and
-// defaults that the job uses. References such as "${TOPIC}" stay as written, so a reported change contains no value
-// of a variable or a file. The version shows when only such a value has changed.
+// For each job, the state keeps the settings in the words of the file: "pages" is "2". They include
+// filters, lists and defaults that the job uses. References such as "${TOPIC}" stay as written, so neither
+// the state nor a reported change contains a value of a variable or a file. The version shows when only
+// such a value has changed.
+
+// Known is what the state keeps of a job, to find out later what has changed.
+type Known struct {
+	Name     string            `json:"name"`
+	Version  string            `json:"version"` // see [Spec.Version]
+	Settings map[string]string `json:"settings"`
+}
+
+// Known returns what to keep of the jobs of the file.
+func (c *Config) Known() []Known {
+	all := make([]Known, len(c.Jobs))
+	for i := range c.Jobs {
+		spec := &c.Jobs[i]
+		all[i] = Known{Name: spec.Name, Version: spec.Version(), Settings: spec.Settings}
+	}
+	return all
+}
 
 // The kinds of changes of a job.
 const (
@@ -36,25 +54,35 @@ type Change struct {
 
 // ChangesSince returns the changes since an earlier state of the file: first the removed jobs, because
 // another one may have such a job's name now, then the changes of the jobs that the file has, in order.
-func (c *Config) ChangesSince(earlier *Config) (all []Change) {
-	kept := map[string]bool{}
-	for i := range c.Jobs {
-		now := &c.Jobs[i]
-		change, old := Change{Job: now.Name, Kind: JobChanged}, earlier.Job(now.Name)
-		if was := earlier.Job(now.Was); was != nil {
-			change.Kind, change.Was, old = JobRenamed, was.Name, was
+func (c *Config) ChangesSince(earlier []Known) (all []Change) {
+	before := map[string]*Known{}
+	for i := range earlier {
+		before[earlier[i].Name] = &earlier[i]
+	}
+	for _, now := range c.Known() {
+		name, kind := now.Name, JobChanged
+		if was := c.Job(now.Name).Was; before[was] != nil {
+			name, kind = was, JobRenamed
 		}
-		if old == nil {
+		old := before[name]
+		delete(before, name)
+		change := Change{Job: now.Name, Kind: kind}
+		switch {
+		case old == nil:
 			change.Kind = JobAdded
-		} else if kept[old.Name], change.Changes = true, listDifferences(old, now); change.Changes == "" && change.Was == "" {
-			continue
+		case kind == JobRenamed:
+			change.Was, change.Changes = name, listDifferences(old, &now)
+		default:
+			if change.Changes = listDifferences(old, &now); change.Changes == "" {
+				continue
+			}
 		}
 		all = append(all, change)
 	}
 	var removed []Change
-	for i := range earlier.Jobs {
-		if name := earlier.Jobs[i].Name; !kept[name] {
-			removed = append(removed, Change{Job: name, Kind: JobRemoved})
+	for _, old := range earlier {
+		if before[old.Name] != nil {
+			removed = append(removed, Change{Job: old.Name, Kind: JobRemoved})
 		}
 	}
 	return append(removed, all...)
@@ -63,7 +91,7 @@ func (c *Config) ChangesSince(earlier *Config) (all []Change) {
 // SettingsSince returns the settings besides jobs that differ from an earlier state of the file:
 // "budget.per_day 100 → 200". For settings that may contain a secret it returns only the name.
 func (c *Config) SettingsSince(earlier *Config) string {
-	return strings.Join(Differences(earlier.worded, c.worded), "; ")
+	return strings.Join(Differences(earlier.Settings, c.Settings), "; ")
 }
 
 // wordSettings returns the settings besides jobs in the words of the file, without those that are secrets. Of sections
@@ -117,9 +145,9 @@ func Differences(was, is map[string]string) (changes []string) {
 const OnlyValuesChanged = "what it takes from variables, files or this version's defaults changed"
 
 // listDifferences returns the changes of a job; "" if there are none.
-func listDifferences(was, is *Spec) string {
+func listDifferences(was, is *Known) string {
 	changes := Differences(was.Settings, is.Settings)
-	if len(changes) == 0 && was.Version() != is.Version() {
+	if len(changes) == 0 && was.Version != is.Version {
 		return OnlyValuesChanged
 	}
 	return strings.Join(changes, "; ")

@@ -34,7 +34,7 @@ func Erase(tx *Tx, table string, ids [][]byte, columns ...string) error {
 	return nil
 }
 
-// EraseMeta replaces ids by [Erased] in the values of the table meta, such as the error of a sink.
+// EraseMeta replaces ids by [Erased] in the values of the table meta, such as the jobs of the last schedule.
 func EraseMeta(tx *Tx, ids [][]byte) error { return Erase(tx, "meta", ids, "value") }
 
 // inMemory is the size up to which [Store.Compact] works in memory, in bytes. A larger file needs

@@ -101,6 +101,9 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 		log.Warn("no job has a schedule or an interval, so none starts by itself",
 			"remedy", "give one `schedule:` or `every:`, or use 'outlierd run'")
 	}
+	if err := engine.NoteJobs(config, p.Engine.Store.DB, log); err != nil {
+		return err
+	}
 	logAgenda(agenda, config.Timezone, log)
 	if err := p.Engine.Store.DB.Room(); err != nil {
 		log.Warn("nothing is bought until there is space", "err", err)
