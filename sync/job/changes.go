@@ -91,7 +91,7 @@ func (c *Config) ChangesSince(earlier []Known) (all []Change) {
 // SettingsSince returns the settings besides jobs that differ from an earlier state of the file:
 // "budget.per_day 100 → 200". For settings that may contain a secret it returns only the name.
 func (c *Config) SettingsSince(earlier *Config) string {
-	return strings.Join(Differences(earlier.Settings, c.Settings), "; ")
+	return strings.Join(Differences(earlier.worded, c.worded), "; ")
 }
 
 // wordSettings returns the settings besides jobs in the words of the file, without those that are secrets. Of sections

@@ -199,6 +199,7 @@ func TestEmptyAndOddResults(t *testing.T) {
 		{"ndjson", "select 1 as a where false", ""},
 		{"csv", "select null as a", "a\n\"\"\n"}, // a blank line would be no row
 		{"ndjson", "select 1 as a, 2 as a, 3 as a_1", `{"a":1,"a_1":2,"a_1_1":3}` + "\n"},
+		{"ndjson", "select 0; select 1 as a, 2 as a", `{"a":1,"a_1":2}` + "\n"},
 		{"table", "select repeat('長', 40) as long, 1 as n", "long" + strings.Repeat(" ", 55) + "  n\n" +
 			strings.Repeat("─", 59) + "  ─\n" + strings.Repeat("長", 29) + "…  1\n"},
 		{"table", "select repeat('長', 40) as long", "long\n" + strings.Repeat("─", 60) + "\n" + strings.Repeat("長", 40) + "\n"},

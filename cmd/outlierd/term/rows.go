@@ -157,7 +157,7 @@ type jsonPrinter struct {
 
 func newJSON(list *JSONList, columns []string) (*jsonPrinter, error) {
 	p := &jsonPrinter{JSONList: list, columns: columns}
-	for _, column := range columns {
+	for _, column := range uniqueNames(columns) {
 		name, err := JSON(column)
 		if err != nil {
 			return nil, err
@@ -165,6 +165,20 @@ func newJSON(list *JSONList, columns []string) (*jsonPrinter, error) {
 		p.names = append(p.names, string(name))
 	}
 	return p, nil
+}
+
+// uniqueNames makes column names unique. DuckDB does so for one SELECT, but not for the last one of several statements.
+func uniqueNames(columns []string) (names []string) {
+	taken := map[string]bool{}
+	for _, column := range columns {
+		name := column
+		for n := 1; taken[name]; n++ {
+			name = fmt.Sprintf("%s_%d", column, n)
+		}
+		taken[name] = true
+		names = append(names, name)
+	}
+	return names
 }
 
 func (p *jsonPrinter) Row(values []any) error {
