@@ -69,7 +69,7 @@ func TestReadPageToleratesUnexpectedFields(t *testing.T) {
 		"no hits":                {`{"hits":[]}`, none, nil},
 		"null hits":              {`{"hits":null,"pagination":null}`, none, nil},
 		"numbers in quotes":      {`{"pagination":{"total":"7","from":1e1,"size":40.0},"hits":[]}`, [3]int64{7, 10, 40}, nil},
-		"numbers that are none":  {`{"pagination":{"total":-1,"from":1.5,"size":"many"},"hits":[]}`, none, nil},
+		"not whole numbers":      {`{"pagination":{"total":-1,"from":1.5,"size":"many"},"hits":[]}`, none, nil},
 		"number too large":       {`{"pagination":{"total":1e999,"from":9007199254740992},"hits":[]}`, none, nil},
 		"odd elements keep rank": {`{"hits":[null,7,{"id":"dQw4w9WgXcQ"}]}`, none, []seen{{}, {}, {VideoID: "dQw4w9WgXcQ"}}},
 		"ids of wrong form":      {`{"hits":[{"id":"../../etc","snippet":{"channelId":"UC"}}]}`, none, []seen{{VideoID: "../../etc", ChannelID: "UC"}}},

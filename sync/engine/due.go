@@ -30,7 +30,7 @@ type DueRun struct {
 	Due     time.Time
 	Begins  time.Time   // Due plus the job's jitter, if it has any; of a late run in quiet hours their end
 	Trigger Trigger     // CatchUp if it is late
-	Paused  *runs.Pause // the pause of the job's schedule, during which no run starts; nil if there is none
+	Paused  *runs.Pause // the pause of the job's schedule, during which no run starts; nil if it is not paused
 
 	noted runs.Due // its row, once the due time has come
 }
