@@ -11,7 +11,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
-	"outlierd/sync/store"
 )
 
 // adoptWithin is the maximum difference between the time when the service created a scan and the time
@@ -142,5 +141,5 @@ func (e *Engine) PollScan(ctx context.Context, scanID string) (outlier.Scan, err
 	}
 	known.Saw(seen, at)
 	known.Polls++
-	return seen, e.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *known) })
+	return seen, runs.SaveScan(e.Store.DB, *known)
 }

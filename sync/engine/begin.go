@@ -14,7 +14,6 @@ import (
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
-	"outlierd/sync/store"
 )
 
 // begin starts or resumes the run that an order asks for. A manual order resumes an unfinished run
@@ -23,10 +22,7 @@ import (
 // says when the run can start; until then, nothing has happened.
 func (w *worker) begin(ctx context.Context, o *Order) (*runs.Run, error) {
 	if w.engine.rekeyed(); o.Trigger == Manual { // a person wants to know whether the key is still refused
-		err := w.engine.Store.DB.Update(func(tx *store.Tx) error {
-			return ledger.LiftBlock(tx, ledger.BlockKey, w.engine.Client.Key.Fingerprint())
-		})
-		if err != nil {
+		if err := ledger.LiftBlock(w.engine.Store.DB, ledger.BlockKey, w.engine.Client.Key.Fingerprint()); err != nil {
 			return nil, err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
-	"outlierd/sync/store"
 )
 
 // # Blocks
@@ -78,25 +77,17 @@ func (e *Engine) rekeyed() bool {
 
 // noteBlock records a block after a refusal, and removes blocks after a paid call has succeeded.
 func (c *caller) noteBlock(r *outlier.Request, err error) error {
-	key, now := c.engine.Client.Key.Fingerprint(), c.engine.Store.Clock.Now()
-	return c.engine.Store.DB.Update(func(tx *store.Tx) error {
-		switch kind := judge(err).kind; {
-		case kind == outlier.NoCredits:
-			_, turn := ledger.CycleBounds(now, c.engine.Config.Timezone, c.engine.Config.Budget.Renews)
-			until := now.Add(ledger.BlockFor)
-			if turn.Before(until) {
-				until = turn
-			}
-			return ledger.SetBlock(tx, ledger.BlockCredits, key, refusal(err), until)
-		case kind == outlier.Unauthorized:
-			return ledger.SetBlock(tx, ledger.BlockKey, key, refusal(err), time.Time{})
-		case err == nil && r.Paid():
-			return errors.Join(
-				ledger.LiftBlock(tx, ledger.BlockCredits, key),
-				ledger.LiftBlock(tx, ledger.BlockClock, ""))
-		}
-		return nil
-	})
+	db, key, now := c.engine.Store.DB, c.engine.Client.Key.Fingerprint(), c.engine.Store.Clock.Now()
+	switch kind := judge(err).kind; {
+	case kind == outlier.NoCredits:
+		_, turn := ledger.CycleBounds(now, c.engine.Config.Timezone, c.engine.Config.Budget.Renews)
+		return ledger.SetBlock(db, ledger.BlockCredits, key, refusal(err), earlier(turn, now.Add(ledger.BlockFor)))
+	case kind == outlier.Unauthorized:
+		return ledger.SetBlock(db, ledger.BlockKey, key, refusal(err), time.Time{})
+	case err == nil && r.Paid():
+		return errors.Join(ledger.LiftBlock(db, ledger.BlockCredits, key), ledger.LiftBlock(db, ledger.BlockClock, ""))
+	}
+	return nil
 }
 
 // refusal returns the service's message without the operation and entity of the call.

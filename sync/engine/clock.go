@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
-	"outlierd/sync/store"
 )
 
 // # The clock
@@ -135,13 +135,7 @@ func (c *caller) checkConfirmed(unsure *ClockError) error {
 	if err != nil || block != nil && !block.Until.IsZero() && block.Reason == unsure.Error() {
 		return err
 	}
-	err = c.engine.Store.DB.Update(func(tx *store.Tx) error {
-		return ledger.SetBlock(tx, ledger.BlockClock, "", unsure.Error(), time.Time{})
-	})
-	if err != nil {
-		return err
-	}
-	return unsure
+	return cmp.Or(ledger.SetBlock(c.engine.Store.DB, ledger.BlockClock, "", unsure.Error(), time.Time{}), error(unsure))
 }
 
 // isAlone reports whether the service's time is in a later period of a cap than both the local time and the last

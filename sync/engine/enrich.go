@@ -160,18 +160,11 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 	case v.kind == outlier.Invalid: // removed from the queue
 		return err
 	case err != nil && ctx.Err() == nil && !v.waits() && v.scope < ofRun:
-		return errors.Join(err, postpone(w.engine.Store.DB, task, err))
+		now := time.Now()
+		retry := now.Add(failedPause * time.Duration(task.Attempts+1))
+		return errors.Join(err, queue.Fail(w.engine.Store.DB, *task, now, err.Error(), retry))
 	}
 	return err
-}
-
-// postpone keeps a failed call in the queue for a later retry.
-func postpone(db *store.Store, task *queue.Task, cause error) error {
-	now := time.Now()
-	retry := now.Add(failedPause * time.Duration(task.Attempts+1))
-	return db.Update(func(tx *store.Tx) error {
-		return queue.Fail(tx, *task, now, cause.Error(), retry)
-	})
 }
 
 // FreshFor describes a maximum age, which is a key of [runs.Run.Fresh].

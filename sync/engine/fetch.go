@@ -112,12 +112,10 @@ func (c *caller) repeats(t *outlier.Tries, v verdict) bool {
 
 // saveTries records the attempts at a call in its row: that of a search, or of a queued call, if there is one.
 func (c *caller) saveTries(r *outlier.Request, p ledger.Purchase, t outlier.Tries) error {
-	return c.engine.Store.DB.Update(func(tx *store.Tx) error {
-		if p.Step != 0 {
-			return runs.SaveTries(tx, p.Step, t)
-		}
-		return queue.SaveTries(tx, r.Op(), r.Entity(), t)
-	})
+	if p.Step != 0 {
+		return runs.SaveTries(c.engine.Store.DB, p.Step, t)
+	}
+	return queue.SaveTries(c.engine.Store.DB, r.Op(), r.Entity(), t)
 }
 
 // A delay is how long the rate limit has kept calls from leaving.
@@ -175,7 +173,7 @@ func (c *caller) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 		}
 	}
 	if isUnlikeService(answer, err) {
-		heard, failed := store.Read(c.engine.Store.DB, "read whether the service has ever answered", ledger.EverAnswered)
+		heard, failed := ledger.EverAnswered(c.engine.Store.DB)
 		if failed != nil {
 			return got, errors.Join(err, failed)
 		}

@@ -103,7 +103,7 @@ func (s *scheduler) reload(ctx context.Context, config *job.Config) error {
 // NoteJobs logs how the jobs of the file have changed since a schedule last ran, and records them for the
 // next time. For a new state it logs nothing.
 func NoteJobs(config *job.Config, in *store.Store, log *slog.Logger) error {
-	earlier, err := store.Read(in, "read the jobs of the last schedule", servedJobs.Get)
+	earlier, err := servedJobs.Get(in)
 	if err != nil {
 		return err
 	}
@@ -127,9 +127,7 @@ func NoteJobs(config *job.Config, in *store.Store, log *slog.Logger) error {
 	if found && len(changes) == 0 {
 		return nil
 	}
-	return store.Change(in, "keep the jobs of the schedule", func(tx *store.Tx) error {
-		return servedJobs.Set(tx, config.Known())
-	})
+	return servedJobs.Set(in, config.Known())
 }
 
 // servedJobs has the jobs of the last schedule.

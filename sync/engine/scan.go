@@ -115,7 +115,7 @@ func (s search) startScan(ctx context.Context, last *runs.Scan) error {
 	got, err := s.worker.calls.attempt(ctx, request, purchase)
 	if got.answer == nil { // nothing was reserved
 		scan.State = runs.ScanRefused
-		return errors.Join(err, s.saveScan(scan))
+		return errors.Join(err, runs.SaveScan(s.engine.Store.DB, *scan))
 	}
 	scan, failed := s.engine.Store.Scans.OfIntent(scan.Intent)
 	if failed = errors.Join(failed, recordLimit(s.engine)); failed != nil {
@@ -188,7 +188,7 @@ func (s search) retryScan(ctx context.Context, scan *runs.Scan, err error) error
 
 // saveTries records the attempts at a step's next call.
 func (s search) saveTries() error {
-	return s.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveTries(tx, s.step.ID, s.step.Tries) })
+	return runs.SaveTries(s.engine.Store.DB, s.step.ID, s.step.Tries)
 }
 
 // poll asks the service for the status of a scan. A paid scan is not abandoned because a poll fails:
@@ -222,7 +222,7 @@ func (s search) poll(ctx context.Context, scan *runs.Scan) error {
 	if err == nil {
 		return nil
 	}
-	return s.saveScan(scan)
+	return runs.SaveScan(s.engine.Store.DB, *scan)
 }
 
 // countPoll counts a poll of a scan, and gives it a deadline if it has none: it was adopted, or the clock was ahead.
@@ -288,10 +288,6 @@ func (s search) reading(scan *runs.Scan) runs.Step {
 		Query: s.row.Plan.ReadOf(s.step.Ordinal).OfScan(scan.ScanID),
 		Scan:  scan.ScanID, Watermark: s.step.Watermark, Began: scan.Intended, Total: -1, Left: -1,
 	}
-}
-
-func (s search) saveScan(scan *runs.Scan) error {
-	return s.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, *scan) })
 }
 
 // holdForReading returns the credits to hold for reading the results of a scan.

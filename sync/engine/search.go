@@ -239,6 +239,4 @@ func distinct(hits []runs.Hit) int {
 	return len(ids)
 }
 
-func (r *run) saveStep(step runs.Step) error {
-	return r.engine.Store.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, step) })
-}
+func (r *run) saveStep(step runs.Step) error { return runs.SaveStep(r.engine.Store.DB, step) }

@@ -209,10 +209,7 @@ func (w *worker) expire() error {
 		return nil
 	}
 	w.expired = time.Now()
-	return w.engine.Store.DB.Update(func(tx *store.Tx) error {
-		_, err := w.engine.Store.Queue.Expire(tx)
-		return err
-	})
+	return w.engine.Store.Queue.Expire(w.engine.Store.DB)
 }
 
 // rest returns when there may be something to do, at most maxSleep from now.
@@ -297,13 +294,11 @@ func (w *worker) callData(ctx context.Context, f *workFacts, a action) (worked b
 }
 
 // countCall counts a data call of the runs that wait for it: one that has failed, or else an empty answer.
-func countCall(in *store.Store, waiters []*run, failed bool) error {
-	return in.Update(func(tx *store.Tx) (err error) {
-		for _, r := range waiters {
-			err = errors.Join(err, runs.CountCall(tx, r.row.ID, failed))
-		}
-		return err
-	})
+func countCall(in store.Writer, waiters []*run, failed bool) (err error) {
+	for _, r := range waiters {
+		err = errors.Join(err, runs.CountCall(in, r.row.ID, failed))
+	}
+	return err
 }
 
 // inProgress are the runs in progress, urgent ones first.

@@ -48,13 +48,13 @@ type Set struct {
 var salt = store.Cell[[]byte]{Key: "forgotten_salt"}
 
 // Load reads the set from the database.
-func Load(tx *store.Tx) (*Set, error) {
-	key, err := salt.Get(tx)
+func Load(in store.Reader) (*Set, error) {
+	key, err := salt.Get(in)
 	if err != nil || key == nil {
 		return &Set{}, err
 	}
 	s := &Set{salt: key, hashes: map[hash]bool{}}
-	hashes, err := store.Values[[]byte](tx, `SELECT hash FROM forgotten`)
+	hashes, err := store.Values[[]byte](in, `SELECT hash FROM forgotten`)
 	for _, h := range hashes {
 		s.hashes[hash(h)] = true
 	}
@@ -111,7 +111,7 @@ func readKey(tx *store.Tx) ([]byte, error) {
 // same id has the same pseudonym in this state, and another one elsewhere.
 func Pseudonyms(db *store.Store) (func(id string) string, error) {
 	var key []byte
-	err := store.Change(db, "read the key of pseudonyms", func(tx *store.Tx) (err error) {
+	err := db.Update(func(tx *store.Tx) (err error) {
 		key, err = readKey(tx)
 		return err
 	})
@@ -144,15 +144,11 @@ func Add(tx *store.Tx, ids []ID) error {
 
 // Finish records that all ids have been erased, including from the sinks.
 func Finish(db *store.Store) error {
-	return db.Update(func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE forgotten SET erased = 1 WHERE erased = 0`)
-		return err
-	})
+	_, err := db.Exec(`UPDATE forgotten SET erased = 1 WHERE erased = 0`)
+	return err
 }
 
 // Unfinished counts the ids that are not yet erased everywhere because the process was stopped.
 func Unfinished(db *store.Store) (int, error) {
-	return store.Read(db, "count what is still to be erased", func(tx *store.Tx) (int, error) {
-		return store.Value[int](tx, `SELECT count(*) FROM forgotten WHERE erased = 0`)
-	})
+	return store.Value[int](db, `SELECT count(*) FROM forgotten WHERE erased = 0`)
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -50,11 +49,7 @@ const NoPage = -1
 // SetAside records that an answer is not a page of its search. The answer stays in the journal, but
 // its hits belong to other pages, which are bought separately.
 func SetAside(tx *store.Tx, id int64) error {
-	err := store.Found(tx.Exec(`UPDATE responses SET page = ? WHERE id = ?`, NoPage, id))
-	if err != nil {
-		return fmt.Errorf("set answer %d aside: %w", id, err)
-	}
-	return nil
+	return store.Set(tx, "responses", "id", id, store.Columns{"page": NoPage})
 }
 
 // SQL expressions about the answer whose id is in the column response: the page of its search, and whether it says that

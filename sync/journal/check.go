@@ -31,8 +31,8 @@ type Part struct {
 }
 
 // Parts counts the entries of the journal by operation.
-func Parts(tx *store.Tx) ([]Part, error) {
-	parts, err := store.Select(tx, func(p *Part) store.Columns {
+func Parts(in store.Reader) ([]Part, error) {
+	parts, err := store.Select(in, func(p *Part) store.Columns {
 		return store.Columns{
 			"op": &p.Op, "count(*)": &p.Answers, "sum(length(body))": &p.Bytes,
 			"min(received_at)": store.Time(&p.First), "max(received_at)": store.Time(&p.Last),
@@ -50,12 +50,8 @@ type keptBody struct {
 // Check verifies the checksums of the answers after an id, and counts them.
 func (j *Journal) Check(ctx context.Context, after int64) (n int64, err error) {
 	for ctx.Err() == nil {
-		var chunk []keptBody
-		err := j.db.View(func(tx *store.Tx) (err error) {
-			chunk, err = store.List(tx, func(k *keptBody) []any { return []any{&k.id, &k.sum, &k.body} },
-				`SELECT id, sum, body FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, newest)
-			return err
-		})
+		chunk, err := store.List(j.db, func(k *keptBody) []any { return []any{&k.id, &k.sum, &k.body} },
+			`SELECT id, sum, body FROM responses WHERE id > ? ORDER BY id LIMIT ?`, after, newest)
 		if err != nil {
 			return n, err
 		}

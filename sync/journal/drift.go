@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -40,7 +39,7 @@ func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error
 	for _, d := range seen {
 		first, err := noteDrift(tx, d)
 		if err != nil {
-			return nil, fmt.Errorf("note %s of %s: %w", d.Path, d.Op, err)
+			return nil, err
 		}
 		if first {
 			fresh = append(fresh, d)
@@ -64,7 +63,7 @@ func noteDrift(tx *store.Tx, d Drift) (bool, error) {
 
 // DriftMark returns the journal id up to which drift has been counted.
 func (k *Learned) DriftMark() (int64, error) {
-	return store.Read(k.db, "read up to where drift was counted", driftMark.Get)
+	return driftMark.Get(k.db)
 }
 
 func (d *Drift) columns() store.Columns {
@@ -76,7 +75,5 @@ func (d *Drift) columns() store.Columns {
 
 // Drift returns all recorded drift, by operation and path.
 func (k *Learned) Drift() ([]Drift, error) {
-	return store.Read(k.db, "list the drift", func(tx *store.Tx) ([]Drift, error) {
-		return store.Select(tx, (*Drift).columns, `FROM drift ORDER BY op, path, problem`)
-	})
+	return store.Select(k.db, (*Drift).columns, `FROM drift ORDER BY op, path, problem`)
 }

@@ -112,9 +112,7 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 var chunkAfter = `FROM responses WHERE id > ? ORDER BY id LIMIT ` + strconv.Itoa(chunkSize)
 
 func (j *Journal) readChunk(after int64) ([]entryRow, error) {
-	return store.Read(j.db, fmt.Sprintf("read the journal after answer %d", after), func(tx *store.Tx) ([]entryRow, error) {
-		return store.Select(tx, (*entryRow).columns, chunkAfter, after)
-	})
+	return store.Select(j.db, (*entryRow).columns, chunkAfter, after)
 }
 
 // unpackRow verifies and decompresses a row.
@@ -143,8 +141,8 @@ const newestAnswer = `FROM responses
 // there is none, or if it was pruned. An answer dated in the future should not count, as its age is
 // unknown. The caller must check whether it can be read.
 func (j *Journal) Answered(op outlier.Operation, params string, since, until time.Time) (*Entry, error) {
-	return store.Read(j.db, fmt.Sprintf("look for an earlier answer to %s", op), func(tx *store.Tx) (*Entry, error) {
-		pruned, err := Pruned(tx)
+	return store.Read(j.db, func(tx *store.Tx) (*Entry, error) {
+		pruned, err := prunedMark.Get(tx)
 		if err != nil {
 			return nil, err
 		}
@@ -159,12 +157,12 @@ func (j *Journal) Answered(op outlier.Operation, params string, since, until tim
 
 // End returns the id of the last answer, removed ones included; 0 if there never was one.
 func (j *Journal) End() (int64, error) {
-	return store.Read(j.db, "look for the end of the journal", LastID)
+	return LastID(j.db)
 }
 
 // LastID returns the id of the last answer; 0 if there is none.
-func LastID(tx *store.Tx) (int64, error) {
-	return store.Value[int64](tx, `SELECT seq FROM sqlite_sequence WHERE name = 'responses'`)
+func LastID(in store.Reader) (int64, error) {
+	return store.Value[int64](in, `SELECT seq FROM sqlite_sequence WHERE name = 'responses'`)
 }
 
 // Tail describes the answers after a given one, such as the last one that a sink has published.
@@ -175,12 +173,10 @@ type Tail struct {
 }
 
 // Tail describes the answers after the given one. It reads only rows next to it.
-func (j *Journal) Tail(after int64) (Tail, error) {
-	return store.Read(j.db, fmt.Sprintf("look for answers after %d", after), func(tx *store.Tx) (t Tail, err error) {
-		err = tx.Row(`SELECT max(0, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'responses'), 0) - ?1),
-			(SELECT received_at FROM responses WHERE id > ?1 ORDER BY id LIMIT 1),
-			(SELECT received_at FROM responses WHERE id <= ?1 AND outcome = 'charged' ORDER BY id DESC LIMIT 1)`, after).
-			Scan(&t.Answers, store.Time(&t.Since), store.Time(&t.Last))
-		return t, err
-	})
+func (j *Journal) Tail(after int64) (t Tail, err error) {
+	_, err = store.Scan(j.db, []any{&t.Answers, store.Time(&t.Since), store.Time(&t.Last)}, `SELECT
+		max(0, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'responses'), 0) - ?1),
+		(SELECT received_at FROM responses WHERE id > ?1 ORDER BY id LIMIT 1),
+		(SELECT received_at FROM responses WHERE id <= ?1 AND outcome = 'charged' ORDER BY id DESC LIMIT 1)`, after)
+	return t, err
 }

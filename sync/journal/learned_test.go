@@ -28,7 +28,7 @@ func TestWhatFromCountsIsRememberedPerEndpoint(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	statetest.WantText(t, learn(outlier.OpSearch, "sideways"), "search", "sideways", "CHECK")
+	statetest.WantText(t, learn(outlier.OpSearch, "sideways"), "table paging", "CHECK")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

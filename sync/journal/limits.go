@@ -20,7 +20,7 @@ type Limit struct {
 // AddLimit stores l if the limit or its window has changed, or if others use more of it than was stored
 // last: their use rises and falls with every call.
 func (k *Learned) AddLimit(l Limit) error {
-	return store.Change(k.db, "keep the learned limit", func(tx *store.Tx) error {
+	return k.db.Update(func(tx *store.Tx) error {
 		columns := l.columns()
 		same, err := store.Value[bool](tx, `SELECT max_requests IS ? AND window IS ? AND
 			coalesce(foreign_requests, 0) >= coalesce(?, 0) FROM limits ORDER BY id DESC LIMIT 1`,

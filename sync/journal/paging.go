@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -17,15 +16,9 @@ type Paging struct {
 
 // Paging returns what was learned about an endpoint.
 func (k *Learned) Paging(op outlier.Operation) (Paging, error) {
-	return store.Read(k.db, fmt.Sprintf("read what `from` of %s counts", op), func(tx *store.Tx) (Paging, error) {
-		learned, err := store.First(tx, func(p *Paging) store.Columns {
-			return store.Columns{"op": &p.Op, "reading": &p.Reading, "learned_at": store.Time(&p.Learned)}
-		}, `FROM paging WHERE op = ?`, op)
-		if err != nil || learned == nil {
-			return Paging{Op: op}, err
-		}
-		return *learned, nil
-	})
+	p := Paging{Op: op}
+	_, err := store.Scan(k.db, []any{&p.Reading, store.Time(&p.Learned)}, `SELECT reading, learned_at FROM paging WHERE op = ?`, op)
+	return p, err
 }
 
 // LearnPaging stores what `from` counts at an endpoint, "page" or "offset". If it was known already, the
@@ -34,16 +27,11 @@ func LearnPaging(tx *store.Tx, op outlier.Operation, reading string) error {
 	_, err := tx.Exec(`INSERT INTO paging (op, reading, learned_at) VALUES (?, ?, ?)
 		ON CONFLICT DO UPDATE SET reading = excluded.reading, learned_at = excluded.learned_at
 		WHERE reading <> excluded.reading`, op, reading, store.Micros(tx.Now()))
-	if err != nil {
-		return fmt.Errorf("record that `from` of %s counts %q: %w", op, reading, err)
-	}
-	return nil
+	return err
 }
 
 // UnlearnPaging removes what was learned about an endpoint, after an answer has contradicted it.
 func UnlearnPaging(tx *store.Tx, op outlier.Operation) error {
-	if _, err := tx.Exec(`DELETE FROM paging WHERE op = ?`, string(op)); err != nil {
-		return fmt.Errorf("forget what `from` of %s counts: %w", op, err)
-	}
-	return nil
+	_, err := tx.Exec(`DELETE FROM paging WHERE op = ?`, op)
+	return err
 }

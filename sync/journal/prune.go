@@ -42,12 +42,7 @@ func (e *PrunedError) Error() string {
 
 // Pruned returns the id of the last answer whose body was removed, as were all before it; 0 if none
 // was pruned.
-func Pruned(tx *store.Tx) (upTo int64, err error) { return prunedMark.Get(tx) }
-
-// Pruned returns the id of the last answer whose body was removed; see [Pruned].
-func (j *Journal) Pruned() (upTo int64, err error) {
-	return store.Read(j.db, "read up to where the journal is pruned", Pruned)
-}
+func (j *Journal) Pruned() (upTo int64, err error) { return prunedMark.Get(j.db) }
 
 // Kept describes the answers that have a body.
 type Kept struct {
@@ -57,20 +52,14 @@ type Kept struct {
 
 // Arrived returns the number of answers, and how many of them have arrived since a time.
 func (j *Journal) Arrived(since time.Time) (all, recent int64, err error) {
-	err = j.db.View(func(tx *store.Tx) (err error) {
-		if all, err = store.Value[int64](tx, `SELECT max(id) FROM responses`); err != nil {
-			return err
-		}
-		earlier, err := store.Value[int64](tx, `SELECT id FROM responses WHERE received_at < ? ORDER BY id DESC LIMIT 1`, store.Micros(since))
-		recent = all - earlier
-		return err
-	})
+	_, err = store.Scan(j.db, []any{&all, &recent}, `SELECT coalesce(max(id), 0), coalesce(max(id), 0) - coalesce(
+		(SELECT id FROM responses WHERE received_at < ? ORDER BY id DESC LIMIT 1), 0) FROM responses`, store.Micros(since))
 	return all, recent, err
 }
 
 // Before returns the last of the answers after one that arrived before a time, and before any that arrived later.
 func (j *Journal) Before(since time.Time, after int64) (last int64, err error) {
-	return store.Read(j.db, "look for the answers of a day", func(tx *store.Tx) (int64, error) {
+	return store.Read(j.db, func(tx *store.Tx) (int64, error) {
 		later, err := store.Value[int64](tx, `SELECT id FROM responses WHERE id > ? AND received_at >= ? ORDER BY id LIMIT 1`,
 			after, store.Micros(since))
 		if err != nil || later > 0 {
@@ -82,12 +71,11 @@ func (j *Journal) Before(since time.Time, after int64) (last int64, err error) {
 
 // Kept describes the answers that have a body.
 func (j *Journal) Kept() (Kept, error) {
-	return store.Read(j.db, "look for the first whole answer", func(tx *store.Tx) (k Kept, err error) {
-		if k.Pruned, err = Pruned(tx); err != nil {
+	return store.Read(j.db, func(tx *store.Tx) (k Kept, err error) {
+		if k.Pruned, err = prunedMark.Get(tx); err != nil {
 			return k, err
 		}
-		since, err := store.Value[int64](tx, `SELECT received_at FROM responses WHERE id > ? ORDER BY id LIMIT 1`, k.Pruned)
-		k.Since = store.Instant(since)
+		k.Since, err = store.ValueTime(tx, `SELECT received_at FROM responses WHERE id > ? ORDER BY id LIMIT 1`, k.Pruned)
 		return k, err
 	})
 }
@@ -96,17 +84,12 @@ func (j *Journal) Kept() (Kept, error) {
 // transaction. It reports whether there is more to do; the cost of a call does not depend on how
 // much. It does not wait for another program's lock.
 func (j *Journal) Prune(keep Keep) (more bool, err error) {
-	old, err := store.Read(j.db, "look for answers to prune", func(tx *store.Tx) ([]header, error) {
-		return listOldest(tx, keep, 1)
-	})
+	old, err := listOldest(j.db, keep, 1)
 	if err != nil || len(old) == 0 {
 		return false, err
 	}
 	err = j.db.UpdateWithin(0, func(tx *store.Tx) error { return j.pruneSome(tx, keep) })
-	if err != nil {
-		return false, fmt.Errorf("prune the journal: %w", err)
-	}
-	return true, nil
+	return err == nil, err
 }
 
 func (j *Journal) pruneSome(tx *store.Tx, keep Keep) error {
@@ -135,12 +118,12 @@ type header struct {
 }
 
 // listOldest returns the first answers with a body, up to the first that is too recent to be pruned.
-func listOldest(tx *store.Tx, keep Keep, most int) ([]header, error) {
-	pruned, err := Pruned(tx)
+func listOldest(in store.Reader, keep Keep, most int) ([]header, error) {
+	pruned, err := prunedMark.Get(in)
 	if err != nil {
 		return nil, err
 	}
-	all, err := store.List(tx, func(h *header) []any { return []any{&h.id, &h.received, &h.size} },
+	all, err := store.List(in, func(h *header) []any { return []any{&h.id, &h.received, &h.size} },
 		`SELECT id, received_at, length(body) FROM responses WHERE id > ? AND id <= ? ORDER BY id LIMIT `+
 			strconv.Itoa(most), pruned, keep.UpTo)
 	since := store.Micros(keep.Since)

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -37,7 +36,7 @@ func (b *Balance) Bought() outlier.Credits { return max(0, -b.Adjusted) }
 // day and billing cycle of the time at which it was reserved, by the calendar in force now, not by
 // the one in force then.
 func (l *Ledger) Balance(c Cap) (Balance, error) {
-	return store.Read(l.db, fmt.Sprintf("add up %s", c), func(tx *store.Tx) (Balance, error) { return l.readBalance(tx, c) })
+	return store.Read(l.db, func(tx *store.Tx) (Balance, error) { return l.readBalance(tx, c) })
 }
 
 func (l *Ledger) readBalance(tx *store.Tx, c Cap) (b Balance, err error) {
@@ -46,14 +45,13 @@ func (l *Ledger) readBalance(tx *store.Tx, c Cap) (b Balance, err error) {
 		return b, err
 	}
 	where, args := p.within()
-	err = tx.Row(`SELECT
+	_, err = store.Scan(tx, []any{&b.Spent, &b.Reserved, &b.Unknown, &b.Scans, &b.Refunded}, `SELECT
 		coalesce(sum(price) FILTER (WHERE state = 'charged'), 0),
 		coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
 		coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
 		(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE `+where+`),
 		coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0)
-		FROM attempts WHERE price > 0 AND `+where, args...).
-		Scan(&b.Spent, &b.Reserved, &b.Unknown, &b.Scans, &b.Refunded)
+		FROM attempts WHERE price > 0 AND `+where, args...)
 	if err != nil || c.Scope != ScopeMonth {
 		return b, err
 	}
@@ -71,8 +69,7 @@ type Adjustment struct {
 
 // Adjustments returns the adjustments of a billing cycle, oldest first.
 func (l *Ledger) Adjustments(cycle string) ([]Adjustment, error) {
-	doing := fmt.Sprintf("list the adjustments of the cycle from %s", cycle)
-	return store.Read(l.db, doing, func(tx *store.Tx) ([]Adjustment, error) {
+	return store.Read(l.db, func(tx *store.Tx) ([]Adjustment, error) {
 		p, err := l.periodKey(tx, Period{Scope: ScopeMonth, Key: cycle})
 		if err != nil {
 			return nil, err

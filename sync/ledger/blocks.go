@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -52,30 +51,23 @@ func (b *Block) Stands(now time.Time) bool {
 
 // SetBlock blocks calls for a key until the given time, or until it is lifted if that is zero. A block
 // already in force keeps its start time.
-func SetBlock(tx *store.Tx, kind BlockKind, key, reason string, until time.Time) error {
-	b := Block{Kind: kind, Key: key, Reason: store.Bounded(reason), Since: tx.Now(), Until: until}
-	_, err := store.Insert(tx, "blocks", b.columns(), `ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`)
-	if err != nil {
-		return fmt.Errorf("set block %s: %w", kind, err)
-	}
-	return nil
+func SetBlock(in store.Writer, kind BlockKind, key, reason string, until time.Time) error {
+	b := Block{Kind: kind, Key: key, Reason: store.Bounded(reason), Since: time.Now(), Until: until}
+	_, err := store.Insert(in, "blocks", b.columns(), `ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`)
+	return err
 }
 
 // LiftBlock lifts a block of a key; nothing happens if there is none.
-func LiftBlock(tx *store.Tx, kind BlockKind, key string) error {
-	if _, err := tx.Exec(`DELETE FROM blocks WHERE kind = ? AND key = ?`, kind, key); err != nil {
-		return fmt.Errorf("lift block %s: %w", kind, err)
-	}
-	return nil
+func LiftBlock(in store.Writer, kind BlockKind, key string) error {
+	_, err := in.Exec(`DELETE FROM blocks WHERE kind = ? AND key = ?`, kind, key)
+	return err
 }
 
 // Get returns the block of a key, even if it has expired, which the caller must check; nil if
 // there is none. Without a key, as in a reader, it returns the last block of any key.
 func (bs *Blocks) Get(kind BlockKind, key string) (*Block, error) {
-	return store.Read(bs.db, fmt.Sprintf("look for block %s", kind), func(tx *store.Tx) (*Block, error) {
-		return store.First(tx, (*Block).columns, `FROM blocks WHERE kind = ?1 AND (key = ?2 OR ?2 = '') ORDER BY since DESC`,
-			kind, key)
-	})
+	return store.First(bs.db, (*Block).columns, `FROM blocks WHERE kind = ?1 AND (key = ?2 OR ?2 = '') ORDER BY since DESC`,
+		kind, key)
 }
 
 // Standing returns the blocks of a key, and that of the clock, which are in force at a time. Without a key it

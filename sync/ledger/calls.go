@@ -41,27 +41,23 @@ func (c *Call) columns() store.Columns {
 }
 
 // listCalls returns attempts that meet a condition, oldest first.
-func listCalls(tx *store.Tx, condition string, args ...any) ([]Call, error) {
-	return store.Select(tx, (*Call).columns, `FROM attempts WHERE `+condition+` ORDER BY id`, args...)
+func listCalls(in store.Reader, condition string, args ...any) ([]Call, error) {
+	return store.Select(in, (*Call).columns, `FROM attempts WHERE `+condition+` ORDER BY id`, args...)
 }
 
 // About returns the data calls about an id, oldest first.
 func (cs *Calls) About(id string) ([]Call, error) {
-	return store.Read(cs.db, "look for calls about "+id, func(tx *store.Tx) ([]Call, error) {
-		return listCalls(tx, `entity = ?1 AND entity <> ''`, id)
-	})
+	return listCalls(cs.db, `entity = ?1 AND entity <> ''`, id)
 }
 
 // OfRun returns the calls of a run, oldest first.
 func (cs *Calls) OfRun(run string) ([]Call, error) {
-	return store.Read(cs.db, "list the calls of run "+run, func(tx *store.Tx) ([]Call, error) {
-		return listCalls(tx, `run = ?`, run)
-	})
+	return listCalls(cs.db, `run = ?`, run)
 }
 
 // PartOfRun returns at most most of these calls after the first skip ones, and the number of all.
 func (cs *Calls) PartOfRun(run string, skip, most int) (part []Call, all int, err error) {
-	part, err = store.Read(cs.db, "list calls of run "+run, func(tx *store.Tx) ([]Call, error) {
+	part, err = store.Read(cs.db, func(tx *store.Tx) ([]Call, error) {
 		if all, err = store.Value[int](tx, `SELECT count(*) FROM attempts WHERE run = ?`, run); err != nil {
 			return nil, err
 		}
@@ -98,16 +94,14 @@ type OpTotal struct {
 // ByOperation returns the totals of the calls that count for a run, as those of [Requests], operations with the most
 // requests first.
 func (cs *Calls) ByOperation(run string) ([]OpTotal, error) {
-	return store.Read(cs.db, "add up the calls of run "+run, func(tx *store.Tx) ([]OpTotal, error) {
-		return store.List(tx, func(t *OpTotal) []any {
-			return []any{&t.Op, &t.Requests, &t.Answered, &t.Failed, &t.Unknown, &t.Credits, store.Duration(&t.Waited.Duration)}
-		}, `SELECT op, count(*) FILTER (WHERE sent_at <> 0) AS requests,
-			count(*) FILTER (WHERE state = 'charged' OR http_status = 404),
-			count(*) FILTER (WHERE state = 'refunded' AND http_status <> 404 AND (price > 0 OR sent_at <> 0)),
-			count(*) FILTER (WHERE state = 'unknown'),
-			coalesce(sum(price) FILTER (WHERE state IN ('charged', 'unknown')), 0),
-			sum(waited)
-			FROM attempts WHERE run = ?1 AND counts_for = '' OR counts_for <> '' AND counts_for = ?1
-			GROUP BY op ORDER BY requests DESC, op`, run)
-	})
+	return store.List(cs.db, func(t *OpTotal) []any {
+		return []any{&t.Op, &t.Requests, &t.Answered, &t.Failed, &t.Unknown, &t.Credits, store.Duration(&t.Waited.Duration)}
+	}, `SELECT op, count(*) FILTER (WHERE sent_at <> 0) AS requests,
+		count(*) FILTER (WHERE state = 'charged' OR http_status = 404),
+		count(*) FILTER (WHERE state = 'refunded' AND http_status <> 404 AND (price > 0 OR sent_at <> 0)),
+		count(*) FILTER (WHERE state = 'unknown'),
+		coalesce(sum(price) FILTER (WHERE state IN ('charged', 'unknown')), 0),
+		sum(waited)
+		FROM attempts WHERE run = ?1 AND counts_for = '' OR counts_for <> '' AND counts_for = ?1
+		GROUP BY op ORDER BY requests DESC, op`, run)
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -30,20 +29,14 @@ func holdFor(tx *store.Tx, p Purchase, price outlier.Credits) (*hold, error) {
 
 // HoldOf returns the credits left in the hold of a step.
 func (l *Ledger) HoldOf(step int64) (outlier.Credits, error) {
-	doing := fmt.Sprintf("look for the hold of step %d", step)
-	return store.Read(l.db, doing, func(tx *store.Tx) (outlier.Credits, error) {
-		return store.Value[outlier.Credits](tx, `SELECT sum(rest) FROM hold_rests WHERE step = ?`, step)
-	})
+	return store.Value[outlier.Credits](l.db, `SELECT sum(rest) FROM hold_rests WHERE step = ?`, step)
 }
 
 // Release gives back what is left in the hold of a step, if there is any. It does nothing while the start of the
 // scan that the hold is for is not confirmed: a person who finds the scan will want to read it.
 func Release(tx *store.Tx, step int64) error {
 	_, err := tx.Exec(`UPDATE attempts SET holding = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE step = ?)`, step)
-	if err != nil {
-		return fmt.Errorf("release the hold of step %d: %w", step, err)
-	}
-	return nil
+	return err
 }
 
 // ReleaseRun is [Release] for all steps of a run.

@@ -66,9 +66,8 @@ func (l *Ledger) CheckSent(tx *store.Tx) error {
 func (l *Ledger) Recover(tx *store.Tx) error {
 	// Usually none is open. To prepare this query takes SQLite a fraction of the time that an UPDATE takes, which it
 	// prepares together with all triggers of the table.
-	var left bool
-	err := tx.Row(`SELECT EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_open
-		WHERE state IN ('reserved', 'sending'))`).Scan(&left)
+	left, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_open
+		WHERE state IN ('reserved', 'sending'))`)
 	if err == nil && left {
 		err = settleOpen(tx)
 	}

@@ -226,10 +226,9 @@ func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 		time.Sleep(30 * 24 * time.Hour) // the clock is set
 		rows := func() (n int) {
 			statetest.Update(t, s, func(tx *store.Tx) error {
-				_, err := s.Queue.Expire(tx)
-				return err
+				return s.Queue.Expire(tx)
 			})
-			if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`SELECT count(*) FROM tasks`).Scan(&n) }); err != nil {
+			if _, err := store.Scan(s.DB, []any{&n}, `SELECT count(*) FROM tasks`); err != nil {
 				t.Error(err)
 			}
 			return n

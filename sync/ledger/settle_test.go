@@ -59,7 +59,7 @@ func TestOperatorSettlesAnUnknownScan(t *testing.T) {
 				t.Errorf("spent %+v (%v), want %+v", spend, err, c.spend)
 			}
 			var words string
-			if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`SELECT error FROM attempts`).Scan(&words) }); err != nil || words != c.words {
+			if _, err := store.Scan(s.DB, []any{&words}, `SELECT error FROM attempts`); err != nil || words != c.words {
 				t.Errorf("the ledger says %q (%v), want %q", words, err, c.words)
 			}
 			statetest.CheckHold(t, s, step.ID, c.hold)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -32,7 +31,7 @@ func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
 // what is left under the cap. The row is kept forever.
 func (l *Ledger) Adjust(credits outlier.Credits, why string) error {
 	now := l.clock.Now()
-	return store.Change(l.db, fmt.Sprintf("adjust the budget by %d credits", credits), func(tx *store.Tx) error {
+	return l.db.Update(func(tx *store.Tx) error {
 		if credits == 0 || why == "" {
 			return errors.New("an amount and a reason are needed")
 		}
@@ -50,37 +49,34 @@ const adjustment = "adjustment"
 
 // Spent adds up the attempts of a run.
 func (l *Ledger) Spent(run string) (Spend, error) {
-	return store.Read(l.db, "add up what run "+run+" has spent", func(tx *store.Tx) (Spend, error) {
-		all, _, err := Totals(tx, run)
-		return all, err
-	})
+	all, _, err := Totals(l.db, run)
+	return all, err
 }
 
 // Totals returns what a run has spent, and when its last attempt was settled.
-func Totals(tx *store.Tx, run string) (all Spend, last time.Time, err error) {
-	err = tx.Row(`SELECT
+func Totals(in store.Reader, run string) (all Spend, last time.Time, err error) {
+	_, err = store.Scan(in, []any{&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests,
+		store.Duration(&all.Waited), store.Time(&last)}, `SELECT
 			coalesce(sum(price) FILTER (WHERE state = 'charged'), 0),
 			coalesce(sum(price) FILTER (WHERE state = 'refunded'), 0),
 			coalesce(sum(price) FILTER (WHERE state = 'unknown'), 0),
 			coalesce(sum(price) FILTER (WHERE state IN ('reserved', 'sending')), 0),
 			(SELECT coalesce(sum(rest), 0) FROM hold_rests WHERE run = ?1),
 			count(*) FILTER (WHERE sent_at <> 0), sum(waited), max(settled_at)
-			FROM attempts WHERE run = ?1`, run).
-		Scan(&all.Charged, &all.Refunded, &all.Unknown, &all.Reserved, &all.Held, &all.Requests,
-			store.Duration(&all.Waited), store.Time(&last))
+			FROM attempts WHERE run = ?1`, run)
 	return all, last, err
 }
 
 // Requests returns how many requests count for a run: its own, except those that another run has made, and those that
 // it has made for what another run had queued.
-func Requests(tx *store.Tx, run string) (int64, error) {
-	return store.Value[int64](tx, `SELECT (SELECT count(*) FROM attempts WHERE run = ?1 AND sent_at <> 0 AND counts_for = '')
+func Requests(in store.Reader, run string) (int64, error) {
+	return store.Value[int64](in, `SELECT (SELECT count(*) FROM attempts WHERE run = ?1 AND sent_at <> 0 AND counts_for = '')
 		+ (SELECT count(*) FROM attempts WHERE counts_for <> '' AND counts_for = ?1 AND sent_at <> 0)`, run)
 }
 
 // Requests returns how many requests count for a run; see the function of this name.
 func (l *Ledger) Requests(run string) (int64, error) {
-	return store.Read(l.db, "count the requests of run "+run, func(tx *store.Tx) (int64, error) { return Requests(tx, run) })
+	return Requests(l.db, run)
 }
 
 // DistinctEntities counts the entities for which the free calls of a run with one of these
@@ -97,17 +93,14 @@ const StepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempt
 
 // EverAnswered reports whether the service has ever sent a response of its own, including an
 // error. A 429 does not count, because a proxy in front of the service may send it.
-func EverAnswered(tx *store.Tx) (bool, error) {
-	return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts
+func EverAnswered(in store.Reader) (bool, error) {
+	return store.Value[bool](in, `SELECT EXISTS (SELECT 1 FROM attempts
 		WHERE state IN ('charged', 'refunded') AND http_status NOT IN (0, 429))`)
 }
 
 // LastPurchase returns when the last paid call was made, in the service's time; zero if there was
 // none.
 func (l *Ledger) LastPurchase() (time.Time, error) {
-	return store.Read(l.db, "find the last paid call", func(tx *store.Tx) (time.Time, error) {
-		reserved, err := store.Value[int64](tx, `SELECT reserved_at FROM attempts
-			WHERE price > 0 AND state = 'charged' AND adjustment IS NULL ORDER BY reserved_at DESC LIMIT 1`)
-		return store.Instant(reserved), err
-	})
+	return store.ValueTime(l.db, `SELECT reserved_at FROM attempts
+		WHERE price > 0 AND state = 'charged' AND adjustment IS NULL ORDER BY reserved_at DESC LIMIT 1`)
 }

@@ -162,10 +162,8 @@ func readSpooled(path string) (s spooled, err error) {
 // settleSpooled does what Settle could not. It does nothing if the attempt is settled already, as after a kill before its
 // file was removed.
 func (l *Ledger) settleSpooled(s spooled, apply func(*store.Tx, Spooled) error) error {
-	open, err := store.Read(l.db, "look for the attempt", func(tx *store.Tx) (*Spooled, error) {
-		return store.First(tx, func(o *Spooled) store.Columns { return store.Columns{"intent": store.Optional(&o.Intent)} },
-			`FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`, s.Attempt)
-	})
+	open, err := store.First(l.db, func(o *Spooled) store.Columns { return store.Columns{"intent": store.Optional(&o.Intent)} },
+		`FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`, s.Attempt)
 	if err != nil || open == nil {
 		return err
 	}

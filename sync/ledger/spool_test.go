@@ -55,7 +55,8 @@ func inHand(t *testing.T, dir string) []string {
 func stateOf(t *testing.T, s *state.Store, attempt int64) (state string) {
 	t.Helper()
 	err := s.DB.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT state FROM attempts WHERE id = ?`, attempt).Scan(&state)
+		_, err := store.Scan(tx, []any{&state}, `SELECT state FROM attempts WHERE id = ?`, attempt)
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

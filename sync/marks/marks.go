@@ -5,7 +5,6 @@ package marks
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,10 +165,7 @@ func Apply(tx *store.Tx, e Edit) ([]Mark, error) {
 func putMark(tx *store.Tx, m *Mark) error {
 	_, err := store.Insert(tx, "marks", m.columns(), `ON CONFLICT (video) DO UPDATE SET starred = excluded.starred,
 		hidden = excluded.hidden, tags = excluded.tags, note = excluded.note, marked = excluded.marked`)
-	if err != nil {
-		return fmt.Errorf("mark video %s: %w", m.Video, err)
-	}
-	return nil
+	return err
 }
 
 func (m *Mark) columns() store.Columns {
@@ -179,11 +175,7 @@ func (m *Mark) columns() store.Columns {
 
 // Of returns the marks of those of the videos that were ever marked.
 func Of(tx *store.Tx, videos []string) (map[string]Mark, error) {
-	ids, err := json.Marshal(videos)
-	if err != nil {
-		return nil, err
-	}
-	some, err := listMarks(tx, `WHERE video IN (SELECT value FROM json_each(?))`, string(ids))
+	some, err := store.Select(tx, (*Mark).columns, `FROM marks WHERE video IN (SELECT value FROM json_each(?))`, store.JSON(videos))
 	marks := make(map[string]Mark, len(some))
 	for _, m := range some {
 		marks[m.Video] = m
@@ -192,16 +184,9 @@ func Of(tx *store.Tx, videos []string) (map[string]Mark, error) {
 }
 
 // List returns the marks that say something, the last changed first.
-func List(tx *store.Tx) ([]Mark, error) {
-	return listMarks(tx, `WHERE starred OR hidden OR tags <> '[]' OR note <> '' ORDER BY marked DESC, id DESC`)
-}
-
-func listMarks(tx *store.Tx, which string, values ...any) ([]Mark, error) {
-	marks, err := store.Select(tx, (*Mark).columns, `FROM marks `+which, values...)
-	if err != nil {
-		return nil, fmt.Errorf("read the marks of videos: %w", err)
-	}
-	return marks, nil
+func List(in store.Reader) ([]Mark, error) {
+	return store.Select(in, (*Mark).columns,
+		`FROM marks WHERE starred OR hidden OR tags <> '[]' OR note <> '' ORDER BY marked DESC, id DESC`)
 }
 
 // Forget erases the marks of videos, given by their ids or those of their channels, and the ids from all
@@ -211,7 +196,7 @@ func Forget(tx *store.Tx, ids [][]byte) error {
 		_, err := tx.Exec(`UPDATE marks SET video = NULL, starred = 0, hidden = 0, tags = '[]', note = '', marked = ?
 			WHERE video = ?`, store.Micros(tx.Now()), string(id))
 		if err != nil {
-			return fmt.Errorf("erase marks: %w", err)
+			return err
 		}
 	}
 	if err := store.Erase(tx, "marks", ids, "tags", "note"); err != nil {
@@ -220,7 +205,7 @@ func Forget(tx *store.Tx, ids [][]byte) error {
 	for _, id := range ids { // two views may become one
 		_, err := tx.Exec(`DELETE FROM views WHERE instr(name, ?1) > 0 OR instr(address, ?1) > 0`, string(id))
 		if err != nil {
-			return fmt.Errorf("erase saved views: %w", err)
+			return err
 		}
 	}
 	return nil
@@ -285,10 +270,7 @@ func SaveView(tx *store.Tx, v View) error {
 		_, err = store.Insert(tx, "views", v.columns(), `ON CONFLICT (name) DO UPDATE
 			SET address = excluded.address, saved = excluded.saved`)
 	}
-	if err != nil {
-		return fmt.Errorf("save view %q: %w", v.Name, err)
-	}
-	return nil
+	return err
 }
 
 // RenameView gives a view another name. Renaming a view to its own name does nothing.
@@ -317,23 +299,16 @@ func DeleteView(tx *store.Tx, name string) error {
 
 // changeView performs a statement that must change the view of that name.
 func changeView(tx *store.Tx, name, statement string, values ...any) error {
-	done, err := tx.Exec(statement, values...)
-	if err != nil {
-		return fmt.Errorf("change view %q: %w", name, err)
+	rows, err := tx.Exec(statement, values...)
+	if err == nil && rows == 0 {
+		err = refuseEdit("there is no view %q", name)
 	}
-	if !store.Changed(done) {
-		return refuseEdit("there is no view %q", name)
-	}
-	return nil
+	return err
 }
 
 // Views returns the saved views, in the order in which they were first saved.
-func Views(tx *store.Tx) ([]View, error) {
-	views, err := store.Select(tx, (*View).columns, `FROM views ORDER BY id`)
-	if err != nil {
-		return nil, fmt.Errorf("read the saved views: %w", err)
-	}
-	return views, nil
+func Views(in store.Reader) ([]View, error) {
+	return store.Select(in, (*View).columns, `FROM views ORDER BY id`)
 }
 
 func (v *View) columns() store.Columns {

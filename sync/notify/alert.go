@@ -92,12 +92,12 @@ func (q *Questions) evaluateAlert(ctx context.Context, alert job.Alert) error {
 // one key, the first one counts. The cost depends on the rows of the result, not on the number of rows ever seen.
 func recordRows(tx *store.Tx, alert job.Alert, rows []keyed) (fresh []keyed, err error) {
 	for _, r := range rows {
-		result, err := tx.Exec(`INSERT INTO alert_rows (alert, key, seen) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		added, err := tx.Exec(`INSERT INTO alert_rows (alert, key, seen) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 			alert.Name, r.hash, store.Micros(tx.Now()))
 		if err != nil {
 			return nil, err
 		}
-		if store.Changed(result) {
+		if added > 0 {
 			fresh = append(fresh, r)
 		}
 	}

@@ -87,12 +87,8 @@ const doubtful = 6
 // event, which must not delay the others until it is dropped.
 func (d *Deliverer) sendWaiting(ctx context.Context, t *delivery) (alone time.Time) {
 	for ctx.Err() == nil {
-		var w *waiting
 		now := time.Now()
-		err := d.Store.View(func(tx *store.Tx) (err error) {
-			w, err = nextFor(tx, t.Name, now)
-			return err
-		})
+		w, err := nextFor(d.Store, t.Name, now)
 		if err != nil {
 			d.Log.Error("outbox not read", "target", t.Name, "err", err)
 			return now.Add(time.Minute)
@@ -121,7 +117,7 @@ func (d *Deliverer) attemptEvent(ctx context.Context, t *delivery, w *waiting) t
 	}
 	if err == nil {
 		d.taken.Store(w.id, true)
-		if err := d.Store.Update(func(tx *store.Tx) error { return settleEvent(tx, w.id) }); err != nil {
+		if err := settleEvent(d.Store, w.id); err != nil {
 			d.Log.Error("delivery not recorded", "target", t.Name, "event", w.event.ID, "err", err)
 			return time.Now().Add(time.Minute)
 		}
@@ -134,7 +130,7 @@ func (d *Deliverer) attemptEvent(ctx context.Context, t *delivery, w *waiting) t
 		wait = max(wait, refused.After)
 	}
 	until := time.Now().Add(wait)
-	if unrecorded := d.Store.Update(func(tx *store.Tx) error { return postponeEvent(tx, w.id, until) }); unrecorded != nil {
+	if unrecorded := postponeEvent(d.Store, w.id, until); unrecorded != nil {
 		d.Log.Error("failed delivery not recorded", "target", t.Name, "event", w.event.ID, "err", errors.Join(err, unrecorded))
 		return until
 	}

@@ -435,7 +435,8 @@ func TestOutboxIsBounded(t *testing.T) {
 func (w *world) waiting() (n int) {
 	w.Helper()
 	err := w.state.DB.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT count(*) FROM notify_outbox WHERE delivered = 0`).Scan(&n)
+		_, err := store.Scan(tx, []any{&n}, `SELECT count(*) FROM notify_outbox WHERE delivered = 0`)
+		return err
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -2,10 +2,8 @@ package notify
 
 import (
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,24 +76,21 @@ func (w *Watcher) writeEvent(tx *store.Tx, target string, e Event) (written bool
 		return false, err
 	}
 	now := store.Micros(tx.Now())
-	result, err := tx.Exec(`INSERT INTO notify_outbox (event, kind, target, payload, created, next_try)
+	rows, err := tx.Exec(`INSERT INTO notify_outbox (event, kind, target, payload, created, next_try)
 		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.ID, string(e.Kind), target, string(payload), now, now)
-	return err == nil && store.Changed(result), err
+	return rows > 0, err
 }
 
 // dropOldest drops the oldest events of a target beyond [mostWaiting].
 func (w *Watcher) dropOldest(tx *store.Tx, target string) error {
-	result, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND target = ?1 AND id <= (
+	n, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND target = ?1 AND id <= (
 		SELECT id FROM notify_outbox WHERE delivered = 0 AND target = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`,
 		target, mostWaiting)
-	if err != nil {
-		return err
-	}
-	if n, err := result.RowsAffected(); err == nil && n > 0 {
+	if n > 0 {
 		w.log.Error("notifications dropped", "target", target, "events", n,
 			"err", fmt.Sprintf("more than %d are waiting", mostWaiting))
 	}
-	return nil
+	return err
 }
 
 // wantsEvent reports whether a target receives an event.
@@ -131,35 +126,29 @@ type waiting struct {
 // nextFor returns the oldest event of a target that is due now, or else the one that is due first; nil if
 // there is none. An event that was never tried is due. So is one that would wait for longer than any
 // back-off: the clock was ahead when it was recorded.
-func nextFor(tx *store.Tx, target string, now time.Time) (*waiting, error) {
+func nextFor(in store.Reader, target string, now time.Time) (*waiting, error) {
 	var w waiting
-	var payload string
-	var next int64
-	err := tx.Row(`SELECT id, payload, tries, iif(tries = 0 OR next_try > ?3, 0, next_try) AS next
+	found, err := store.Scan(in, []any{&w.id, store.JSON(&w.event), &w.tries, store.Time(&w.next)},
+		`SELECT id, payload, tries, iif(tries = 0 OR next_try > ?3, 0, next_try) AS next
 		FROM notify_outbox WHERE delivered = 0 AND target = ?1
 		ORDER BY next > ?2, iif(next > ?2, next, id), id LIMIT 1`,
-		target, store.Micros(now), store.Micros(now.Add(maxBackoff))).
-		Scan(&w.id, &payload, &w.tries, &next)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
+		target, store.Micros(now), store.Micros(now.Add(maxBackoff)))
+	if err != nil || !found {
 		return nil, err
 	}
-	w.next = store.Instant(next)
-	return &w, json.Unmarshal([]byte(payload), &w.event)
+	return &w, nil
 }
 
 // settleEvent records that a target has accepted an event.
-func settleEvent(tx *store.Tx, id int64) error {
-	_, err := tx.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
-		store.Micros(tx.Now()), id)
+func settleEvent(in store.Writer, id int64) error {
+	_, err := in.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
+		store.Micros(time.Now()), id)
 	return err
 }
 
 // postponeEvent records an attempt that failed.
-func postponeEvent(tx *store.Tx, id int64, until time.Time) error {
-	_, err := tx.Exec(`UPDATE notify_outbox SET next_try = ?, tries = tries + 1 WHERE id = ?`,
+func postponeEvent(in store.Writer, id int64, until time.Time) error {
+	_, err := in.Exec(`UPDATE notify_outbox SET next_try = ?, tries = tries + 1 WHERE id = ?`,
 		store.Micros(until), id)
 	return err
 }
@@ -172,12 +161,9 @@ func expireBefore(tx *store.Tx, certain time.Time) (lost int64, err error) {
 		store.Micros(tx.Now())); err != nil {
 		return 0, err
 	}
-	result, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND created < ?`,
+	lost, err = tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND created < ?`,
 		store.Micros(certain.Add(-keepWaiting)))
 	if err != nil {
-		return 0, err
-	}
-	if lost, err = result.RowsAffected(); err != nil {
 		return 0, err
 	}
 	_, err = tx.Exec(`DELETE FROM notify_outbox WHERE delivered > 0 AND delivered < ?`,
@@ -186,19 +172,15 @@ func expireBefore(tx *store.Tx, certain time.Time) (lost int64, err error) {
 }
 
 // lastState returns the last state of a subject that targets were notified of, "" for none, and since when.
-func lastState(tx *store.Tx, subject string) (state string, since time.Time, err error) {
-	var at int64
-	err = tx.Row(`SELECT state, since FROM notify_episodes WHERE subject = ?`, subject).Scan(&state, &at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", time.Time{}, nil
-	}
-	return state, store.Instant(at), err
+func lastState(in store.Reader, subject string) (state string, since time.Time, err error) {
+	_, err = store.Scan(in, []any{&state, store.Time(&since)}, `SELECT state, since FROM notify_episodes WHERE subject = ?`, subject)
+	return state, since, err
 }
 
 // setState records the state that targets were notified of.
-func setState(tx *store.Tx, subject, state string) error {
-	_, err := tx.Exec(`INSERT INTO notify_episodes (subject, state, since) VALUES (?, ?, ?)
+func setState(in store.Writer, subject, state string) error {
+	_, err := in.Exec(`INSERT INTO notify_episodes (subject, state, since) VALUES (?, ?, ?)
 		ON CONFLICT (subject) DO UPDATE SET state = excluded.state, since = excluded.since`,
-		subject, state, store.Micros(tx.Now()))
+		subject, state, store.Micros(time.Now()))
 	return err
 }

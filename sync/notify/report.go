@@ -66,20 +66,15 @@ func reportSubject(report *job.Report) string { return "report/" + report.Name }
 // first time after it was first seen. A recorded time in the future was recorded while the clock was ahead,
 // and counts as now.
 func (q *Questions) dueTime(report *job.Report) (due time.Time, err error) {
-	err = q.Store.View(func(tx *store.Tx) error {
-		var last string
-		if last, _, err = lastState(tx, reportSubject(report)); err != nil || last == "" {
-			return err
-		}
-		us, err := strconv.ParseInt(last, 10, 64)
+	last, _, err := lastState(q.Store, reportSubject(report))
+	if err == nil && last != "" {
+		var us int64
+		us, err = strconv.ParseInt(last, 10, 64)
 		due = store.Instant(us)
-		return err
-	})
+	}
 	now := time.Now()
 	if err == nil && (due.IsZero() || due.After(now)) {
-		return time.Time{}, q.Store.Update(func(tx *store.Tx) error {
-			return setState(tx, reportSubject(report), strconv.FormatInt(store.Micros(now), 10))
-		})
+		return time.Time{}, setState(q.Store, reportSubject(report), strconv.FormatInt(store.Micros(now), 10))
 	}
 	if err != nil {
 		return time.Time{}, err

@@ -64,7 +64,7 @@ var forgotten = store.Cell[int64]{Key: "ops changes forgotten"}
 
 // Since returns the changes since the given version; 0 means all rows.
 func Since(db *store.Store, since int64) (Changes, error) {
-	return store.Read(db, "look for changes of the operations tables", func(tx *store.Tx) (changes Changes, err error) {
+	return store.Read(db, func(tx *store.Tx) (changes Changes, err error) {
 		changes.changed = map[string][]int64{}
 		if changes.Version, err = lastVersion(tx); err != nil {
 			return changes, err
@@ -99,7 +99,7 @@ func lastVersion(tx *store.Tx) (version int64, err error) {
 // Forget removes the changes up to a version, once all sinks have them. [Since] an earlier version
 // then returns all rows.
 func Forget(db *store.Store, version int64) error {
-	return store.Change(db, "forget changes of the operations tables", func(tx *store.Tx) error {
+	return db.Update(func(tx *store.Tx) error {
 		before, err := forgotten.Get(tx)
 		if err != nil || before >= version {
 			return err
@@ -118,11 +118,7 @@ func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]a
 	return func(yield func([][]any, error) bool) {
 		from, changed := changes.From(t)
 		for last := from - 1; changed; {
-			var rows [][]any
-			err := db.View(func(tx *store.Tx) (err error) {
-				rows, err = t.readRows(tx, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
-				return err
-			})
+			rows, err := t.readRows(db, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
 			if err != nil {
 				yield(nil, fmt.Errorf("read %s: %w", t.Name, err))
 				return
@@ -136,14 +132,14 @@ func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]a
 }
 
 // readRows reads the rows whose number meets a condition. The first column is the number.
-func (t *Table) readRows(tx *store.Tx, condition string, args ...any) ([][]any, error) {
+func (t *Table) readRows(in store.Reader, condition string, args ...any) ([][]any, error) {
 	var expressions []string
 	for _, c := range t.Columns {
 		expressions = append(expressions, c.SQL)
 	}
 	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s %s`,
 		strings.Join(expressions, ", "), t.From, t.ID, condition)
-	rows, err := store.List(tx, func(row *[]any) []any {
+	rows, err := store.List(in, func(row *[]any) []any {
 		*row = make([]any, len(t.Columns))
 		into := make([]any, len(t.Columns))
 		for i := range into {

@@ -51,7 +51,7 @@ type Restores []Skipped
 
 // ReadRestores returns the restores of a state; none if it was never restored.
 func ReadRestores(db *store.Store) (all Restores, err error) {
-	return store.Read(db, "read when the state was restored", skipped.Get)
+	return skipped.Get(db)
 }
 
 // LostWith returns the restore before which the lost state has filled a sink; nil if there is none. Such a sink has

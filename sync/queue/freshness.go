@@ -1,9 +1,6 @@
 package queue
 
 import (
-	"database/sql"
-	"errors"
-	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -21,35 +18,29 @@ const isFresh = `f.at <= ?5 AND iif(f.missing, f.retry_at > ?3 AND (NOT ?6 OR f.
 // received.
 func fresh(tx *store.Tx, task Task) (learned time.Time, fresh bool, err error) {
 	now := tx.Now()
-	err = tx.Row(`SELECT at, coalesce(`+isFresh+`, 0) FROM freshness f WHERE op = ?1 AND entity = ?2`,
+	_, err = store.Scan(tx, []any{store.Time(&learned), &fresh},
+		`SELECT at, coalesce(`+isFresh+`, 0) FROM freshness f WHERE op = ?1 AND entity = ?2`,
 		task.Op, task.Entity, store.Micros(now), store.Micros(now.Add(-task.MaxAge)), store.Micros(now.Add(ledger.Skew)),
-		task.Once, task.Mark).Scan(store.Time(&learned), &fresh)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
+		task.Once, task.Mark)
 	return learned, fresh, err
 }
 
 // Fresh returns how many entities would not be requested from op at the given time, which may be in
 // the future, by a job that accepts answers received after since.
 func (q *Queue) Fresh(op outlier.Operation, entities []string, since, at time.Time) (int, error) {
-	return store.Read(q.db, fmt.Sprintf("count what is known by %s", op), func(tx *store.Tx) (int, error) {
-		return store.Value[int](tx, `SELECT count(*) FROM json_each(?2) e CROSS JOIN freshness f
-			ON f.op = ?1 AND f.entity = e.value WHERE `+isFresh,
-			op, store.JSON(entities), store.Micros(at), store.Micros(since),
-			store.Micros(time.Now().Add(ledger.Skew)), false, nil)
-	})
+	return store.Value[int](q.db, `SELECT count(*) FROM json_each(?2) e CROSS JOIN freshness f
+		ON f.op = ?1 AND f.entity = e.value WHERE `+isFresh,
+		op, store.JSON(entities), store.Micros(at), store.Micros(since),
+		store.Micros(time.Now().Add(ledger.Skew)), false, nil)
 }
 
 // Unasked returns how many entities are neither fresh in the sense of [Queue.Fresh] nor queued for
 // the job.
 func (q *Queue) Unasked(job string, op outlier.Operation, entities []string, since, at time.Time) (int, error) {
-	return store.Read(q.db, fmt.Sprintf("count what is to be asked by %s", op), func(tx *store.Tx) (int, error) {
-		return store.Value[int](tx, `SELECT count(*) FROM json_each(?2) e WHERE NOT EXISTS (
-				SELECT 1 FROM freshness f WHERE f.op = ?1 AND f.entity = e.value AND `+isFresh+`)
-			AND NOT EXISTS (SELECT 1 FROM tasks t JOIN wants w ON w.task = t.id
-				WHERE t.op = ?1 AND t.entity = e.value AND w.job = ?8)`,
-			op, store.JSON(entities), store.Micros(at), store.Micros(since),
-			store.Micros(time.Now().Add(ledger.Skew)), false, nil, job)
-	})
+	return store.Value[int](q.db, `SELECT count(*) FROM json_each(?2) e WHERE NOT EXISTS (
+			SELECT 1 FROM freshness f WHERE f.op = ?1 AND f.entity = e.value AND `+isFresh+`)
+		AND NOT EXISTS (SELECT 1 FROM tasks t JOIN wants w ON w.task = t.id
+			WHERE t.op = ?1 AND t.entity = e.value AND w.job = ?8)`,
+		op, store.JSON(entities), store.Micros(at), store.Micros(since),
+		store.Micros(time.Now().Add(ledger.Skew)), false, nil, job)
 }

@@ -71,8 +71,7 @@ func TestExpiredTasksAreDropped(t *testing.T) {
 		statetest.Enqueue(t, s, queue.Task{Op: outlier.OpComments, Entity: "fresh", Job: "a", Value: -1})
 		for _, left := range []int{1201, 1, 1} {
 			statetest.Update(t, s, func(tx *store.Tx) error {
-				_, err := s.Queue.Expire(tx)
-				return err
+				return s.Queue.Expire(tx)
 			})
 			if n, err := s.Queue.Queued(queue.Filter{Job: "a"}); n != left || err != nil {
 				t.Errorf("%d calls are queued (%v), want %d", n, err, left)
@@ -175,8 +174,7 @@ func TestQueueIsWhatJobsWant(t *testing.T) {
 					time.Sleep(rapid.SampledFrom([]time.Duration{time.Hour, keepQueued}).Draw(r, "while"))
 					s.Clock.Confirm()
 					statetest.Update(t, s, func(tx *store.Tx) error {
-						_, err := s.Queue.Expire(tx)
-						return err
+						return s.Queue.Expire(tx)
 					})
 					maps.DeleteFunc(model, func(w want, _ []string) bool { return time.Since(asked[w]) >= keepQueued })
 				}

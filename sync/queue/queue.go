@@ -164,42 +164,31 @@ func (q *Queue) addTask(tx *store.Tx, task Task, skipped func(Task, time.Time)) 
 // stays queued until [Done]. While one task waits to be repeated, others are done. While two wait, none is, as the
 // service may be away.
 func (q *Queue) NextTask(now time.Time, f Filter) (*Task, error) {
-	return store.Read(q.db, "look for the next queued call", func(tx *store.Tx) (*Task, error) {
-		next, err := store.First(tx, (*Waiting).columns, `FROM tasks t WHERE not_before <= ?2 AND `+wanted+`
-			AND (SELECT count(*) FROM tasks WHERE `+repeated+` AND not_before > ?2) < 2
-			ORDER BY rank DESC, op, entity`, f.Job, store.Micros(now))
-		if err != nil || next == nil {
-			return nil, err
-		}
-		return &next.Task, nil
-	})
+	next, err := store.First(q.db, (*Waiting).columns, `FROM tasks t WHERE not_before <= ?2 AND `+wanted+`
+		AND (SELECT count(*) FROM tasks WHERE `+repeated+` AND not_before > ?2) < 2
+		ORDER BY rank DESC, op, entity`, f.Job, store.Micros(now))
+	if err != nil || next == nil {
+		return nil, err
+	}
+	return &next.Task, nil
 }
 
 // Pending reports whether a task may be tried now, or is being repeated.
 func (q *Queue) Pending(now time.Time, f Filter) (bool, error) {
-	return store.Read(q.db, "look for a queued call", func(tx *store.Tx) (bool, error) {
-		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM tasks t WHERE not_before <= ?2 AND `+wanted+`)
-			OR EXISTS (SELECT 1 FROM tasks t WHERE `+repeated+` AND `+wanted+`)`, f.Job, store.Micros(now))
-	})
+	return store.Value[bool](q.db, `SELECT EXISTS (SELECT 1 FROM tasks t WHERE not_before <= ?2 AND `+wanted+`)
+		OR EXISTS (SELECT 1 FROM tasks t WHERE `+repeated+` AND `+wanted+`)`, f.Job, store.Micros(now))
 }
 
 // NextRetry returns the first time after now at which the back-off of a task ends; zero if no task
 // is in back-off. Until then no further task becomes available to [Queue.NextTask].
 func (q *Queue) NextRetry(now time.Time, f Filter) (time.Time, error) {
-	return store.Read(q.db, "look for the next retry", func(tx *store.Tx) (time.Time, error) {
-		at, err := store.Value[int64](tx, `SELECT not_before FROM tasks t WHERE not_before <> 0 AND not_before > ?2 AND `+wanted+`
-			ORDER BY not_before LIMIT 1`, f.Job, store.Micros(now))
-		return store.Instant(at), err
-	})
+	return store.ValueTime(q.db, `SELECT not_before FROM tasks t WHERE not_before <> 0 AND not_before > ?2 AND `+wanted+`
+		ORDER BY not_before LIMIT 1`, f.Job, store.Micros(now))
 }
 
 // MarkOf returns the mark of a queued task; nil if it has none or is not queued.
 func MarkOf(tx *store.Tx, op outlier.Operation, entity string) (*int64, error) {
-	mark, err := store.Value[*int64](tx, `SELECT mark FROM tasks WHERE op = ? AND entity = ?`, op, entity)
-	if err != nil {
-		return nil, fmt.Errorf("read the mark of %s %s: %w", op, entity, err)
-	}
-	return mark, nil
+	return store.Value[*int64](tx, `SELECT mark FROM tasks WHERE op = ? AND entity = ?`, op, entity)
 }
 
 // Done records that a task was answered and removes it from the queue. If missing is set, the
@@ -217,47 +206,37 @@ func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Ti
 	if err == nil {
 		_, err = tx.Exec(`DELETE FROM tasks WHERE op = ? AND entity = ?`, task.Op, task.Entity)
 	}
-	if err != nil {
-		return fmt.Errorf("note the answer to %s: %w", task, err)
-	}
-	return nil
+	return err
 }
 
 // Fail records that a task failed. It stays queued until a week after a job last requested it.
-func Fail(tx *store.Tx, task Task, at time.Time, reason string, retryAt time.Time) error {
-	_, err := tx.Exec(`UPDATE tasks SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ?, failures = 0, refusals = 0
+func Fail(in store.Writer, task Task, at time.Time, reason string, retryAt time.Time) error {
+	_, err := in.Exec(`UPDATE tasks SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ?, failures = 0, refusals = 0
 		WHERE op = ? AND entity = ?`,
 		store.Micros(at), store.Bounded(reason), store.Micros(retryAt), task.Op, task.Entity)
-	if err != nil {
-		return fmt.Errorf("note the failure of %s: %w", task, err)
-	}
-	return nil
+	return err
 }
 
 // SaveTries records the attempts at a call, if it is queued.
-func SaveTries(tx *store.Tx, op outlier.Operation, entity string, t outlier.Tries) error {
-	_, err := tx.Exec(`UPDATE tasks SET failures = ?, refusals = ?, not_before = ? WHERE op = ? AND entity = ?`,
+func SaveTries(in store.Writer, op outlier.Operation, entity string, t outlier.Tries) error {
+	_, err := in.Exec(`UPDATE tasks SET failures = ?, refusals = ?, not_before = ? WHERE op = ? AND entity = ?`,
 		t.Failures, t.Refusals, store.Time(&t.NotBefore), op, entity)
 	return err
 }
 
 // RetryNow ends the back-off of the tasks that a job wants.
 func (q *Queue) RetryNow(job string) error {
-	return store.Change(q.db, "end the back-off of the calls of job "+job, func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before <> 0
-			AND id IN (SELECT task FROM wants WHERE job = ?)`, job)
-		return err
-	})
+	_, err := q.db.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before <> 0
+		AND id IN (SELECT task FROM wants WHERE job = ?)`, job)
+	return err
 }
 
 // Queued returns the number of queued tasks, including those in back-off.
 func (q *Queue) Queued(f Filter) (int, error) {
-	return store.Read(q.db, "count the queue", func(tx *store.Tx) (int, error) {
-		if f.Job == "" {
-			return store.Value[int](tx, `SELECT count(*) FROM tasks`)
-		}
-		return store.Value[int](tx, `SELECT count(*) FROM wants WHERE job = ?`, f.Job)
-	})
+	if f.Job == "" {
+		return store.Value[int](q.db, `SELECT count(*) FROM tasks`)
+	}
+	return store.Value[int](q.db, `SELECT count(*) FROM wants WHERE job = ?`, f.Job)
 }
 
 // Count is the number of queued calls of an operation that a job wants. A call that several jobs want counts
@@ -270,10 +249,8 @@ type Count struct {
 
 // Counts returns the numbers of queued calls, by job and operation.
 func (q *Queue) Counts() ([]Count, error) {
-	return store.Read(q.db, "count the queue by job", func(tx *store.Tx) ([]Count, error) {
-		return store.List(tx, func(c *Count) []any { return []any{&c.Job, &c.Op, &c.Calls} },
-			`SELECT job, op, count(*) FROM tasks t CROSS JOIN wants w ON w.task = t.id GROUP BY job, op ORDER BY job, op`)
-	})
+	return store.List(q.db, func(c *Count) []any { return []any{&c.Job, &c.Op, &c.Calls} },
+		`SELECT job, op, count(*) FROM tasks t CROSS JOIN wants w ON w.task = t.id GROUP BY job, op ORDER BY job, op`)
 }
 
 // # Expiry
@@ -281,22 +258,18 @@ func (q *Queue) Counts() ([]Count, error) {
 // keepQueued is how long a call stays queued after a job last requested it.
 const keepQueued = 7 * 24 * time.Hour
 
-// Expire drops the tasks that no job has requested for a week, and reports whether there were any. None is
-// dropped until the service has confirmed the time, so that a local clock that was set forward does not
-// empty the queue.
-func (q *Queue) Expire(tx *store.Tx) (dropped bool, err error) {
+// Expire drops the tasks that no job has requested for a week. None is dropped until the service has confirmed the
+// time, so that a local clock that was set forward does not empty the queue.
+func (q *Queue) Expire(in store.Writer) error {
 	if !q.clock.Agreed() {
-		return false, nil
+		return nil
 	}
 	at := q.clock.Now()
-	if now := tx.Now(); now.Before(at) {
+	if now := time.Now(); now.Before(at) {
 		at = now
 	}
-	result, err := tx.Exec(`DELETE FROM tasks WHERE wanted_at <= ?`, store.Micros(at.Add(-keepQueued)))
-	if err != nil {
-		return false, fmt.Errorf("drop calls from the queue that have expired: %w", err)
-	}
-	return store.Changed(result), nil
+	_, err := in.Exec(`DELETE FROM tasks WHERE wanted_at <= ?`, store.Micros(at.Add(-keepQueued)))
+	return err
 }
 
 // Correct ends the back-off of calls that would last longer than any call stays queued: the clock
@@ -340,7 +313,7 @@ type place struct {
 
 // places returns the order of the tasks that a filter selects.
 func (q *Queue) places(now time.Time, f Filter) ([]place, error) {
-	return store.Read(q.db, "list the queue", func(tx *store.Tx) (places []place, err error) {
+	return store.Read(q.db, func(tx *store.Tx) (places []place, err error) {
 		at := store.Micros(now)
 		ready, err := store.Values[int64](tx, `SELECT id FROM tasks WHERE not_before <= ? ORDER BY rank DESC, op, entity`, at)
 		if err != nil {
@@ -366,19 +339,15 @@ func (q *Queue) places(now time.Time, f Filter) ([]place, error) {
 
 // at returns the tasks at places.
 func (q *Queue) at(places []place) ([]Waiting, error) {
-	return store.Read(q.db, "list the queue", func(tx *store.Tx) ([]Waiting, error) {
-		return store.Select(tx, func(w *Waiting) store.Columns {
-			all := w.columns()
-			all["p.value->>'Before'"] = &w.Before
-			return all
-		}, `FROM json_each(?) p JOIN tasks t ON t.id = p.value->>'ID' ORDER BY p.key`, store.JSON(places))
-	})
+	return store.Select(q.db, func(w *Waiting) store.Columns {
+		all := w.columns()
+		all["p.value->>'Before'"] = &w.Before
+		return all
+	}, `FROM json_each(?) p JOIN tasks t ON t.id = p.value->>'ID' ORDER BY p.key`, store.JSON(places))
 }
 
 // PendingFor returns the tasks about ids, highest rank first.
 func (q *Queue) PendingFor(ids ...string) ([]Waiting, error) {
-	return store.Read(q.db, "list the queue", func(tx *store.Tx) ([]Waiting, error) {
-		return store.Select(tx, (*Waiting).columns, `FROM tasks t WHERE entity IN (SELECT value FROM json_each(?))
-			ORDER BY rank DESC, op, entity`, store.JSON(ids))
-	})
+	return store.Select(q.db, (*Waiting).columns, `FROM tasks t WHERE entity IN (SELECT value FROM json_each(?))
+		ORDER BY rank DESC, op, entity`, store.JSON(ids))
 }

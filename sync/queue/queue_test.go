@@ -142,8 +142,7 @@ func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		s.Clock.Confirm()
 		statetest.Update(t, s, func(tx *store.Tx) error {
-			_, err := s.Queue.Expire(tx)
-			return err
+			return s.Queue.Expire(tx)
 		})
 		if got := statetest.Next(t, s, queue.Filter{}); got != nil {
 			t.Errorf("a task that was last wanted a week ago is still there: %v", got)

@@ -1,8 +1,6 @@
 package queue
 
 import (
-	"fmt"
-
 	"outlierd/outlier"
 	"outlierd/sync/store"
 )
@@ -15,7 +13,7 @@ func (q *Queue) DropUnwanted(wanted func(job string, op outlier.Operation) bool)
 	if err != nil {
 		return 0, err
 	}
-	err = store.Change(q.db, "drop what no job wants any more from the queue", func(tx *store.Tx) error {
+	err = q.db.Update(func(tx *store.Tx) error {
 		for _, c := range counts {
 			if wanted(c.Job, c.Op) {
 				continue
@@ -34,16 +32,11 @@ func (q *Queue) DropUnwanted(wanted func(job string, op outlier.Operation) bool)
 // Cancel withdraws a job from all its queued calls. It returns how many tasks were dropped, and how
 // many were kept because another job wants them.
 func (q *Queue) Cancel(job string) (dropped, kept int, err error) {
-	err = store.Change(q.db, "clear the queue of job "+job, func(tx *store.Tx) error {
-		result, err := tx.Exec(`DELETE FROM wants WHERE job = ?`, job)
-		if err != nil {
-			return err
+	err = q.db.Update(func(tx *store.Tx) error {
+		all, err := tx.Exec(`DELETE FROM wants WHERE job = ?`, job)
+		if err == nil {
+			dropped, err = dropUnwanted(tx)
 		}
-		all, err := result.RowsAffected()
-		if err != nil {
-			return err
-		}
-		dropped, err = dropUnwanted(tx)
 		kept = int(all) - dropped
 		return err
 	})
@@ -52,11 +45,7 @@ func (q *Queue) Cancel(job string) (dropped, kept int, err error) {
 
 // dropUnwanted removes the tasks that no job wants, and returns their number.
 func dropUnwanted(tx *store.Tx) (int, error) {
-	result, err := tx.Exec(`DELETE FROM tasks WHERE NOT EXISTS (SELECT 1 FROM wants WHERE task = tasks.id)`)
-	if err != nil {
-		return 0, err
-	}
-	n, err := result.RowsAffected()
+	n, err := tx.Exec(`DELETE FROM tasks WHERE NOT EXISTS (SELECT 1 FROM wants WHERE task = tasks.id)`)
 	return int(n), err
 }
 
@@ -68,7 +57,7 @@ func Rename(tx *store.Tx, old, new string) error {
 		`DELETE FROM wants WHERE job = ?1`,
 	} {
 		if _, err := tx.Exec(statement, old, new); err != nil {
-			return fmt.Errorf("rename the queued calls of job %s: %w", old, err)
+			return err
 		}
 	}
 	return nil

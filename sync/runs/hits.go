@@ -45,15 +45,13 @@ func AddHits(
 		if err := markSeen(tx, hit.VideoID, number, &seen); err != nil {
 			return seen, err
 		}
-		result, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded)
+		added, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments, hit.Excluded)
 		if err != nil {
 			return seen, err
 		}
-		if store.Changed(result) {
-			seen.Distinct++
-		}
+		seen.Distinct += int(added)
 	}
 	return seen, nil
 }
@@ -69,25 +67,16 @@ func rowNumber(tx *store.Tx, run string) (int64, error) {
 
 // markSeen records that a run has seen a video, if no run has before, and counts it.
 func markSeen(tx *store.Tx, video string, run int64, seen *PageHits) error {
-	result, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+	added, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		video, run, uncovered)
 	if err != nil {
 		return err
 	}
-	if store.Changed(result) {
-		seen.New++
-		seen.Fresh++
-		return nil
-	}
-	var first, covered int64
-	if err := tx.Row(`SELECT run, covered FROM seen WHERE video = ?`,
-		video).Scan(&first, &covered); err != nil {
-		return err
-	}
-	if first == run || covered == run || covered == uncovered {
+	fresh, err := store.Value[bool](tx, `SELECT run = ?2 OR covered IN (?2, ?3) FROM seen WHERE video = ?1`, video, run, uncovered)
+	if seen.New += int(added); fresh {
 		seen.Fresh++
 	}
-	return nil
+	return err
 }
 
 // uncovered is the value of seen.covered for a video that no search has covered.
@@ -103,10 +92,7 @@ func Cover(tx *store.Tx, run string, step int64) error {
 	}
 	_, err = tx.Exec(`UPDATE seen SET covered = ?1 WHERE covered = ?3
 		AND video IN (SELECT video FROM run_hits WHERE run = ?1 AND step = ?2)`, number, step, uncovered)
-	if err != nil {
-		return fmt.Errorf("note what a search of run %s has covered: %w", run, err)
-	}
-	return nil
+	return err
 }
 
 // chain joins the steps that share the search of step ?1, the first of which is ?2, and their runs.
@@ -125,7 +111,7 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 			JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step)
 			WHERE h.video = ?3)`, step.ID, firstHit(step), hit.VideoID)
 		if err != nil {
-			return 0, fmt.Errorf("look for hit %s: %w", hit.VideoID, err)
+			return 0, err
 		}
 		if one {
 			known++
@@ -136,13 +122,9 @@ func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
 
 // FirstPage returns the ids of page one of a step's search, by rank.
 func FirstPage(tx *store.Tx, step *Step) ([]string, error) {
-	ids, err := store.Values[string](tx, `SELECT h.video FROM run_hits h
+	return store.Values[string](tx, `SELECT h.video FROM run_hits h
 		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.page = 0
 		ORDER BY h.rank`, step.ID, firstHit(step))
-	if err != nil {
-		return nil, fmt.Errorf("read page one of step %d: %w", step.ID, err)
-	}
-	return ids, nil
 }
 
 func firstHit(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
@@ -150,7 +132,7 @@ func firstHit(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
 // Distinct returns the number of distinct keys in the rows of a run, for the tables in which a key
 // may occur more than once: a hit on several pages, a channel from several kinds of calls.
 func (hs *Hits) Distinct(run string) (map[string]int64, error) {
-	return store.Read(hs.db, "count the distinct keys of run "+run, func(tx *store.Tx) (map[string]int64, error) {
+	return store.Read(hs.db, func(tx *store.Tx) (map[string]int64, error) {
 		number, err := rowNumber(tx, run)
 		if err != nil {
 			return nil, err
@@ -190,9 +172,7 @@ func (hs *Hits) Best(run string, c Choice) ([]Hit, error) {
 				SELECT step, video, channel, comments, ` + column + `
 				FROM run_hits WHERE run = (SELECT id FROM runs WHERE run = ?) AND excluded <= ?))
 		WHERE place <= ? GROUP BY video ORDER BY ` + order + ` LIMIT ?`
-	return store.Read(hs.db, "rank the hits of run "+run, func(tx *store.Tx) ([]Hit, error) {
-		return store.List(tx, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt), cmp.Or(c.Most, math.MaxInt))
-	})
+	return store.List(hs.db, (*Hit).ranked, query, run, c.All, cmp.Or(c.Each, math.MaxInt), cmp.Or(c.Most, math.MaxInt))
 }
 
 func (h *Hit) ranked() []any { return []any{&h.VideoID, &h.ChannelID, &h.Comments, &h.Value} }

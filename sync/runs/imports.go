@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/sync/journal"
@@ -32,44 +31,34 @@ func Import(tx *store.Tx, origin string, videos []Imported) (added int, err erro
 		list[i] = [2]any{v.Video, store.Micros(v.FirstSeen)}
 	}
 	text := store.JSON(list)
-	result, err := tx.Exec(`INSERT INTO imported (video, first_seen, origin, at, after)
+	rows, err := tx.Exec(`INSERT INTO imported (video, first_seen, origin, at, after)
 		SELECT value ->> 0, value ->> 1, ?2, ?3, ?4 FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`,
 		text, origin, store.Micros(tx.Now()), after)
 	if err != nil {
-		return 0, fmt.Errorf("record %d imported videos: %w", len(videos), err)
+		return 0, err
 	}
 	_, err = tx.Exec(`INSERT INTO seen (video, run, covered) SELECT value ->> 0, 0, 0 FROM json_each(?1) WHERE true
 		ON CONFLICT DO UPDATE SET covered = 0 WHERE covered = ?2`, text, uncovered)
-	if err != nil {
-		return 0, fmt.Errorf("count %d imported videos as known: %w", len(videos), err)
-	}
-	rows, err := result.RowsAffected()
 	return int(rows), err
 }
 
 // ImportOf returns the import of a video; nil if there was none.
 func (hs *Hits) ImportOf(video string) (*Imported, error) {
-	return store.Read(hs.db, "look for the import of "+video, func(tx *store.Tx) (*Imported, error) {
-		return store.First(tx, (*Imported).columns, `FROM imported WHERE video = ?`, video)
-	})
+	return store.First(hs.db, (*Imported).columns, `FROM imported WHERE video = ?`, video)
 }
 
 // HasImports reports whether any video was imported.
 func (hs *Hits) HasImports() (bool, error) {
-	return store.Read(hs.db, "look for imports", func(tx *store.Tx) (bool, error) {
-		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM imported)`)
-	})
+	return store.Value[bool](hs.db, `SELECT EXISTS (SELECT 1 FROM imported)`)
 }
 
 // ImportedBefore returns when videos were first seen, of those that were imported before an answer.
 func (hs *Hits) ImportedBefore(answer int64, videos []string) (map[string]time.Time, error) {
-	return store.Read(hs.db, "look for imported videos", func(tx *store.Tx) (map[string]time.Time, error) {
-		all, err := store.Select(tx, (*Imported).columns,
-			`FROM imported WHERE video IN (SELECT value FROM json_each(?)) AND after < ?`, store.JSON(videos), answer)
-		found := make(map[string]time.Time, len(all))
-		for _, v := range all {
-			found[v.Video] = v.FirstSeen
-		}
-		return found, err
-	})
+	all, err := store.Select(hs.db, (*Imported).columns,
+		`FROM imported WHERE video IN (SELECT value FROM json_each(?)) AND after < ?`, store.JSON(videos), answer)
+	found := make(map[string]time.Time, len(all))
+	for _, v := range all {
+		found[v.Video] = v.FirstSeen
+	}
+	return found, err
 }

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -29,15 +28,13 @@ func (e *KeyError) Error() string {
 
 // NextUrgent returns the place behind all runs that somebody waits for.
 func (rs *Runs) NextUrgent() (int64, error) {
-	return store.Read(rs.db, "look for runs that somebody waits for", func(tx *store.Tx) (int64, error) {
-		return store.Value[int64](tx, `SELECT coalesce(max(urgent), 0) + 1 FROM runs WHERE `+mayGoOn)
-	})
+	return store.Value[int64](rs.db, `SELECT coalesce(max(urgent), 0) + 1 FROM runs WHERE `+mayGoOn)
 }
 
 // SetWanted records whether somebody waits for a run in progress, within which cap, and that the run is the one of
 // r.Key.
 func (rs *Runs) SetWanted(r Run) error {
-	return store.Change(rs.db, "join run "+r.ID, func(tx *store.Tx) error {
+	return rs.db.Update(func(tx *store.Tx) error {
 		return errors.Join(store.Set(tx, "runs", "run", r.ID, r.wanted()), addKey(tx, r))
 	})
 }
@@ -54,18 +51,10 @@ func addKey(tx *store.Tx, r Run) error {
 // [*KeyError].
 func (rs *Runs) Keyed(k Key) (*Run, error) {
 	var run, request string
-	err := rs.db.View(func(tx *store.Tx) error {
-		err := tx.Row(`SELECT run, request FROM run_keys WHERE key = ?`, k.Hash[:]).Scan(&run, &request)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
+	found, err := store.Scan(rs.db, []any{&run, &request}, `SELECT run, request FROM run_keys WHERE key = ?`, k.Hash[:])
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("look for the run of a key: %w", err)
-	case run == "":
-		return nil, nil
+	case err != nil || !found:
+		return nil, err
 	case request != k.Request:
 		return nil, &KeyError{request, run}
 	}

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"fmt"
 	"iter"
 	"strconv"
 	"time"
@@ -95,23 +94,20 @@ const StreakMost = 100
 
 // Streak counts back from a job's newest run that has ended. It skips manually overridden runs, and
 // is zero for a job without runs.
-func (rs *Runs) Streak(job string) (Streak, error) {
+func (rs *Runs) Streak(job string) (s Streak, err error) {
 	type ended struct {
 		status Status
 		since  time.Time
 	}
-	doing := fmt.Sprintf("count how the runs of job %s ended", job)
-	return store.Read(rs.db, doing, func(tx *store.Tx) (s Streak, err error) {
-		all, err := store.Select(tx, func(e *ended) store.Columns {
-			return store.Columns{"status": &e.status, "started": store.Time(&e.since)}
-		}, `FROM runs WHERE job = ? AND NOT overridden AND status <> 'running' ORDER BY id DESC LIMIT `+
-			strconv.Itoa(StreakMost), job)
-		for _, e := range all {
-			if e.status != all[0].status {
-				break
-			}
-			s = Streak{Status: e.status, Runs: s.Runs + 1, Since: e.since}
+	all, err := store.Select(rs.db, func(e *ended) store.Columns {
+		return store.Columns{"status": &e.status, "started": store.Time(&e.since)}
+	}, `FROM runs WHERE job = ? AND NOT overridden AND status <> 'running' ORDER BY id DESC LIMIT `+
+		strconv.Itoa(StreakMost), job)
+	for _, e := range all {
+		if e.status != all[0].status {
+			break
 		}
-		return s, err
-	})
+		s = Streak{Status: e.status, Runs: s.Runs + 1, Since: e.since}
+	}
+	return s, err
 }

@@ -21,19 +21,17 @@ func (p *Pause) columns() store.Columns {
 
 // Pauses returns the pauses in force at a time, by job.
 func (sc *Schedule) Pauses(now time.Time) (map[string]*Pause, error) {
-	return store.Read(sc.db, "read which jobs are paused", func(tx *store.Tx) (map[string]*Pause, error) {
-		pauses, err := store.Select(tx, (*Pause).columns, `FROM pauses WHERE until = 0 OR until > ?`, store.Micros(now))
-		all := map[string]*Pause{}
-		for i := range pauses {
-			all[pauses[i].Job] = &pauses[i]
-		}
-		return all, err
-	})
+	pauses, err := store.Select(sc.db, (*Pause).columns, `FROM pauses WHERE until = 0 OR until > ?`, store.Micros(now))
+	all := map[string]*Pause{}
+	for i := range pauses {
+		all[pauses[i].Job] = &pauses[i]
+	}
+	return all, err
 }
 
 // Pause pauses jobs, replacing their current pauses.
 func (sc *Schedule) Pause(pauses []Pause) error {
-	return store.Change(sc.db, "pause jobs", func(tx *store.Tx) error {
+	return sc.db.Update(func(tx *store.Tx) error {
 		for _, p := range pauses {
 			_, err := store.Insert(tx, "pauses", p.columns(), `ON CONFLICT DO UPDATE
 				SET since = excluded.since, until = excluded.until, why = excluded.why`)
@@ -47,7 +45,7 @@ func (sc *Schedule) Pause(pauses []Pause) error {
 
 // Unpause ends the pauses of jobs.
 func (sc *Schedule) Unpause(jobs []string) error {
-	return store.Change(sc.db, "resume jobs", func(tx *store.Tx) error {
+	return sc.db.Update(func(tx *store.Tx) error {
 		for _, job := range jobs {
 			if _, err := tx.Exec(`DELETE FROM pauses WHERE job = ?`, job); err != nil {
 				return err

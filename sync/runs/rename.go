@@ -15,12 +15,8 @@ func Rename(tx *store.Tx, old, new string) (done bool, err error) {
 	if done || err != nil {
 		return done, err
 	}
-	result, err := tx.Exec(`INSERT OR REPLACE INTO renames (old, new, at) VALUES (?, ?, ?)`,
+	id, err := store.Value[int64](tx, `INSERT OR REPLACE INTO renames (old, new, at) VALUES (?, ?, ?) RETURNING id`,
 		old, new, store.Micros(tx.Now()))
-	if err != nil {
-		return false, err
-	}
-	id, err := result.LastInsertId()
 	if err != nil {
 		return false, err
 	}

@@ -14,6 +14,7 @@ package runs
 
 import (
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -173,12 +174,12 @@ func (r *Run) progress() store.Columns {
 // Begin records a run and its steps, to which it assigns ids; see [Steps.OfRun], and removes its due time from
 // [Schedule.Dues]. The database refuses a second run for a due time.
 func (rs *Runs) Begin(r Run, steps []Step) error {
-	return store.Change(rs.db, fmt.Sprintf("start run %s of job %s", r.ID, r.Job), func(tx *store.Tx) error {
+	return rs.db.Update(func(tx *store.Tx) error {
 		columns := r.columns()
 		columns["unfinished"] = !r.Status.EndedWell()
 		if _, err := store.Insert(tx, "runs", columns, ""); err != nil {
 			if store.IsConstraint(err) {
-				err = fmt.Errorf("its due time %s has a run already: %w", r.Due.Format(time.RFC3339), err)
+				err = fmt.Errorf("run %s of job %s: its due time %s has a run already: %w", r.ID, r.Job, r.Due.Format(time.RFC3339), err)
 			}
 			return err
 		}
@@ -224,10 +225,7 @@ func finishRun(tx *store.Tx, r Run, unfinished bool) error {
 	if err == nil && !unfinished {
 		err = ledger.ReleaseRun(tx, r.ID)
 	}
-	if err != nil {
-		return fmt.Errorf("finish run %s: %w", r.ID, err)
-	}
-	return nil
+	return err
 }
 
 // Unfinished returns the job's runs that may continue, oldest first: those that are running, and
@@ -250,22 +248,16 @@ func (rs *Runs) InProgress() ([]Run, error) {
 // Resume sets an unfinished run to running, and records who wants it, its number of failures, and its plan. It keeps
 // its due time.
 func (rs *Runs) Resume(r Run) error {
-	return store.Change(rs.db, "resume run "+r.ID, func(tx *store.Tx) error {
-		err := store.Found(tx.Exec(`UPDATE runs SET status = 'running', ended = 0, error = '', failures = ?2
-			WHERE run = ?1 AND `+mayGoOn, r.ID, r.Failures))
-		if err == nil {
-			err = store.Set(tx, "runs", "run", r.ID, r.wanted())
-		}
-		if err != nil {
-			return err
-		}
-		return addKey(tx, r)
+	return rs.db.Update(func(tx *store.Tx) error {
+		columns := r.wanted()
+		maps.Copy(columns, store.Columns{"status": Running, "ended": 0, "error": "", "failures": r.Failures})
+		return errors.Join(store.Set(tx, "runs", mayGoOn+" AND run", r.ID, columns), addKey(tx, r))
 	})
 }
 
 // TryAgain lets an unfinished run try again what it goes on without: open searches that have stopped.
 func (rs *Runs) TryAgain(run string) error {
-	return store.Change(rs.db, "try the searches of run "+run+" again", func(tx *store.Tx) error {
+	return rs.db.Update(func(tx *store.Tx) error {
 		_, err := tx.Exec(`UPDATE steps SET problem = '', capped = 0 WHERE run = ? AND stop = '' AND problem <> ''`, run)
 		if err == nil {
 			err = SetSearched(tx, run, false)
@@ -275,8 +267,8 @@ func (rs *Runs) TryAgain(run string) error {
 }
 
 // SetSearched records whether the searches of a run have ended.
-func SetSearched(tx *store.Tx, run string, searched bool) error {
-	return store.Set(tx, "runs", "run", run, store.Columns{"searched": searched})
+func SetSearched(in store.Writer, run string, searched bool) error {
+	return store.Set(in, "runs", "run", run, store.Columns{"searched": searched})
 }
 
 // SetFresh records how many data calls of a run were skipped as fresh.
@@ -285,8 +277,8 @@ func SetFresh(tx *store.Tx, r *Run) error {
 }
 
 // CountCall counts a data call of a run that has failed, or that was answered with the news that there is nothing.
-func CountCall(tx *store.Tx, run string, failed bool) error {
-	_, err := tx.Exec(`UPDATE runs SET failures = failures + ?2, missing = missing + 1 - ?2 WHERE run = ?1`, run, failed)
+func CountCall(in store.Writer, run string, failed bool) error {
+	_, err := in.Exec(`UPDATE runs SET failures = failures + ?2, missing = missing + 1 - ?2 WHERE run = ?1`, run, failed)
 	return err
 }
 
@@ -313,10 +305,7 @@ func interruptAll(tx *store.Tx) error {
 	for i := 0; err == nil && i < len(open); i++ {
 		err = interruptRun(tx, &open[i])
 	}
-	if err != nil {
-		return fmt.Errorf("record interrupted runs: %w", err)
-	}
-	return nil
+	return err
 }
 
 func interruptRun(tx *store.Tx, r *Run) error {
@@ -357,7 +346,7 @@ func (r *Run) rowCounts() store.Columns { return store.Columns{"row_counts": sto
 // Tally sets the totals of a run: requests and credits from the ledger, pages and hits from its steps, and what was
 // counted in its row so far.
 func (rs *Runs) Tally(r *Run) error {
-	_, err := store.Read(rs.db, "add up run "+r.ID, func(tx *store.Tx) (time.Time, error) { return tally(tx, r) })
+	_, err := store.Read(rs.db, func(tx *store.Tx) (time.Time, error) { return tally(tx, r) })
 	return err
 }
 
@@ -371,9 +360,10 @@ func tally(tx *store.Tx, r *Run) (last time.Time, err error) {
 	if r.Requests, err = ledger.Requests(tx, r.ID); err != nil {
 		return last, err
 	}
-	return last, tx.Row(`SELECT coalesce(sum(s.pages), 0), coalesce(sum(s.hits), 0), coalesce(sum(s.new_hits), 0),
-		r.missing, r.failures, r.row_counts FROM runs r LEFT JOIN steps s USING (run) WHERE r.run = ?1`, r.ID).
-		Scan(&r.Pages, &r.Hits, &r.NewHits, &r.Missing, &r.Failures, store.JSON(&r.Rows))
+	_, err = store.Scan(tx, []any{&r.Pages, &r.Hits, &r.NewHits, &r.Missing, &r.Failures, store.JSON(&r.Rows)}, `SELECT
+		coalesce(sum(s.pages), 0), coalesce(sum(s.hits), 0), coalesce(sum(s.new_hits), 0),
+		r.missing, r.failures, r.row_counts FROM runs r LEFT JOIN steps s USING (run) WHERE r.run = ?1`, r.ID)
+	return last, err
 }
 
 // Get returns a run of any job; nil if there is none with this id.
@@ -402,13 +392,11 @@ func (rs *Runs) OwnRuns(job string, limit int) ([]Run, error) {
 }
 
 func (rs *Runs) listRuns(from string, args ...any) ([]Run, error) {
-	return store.Read(rs.db, "look for runs", func(tx *store.Tx) ([]Run, error) {
-		runs, err := store.Select(tx, (*Run).columns, from, args...)
-		for i := range runs {
-			rs.setActualStatus(&runs[i])
-		}
-		return runs, err
-	})
+	runs, err := store.Select(rs.db, (*Run).columns, from, args...)
+	for i := range runs {
+		rs.setActualStatus(&runs[i])
+	}
+	return runs, err
 }
 
 // setActualStatus sets the actual status of a run that was read. One recorded as running was interrupted if no
@@ -421,18 +409,16 @@ func (rs *Runs) setActualStatus(r *Run) {
 
 // Jobs returns the names of the jobs that have runs or watermarks.
 func (rs *Runs) Jobs() ([]string, error) {
-	return store.Read(rs.db, "list the jobs on record", func(tx *store.Tx) ([]string, error) {
-		return store.Values[string](tx,
-			`WITH RECURSIVE names (job) AS ( -- a search of the index for each name, however many runs it has
-				SELECT min(job) FROM runs WHERE job > ''
-				UNION ALL SELECT (SELECT min(job) FROM runs WHERE job > names.job) FROM names WHERE job IS NOT NULL)
-			SELECT job FROM names WHERE job IS NOT NULL UNION SELECT job FROM watermarks ORDER BY job`)
-	})
+	return store.Values[string](rs.db,
+		`WITH RECURSIVE names (job) AS ( -- a search of the index for each name, however many runs it has
+			SELECT min(job) FROM runs WHERE job > ''
+			UNION ALL SELECT (SELECT min(job) FROM runs WHERE job > names.job) FROM names WHERE job IS NOT NULL)
+		SELECT job FROM names WHERE job IS NOT NULL UNION SELECT job FROM watermarks ORDER BY job`)
 }
 
 // LastSuccess returns when a run of the job last ended as ok or ok_empty; zero if none did. Its cost is
 // proportional to the number of runs since.
 func (rs *Runs) LastSuccess(job string) (time.Time, error) {
-	return readTime(rs.db, "read when job "+job+" last succeeded", `SELECT ended FROM runs
+	return store.ValueTime(rs.db, `SELECT ended FROM runs
 		WHERE job = ? AND status IN ('ok', 'ok_empty') ORDER BY id DESC LIMIT 1`, job)
 }

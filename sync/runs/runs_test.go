@@ -280,7 +280,7 @@ func TestUnknownRecordsAreNotUpdated(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	statetest.WantText(t, s.Finish(runs.Run{ID: "nobody"}), "nobody", "no such record")
-	statetest.WantText(t, s.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, runs.Step{ID: 9}) }), "step 9", "no such record")
+	statetest.WantText(t, s.DB.Update(func(tx *store.Tx) error { return runs.SaveStep(tx, runs.Step{ID: 9}) }), "steps", "no such record", "9")
 }
 
 func value(v float64) *float64 { return &v }

@@ -116,36 +116,27 @@ func (s *Scan) identity() string { return plan.ScanIdentity(s.FindBy, s.Mode, s.
 // the same run, unless it was never started, or nil. If s.Again is set, only scans
 // whose start is not confirmed, and those of its run, are considered.
 func (ss *Scans) Live(s Scan) (*Scan, error) {
-	return store.Read(ss.db, fmt.Sprintf("look for a live scan of %q", s.Queries), func(tx *store.Tx) (*Scan, error) {
-		return oneScan(tx, `FROM scans WHERE identity = ?1 AND (
-				run = ?3 AND state NOT IN ('refused', 'not_created')
-				OR state IN ('intended', 'unknown')
-				OR NOT ?4 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
-			ORDER BY run = ?3 DESC, state IN ('intended', 'unknown') DESC, id DESC`,
-			s.identity(), store.Micros(ss.clock.Now()), s.Run, s.Again)
-	})
+	return oneScan(ss.db, `FROM scans WHERE identity = ?1 AND (
+			run = ?3 AND state NOT IN ('refused', 'not_created')
+			OR state IN ('intended', 'unknown')
+			OR NOT ?4 AND `+timely+` AND (state = 'running' OR state = 'ended' AND `+unread+`))
+		ORDER BY run = ?3 DESC, state IN ('intended', 'unknown') DESC, id DESC`,
+		s.identity(), store.Micros(ss.clock.Now()), s.Run, s.Again)
 }
 
 // Join makes a step wait for a scan that another step has started, and reserves p.Hold for
 // reading it. It does neither if that would exceed a cap.
 func (ss *Scans) Join(p ledger.Purchase, intent int64) error {
-	err := ss.ledger.SetAside(p, func(tx *store.Tx) error {
-		return store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`, intent, p.Step))
-	})
-	if err != nil {
-		return fmt.Errorf("join scan intent %d: %w", intent, err)
-	}
-	return nil
+	return ss.ledger.SetAside(p, func(tx *store.Tx) error { return joinStep(tx, p.Step, intent) })
+}
+
+func joinStep(tx *store.Tx, step, intent int64) error {
+	return store.Set(tx, "steps", "id", step, store.Columns{"joined": intent})
 }
 
 // namedBefore returns the scan of another intent that has the service's id, or nil.
 func namedBefore(tx *store.Tx, scan Scan, scanID string) (*Scan, error) {
-	before, err := oneScan(tx, `FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`,
-		scanID, scan.Intent)
-	if err != nil {
-		return nil, fmt.Errorf("look for scan %s: %w", scanID, err)
-	}
-	return before, nil
+	return oneScan(tx, `FROM scans WHERE scan = ? AND scan <> '' AND id <> ?`, scanID, scan.Intent)
 }
 
 // joinInstead closes a scan whose start was answered with a scan that is already recorded: the
@@ -156,11 +147,7 @@ func joinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 	if err := SaveScan(tx, *scan); err != nil {
 		return err
 	}
-	if err := store.Found(tx.Exec(`UPDATE steps SET joined = ? WHERE id = ?`,
-		before.Intent, scan.Step)); err != nil {
-		return fmt.Errorf("let step %d join scan %s: %w", scan.Step, before.ScanID, err)
-	}
-	return nil
+	return joinStep(tx, scan.Step, before.Intent)
 }
 
 // Intend records the intent of a scan before anything is reserved for it, and returns its id for
@@ -184,11 +171,7 @@ func (ss *Scans) Intend(tx *store.Tx, s Scan) (int64, error) {
 	delete(columns, "id")
 	identity := s.identity()
 	columns["identity"] = &identity
-	intent, err := store.Insert(tx, "scans", columns, "")
-	if err != nil {
-		return 0, fmt.Errorf("put the scan of job %s on record: %w", s.Job, err)
-	}
-	return intent, nil
+	return store.Insert(tx, "scans", columns, "")
 }
 
 // dropRefused removes the intents of a step that were refused before anything was reserved for them.
@@ -201,19 +184,13 @@ func dropRefused(tx *store.Tx, step int64) error {
 			_, err = tx.Exec(`DELETE FROM scans WHERE id = ?`, refused[i])
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("drop the refused scan intents of step %d: %w", step, err)
-	}
-	return nil
+	return err
 }
 
 // SaveScan records the progress of a scan: its state, the service's id and status, times and polls.
 // The intended search never changes, and a state never goes back.
-func SaveScan(tx *store.Tx, s Scan) error {
-	if err := store.Set(tx, "scans", "id", s.Intent, s.progress()); err != nil {
-		return fmt.Errorf("save scan intent %d as %s: %w", s.Intent, s.State, err)
-	}
-	return nil
+func SaveScan(in store.Writer, s Scan) error {
+	return store.Set(in, "scans", "id", s.Intent, s.progress())
 }
 
 // RecordStart records what the answer to a start says about the scan. A truncated answer may still have the id,
@@ -260,34 +237,26 @@ func (s *Scan) Saw(seen outlier.Scan, at time.Time) {
 
 // List returns the scans of a job, or of all jobs if job is "", newest first.
 func (ss *Scans) List(job string) ([]Scan, error) {
-	return store.Read(ss.db, "list the scans", func(tx *store.Tx) ([]Scan, error) {
-		return store.Select(tx, (*Scan).columns, `FROM scans WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
-	})
+	return store.Select(ss.db, (*Scan).columns, `FROM scans WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
 }
 
 // OfStep returns the scan that a step has joined, or its newest intent; nil if it has none.
 func (ss *Scans) OfStep(step int64) (*Scan, error) {
-	return store.Read(ss.db, fmt.Sprintf("look for the scan of step %d", step), func(tx *store.Tx) (*Scan, error) {
-		return oneScan(tx, `FROM scans WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1),
-			(SELECT max(id) FROM scans WHERE step = ?1))`, step)
-	})
+	return oneScan(ss.db, `FROM scans WHERE id = coalesce((SELECT joined FROM steps WHERE id = ?1),
+		(SELECT max(id) FROM scans WHERE step = ?1))`, step)
 }
 
 // OfIntent returns the scan of an intent; nil if there is none.
 func (ss *Scans) OfIntent(intent int64) (*Scan, error) {
-	return store.Read(ss.db, fmt.Sprintf("look for scan intent %d", intent), func(tx *store.Tx) (*Scan, error) {
-		return oneScan(tx, `FROM scans WHERE id = ?`, intent)
-	})
+	return oneScan(ss.db, `FROM scans WHERE id = ?`, intent)
 }
 
 // ByID returns the scan with the service's id; nil if there is none here.
 func (ss *Scans) ByID(scanID string) (*Scan, error) {
-	return store.Read(ss.db, "look for scan "+scanID, func(tx *store.Tx) (*Scan, error) {
-		return oneScan(tx, `FROM scans WHERE scan = ? AND scan <> ''`, scanID)
-	})
+	return oneScan(ss.db, `FROM scans WHERE scan = ? AND scan <> ''`, scanID)
 }
 
 // oneScan returns the first scan of a query, or nil.
-func oneScan(tx *store.Tx, from string, args ...any) (*Scan, error) {
-	return store.First(tx, (*Scan).columns, from, args...)
+func oneScan(in store.Reader, from string, args ...any) (*Scan, error) {
+	return store.First(in, (*Scan).columns, from, args...)
 }

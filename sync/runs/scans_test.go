@@ -259,5 +259,5 @@ func TestDatabaseItselfKeepsScansApart(t *testing.T) {
 	statetest.Lead(t, s, step, statetest.Intend(t, s, scan), runs.ScanEnded)
 	scan.Job = "rivals"
 	other := runs.Scan{Intent: statetest.Intend(t, s, scan), State: runs.ScanIntended, ScanID: statetest.ScanA}
-	statetest.WantText(t, s.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, other) }), "save scan intent 2", "UNIQUE")
+	statetest.WantText(t, s.DB.Update(func(tx *store.Tx) error { return runs.SaveScan(tx, other) }), "table scans", "UNIQUE")
 }

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"fmt"
 	"time"
 
 	"outlierd/sync/store"
@@ -38,7 +37,7 @@ func NoteDues(tx *store.Tx, all []Due) error {
 			err = moveNoted(tx, d.Job, d.At)
 		}
 		if err != nil {
-			return fmt.Errorf("note that job %s is due at %s: %w", d.Job, d.At, err)
+			return err
 		}
 	}
 	return nil
@@ -48,7 +47,7 @@ func NoteDues(tx *store.Tx, all []Due) error {
 func DropDues(tx *store.Tx, all []Due) error {
 	for _, d := range all {
 		if _, err := tx.Exec(`DELETE FROM dues WHERE job = ? AND due = ?`, d.Job, store.Micros(d.At)); err != nil {
-			return fmt.Errorf("drop the run of job %s due at %s: %w", d.Job, d.At, err)
+			return err
 		}
 	}
 	return nil
@@ -56,18 +55,14 @@ func DropDues(tx *store.Tx, all []Due) error {
 
 // Delay records when to try again to start the run of a due time.
 func (sc *Schedule) Delay(d Due) error {
-	return store.Change(sc.db, "delay the run of job "+d.Job, func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE dues SET not_before = ?3 WHERE job = ?1 AND due = ?2`,
-			d.Job, store.Micros(d.At), store.Micros(d.NotBefore))
-		return err
-	})
+	_, err := sc.db.Exec(`UPDATE dues SET not_before = ?3 WHERE job = ?1 AND due = ?2`,
+		d.Job, store.Micros(d.At), store.Micros(d.NotBefore))
+	return err
 }
 
 // Dues returns the due times whose runs are not recorded yet, oldest first.
 func (sc *Schedule) Dues() ([]Due, error) {
-	return store.Read(sc.db, "look for runs that are due", func(tx *store.Tx) ([]Due, error) {
-		return store.Select(tx, (*Due).columns, `FROM dues ORDER BY due, job`)
-	})
+	return store.Select(sc.db, (*Due).columns, `FROM dues ORDER BY due, job`)
 }
 
 // noted has the time up to which the due times of a job have a run or a row of their own, or will have none.
@@ -78,12 +73,12 @@ func noted(job string) store.Cell[time.Time] {
 // Noted returns the time up to which the due times of a job have come: the last one, under this name or a former
 // one, or when a schedule first saw the job; zero if none did. It is in the future if the clock was ahead.
 func (sc *Schedule) Noted(job string) (time.Time, error) {
-	return store.Read(sc.db, "read when job "+job+" was last due", noted(job).Get)
+	return noted(job).Get(sc.db)
 }
 
 // SetNoted sets the time after which the next due time of a job comes.
 func (sc *Schedule) SetNoted(job string, at time.Time) error {
-	return store.Change(sc.db, "set when job "+job+" was last due", func(tx *store.Tx) error { return noted(job).Set(tx, at.UTC()) })
+	return noted(job).Set(sc.db, at.UTC())
 }
 
 // moveNoted records that a due time of a job has come.
@@ -97,8 +92,6 @@ func moveNoted(tx *store.Tx, job string, due time.Time) error {
 
 // Performed reports whether a run of the job is recorded for a due time.
 func (sc *Schedule) Performed(job string, due time.Time) (bool, error) {
-	return store.Read(sc.db, fmt.Sprintf("read whether job %s ran for %s", job, due), func(tx *store.Tx) (bool, error) {
-		return store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
-			job, store.Micros(due))
-	})
+	return store.Value[bool](sc.db, `SELECT EXISTS (SELECT 1 FROM runs WHERE job = ? AND due = ? AND due <> 0)`,
+		job, store.Micros(due))
 }

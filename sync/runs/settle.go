@@ -19,7 +19,7 @@ var ErrNoIntent = errors.New("no scan has this intent; 'outlierd scan list' show
 // read stays spent in both cases. The hold of an adopted scan remains if its run may continue.
 // refunded is the refunded part of the price in credits.
 func (ss *Scans) Settle(intent int64, sc Scan) (refunded outlier.Credits, err error) {
-	err = store.Change(ss.db, fmt.Sprintf("settle scan intent %d", intent), func(tx *store.Tx) error {
+	err = ss.db.Update(func(tx *store.Tx) error {
 		old, err := unsettledScan(tx, intent)
 		if err != nil {
 			return err
@@ -30,7 +30,10 @@ func (ss *Scans) Settle(intent int64, sc Scan) (refunded outlier.Credits, err er
 		}
 		return adoptScan(tx, *old, sc)
 	})
-	return refunded, err
+	if err != nil {
+		return 0, fmt.Errorf("settle scan intent %d: %w", intent, err)
+	}
+	return refunded, nil
 }
 
 // unsettledScan returns the scan of an intent, or an error if its outcome is not unknown.

@@ -48,7 +48,7 @@ func (s *Sighting) columns() store.Columns {
 
 // Sightings returns all sightings of an id, oldest first.
 func (hs *Hits) Sightings(id string) ([]Sighting, error) {
-	return store.Read(hs.db, "look for sightings of "+id, func(tx *store.Tx) ([]Sighting, error) {
+	return store.Read(hs.db, func(tx *store.Tx) ([]Sighting, error) {
 		all, err := store.Select(tx, (*Sighting).columns, `FROM run_hits h JOIN runs r ON r.id = h.run
 			JOIN steps s ON s.id = h.step WHERE h.video = ?1 ORDER BY r.id, s.ordinal`, id)
 		for i := 0; err == nil && i < len(all); i++ {

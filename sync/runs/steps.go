@@ -1,9 +1,7 @@
 package runs
 
 import (
-	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,14 +79,12 @@ func progress(s *Step) store.Columns {
 
 // Skip records why a run goes on without a step; see [plan.Step.Problem].
 func (ss *Steps) Skip(step int64, problem string, capped bool) error {
-	return store.Change(ss.db, fmt.Sprintf("record why step %d has stopped", step), func(tx *store.Tx) error {
-		return store.Set(tx, "steps", "id", step, store.Columns{"problem": store.Bounded(problem), "capped": capped})
-	})
+	return store.Set(ss.db, "steps", "id", step, store.Columns{"problem": store.Bounded(problem), "capped": capped})
 }
 
 // SaveTries records the attempts at a step's next call.
-func SaveTries(tx *store.Tx, step int64, t outlier.Tries) error {
-	return store.Set(tx, "steps", "id", step, ledger.TriesColumns(&t))
+func SaveTries(in store.Writer, step int64, t outlier.Tries) error {
+	return store.Set(in, "steps", "id", step, ledger.TriesColumns(&t))
 }
 
 // opOf and paramsOf are the two columns of a query.
@@ -122,21 +118,15 @@ func (q paramsOf) Value() (driver.Value, error) { return q.Encode(), nil }
 // AddStep appends a step to an unfinished run and returns its id. It assigns the next ordinal. The status does not
 // matter: it also says what a run in progress waits for.
 func AddStep(tx *store.Tx, s Step) (id int64, err error) {
-	var unfinished bool
-	err = tx.Row(`SELECT `+mayGoOn+`, (SELECT coalesce(max(ordinal) + 1, 0) FROM steps WHERE run = runs.run)
-		FROM runs WHERE run = ?`, s.Run).Scan(&unfinished, &s.Ordinal)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		err = errors.New("the run was never started")
-	case err == nil && !unfinished:
-		err = errors.New("the run has ended")
-	case err == nil:
-		id, err = addStep(tx, s)
+	unfinished, err := store.Scan(tx, []any{&s.Ordinal}, `SELECT (SELECT coalesce(max(ordinal) + 1, 0)
+		FROM steps WHERE run = runs.run) FROM runs WHERE run = ? AND `+mayGoOn, s.Run)
+	if err == nil && !unfinished {
+		err = fmt.Errorf("run %s cannot get another step: it has ended, or was never started", s.Run)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("add a step to run %s: %w", s.Run, err)
+		return 0, err
 	}
-	return id, nil
+	return addStep(tx, s)
 }
 
 func addStep(tx *store.Tx, s Step) (int64, error) {
@@ -146,50 +136,34 @@ func addStep(tx *store.Tx, s Step) (int64, error) {
 }
 
 // SaveStep records the progress of a step. Values resolved at the beginning never change.
-func SaveStep(tx *store.Tx, s Step) error {
-	if err := store.Set(tx, "steps", "id", s.ID, progress(&s)); err != nil {
-		return fmt.Errorf("save step %d: %w", s.ID, err)
-	}
-	return nil
-}
+func SaveStep(in store.Writer, s Step) error { return store.Set(in, "steps", "id", s.ID, progress(&s)) }
 
 // OfRun returns the steps of a run, in order.
 func (ss *Steps) OfRun(run string) ([]Step, error) {
-	return store.Read(ss.db, "read the steps of run "+run, func(tx *store.Tx) ([]Step, error) {
-		return store.Select(tx, stepColumns, `FROM steps WHERE run = ? ORDER BY ordinal`, run)
-	})
+	return store.Select(ss.db, stepColumns, `FROM steps WHERE run = ? ORDER BY ordinal`, run)
 }
 
 // Get returns the step with an id; nil if there is none.
 func (ss *Steps) Get(id int64) (*Step, error) {
-	return store.Read(ss.db, fmt.Sprintf("read step %d", id), func(tx *store.Tx) (*Step, error) {
-		return store.First(tx, stepColumns, `FROM steps WHERE id = ?`, id)
-	})
+	return store.First(ss.db, stepColumns, `FROM steps WHERE id = ?`, id)
 }
 
 // LastOf returns the newest of the steps that share a step's search: the step itself, unless a later
 // run has continued it.
 func (ss *Steps) LastOf(step *Step) (Step, error) {
-	return store.Read(ss.db, fmt.Sprintf("look for what was bought after step %d", step.ID),
-		func(tx *store.Tx) (last Step, err error) {
-			found, err := store.First(tx, stepColumns, `FROM steps
-				WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps
-				WHERE origin = ?1))`, firstHit(step))
-			if err == nil && found == nil {
-				err = errors.New("it is not on record")
-			}
-			if err == nil {
-				last = *found
-			}
-			return last, err
-		})
+	last, err := store.First(ss.db, stepColumns, `FROM steps
+		WHERE id = (SELECT max(id) FROM (SELECT ?1 AS id UNION ALL SELECT id FROM steps WHERE origin = ?1))`, firstHit(step))
+	if err == nil && last == nil {
+		err = fmt.Errorf("step %d is not on record", step.ID)
+	}
+	if err != nil {
+		return Step{}, err
+	}
+	return *last, nil
 }
 
 // Unread returns how many hits of a step, and of those that it continues, could not be stored.
 func (ss *Steps) Unread(step *Step) (int, error) {
-	return store.Read(ss.db, fmt.Sprintf("count what could not be stored of step %d", step.ID),
-		func(tx *store.Tx) (int, error) {
-			return store.Value[int](tx, `SELECT sum(unread) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,
-				step.ID, firstHit(step))
-		})
+	return store.Value[int](ss.db, `SELECT sum(unread) FROM steps WHERE id IN (?1, ?2) OR origin = ?2`,
+		step.ID, firstHit(step))
 }

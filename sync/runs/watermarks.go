@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -44,24 +43,13 @@ func MoveWatermark(tx *store.Tx, w Watermark) error {
 		return fmt.Errorf("move watermark %q of job %s: a run moves it, or it is set by hand", w.Key, w.Job)
 	}
 	w.Set = tx.Now()
-	if _, err := store.Insert(tx, "watermarks", w.columns(), replaceWatermark+` WHERE excluded.at > at`); err != nil {
-		return fmt.Errorf("move watermark %q of job %s: %w", w.Key, w.Job, err)
-	}
-	return nil
+	_, err := store.Insert(tx, "watermarks", w.columns(), replaceWatermark+` WHERE excluded.at > at`)
+	return err
 }
 
 // At returns the time up to which a job has covered key; zero if it never has.
 func (ws *Watermarks) At(job, key string) (time.Time, error) {
-	return readTime(ws.db, fmt.Sprintf("look for watermark %q of job %s", key, job),
-		`SELECT at FROM watermarks WHERE job = ? AND key = ?`, job, key)
-}
-
-// readTime reads one time; zero if there is no row.
-func readTime(db *store.Store, doing, query string, args ...any) (time.Time, error) {
-	return store.Read(db, doing, func(tx *store.Tx) (time.Time, error) {
-		us, err := store.Value[int64](tx, query, args...)
-		return store.Instant(us), err
-	})
+	return store.ValueTime(ws.db, `SELECT at FROM watermarks WHERE job = ? AND key = ?`, job, key)
 }
 
 // lastSearched is the query of [Watermarks.LastSearched]. It reads the steps with the watermark's key from
@@ -74,8 +62,7 @@ const lastSearched = `SELECT began FROM steps CROSS JOIN runs USING (run)
 // watermark's key, whether or not the search succeeded; zero if it never did. Manually overridden runs
 // and times in the future do not count.
 func (ws *Watermarks) LastSearched(job, key string) (time.Time, error) {
-	return readTime(ws.db, fmt.Sprintf("read when job %s last searched for %s", job, key),
-		lastSearched, job, key, store.Micros(ws.clock.Now().Add(ledger.Skew)))
+	return store.ValueTime(ws.db, lastSearched, job, key, store.Micros(ws.clock.Now().Add(ledger.Skew)))
 }
 
 // Searched is a search that has received pages.
@@ -88,16 +75,13 @@ type Searched struct {
 
 // Searched returns the searches of a job with a watermark's key, including those under former names.
 func (ws *Watermarks) Searched(job, key string) ([]Searched, error) {
-	return store.Read(ws.db, fmt.Sprintf("look for the searches of job %s for %s", job, key),
-		func(tx *store.Tx) ([]Searched, error) {
-			return store.Select(tx, func(s *Searched) store.Columns {
-				return store.Columns{
-					"steps.op": opOf{&s.Query}, "steps.params": paramsOf{&s.Query},
-					"steps.stop": &s.Stop, "steps.began": store.Time(&s.Began),
-					"CASE WHEN runs.overridden THEN runs.plan ELSE 'null' END": store.JSON(&s.Plan),
-				}
-			}, searched, job, key)
-		})
+	return store.Select(ws.db, func(s *Searched) store.Columns {
+		return store.Columns{
+			"steps.op": opOf{&s.Query}, "steps.params": paramsOf{&s.Query},
+			"steps.stop": &s.Stop, "steps.began": store.Time(&s.Began),
+			"CASE WHEN runs.overridden THEN runs.plan ELSE 'null' END": store.JSON(&s.Plan),
+		}
+	}, searched, job, key)
 }
 
 // searched is the query of [Watermarks.Searched].
@@ -109,28 +93,26 @@ const searched = `FROM steps CROSS JOIN runs USING (run)
 // first: what `schedule: auto` learns from, by watermark. Searches of past dates, and those that continue others, do
 // not count.
 func (ws *Watermarks) Visits(job string, after time.Time) (map[string][]plan.Visit, error) {
-	return store.Read(ws.db, "read the past searches of job "+job, func(tx *store.Tx) (map[string][]plan.Visit, error) {
-		steps, err := store.Select(tx, func(s *Step) store.Columns {
-			return store.Columns{
-				"steps.op": opOf{&s.Query}, "steps.params": paramsOf{&s.Query}, "steps.watermark": &s.Watermark,
-				"steps.began": store.Time(&s.Began), "steps.pages": &s.Pages, "steps.reused": &s.Reused, "steps.seen": &s.Seen,
-				"steps.new_hits": &s.NewHits, "steps.total": &s.Total, "steps.stop": &s.Stop, "steps.oldest": store.Time(&s.Oldest),
-			}
-		}, visits, job, store.Micros(after))
-		all := map[string][]plan.Visit{}
-		for _, s := range steps {
-			from, to := s.Query.Published()
-			if order := s.Query.Params(); order.Get("sortBy") != "publishedAt" || order.Get("sortOrder") == "asc" ||
-				from.IsZero() || !to.IsZero() {
-				continue
-			}
-			all[s.Watermark] = append(all[s.Watermark], plan.Visit{
-				At: s.Began, Since: from, Oldest: s.Oldest, Pages: s.Pages - s.Reused, New: s.NewHits, Seen: s.Seen,
-				Total: s.Total, Whole: s.Stop == StopShort || s.Stop == StopEmpty,
-			})
+	steps, err := store.Select(ws.db, func(s *Step) store.Columns {
+		return store.Columns{
+			"steps.op": opOf{&s.Query}, "steps.params": paramsOf{&s.Query}, "steps.watermark": &s.Watermark,
+			"steps.began": store.Time(&s.Began), "steps.pages": &s.Pages, "steps.reused": &s.Reused, "steps.seen": &s.Seen,
+			"steps.new_hits": &s.NewHits, "steps.total": &s.Total, "steps.stop": &s.Stop, "steps.oldest": store.Time(&s.Oldest),
 		}
-		return all, err
-	})
+	}, visits, job, store.Micros(after))
+	all := map[string][]plan.Visit{}
+	for _, s := range steps {
+		from, to := s.Query.Published()
+		if order := s.Query.Params(); order.Get("sortBy") != "publishedAt" || order.Get("sortOrder") == "asc" ||
+			from.IsZero() || !to.IsZero() {
+			continue
+		}
+		all[s.Watermark] = append(all[s.Watermark], plan.Visit{
+			At: s.Began, Since: from, Oldest: s.Oldest, Pages: s.Pages - s.Reused, New: s.NewHits, Seen: s.Seen,
+			Total: s.Total, Whole: s.Stop == StopShort || s.Stop == StopEmpty,
+		})
+	}
+	return all, err
 }
 
 // visits is the query of [Watermarks.Visits].
@@ -140,40 +122,27 @@ const visits = `FROM runs CROSS JOIN steps USING (run)
 
 // List returns the watermarks of a job, or of all jobs if job is "", by job and key.
 func (ws *Watermarks) List(job string) ([]Watermark, error) {
-	return store.Read(ws.db, "list the watermarks", func(tx *store.Tx) ([]Watermark, error) {
-		return store.Select(tx, (*Watermark).columns, `FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`, job)
-	})
+	return store.Select(ws.db, (*Watermark).columns, `FROM watermarks WHERE (job = ?1 OR ?1 = '') ORDER BY job, key`, job)
 }
 
 // Set sets a watermark by hand, forward or back. An empty key means every key of the job.
 func (ws *Watermarks) Set(job, key string, at time.Time) error {
-	return store.Change(ws.db, "set the watermarks of job "+job, func(tx *store.Tx) error {
-		switch {
-		case at.IsZero():
-			return errors.New("a watermark needs a time")
-		case key == "":
-			return store.Found(tx.Exec(`UPDATE watermarks SET at = ?, run = '', set_at = ? WHERE job = ?`,
-				store.Micros(at), store.Micros(tx.Now()), job))
-		}
-		w := Watermark{Job: job, Key: key, At: at, Set: tx.Now()}
-		_, err := store.Insert(tx, "watermarks", w.columns(), replaceWatermark)
-		return err
-	})
+	w := Watermark{Job: job, Key: key, At: at, Set: time.Now()}
+	switch {
+	case at.IsZero():
+		return fmt.Errorf("a watermark of job %s needs a time", job)
+	case key == "":
+		return store.Set(ws.db, "watermarks", "job", job, store.Columns{"at": store.Time(&at), "run": "", "set_at": store.Time(&w.Set)})
+	}
+	_, err := store.Insert(ws.db, "watermarks", w.columns(), replaceWatermark)
+	return err
 }
 
 // Reset removes the watermarks of a job and returns their number. The job's next run starts
 // as if it were the first.
 func (ws *Watermarks) Reset(job string) (n int, err error) {
-	err = store.Change(ws.db, "reset the watermarks of job "+job, func(tx *store.Tx) error {
-		result, err := tx.Exec(`DELETE FROM watermarks WHERE job = ?`, job)
-		if err != nil {
-			return err
-		}
-		gone, err := result.RowsAffected()
-		n = int(gone)
-		return err
-	})
-	return n, err
+	gone, err := ws.db.Exec(`DELETE FROM watermarks WHERE job = ?`, job)
+	return int(gone), err
 }
 
 // CorrectWatermarks moves watermarks that are later than now back to when they were recorded. A search

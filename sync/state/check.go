@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"outlierd/sync/journal"
-	"outlierd/sync/store"
 )
 
 // checkAtStart looks for damage after an unclean end. A kill can only interrupt the newest
@@ -56,17 +55,13 @@ func (s *Store) Check(ctx context.Context) (checked Checked, err error) {
 	if err := s.DB.CheckFile(ctx); err != nil {
 		return checked, err
 	}
-	err = s.DB.View(func(tx *store.Tx) error {
-		if err := s.Ledger.CheckSent(tx); err != nil {
-			return err
-		}
-		if checked.Journal, err = journal.Parts(tx); err != nil {
-			return err
-		}
-		checked.Pruned, err = journal.Pruned(tx)
-		return err
-	})
-	if err != nil {
+	if err := s.DB.View(s.Ledger.CheckSent); err != nil {
+		return checked, err
+	}
+	if checked.Journal, err = journal.Parts(s.DB); err != nil {
+		return checked, err
+	}
+	if checked.Pruned, err = s.Journal.Pruned(); err != nil {
 		return checked, err
 	}
 	checked.Answers, err = s.Journal.Check(ctx, 0)

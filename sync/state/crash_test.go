@@ -34,10 +34,10 @@ func look(t *testing.T, dir string) image {
 	s := statetest.Open(t, dir)
 	var got image
 	err := s.DB.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
+		_, err := store.Scan(tx, []any{&got.states, &got.answers, &got.next, &got.seen}, `SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
 			(SELECT count(*) FROM responses),
-			(SELECT next FROM steps), (SELECT count(*) FROM seen)`).
-			Scan(&got.states, &got.answers, &got.next, &got.seen)
+			(SELECT next FROM steps), (SELECT count(*) FROM seen)`)
+		return err
 	})
 	if err == nil {
 		got.held, err = s.Ledger.Held(statetest.Month())
@@ -116,11 +116,11 @@ func lookAtScan(t *testing.T, dir string) (got startImage) {
 	t.Helper()
 	s := statetest.Open(t, dir)
 	err := s.DB.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
+		_, err := store.Scan(tx, []any{&got.states, &got.scan, &got.id, &got.hold, &got.answers}, `SELECT (SELECT coalesce(group_concat(state, ' '), '') FROM (SELECT state FROM attempts ORDER BY id)),
 			coalesce((SELECT state FROM scans), ''), coalesce((SELECT scan FROM scans), ''),
 			(SELECT coalesce(sum(rest), 0) FROM hold_rests),
-			(SELECT count(*) FROM responses)`).
-			Scan(&got.states, &got.scan, &got.id, &got.hold, &got.answers)
+			(SELECT count(*) FROM responses)`)
+		return err
 	})
 	if err == nil {
 		got.held, err = s.Ledger.Held(statetest.Month())

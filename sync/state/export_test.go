@@ -42,8 +42,9 @@ func (s *Store) CappedPeriods(zone *time.Location, renews int) (all []ledger.Per
 // GivenAway counts the holds that were released although the start of their scan is not confirmed.
 func (s *Store) GivenAway() (n int, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
-		return tx.Row(`SELECT count(*) FROM attempts a JOIN scans s ON s.id = a.intent
-			WHERE a.aside > 0 AND a.holding = 0 AND a.state <> 'refunded' AND s.state = 'unknown'`).Scan(&n)
+		_, err := store.Scan(tx, []any{&n}, `SELECT count(*) FROM attempts a JOIN scans s ON s.id = a.intent
+			WHERE a.aside > 0 AND a.holding = 0 AND a.state <> 'refunded' AND s.state = 'unknown'`)
+		return err
 	})
 	return n, err
 }

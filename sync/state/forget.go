@@ -16,7 +16,7 @@ import (
 )
 
 func (s *Store) loadForgotten() error {
-	all, err := store.Read(s.DB, "read what was forgotten", forgotten.Load)
+	all, err := forgotten.Load(s.DB)
 	s.Forgotten, s.Queue.Forgotten = all, all
 	return err
 }

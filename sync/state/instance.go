@@ -13,7 +13,7 @@ var instance = store.Cell[string]{Key: "instance"}
 // Instance returns the name of this state, which distinguishes its rows in a lake that several
 // daemons fill; "" if it has none yet. Backups keep the name.
 func (s *Store) Instance() (string, error) {
-	return store.Read(s.DB, "read the name of the state", instance.Get)
+	return instance.Get(s.DB)
 }
 
 // NamedInstance is [Store.Instance], but creates the name if there is none.
@@ -24,5 +24,5 @@ func (s *Store) NamedInstance() (name string, err error) {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails
 	name = hex.EncodeToString(id)
-	return name, s.DB.Update(func(tx *store.Tx) error { return instance.Set(tx, name) })
+	return name, instance.Set(s.DB, name)
 }

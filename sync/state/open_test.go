@@ -198,7 +198,8 @@ func TestDatabaseSettingsAreDurable(t *testing.T) {
 		"busy_timeout": "0", "cell_size_check": "1",
 	} {
 		var got string
-		if err := s.DB.Update(func(tx *store.Tx) error { return tx.Row(`PRAGMA ` + pragma).Scan(&got) }); err != nil || got != want {
+		err := s.DB.Update(func(tx *store.Tx) error { _, err := store.Scan(tx, []any{&got}, `PRAGMA `+pragma); return err })
+		if err != nil || got != want {
 			t.Errorf("%s is %s (%v), want %s", pragma, got, err, want)
 		}
 	}

@@ -158,8 +158,7 @@ func (s *Store) recoverOpen(tx *store.Tx) error {
 	if err := s.Ledger.Recover(tx); err != nil {
 		return err
 	}
-	_, err := s.Queue.Expire(tx)
-	return errors.Join(err, runs.Recover(tx), queue.Correct(tx))
+	return errors.Join(s.Queue.Expire(tx), runs.Recover(tx), queue.Correct(tx))
 }
 
 // bindService records the service that the folder belongs to, and the version of the program.
@@ -244,7 +243,7 @@ func (s *Store) CorrectDates() error {
 		return runs.CorrectWatermarks(tx, now)
 	})
 	if err != nil {
-		return fmt.Errorf("correct what lies in the future: %w", err)
+		return err
 	}
 	s.corrected, s.ahead = true, ahead
 	return nil
@@ -258,7 +257,7 @@ func (s *Store) Rename(old, new string) error {
 	if old == new || old == "" || new == "" {
 		return fmt.Errorf("rename job %q to %q: two different names are needed", old, new)
 	}
-	return store.Change(s.DB, fmt.Sprintf("rename job %s to %s", old, new), func(tx *store.Tx) error {
+	return s.DB.Update(func(tx *store.Tx) error {
 		done, err := runs.Rename(tx, old, new)
 		if done || err != nil {
 			return err
@@ -343,10 +342,7 @@ func (s *Store) Restored() error {
 	if err == nil {
 		err = s.DB.Update(func(tx *store.Tx) error { return ops.Skip(tx, end) })
 	}
-	if err != nil {
-		return fmt.Errorf("record that the state was restored: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Copy writes the state in a folder to a new file; see [store.Copy].

@@ -38,7 +38,7 @@ func noise(n int) string {
 func fillUp(t *testing.T, s *state.Store, pages int) {
 	t.Helper()
 	var now int
-	if err := s.DB.View(func(tx *store.Tx) error { return tx.Row(`PRAGMA page_count`).Scan(&now) }); err != nil {
+	if _, err := store.Scan(s.DB, []any{&now}, `PRAGMA page_count`); err != nil {
 		t.Fatal(err)
 	}
 	if err := statetest.Shell(t, s, fmt.Sprintf(`PRAGMA max_page_count = %d`, now+pages)); err != nil {

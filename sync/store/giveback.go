@@ -37,7 +37,7 @@ func readInside(tx *Tx) (Inside, error) {
 	for query, to := range map[string]*int64{
 		`PRAGMA page_size`: &size, `PRAGMA page_count`: &pages, `PRAGMA freelist_count`: &free,
 	} {
-		if err := tx.Row(query).Scan(to); err != nil {
+		if _, err := Scan(tx, []any{to}, query); err != nil {
 			return Inside{}, fmt.Errorf("read the free space in the state: %w", err)
 		}
 	}

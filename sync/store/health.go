@@ -34,11 +34,10 @@ func (f *Folder) Corrupt(detail string) error { return &CorruptError{Path: f.Pat
 // CheckFile makes SQLite look for damage, table by table so that ctx can end it between two.
 func (s *Store) CheckFile(ctx context.Context) error {
 	return s.View(func(tx *Tx) error {
-		tables, err := List(tx, func(name *string) []any { return []any{name} },
-			`SELECT name FROM sqlite_schema WHERE type = 'table'`)
+		tables, err := Values[string](tx, `SELECT name FROM sqlite_schema WHERE type = 'table'`)
 		for i := 0; err == nil && i < len(tables); i++ {
 			var verdict string
-			err = tx.Row(`SELECT quick_check FROM pragma_quick_check(?)`, tables[i]).Scan(&verdict)
+			verdict, err = Value[string](tx, `SELECT quick_check FROM pragma_quick_check(?)`, tables[i])
 			if err == nil && verdict != "ok" {
 				err = s.Corrupt(verdict)
 			}

@@ -7,31 +7,59 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"outlierd/internal/lazyregexp"
 )
 
-// Read returns what f reads in a view. doing describes that in the error: "look for run 7".
-func Read[T any](s *Store, doing string, f func(*Tx) (T, error)) (value T, err error) {
-	err = s.View(func(tx *Tx) error {
+// Reader is what a query reads: a [Tx], or a [Store], of which each query sees what is durable then.
+type Reader interface{ read(f func(*Tx) error) error }
+
+// Writer is what a statement changes: a [Tx], or a [Store], of which each statement is a transaction of its own.
+type Writer interface {
+	Reader
+	Exec(query string, args ...any) (rows int64, err error)
+	write(f func(*Tx) error) error
+}
+
+func (t *Tx) read(f func(*Tx) error) error  { return f(t) }
+func (t *Tx) write(f func(*Tx) error) error { return f(t) }
+
+func (s *Store) read(f func(*Tx) error) error  { return s.View(f) }
+func (s *Store) write(f func(*Tx) error) error { return s.Update(f) }
+
+// Read returns what f reads by several queries that see the same.
+func Read[T any](in Reader, f func(*Tx) (T, error)) (value T, err error) {
+	err = in.read(func(tx *Tx) error {
 		value, err = f(tx)
 		return err
 	})
 	if err != nil {
 		var none T
-		return none, fmt.Errorf("%s: %w", doing, err)
+		return none, err
 	}
 	return value, nil
 }
 
-// Change is [Store.Update] with a description of what is done, for the error.
-func Change(s *Store, doing string, f func(*Tx) error) error {
-	if err := s.Update(f); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+// Exec performs a statement that writes, and returns how many rows it has changed.
+func (t *Tx) Exec(query string, args ...any) (rows int64, err error) {
+	result, err := t.exec(query, args...)
+	if err != nil {
+		return 0, nameTable(query, err)
 	}
-	return nil
+	return result.RowsAffected()
 }
 
-// Exec performs a statement that writes.
-func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
+// Exec performs a statement as a transaction.
+func (s *Store) Exec(query string, args ...any) (rows int64, err error) {
+	err = s.Update(func(tx *Tx) error {
+		rows, err = tx.Exec(query, args...)
+		return err
+	})
+	return rows, err
+}
+
+func (t *Tx) exec(query string, args ...any) (sql.Result, error) {
 	if t.view {
 		return nil, errView
 	}
@@ -42,6 +70,17 @@ func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	return stmt.Exec(args...)
 }
 
+// tableIn finds the first table in a statement.
+var tableIn = lazyregexp.New(`\b(?:FROM|INTO|UPDATE(?: OR [A-Z]+)?) ([a-z_]+)`)
+
+// nameTable adds to the error of a statement which table it is about.
+func nameTable(query string, err error) error {
+	if found := tableIn().FindStringSubmatch(query); found != nil && err != nil {
+		return fmt.Errorf("table %s of the state: %w", found[1], err)
+	}
+	return err
+}
+
 // Columns are the columns of a row by their names, or by the expressions that compute them: pointers to the
 // variables that are read or written. See [Time], [Duration], [JSON] and [Optional] for values that SQLite
 // has in another form.
@@ -49,21 +88,29 @@ type Columns map[string]any
 
 // Insert inserts a row and returns its id. If orElse is not "", it is what to do about a conflict, such as
 // "ON CONFLICT DO NOTHING".
-func Insert(tx *Tx, table string, row Columns, orElse string) (id int64, err error) {
+func Insert(in Writer, table string, row Columns, orElse string) (id int64, err error) {
 	names := slices.Sorted(maps.Keys(row))
-	result, err := tx.Exec(`INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+
-		strings.Repeat(`?, `, len(names)-1)+`?) `+orElse, row.valuesOf(names)...)
-	if err != nil {
-		return 0, err
-	}
-	return result.LastInsertId()
+	err = in.write(func(tx *Tx) error {
+		result, err := tx.exec(`INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+
+			strings.Repeat(`?, `, len(names)-1)+`?) `+orElse, row.valuesOf(names)...)
+		if err != nil {
+			return fmt.Errorf("table %s of the state: %w", table, err)
+		}
+		id, err = result.LastInsertId()
+		return err
+	})
+	return id, err
 }
 
-// Set sets columns of the row that has a value in the column key. It returns an error if there is none.
-func Set(tx *Tx, table, key string, value any, row Columns) error {
+// Set sets columns of the rows that have a value in the column key. It returns an error if there is none.
+func Set(in Writer, table, key string, value any, row Columns) error {
 	names := slices.Sorted(maps.Keys(row))
-	return Found(tx.Exec(`UPDATE `+table+` SET `+strings.Join(names, " = ?, ")+` = ? WHERE `+key+` = ?`,
-		append(row.valuesOf(names), value)...))
+	rows, err := in.Exec(`UPDATE `+table+` SET `+strings.Join(names, " = ?, ")+` = ? WHERE `+key+` = ?`,
+		append(row.valuesOf(names), value)...)
+	if err == nil && rows == 0 {
+		err = fmt.Errorf("table %s of the state: no such record: %s = %v", table, key, value)
+	}
+	return err
 }
 
 // valuesOf returns the values of columns in the order of names.
@@ -77,15 +124,15 @@ func (c Columns) valuesOf(names []string) []any {
 
 // Select reads rows. columns returns the columns of a row, and from is the rest of the query: "FROM runs
 // WHERE job = ?".
-func Select[T any](tx *Tx, columns func(*T) Columns, from string, args ...any) ([]T, error) {
+func Select[T any](in Reader, columns func(*T) Columns, from string, args ...any) ([]T, error) {
 	names := slices.Sorted(maps.Keys(columns(new(T))))
-	return List(tx, func(row *T) []any { return columns(row).valuesOf(names) },
+	return List(in, func(row *T) []any { return columns(row).valuesOf(names) },
 		`SELECT `+strings.Join(names, ", ")+` `+from, args...)
 }
 
 // First is [Select] for the first row; nil if there is none.
-func First[T any](tx *Tx, columns func(*T) Columns, from string, args ...any) (*T, error) {
-	rows, err := Select(tx, columns, from+` LIMIT 1`, args...)
+func First[T any](in Reader, columns func(*T) Columns, from string, args ...any) (*T, error) {
+	rows, err := Select(in, columns, from+` LIMIT 1`, args...)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -93,39 +140,42 @@ func First[T any](tx *Tx, columns func(*T) Columns, from string, args ...any) (*
 }
 
 // Value reads the only column of the first row; the zero value if there is no row, or if it is NULL.
-func Value[T any](tx *Tx, query string, args ...any) (value T, err error) {
-	var found sql.Null[T]
-	err = tx.Row(query, args...).Scan(&found)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+func Value[T any](in Reader, query string, args ...any) (value T, err error) {
+	all, err := List(in, func(value *sql.Null[T]) []any { return []any{value} }, query, args...)
+	if len(all) > 0 {
+		value = all[0].V
 	}
-	return found.V, err
+	return value, err
+}
+
+// ValueTime is [Value] for a time; see [Micros].
+func ValueTime(in Reader, query string, args ...any) (time.Time, error) {
+	us, err := Value[int64](in, query, args...)
+	return Instant(us), err
 }
 
 // Values reads the only column of a query.
-func Values[T any](tx *Tx, query string, args ...any) ([]T, error) {
-	return List(tx, func(value *T) []any { return []any{value} }, query, args...)
+func Values[T any](in Reader, query string, args ...any) ([]T, error) {
+	return List(in, func(value *T) []any { return []any{value} }, query, args...)
 }
 
-// Row reads one row. Its Scan fails with [sql.ErrNoRows] if there is none.
-func (t *Tx) Row(query string, args ...any) Row {
-	stmt, err := t.conn.prepareOnce(query)
-	if err != nil {
-		return failedRow{err}
-	}
-	return stmt.QueryRow(args...)
+// Scan reads the columns of the only row into variables, as [sql.Row.Scan] does, and reports whether there is one.
+func Scan(in Reader, into []any, query string, args ...any) (found bool, err error) {
+	rows, err := List(in, func(*struct{}) []any { return into }, query, args...)
+	return len(rows) > 0, err
 }
-
-// Row is a row, or the error in its place.
-type Row interface{ Scan(dest ...any) error }
-
-type failedRow struct{ err error }
-
-func (f failedRow) Scan(...any) error { return f.err }
 
 // List reads all rows of a query; into returns the destinations of the columns, as for Scan.
-func List[T any](t *Tx, into func(*T) []any, query string, args ...any) (all []T, err error) {
-	stmt, err := t.conn.prepareOnce(query)
+func List[T any](in Reader, into func(*T) []any, query string, args ...any) (all []T, err error) {
+	err = in.read(func(tx *Tx) error {
+		all, err = list(tx, into, query, args...)
+		return nameTable(query, err)
+	})
+	return all, err
+}
+
+func list[T any](tx *Tx, into func(*T) []any, query string, args ...any) (all []T, err error) {
+	stmt, err := tx.conn.prepareOnce(query)
 	if err != nil {
 		return nil, err
 	}
@@ -141,18 +191,4 @@ func List[T any](t *Tx, into func(*T) []any, query string, args ...any) (all []T
 		all = append(all, one)
 	}
 	return all, errors.Join(rows.Err(), rows.Close())
-}
-
-// Changed reports whether a statement changed a row. SQLite always knows.
-func Changed(result sql.Result) bool {
-	n, err := result.RowsAffected()
-	return err == nil && n > 0
-}
-
-// Found returns an error for an update that matched no row.
-func Found(result sql.Result, err error) error {
-	if err == nil && !Changed(result) {
-		err = errors.New("no such record")
-	}
-	return err
 }

@@ -29,7 +29,7 @@ func TestReadersWaitForNoTransaction(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	count := func(tx *store.Tx) (n int) {
-		if err := tx.Row(`SELECT count(*) FROM pauses`).Scan(&n); err != nil {
+		if _, err := store.Scan(tx, []any{&n}, `SELECT count(*) FROM pauses`); err != nil {
 			t.Error(err)
 		}
 		return n

@@ -104,8 +104,8 @@ func Known(n int64) *int64 {
 type Cell[T any] struct{ Key string }
 
 // Get returns the value; the zero value if none is set.
-func (c Cell[T]) Get(tx *Tx) (value T, err error) {
-	text, err := Value[string](tx, `SELECT value FROM meta WHERE key = ?`, c.Key)
+func (c Cell[T]) Get(in Reader) (value T, err error) {
+	text, err := Value[string](in, `SELECT value FROM meta WHERE key = ?`, c.Key)
 	if err == nil && text != "" {
 		err = json.Unmarshal([]byte(text), &value)
 	}
@@ -116,8 +116,8 @@ func (c Cell[T]) Get(tx *Tx) (value T, err error) {
 }
 
 // Set sets the value.
-func (c Cell[T]) Set(tx *Tx, value T) error {
-	_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`,
+func (c Cell[T]) Set(in Writer, value T) error {
+	_, err := in.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`,
 		c.Key, JSON(&value))
 	if err != nil {
 		return fmt.Errorf("set %q: %w", c.Key, err)
@@ -126,8 +126,8 @@ func (c Cell[T]) Set(tx *Tx, value T) error {
 }
 
 // Clear removes the value.
-func (c Cell[T]) Clear(tx *Tx) error {
-	_, err := tx.Exec(`DELETE FROM meta WHERE key = ?`, c.Key)
+func (c Cell[T]) Clear(in Writer) error {
+	_, err := in.Exec(`DELETE FROM meta WHERE key = ?`, c.Key)
 	return err
 }
 

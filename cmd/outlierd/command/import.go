@@ -21,7 +21,6 @@ import (
 	"outlierd/sync/marks"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
-	"outlierd/sync/store"
 )
 
 func importCommand(g *globals) *cobra.Command {
@@ -293,11 +292,7 @@ SQL, exports and jobs can use them: "select video_id from marks where starred".`
 
 // listMarks prints the marks of videos, or all marks.
 func listMarks(out *printer, p *program, of []string) error {
-	var all []marks.Mark
-	err := p.Engine.Store.DB.View(func(tx *store.Tx) (err error) {
-		all, err = marks.List(tx)
-		return err
-	})
+	all, err := marks.List(p.Engine.Store.DB)
 	if err != nil {
 		return err
 	}
