@@ -64,21 +64,6 @@ var dataCalls = []outlier.Operation{
 	outlier.OpDetails, outlier.OpComments, outlier.OpTranscript, outlier.OpChannelVideos, outlier.OpChannelShorts,
 }
 
-// Progress returns the progress of the newest run in progress.
-func (e *Engine) Progress() (Progress, error) {
-	all, err := e.Store.Runs.InProgress()
-	if err != nil {
-		return Progress{}, err
-	}
-	var newest *runs.Run
-	for i := range all {
-		if newest == nil || all[i].ID > newest.ID {
-			newest = &all[i]
-		}
-	}
-	return progressOf(e.Store, e.Pace, newest)
-}
-
 // ProgressOf returns the progress of a run.
 func (e *Engine) ProgressOf(id string) (Progress, error) {
 	row, err := e.Store.Runs.Get(id)

@@ -37,7 +37,7 @@ jobs:
 		forecast := make(chan time.Duration, 1)
 		at := time.Now().Add(70 * time.Second)
 		time.AfterFunc(70*time.Second, func() {
-			p, err := e.Progress()
+			p, err := newestProgress(e)
 			if err != nil || p.Job != "mine" {
 				t.Errorf("progress %+v, error %v", p, err)
 			}
@@ -98,7 +98,7 @@ func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 				}
 				return
 			case <-time.After(15 * time.Second):
-				p, err := e.Progress()
+				p, err := newestProgress(e)
 				if err != nil {
 					t.Error(err)
 				}
@@ -106,4 +106,17 @@ func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 			}
 		}
 	})
+}
+
+// newestProgress returns the progress of the newest run in progress, of none if there is none.
+func newestProgress(e *Engine) (Progress, error) {
+	all, err := e.Store.Runs.InProgress()
+	newest := ""
+	for i := range all {
+		newest = max(newest, all[i].ID)
+	}
+	if err != nil || newest == "" {
+		return Progress{}, err
+	}
+	return e.ProgressOf(newest)
 }

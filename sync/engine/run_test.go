@@ -162,7 +162,7 @@ func TestProgressCanBeWatched(t *testing.T) {
 		var watcher sync.WaitGroup
 		watcher.Go(func() {
 			for sleep(ctx, time.Second) == nil {
-				p, err := e.Progress()
+				p, err := newestProgress(e)
 				if err != nil {
 					t.Error(err)
 				}

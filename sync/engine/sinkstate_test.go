@@ -32,9 +32,9 @@ func (f *fakeWarehouse) fail() error {
 	return nil
 }
 
-func (f *fakeWarehouse) Marks(context.Context) (sinks.Marks, error) {
+func (f *fakeWarehouse) Marks(ctx context.Context) (sinks.Marks, error) {
 	f.has.Warehouse = "fake"
-	return f.has, f.fail()
+	return f.has, errors.Join(ctx.Err(), f.fail())
 }
 
 func (f *fakeWarehouse) Write(_ context.Context, b sinks.Batch) error {
@@ -503,6 +503,23 @@ func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 		}
 		if has := w.fake.has.Answers; has == 0 || has >= end || written > 2 {
 			t.Errorf("%d batches up to %d of %d were written", written, has, end)
+		}
+	})
+}
+
+// TestStopDisablesNoSink: a sink is not interrupted while it tells its marks, which would look like a failure.
+func TestStopDisablesNoSink(t *testing.T) {
+	t.Parallel()
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		ctx, cancel := context.WithCancel(w.ctx)
+		cancel()
+		if _, err := load.New(ctx, e.Store, w.line(&fakeCopy{name: "a"}), e.log(), func() {}); err != nil {
+			t.Error(err)
+		}
+		if s, err := e.Store.Sinks.State("a"); err != nil || s.Error != "" {
+			t.Errorf("the sink is disabled: %+v, error %v", s, err)
 		}
 	})
 }

@@ -76,6 +76,9 @@ func (e *Engine) Publish(ctx context.Context) error {
 // and an error that says why the run failed. If ctx ends, the run stays unfinished and the error is the cause.
 func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 	w, err := newWorker(ctx, e)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ var fates = parseFates(`
 	*        *     no    *    *        supersede  nothing is left that its own cap has room for
 	*        *     *     old  *        supersede  it is too old, and a new run covers the rest
 	same     *     *     *    cut      resume     it was cut short
-	same     *     *     *    *        wait       the job's next run or the same command continues it
+	same     *     *     *    *        wait       its own command or its job's next run continues it
 	afresh   *     *     *    *        supersede  a new one was asked for
 	new      *     *     *    *        supersede  the new one has other flags
 	*        *     *     *    *        by-hand    only its own command continues it

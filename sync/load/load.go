@@ -77,7 +77,7 @@ type Loader struct {
 }
 
 // New returns a loader. It reads the marks of the warehouse and of every copy, and disables what does not
-// answer. The loader calls beat for each batch that it writes.
+// answer. A stop does not interrupt it. The loader calls beat for each batch that it writes.
 func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) (*Loader, error) {
 	l := &Loader{
 		store: store,
@@ -105,7 +105,7 @@ func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, b
 		}
 		l.copies = append(l.copies, &copyState{Copy: c, sinkState: sinkState{name: c.Name()}, downSince: known.Since})
 	}
-	if err := l.readMarks(ctx); err != nil {
+	if err := l.readMarks(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
 	for _, c := range l.copies {

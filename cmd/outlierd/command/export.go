@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -186,11 +188,15 @@ func exportNow(ctx context.Context, g *globals, e export) error {
 		return err
 	}
 	if e.to == "-" {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // which would leave the folder
 		temp, err := systemTemporary("outlierd-export-*")
 		if err != nil {
 			return err
 		}
 		_, err = exportFrom(ctx, path, e, temp.path, g.out.zone, g.out.w, g.world.err)
+		if errors.Is(err, syscall.EPIPE) { // its reader has all that it wants, such as head
+			err = nil
+		}
 		return errors.Join(err, temp.Close())
 	}
 	var rows int64

@@ -231,6 +231,9 @@ func (r *runner) performRun(ctx context.Context, j *jobRun) (*runs.Run, error) {
 	if r.p.daemon != nil {
 		run = func(ctx context.Context, _ *engine.Order) (*runs.Run, error) { return r.orderRun(ctx, j) }
 	}
+	if r.p.ordered.Store(nil); j.Old != nil {
+		r.p.ordered.Store(&j.Old.ID)
+	}
 	stop, began := watchProgress(ctx, r.g.out, r.p), time.Now()
 	row, failed := run(ctx, &j.Order)
 	stop()

@@ -317,12 +317,12 @@ func (w *world) awaitDaemon(ctx context.Context, config *job.Config, held *store
 
 // readProgress reads the progress of the run that this program, or the daemon for it, performs.
 func (p *program) readProgress(ctx context.Context) (now engine.Progress, err error) {
-	if p.daemon == nil {
-		return p.Engine.Progress()
-	}
 	run := p.ordered.Load()
-	if run == nil {
+	switch {
+	case run == nil:
 		return now, nil
+	case p.daemon == nil:
+		return p.Engine.ProgressOf(*run)
 	}
 	seen, err := peek(ctx, p.Engine.Config)
 	if err != nil {
@@ -371,7 +371,6 @@ func (r *runner) orderRun(ctx context.Context, j *jobRun) (row *runs.Run, err er
 			fmt.Fprintf(r.g.out.w, "%s: watching run %s, which is under way%s\n", job.Shown(j.Spec.Name), run, limited)
 		}
 	})
-	r.p.ordered.Store(nil)
 	if err != nil {
 		err = r.errDetached(ctx, err, run)
 	}

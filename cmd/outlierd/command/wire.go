@@ -54,7 +54,7 @@ type program struct {
 	closers []func() error
 
 	daemon  *serve.Client              // of the process that holds the state folder; nil if this one does
-	ordered atomic.Pointer[string]     // the run that the daemon performs for this process; nil if it performs none
+	ordered atomic.Pointer[string]     // the run that a command waits for, once it is recorded; nil for none
 	server  *serve.Server              // answers other commands; nil in all commands but up
 	inUse   atomic.Pointer[job.Config] // the engine's, for other goroutines; nil except in up
 }
@@ -239,7 +239,10 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	with.Log = p.Engine.Log
 	p.watcher, p.metrics = notify.NewWatcher(p.Engine.Config, p.Engine.Log),
 		metrics.New(p.Engine.Config, version(), database.Version())
-	with.Began = func(tx *store.Tx, r runs.Run) error { return p.watcher.RunBegan(tx, r) }
+	with.Began = func(tx *store.Tx, r runs.Run) error {
+		p.ordered.Store(&r.ID)
+		return p.watcher.RunBegan(tx, r)
+	}
 	with.Ended = func(tx *store.Tx, r runs.Run, superseded bool) error {
 		p.metrics.RunEnded(r, superseded)
 		p.tracer.RunEnded(r, superseded)

@@ -34,7 +34,7 @@ func estimate(credits, lost outlier.Credits, requests int, minutes float64) fore
 // unfinished has one run for each kind of fate.
 var unfinished = []facts.Unfinished{
 	{Run: runs.Run{ID: "01a1fe45-0000", Status: runs.Interrupted}, Fate: facts.Resume, Why: "it was cut short"},
-	{Run: runs.Run{ID: "01a1fe44-0000", Status: runs.Failed}, Fate: facts.Wait, Why: "the job's next run or the same command continues it"},
+	{Run: runs.Run{ID: "01a1fe44-0000", Status: runs.Failed}, Fate: facts.Wait, Why: "its own command or its job's next run continues it"},
 	{Run: runs.Run{ID: "01a1fe43-0000", Status: runs.PausedBudget}, Fate: facts.ByHand, Why: "only its own command continues it"},
 	{Run: runs.Run{ID: "01a1fe42-0000", Status: runs.Failed}, Fate: facts.Supersede, Why: "it is too old, and a new run covers the rest"},
 }
