@@ -30,7 +30,8 @@ type scheduler struct {
 }
 
 // Serve runs jobs when they are due. It returns when ctx has ended and the runs in
-// progress have stopped. A failed run is logged and does not stop the schedule.
+// progress have stopped, or when the state fails ([store.Store.Failure]), which only a new process may use again.
+// A failed run is logged and does not stop the schedule.
 //
 // Runs overlap: pages come first, so the pages of one run are bought while the data calls of another
 // wait. The calls that ended runs left in the queue are made in between. If a job comes due while
@@ -38,12 +39,19 @@ type scheduler struct {
 // window covers every due time that has passed. A run that has all its pages ends when the job's next
 // run is due.
 func (e *Engine) Serve(ctx context.Context) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	checkState := func() {
+		if err := e.Store.DB.Failure(); err != nil {
+			stop(err)
+		}
+	}
 	s := newScheduler(ctx, e)
 	key := e.Client.Key
 	e.key.Store(&key)
 	e.turns.begin(s)
 	defer e.turns.schedule.Store(nil)
-	for ctx.Err() == nil {
+	for ; ctx.Err() == nil; checkState() {
 		e.beat.note()
 		s.noteClock(time.Now().Round(0), time.Since(s.started))
 		if err := s.prepare(ctx); err != nil {
@@ -401,6 +409,9 @@ func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
 
 // sleep sleeps for d, or until another goroutine has acted or ctx ends.
 func (s *scheduler) sleep(ctx context.Context, d time.Duration) {
+	if s.engine.Store.DB.Failure() != nil {
+		return
+	}
 	s.turn <- struct{}{}
 	select {
 	case <-time.After(d):

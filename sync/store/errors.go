@@ -149,9 +149,10 @@ func isWriteError(err error) bool {
 // explainError converts SQLite's errors to the errors of this package. After errors that leave the
 // content of the disk unknown it stops the store permanently: a failed fsync must not be retried.
 func (s *Store) explainError(err error) error {
+	failure := s.Failure()
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, failure != nil && errors.Is(err, failure):
+		return err
 	case isFull(err):
 		return &FullError{Dir: s.dir, Cause: err}
 	}
@@ -172,6 +173,6 @@ func (s *Store) explainError(err error) error {
 
 // stopFor stops the store permanently, and returns err.
 func (s *Store) stopFor(err error) error {
-	s.broken.Store(&err)
+	s.broken.CompareAndSwap(nil, &err)
 	return err
 }

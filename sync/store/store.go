@@ -92,7 +92,7 @@ func (s *Store) updateWithin(patience time.Duration, f func(*Tx) error) error {
 // beginWrite begins a transaction that writes.
 func (s *Store) beginWrite(patience time.Duration) error {
 	for until := time.Now().Add(patience); ; time.Sleep(lockPause) {
-		if err := s.failure(); err != nil {
+		if err := s.Failure(); err != nil {
 			return err
 		}
 		err := s.conn.execPlain(`BEGIN IMMEDIATE`)
@@ -129,8 +129,8 @@ func (b *busyTimes) note() {
 	b.last = now
 }
 
-// failure returns why the store cannot be used any more; nil if it can.
-func (s *Store) failure() error {
+// Failure returns why the store cannot be used any more, until the state is opened anew; nil if it can.
+func (s *Store) Failure() error {
 	if err := s.broken.Load(); err != nil {
 		return *err
 	}
@@ -143,7 +143,7 @@ func (s *Store) View(f func(*Tx) error) error {
 	if s.snapshot {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if err := s.failure(); err != nil {
+		if err := s.Failure(); err != nil {
 			return err
 		}
 		return s.explainError(f(&Tx{conn: s.conn, now: time.Now(), view: true}))
@@ -171,7 +171,7 @@ const maxReaders = 4
 
 // takeReader returns a connection in a transaction that reads.
 func (s *Store) takeReader() (c *conn, err error) {
-	if err := s.failure(); err != nil {
+	if err := s.Failure(); err != nil {
 		return nil, err
 	}
 	s.reading.Lock()
@@ -200,7 +200,7 @@ func (s *Store) putReader(c *conn) error {
 	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	if len(s.readers) >= maxReaders || s.failure() != nil {
+	if len(s.readers) >= maxReaders || s.Failure() != nil {
 		return c.closeAll()
 	}
 	s.readers = append(s.readers, c)
@@ -211,7 +211,7 @@ func (s *Store) putReader(c *conn) error {
 func (s *Store) Execute(statement string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.failure(); err != nil {
+	if err := s.Failure(); err != nil {
 		return err
 	}
 	_, err := s.conn.db.Exec(statement)

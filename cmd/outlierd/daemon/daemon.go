@@ -31,8 +31,10 @@ type Options struct {
 	Notifier func() (*Notifier, error)                // for the job file in use
 }
 
-// Run keeps the schedule until ctx ends.
+// Run keeps the schedule until ctx ends. It returns an error if the state fails before that.
 func Run(ctx context.Context, o Options) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	log := o.Engine.Log
 	first, err := o.Notifier()
 	if err != nil {
@@ -70,10 +72,11 @@ func Run(ctx context.Context, o Options) error {
 	beside.Go(func() { o.Backups(ctx) })
 	beside.Go(func() { newSystemd(o.Env, log).serve(ctx, o.Commands.Stuck) })
 	o.Engine.Serve(ctx)
+	stop()
 	beside.Wait()
 	notifier.stop()
 	log.Info("stopped")
-	return nil
+	return o.Engine.Store.DB.Failure()
 }
 
 // runningNotifier runs the notifier of the job file in use.

@@ -240,7 +240,7 @@ func (p *play) report() {
 	}
 	kept, err := os.MkdirTemp("", "play-")
 	if err == nil {
-		err = os.CopyFS(kept, os.DirFS(p.dir))
+		err = exec.Command("cp", "-a", p.dir+"/.", kept).Run() // it may have a socket
 	}
 	p.Logf("the folder is kept in %s (%v); what was done:\n%s", kept, err, strings.Join(p.trace, "\n"))
 }
@@ -680,7 +680,7 @@ func (p *play) commands(ctx context.Context, random *rand.Rand) {
 		{"plan"}, {"budget"}, {"budget", "resume"}, {"queue"}, {"queue", "clear", "news"}, {"queue", "clear", "topics"},
 		{"sql", "select count(*) from outliers"}, {"sql", "select * from ops.runs"}, {"cursor", "show"}, {"scan", "list"},
 		{"lint"}, {"schema", "drift"}, {"run", "--due"}, {"run", "news", "--pages", "1"}, {"search", "tea"},
-		{"budget", "adjust", "+1", "--why", "spent elsewhere"}, {"budget", "adjust", "-1", "--why", "bought on top"},
+		{"budget", "adjust", "--spent", "1", "--why", "elsewhere"}, {"budget", "adjust", "--bought", "1", "--why", "on top"},
 		{"budget", "resume"},
 	}
 	for sleep(ctx, time.Duration(200+random.IntN(800))*time.Millisecond) {
