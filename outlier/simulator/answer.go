@@ -251,16 +251,13 @@ func (c *call) aboutScans() bool {
 func (s *Service) contentFor(c *call, at instant) any {
 	l := library.Open(s.options.Seed)
 	switch c.Op {
-	case outlier.OpSearch:
+	case outlier.OpSearch, outlier.OpRelated:
 		x := s.indexFor(c, at)
-		return hitPage(x, x.Find(c.params, l.Seed), c.params, s.options.paging())
-	case outlier.OpRelated:
-		x := s.indexFor(c, at)
-		return hitPage(x, x.Related(c.params, l), c.params, s.options.paging())
-	case outlier.OpFindChannels:
-		return channelPage(l.Index(at.service).FindChannels(c.params, l.Seed), c.params, s.options.paging())
-	case outlier.OpFindRelatedChannels:
-		return channelPage(l.Index(at.service).RelatedChannels(c.params, l), c.params, s.options.paging())
+		hits := x.Find(c.params, l)
+		return s.options.paging().cutPage(c.params, len(hits), func(i int) any { return hits[i].Answer(x.At) })
+	case outlier.OpFindChannels, outlier.OpFindRelatedChannels:
+		found := l.Index(at.service).FindChannels(c.params, l)
+		return s.options.paging().cutPage(c.params, len(found), func(i int) any { return found[i].Answer() })
 	case outlier.OpTrendingFormats:
 		return l.TrendingFormats(at.service)
 	case outlier.OpStartScan:

@@ -32,9 +32,6 @@ const (
 	stalled        // never, after half of the body
 )
 
-// firstHalf is the part of the body that leaves if the ending is cut or stalled.
-func (r *reply) firstHalf() []byte { return r.body[:len(r.body)/2] }
-
 // newPage is a reply with a body of the given type.
 func newPage(status int, mime string, body []byte, date time.Time) *reply {
 	return &reply{status: status, body: body, header: http.Header{
@@ -67,7 +64,7 @@ func (p *encoder) encodeReply(status int, answer any, zip bool, date time.Time) 
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(answer); err != nil {
-		panic("simulator: an answer that JSON cannot hold: " + err.Error()) // a mistake in shapes.go
+		panic("simulator: an answer that JSON cannot hold: " + err.Error()) // a mistake of the library
 	}
 	body := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 	if !zip || len(body) < worthCompressing {

@@ -20,7 +20,7 @@ func TestChannelPagesContainEveryChannel(t *testing.T) {
 			if items {
 				at *= 40
 			}
-			a, _ := ask[listing[library.ChannelShape]](t, s.Transport(), "/search/channels?size=40&from="+strconv.Itoa(at))
+			a, _ := ask[searchAnswer](t, s.Transport(), "/search/channels?size=40&from="+strconv.Itoa(at))
 			if *a.Pagination.Total != library.ChannelCount {
 				t.Fatalf("pagination %+v, want a total of %d", a.Pagination, library.ChannelCount)
 			}

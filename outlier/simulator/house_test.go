@@ -74,7 +74,7 @@ func paths(t *testing.T, s *Service) map[outlier.Operation]string {
 // targets returns a request target for each operation, about a hit.
 func targets(h *library.Hit) map[outlier.Operation]string {
 	return map[outlier.Operation]string{
-		outlier.OpFindChannels:        "/search/channels?" + url.Values{"query": {h.Channel.Niche.Topics[h.Topic].Names[0]}}.Encode(),
+		outlier.OpFindChannels:        "/search/channels?" + url.Values{"query": {h.Topic().Name()}}.Encode(),
 		outlier.OpFindRelatedChannels: "/search/channels/related?relatedChannelId=" + h.Channel.ID,
 		outlier.OpTrendingFormats:     "/search/trending-formats",
 		outlier.OpSearch:              "/search/outliers?" + url.Values{"query": {h.Title}}.Encode(),
@@ -86,4 +86,66 @@ func targets(h *library.Hit) map[outlier.Operation]string {
 		outlier.OpComments:            "/video/comments/" + h.ID(),
 		outlier.OpTranscript:          "/video/transcript/" + h.ID(),
 	}
+}
+
+// searchAnswer is what tests read of a page of outliers.
+type searchAnswer struct {
+	Pagination pagination
+	Hits       []hit
+}
+
+type hit struct {
+	ID, Kind, Time string
+	Snippet        struct {
+		ChannelID, Title, PublishedAt, Language string
+		ChannelSubscribers, Duration            float64
+		Thumbnails                              any
+		Monetization                            *struct{ RPMEstimationFrom, RevenueEstimationFrom float64 }
+		ChannelMonetization                     struct{ Adsense bool }
+	}
+	Statistics     statistics
+	Classification *struct {
+		IsFaceless *bool
+		Quality    *string
+	}
+}
+
+// statistics are those of a hit, of an upload in the list of its channel, and of details.
+type statistics struct {
+	ViewCount, CommentCount, LikeCount   *int64
+	ZScore                               *float64
+	AverageViewsRatio                    float64
+	IsPositiveOutlier, IsNegativeOutlier bool
+}
+
+// upload is what tests read of an upload in the list of its channel.
+type upload struct {
+	ID, Title  string
+	ViewCount  int64
+	Statistics statistics
+}
+
+// channelAnswer is what tests read of a channel.
+type channelAnswer struct {
+	Item struct {
+		Videos, Shorts []upload
+	}
+}
+
+// channelStatistics are what tests read of the statistics of a channel.
+type channelStatistics struct {
+	AverageViewsEstimate, VideosSampleCount, AvgViewsToSubscribersRatio float64
+}
+
+// read decodes an answer of the library, as a client does; false for none.
+func read[T any](t *testing.T, answer any) (decoded T, ok bool) {
+	t.Helper()
+	text, err := json.Marshal(answer)
+	if err == nil && answer != nil {
+		err = json.Unmarshal(text, &decoded)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded, answer != nil
 }

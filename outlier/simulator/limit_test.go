@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,9 +83,9 @@ func TestViewsGrowInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1})
 		hit, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?sortBy=publishedAt&size=1&viewCountFrom=10000")
-		before := hit.Hits[0].Statistics.ViewCount
+		before := *hit.Hits[0].Statistics.ViewCount
 		time.Sleep(7 * 24 * time.Hour)
-		channel, _ := ask[library.ChannelAnswer](t, s.Transport(), "/channel/"+hit.Hits[0].Kind+"s/"+hit.Hits[0].Snippet.ChannelID)
+		channel, _ := ask[channelAnswer](t, s.Transport(), "/channel/"+hit.Hits[0].Kind+"s/"+hit.Hits[0].Snippet.ChannelID)
 		newest, _ := ask[searchAnswer](t, s.Transport(), "/search/outliers?sortBy=publishedAt&size=1&viewCountFrom=10000")
 		if newest.Hits[0].Snippet.PublishedAt <= hit.Hits[0].Snippet.PublishedAt {
 			t.Errorf("after a week the newest outlier is of %s, want a later one", newest.Hits[0].Snippet.PublishedAt)
@@ -95,19 +96,10 @@ func TestViewsGrowInVirtualTime(t *testing.T) {
 	})
 }
 
-func viewsOf(c library.ChannelAnswer, id string) int64 {
-	if c.Item.Videos != nil {
-		for _, v := range *c.Item.Videos {
-			if v.ID == id {
-				return v.ViewCount
-			}
-		}
-	}
-	if c.Item.Shorts != nil {
-		for _, v := range *c.Item.Shorts {
-			if v.ID == id {
-				return v.ViewCount
-			}
+func viewsOf(c channelAnswer, id string) int64 {
+	for _, u := range slices.Concat(c.Item.Videos, c.Item.Shorts) {
+		if u.ID == id {
+			return u.ViewCount
 		}
 	}
 	return 0

@@ -3,8 +3,6 @@ package simulator
 import (
 	"net/url"
 	"strconv"
-
-	"outlierd/outlier/simulator/library"
 )
 
 // Quirk is an oddity of the pages of all searches. Quirks combine: TotalNull |
@@ -36,32 +34,19 @@ type paging struct {
 func (g paging) hasQuirk(q Quirk) bool { return g.quirks&q != 0 }
 
 // listing is one page of any search (interface, Pagination object).
-type listing[S any] struct {
+type listing struct {
 	Pagination pagination `json:"pagination"`
-	Hits       []S        `json:"hits"`
+	Hits       []any      `json:"hits"`
 }
-
-// searchAnswer is a page of outliers.
-type searchAnswer = listing[library.HitShape]
 
 type pagination struct {
 	Total *int  `json:"total"`
 	From  int64 `json:"from"`
-	Size  int   `json:"size"`
+	Size  int64 `json:"size"`
 }
 
-// hitPage is one page of the hits that were found in an index.
-func hitPage(x *library.Index, found []*library.Hit, p url.Values, g paging) searchAnswer {
-	return cutPage(found, p, g, func(h *library.Hit) library.HitShape { return h.Shape(x.At) })
-}
-
-// channelPage is one page of the channels that were found.
-func channelPage(found []*library.Sample, p url.Values, g paging) listing[library.ChannelShape] {
-	return cutPage(found, p, g, (*library.Sample).Shape)
-}
-
-// cutPage is the page of found that p asks for. The parameters have been checked.
-func cutPage[T, S any](found []T, p url.Values, g paging, shape func(T) S) listing[S] {
+// cutPage is the page that p asks for, of as many results as there are. The parameters have been checked.
+func (g paging) cutPage(p url.Values, there int, answer func(i int) any) listing {
 	from, size := integerOf(p, "from", 0), integerOf(p, "size", defaultSize)
 	if g.hasQuirk(SizeIgnored) {
 		size = defaultSize
@@ -70,10 +55,10 @@ func cutPage[T, S any](found []T, p url.Values, g paging, shape func(T) S) listi
 	if !g.items {
 		skip = from * size
 	}
-	total := g.statedTotal(int64(len(found)), skip/size)
-	a := listing[S]{Pagination: pagination{Total: total, From: from, Size: int(size)}, Hits: []S{}}
-	for i := range g.pageIndexes(skip, size, int64(len(found))) {
-		a.Hits = append(a.Hits, shape(found[i]))
+	total := g.statedTotal(int64(there), skip/size)
+	a := listing{Pagination: pagination{Total: total, From: from, Size: size}, Hits: []any{}}
+	for i := range g.pageIndexes(skip, size, int64(there)) {
+		a.Hits = append(a.Hits, answer(int(i)))
 	}
 	return a
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // readPages returns the first n pages of 40 of a search that finds 100 to 1,000 hits.
-func readPages(g paging, n int) (pages []searchAnswer) {
+func readPages(t *testing.T, g paging, n int) (pages []searchAnswer) {
 	for page := range n {
 		from := page
 		if g.items {
 			from *= 40
 		}
 		q := url.Values{"query": {"moka pot"}, "size": {"40"}, "from": {fmt.Sprint(from)}}
-		pages = append(pages, pageOf(library.Open(1), q, g))
+		pages = append(pages, pageOf(t, q, g))
 	}
 	return pages
 }
@@ -35,13 +35,13 @@ func idsOf(pages ...searchAnswer) (ids []string) {
 
 // mokaPots returns the ids of all hits of that search.
 func mokaPots() []string {
-	return ids(library.Open(1).Index(Epoch).Find(url.Values{"query": {"moka pot"}}, 1))
+	return ids(library.Open(1).Index(Epoch).Find(url.Values{"query": {"moka pot"}}, library.Open(1)))
 }
 
 func TestPagesCountPagesOrItems(t *testing.T) {
 	whole := mokaPots()
 	for _, items := range []bool{false, true} {
-		pages := readPages(paging{items: items}, len(whole)/40+2)
+		pages := readPages(t, paging{items: items}, len(whole)/40+2)
 		for n, a := range pages {
 			from := int64(n)
 			if items {
@@ -55,7 +55,7 @@ func TestPagesCountPagesOrItems(t *testing.T) {
 			t.Errorf("items %t: pages contain %d hits, want %d in order", items, len(got), len(whole))
 		}
 	}
-	far := pageOf(library.Open(1), url.Values{"from": {"9007199254740991"}, "size": {"40"}}, paging{})
+	far := pageOf(t, url.Values{"from": {"9007199254740991"}, "size": {"40"}}, paging{})
 	if len(far.Hits) != 0 || far.Hits == nil {
 		t.Errorf("the page with the largest from contains %v, want []", far.Hits)
 	}
@@ -75,7 +75,7 @@ func TestQuirksOfTotals(t *testing.T) {
 	} {
 		for _, items := range []bool{false, true} {
 			var got []*int
-			for _, page := range readPages(paging{items, tt.quirks}, 3) {
+			for _, page := range readPages(t, paging{items, tt.quirks}, 3) {
 				got = append(got, page.Pagination.Total)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -83,7 +83,7 @@ func TestQuirksOfTotals(t *testing.T) {
 			}
 		}
 	}
-	far := pageOf(library.Open(1), url.Values{"from": {"9007199254740991"}}, paging{quirks: TotalShrinks})
+	far := pageOf(t, url.Values{"from": {"9007199254740991"}}, paging{quirks: TotalShrinks})
 	if *far.Pagination.Total != 0 {
 		t.Errorf("the total shrinks to %d, want 0 at the end", *far.Pagination.Total)
 	}
@@ -92,7 +92,7 @@ func TestQuirksOfTotals(t *testing.T) {
 func TestSizeMayBeIgnored(t *testing.T) {
 	whole := mokaPots()
 	for items, second := range map[bool]int{false: 20, true: 40} { // a client that counts items by its own size misses some
-		pages := readPages(paging{items, SizeIgnored}, 2)
+		pages := readPages(t, paging{items, SizeIgnored}, 2)
 		if got := idsOf(pages[1]); pages[1].Pagination.Size != 20 || !slices.Equal(got, whole[second:second+20]) {
 			t.Errorf("items %t: the second page states size %d and contains %v, want size 20 and %v",
 				items, pages[1].Pagination.Size, got, whole[second:second+20])
@@ -103,7 +103,7 @@ func TestSizeMayBeIgnored(t *testing.T) {
 func TestPagesMayRepeat(t *testing.T) {
 	whole := mokaPots()
 	for _, items := range []bool{false, true} {
-		for n, page := range readPages(paging{items, PagesRepeated}, 3) {
+		for n, page := range readPages(t, paging{items, PagesRepeated}, 3) {
 			if !slices.Equal(idsOf(page), whole[:40]) {
 				t.Errorf("items %t: page %d contains %v, want the hits of the first page", items, n, idsOf(page))
 			}
@@ -114,7 +114,7 @@ func TestPagesMayRepeat(t *testing.T) {
 func TestPagesMayNeverEnd(t *testing.T) {
 	whole := mokaPots()
 	for _, items := range []bool{false, true} {
-		got := idsOf(readPages(paging{items, PagesEndless}, 3*len(whole)/40)...)
+		got := idsOf(readPages(t, paging{items, PagesEndless}, 3*len(whole)/40)...)
 		for i, id := range got {
 			if id != whole[i%len(whole)] {
 				t.Fatalf("items %t: hit %d is %s, want %s", items, i, id, whole[i%len(whole)])
@@ -124,7 +124,7 @@ func TestPagesMayNeverEnd(t *testing.T) {
 			t.Errorf("items %t: %d hits, want full pages with at least twice the %d that exist", items, len(got), len(whole))
 		}
 	}
-	a := pageOf(library.Open(1), url.Values{"channelId": {"none"}}, paging{quirks: PagesEndless})
+	a := pageOf(t, url.Values{"channelId": {"none"}}, paging{quirks: PagesEndless})
 	if len(a.Hits) != 0 {
 		t.Errorf("a search that finds nothing has %d hits", len(a.Hits))
 	}

@@ -41,16 +41,13 @@ func (n *scan) mode() *scanMode {
 }
 
 // A scan's id is a UUID of version 4, which leaves 60 bits before and 62 after the
-// variant: its head is 42 bits start, 1 bit mode, 1 bit origin and 16 bits that are
-// zero, its tail 40 bits topics and 22 bits salt. Both are enciphered.
-const (
-	headBits, tailBits  = 60, 62
-	checkBits, saltBits = 16, 22
-)
+// variant: its head is 42 bits start, 1 bit mode, 1 bit origin and 16 bits that
+// confirm the others, its tail 40 bits topics and 22 bits salt.
+const tailBits, checkBits, saltBits = 62, 16, 22
 
 func (n *scan) id(seed uint64) string {
-	head := n.started<<2 | bitIf(n.standard)<<1 | bitIf(n.channels)
-	head, tail := encipherID(seed, head<<checkBits, n.topics<<saltBits|n.salt)
+	head, tail := n.started<<2|bitIf(n.standard)<<1|bitIf(n.channels), n.topics<<saltBits|n.salt
+	head = head<<checkBits | lowestBits(library.Hash(seed, uint64(library.ForScan), head, tail), checkBits)
 	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x",
 		head>>28, head>>12&0xffff, head&0xfff, 0x8000|tail>>48, tail&(1<<48-1))
 }
@@ -65,15 +62,12 @@ func scanOf(seed uint64, id string) (s *scan, ok bool) {
 	}
 	head, _ := strconv.ParseUint(m[1]+m[2]+m[3], 16, 64) // the pattern allows nothing else
 	tail, _ := strconv.ParseUint(m[4]+m[5], 16, 64)
-	head, tail = decipherID(seed, head, lowestBits(tail, tailBits))
-	if lowestBits(head, checkBits) != 0 {
-		return nil, false
-	}
-	head >>= checkBits
-	return &scan{
+	head, tail = head>>checkBits, lowestBits(tail, tailBits)
+	s = &scan{
 		started: head >> 2, standard: head&2 != 0, channels: head&1 != 0,
 		topics: tail >> saltBits, salt: lowestBits(tail, saltBits),
-	}, true
+	}
+	return s, s.id(seed) == strings.ToLower(id)
 }
 
 func bitIf(set bool) uint64 {
@@ -84,19 +78,3 @@ func bitIf(set bool) uint64 {
 }
 
 func lowestBits(v uint64, bits int) uint64 { return v & (1<<bits - 1) }
-
-// encipherID is a Feistel network of three rounds over halves of unequal length. Each round is
-// its own inverse, so decipher applies them in reverse order.
-func encipherID(seed, head, tail uint64) (uint64, uint64) {
-	tail ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 0, head), tailBits)
-	head ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 1, tail), headBits)
-	tail ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 2, head), tailBits)
-	return head, tail
-}
-
-func decipherID(seed, head, tail uint64) (uint64, uint64) {
-	tail ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 2, head), tailBits)
-	head ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 1, tail), headBits)
-	tail ^= lowestBits(library.Hash(seed, uint64(library.ForScan), 0, head), tailBits)
-	return head, tail
-}

@@ -3,8 +3,10 @@ package simulator
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -25,12 +27,21 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer r.Body.Close()
 	}
-	ctx := r.Context()
 	if err := t.callHooks(r); err != nil {
 		return nil, err
 	}
-	out := t.service.answerCall(r)
-	if err := t.service.waitLatency(ctx, out.delay); err != nil {
+	answer, err := t.service.respond(r)
+	trace := httptrace.ContextClientTrace(r.Context())
+	if err == nil && trace != nil && trace.GotFirstResponseByte != nil {
+		trace.GotFirstResponseByte()
+	}
+	return answer, err
+}
+
+// respond answers a request as it arrives at a client.
+func (s *Service) respond(r *http.Request) (*http.Response, error) {
+	out := s.answerCall(r)
+	if err := s.waitLatency(r.Context(), out.delay); err != nil {
 		return nil, err
 	}
 	switch out.ending {
@@ -39,13 +50,10 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case closed:
 		return nil, io.EOF
 	}
-	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotFirstResponseByte != nil {
-		trace.GotFirstResponseByte()
-	}
 	return &http.Response{
 		Status: fmt.Sprint(out.status, " ", http.StatusText(out.status)), StatusCode: out.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: out.header.Clone(), ContentLength: int64(len(out.body)), Body: out.reader(ctx), Request: r,
+		Header: out.header.Clone(), ContentLength: int64(len(out.body)), Body: out.reader(r.Context()), Request: r,
 	}, nil
 }
 
@@ -99,30 +107,29 @@ func (s *Service) waitLatency(ctx context.Context, d time.Duration) error {
 
 // reader is the body as it arrives.
 func (r *reply) reader(ctx context.Context) io.ReadCloser {
-	switch r.ending {
-	case cut:
-		return io.NopCloser(io.MultiReader(bytes.NewReader(r.firstHalf()), brokenReader{}))
-	case stalled:
-		return &stalledBody{ctx: ctx, rest: bytes.NewReader(r.firstHalf()), closed: make(chan struct{})}
+	if r.ending == whole {
+		return io.NopCloser(bytes.NewReader(r.body))
 	}
-	return io.NopCloser(bytes.NewReader(r.body))
+	half := bytes.NewReader(r.body[:len(r.body)/2])
+	return &halfBody{rest: half, stalls: r.ending == stalled, ctx: ctx, closed: make(chan struct{})}
 }
 
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// stalledBody returns its rest, and then blocks until the context or the body is closed.
-type stalledBody struct {
-	ctx    context.Context
+// halfBody is the first half of a body. After it the connection is broken, or nothing comes until the context or the
+// body is closed.
+type halfBody struct {
 	rest   *bytes.Reader
+	stalls bool
+	ctx    context.Context
 	once   sync.Once
 	closed chan struct{}
 }
 
-func (b *stalledBody) Read(p []byte) (int, error) {
-	if b.rest.Len() > 0 {
+func (b *halfBody) Read(p []byte) (int, error) {
+	switch {
+	case b.rest.Len() > 0:
 		return b.rest.Read(p)
+	case !b.stalls:
+		return 0, io.ErrUnexpectedEOF
 	}
 	select {
 	case <-b.ctx.Done():
@@ -132,39 +139,34 @@ func (b *stalledBody) Read(p []byte) (int, error) {
 	}
 }
 
-func (b *stalledBody) Close() error {
+func (b *halfBody) Close() error {
 	b.once.Do(func() { close(b.closed) })
 	return nil
 }
 
-// ServeHTTP answers one request over a listener. Faults and latency are those of
-// [Service.Transport].
+// ServeHTTP answers one request over a listener as [Service.Transport] does.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := s.answerCall(r)
-	if err := s.waitLatency(r.Context(), out.delay); err != nil {
-		panic(http.ErrAbortHandler) // the client is gone
-	}
-	switch out.ending {
-	case reset:
+	answer, err := s.respond(r)
+	if errors.Is(err, syscall.ECONNRESET) {
 		resetConnection(w)
 		return
-	case closed:
+	}
+	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	for name, values := range out.header {
-		w.Header()[name] = values
+	maps.Copy(w.Header(), answer.Header)
+	w.WriteHeader(answer.StatusCode)
+	if _, err := io.Copy(flushing{w}, answer.Body); err != nil { // cut, or the client is gone
+		panic(http.ErrAbortHandler)
 	}
-	w.WriteHeader(out.status)
-	if out.ending == whole {
-		w.Write(out.body) // an error means that the client is gone
-		return
-	}
-	w.Write(out.firstHalf())
-	http.NewResponseController(w).Flush()
-	if out.ending == stalled {
-		<-r.Context().Done()
-	}
-	panic(http.ErrAbortHandler)
+}
+
+// flushing sends each part of a body at once, as the rest may never come.
+type flushing struct{ http.ResponseWriter }
+
+func (w flushing) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	return n, errors.Join(err, http.NewResponseController(w.ResponseWriter).Flush())
 }
 
 // resetConnection resets the connection without an answer.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,17 +19,17 @@ type channel struct {
 	description string
 	keywords    []string
 	Niche       *niche
-	nicheIndex  int   // index of niche
-	topics      []int // indexes into niche.topics; the first is its main one
+	topics      []Topic // of the niche; the first is its main one
 	language    int
 	Gone        bool    // the channel endpoints answer 404
 	subscribers float64 // at Beginning
 	growth      float64 // of subscribers, a year
 	rpm         float64
 	adsense     bool
-	sponsored   *bool // nil: unknown
-	faceless    *bool // nil: not classified
-	quality     string
+	sponsored   *bool  // nil: unknown
+	faceless    *bool  // nil: not classified
+	quality     string // "": not classified
+	gaps        channelGaps
 	schedules   [2]schedule // by kind
 	words       string      // of its title and keywords, see [foldWords]
 
@@ -53,31 +52,13 @@ func (c *channel) newestUploads(k Kind, latest, n int) []Upload {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept, first := &c.kept[k], latest-n+1
-	end := kept.first + len(kept.all)
-	if first > end || latest+1 < kept.first || max(end, latest+1)-min(kept.first, first) > maxKept {
-		*kept, end = uploads{first: first}, first
+	if next := kept.first + len(kept.all); first < kept.first || first > next || latest-kept.first >= maxKept {
+		*kept = uploads{first: first}
 	}
-	if first < kept.first {
-		kept.all = append(c.appendUploads(nil, k, first, kept.first), kept.all...)
-		kept.first = first
-	}
-	if end <= latest {
-		kept.all = c.appendUploads(kept.all, k, end, latest+1)
+	for next := kept.first + len(kept.all); next <= latest; next++ {
+		kept.all = append(kept.all, c.nthUpload(k, next))
 	}
 	return kept.all[first-kept.first:][:n:n]
-}
-
-// appendUploads appends the uploads from number first up to, not including, end. An index asks for
-// tens of thousands, so they share one source of random numbers.
-func (c *channel) appendUploads(all []Upload, k Kind, first, end int) []Upload {
-	source := rand.NewPCG(0, 0)
-	d := rand.New(source)
-	all = slices.Grow(all, end-first)
-	for n := first; n < end; n++ {
-		source.Seed(seedsOf(c.Seed, forUpload, uint64(c.index), uint64(k), uint64(n)))
-		all = append(all, c.uploadBy(d, k, n))
-	}
-	return all
 }
 
 // Kind is a kind of upload.
@@ -108,13 +89,14 @@ var Beginning = time.Date(1995, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func newChannel(seed uint64, index int) *channel {
 	d := Random(seed, forChannel, uint64(index))
-	c := &channel{Seed: seed, index: index, nicheIndex: index % len(Niches), language: pickLanguage(d)}
+	c := &channel{Seed: seed, index: index, Niche: &niches[index%nicheCount], language: pickLanguage(d)}
 	c.ID = "UC" + encodeBits(
 		Hash(seed, uint64(forChannelID), uint64(index)),
 		Hash(seed, uint64(forChannelID), uint64(index), 1),
 	)
-	c.Niche = &Niches[c.nicheIndex]
-	c.topics = d.Perm(len(c.Niche.Topics))[:1+d.IntN(3)]
+	for _, t := range d.Perm(perNiche)[:1+d.IntN(3)] {
+		c.topics = append(c.topics, Topic(index%nicheCount*perNiche+t))
+	}
 	c.nameChannel(d)
 	c.Gone = Chance(d, 0.015)
 	c.subscribers = math.Exp(10.5 + 1.9*d.NormFloat64())
@@ -122,6 +104,7 @@ func newChannel(seed uint64, index int) *channel {
 	c.rpm = c.Niche.rpm * math.Exp(0.3*d.NormFloat64())
 	c.adsense = Chance(d, 0.85)
 	c.classifyChannel(d)
+	c.gaps = drawChannelGaps(Random(seed, forDiscovery, uint64(index)))
 	c.words = foldWords(c.title + " " + strings.Join(c.keywords, " "))
 	for k := range c.schedules {
 		c.schedules[k] = newSchedule(c, Kind(k))
@@ -139,16 +122,16 @@ func pickLanguage(d *rand.Rand) int {
 
 func (c *channel) nameChannel(d *rand.Rand) {
 	v := &phrasesOf[c.language]
-	topic := c.Niche.Topics[c.topics[0]].Names[c.language]
+	topic := c.topics[0].subject().names[c.language]
 	c.title = fillTemplate(pickOne(d, v.channels), capitalizeWords(topic), d, v)
 	c.description = writeParagraphs(v, topic, d, 1+d.IntN(3))
-	english := strings.ToLower(c.Niche.Topics[c.topics[0]].Names[0])
+	english := strings.ToLower(c.topics[0].Name())
 	c.handle = fmt.Sprintf("%s%03d", strings.ReplaceAll(english, " ", ""), c.index)
 	if Chance(d, 0.7) { // the service shows handles with and without it
 		c.handle = "@" + c.handle
 	}
 	for _, t := range c.topics {
-		c.keywords = append(c.keywords, c.Niche.Topics[t].Names[c.language])
+		c.keywords = append(c.keywords, t.subject().names[c.language])
 	}
 }
 
@@ -162,8 +145,36 @@ func (c *channel) classifyChannel(d *rand.Rand) {
 	}
 }
 
-func (c *channel) classification() classification {
-	return classification{IsFaceless: c.faceless, Quality: orNull(c.quality == "", c.quality)}
+func (c *channel) classification() object {
+	return object{"isFaceless": c.faceless, "quality": orNull(c.quality == "", c.quality)}
+}
+
+// channelGaps says which fields of a channel a search leaves out.
+type channelGaps struct {
+	noHandle, subscribersHidden, noLanguage, noAdsense, unclassified bool
+}
+
+func drawChannelGaps(d *rand.Rand) channelGaps {
+	return channelGaps{
+		noHandle: Chance(d, 0.01), subscribersHidden: Chance(d, 0.03), noLanguage: Chance(d, 0.03),
+		noAdsense: Chance(d, 0.03), unclassified: Chance(d, 0.03),
+	}
+}
+
+// firstSeen is when the service first saw the channel: in the library's first four years.
+func (c *channel) firstSeen() time.Time {
+	years := 4 * Unit(Hash(c.Seed, uint64(forDiscovery), uint64(c.index)))
+	return Beginning.Add(time.Duration(years * 365 * 24 * float64(time.Hour)))
+}
+
+// uploadKinds are the kinds of uploads that the channel has.
+func (c *channel) uploadKinds() (kinds []string) {
+	for k, of := range c.schedules {
+		if of.every != 0 {
+			kinds = append(kinds, Kind(k).String())
+		}
+	}
+	return kinds
 }
 
 func newSchedule(c *channel, k Kind) schedule {

@@ -23,7 +23,7 @@ type Library struct {
 	ByID     map[string]*channel
 
 	mu      sync.Mutex
-	indexes []*Index // of several hours, the most recently used first
+	indexes map[int64]*Index // by the start of their hour
 }
 
 // libraries caches the libraries of the last seeds. All services with the same seed share one and
@@ -34,26 +34,26 @@ var libraries = struct {
 }{bySeed: map[uint64]*Library{}}
 
 // An index takes 2 MB at most. Tests that run in parallel use about a dozen different hours.
-const maxLibraries, maxIndexes = 8, 12
+const maxLibraries, maxIndexes = 8, 16
 
 // Open returns the shared library of a seed.
 func Open(seed uint64) *Library {
 	libraries.Lock()
 	defer libraries.Unlock()
-	if l, ok := libraries.bySeed[seed]; ok {
-		return l
+	l, ok := libraries.bySeed[seed]
+	if !ok {
+		if len(libraries.bySeed) >= maxLibraries {
+			clear(libraries.bySeed)
+		}
+		l = New(seed)
+		libraries.bySeed[seed] = l
 	}
-	if len(libraries.bySeed) >= maxLibraries {
-		clear(libraries.bySeed)
-	}
-	l := New(seed)
-	libraries.bySeed[seed] = l
 	return l
 }
 
 // New makes a library of a seed that is not shared.
 func New(seed uint64) *Library {
-	l := &Library{Seed: seed, ByID: map[string]*channel{}}
+	l := &Library{Seed: seed, ByID: map[string]*channel{}, indexes: map[int64]*Index{}}
 	for i := range ChannelCount {
 		c := newChannel(seed, i)
 		l.Channels = append(l.Channels, c)
@@ -78,93 +78,74 @@ func (l *Library) findUpload(id string, at time.Time) (Upload, bool) {
 	return c.nthUpload(k, n), true
 }
 
-// Index is what a search reads: the samples of an hour and their outliers. Those of a channel are computed
-// when a search first looks at its niche, since most searches look at one.
+// Index is what a search reads: the samples of an hour and their outliers.
 type Index struct {
 	At      time.Time
-	results []*Hit // of a scan, of whose channels nothing else is found
-
-	mu       sync.Mutex
-	channels []indexed
+	niches  [nicheCount]func() *listed // computed when a search first looks there, since most look at one; nil for a scan
+	results []*Hit                     // of a scan
 }
 
-// indexed is a channel in an index.
-type indexed struct {
-	channel  *channel
-	computed bool
-	samples  [2]*Sample // by kind, without their entries
-	hits     []*Hit
+// listed is what an index has of the channels of a niche.
+type listed struct {
+	hits    []*Hit
+	samples [2][]*Sample // by kind, without their entries
 }
-
-// computeSamples computes the samples of a channel and its outliers. The entries are overwritten, to save memory.
-func (c *indexed) computeSamples(at time.Time, entries []entry) []entry {
-	for k := range c.samples {
-		s := c.channel.sampleInto(entries, Kind(k), at)
-		income := s.estimateIncome()
-		for i := range s.entries {
-			if e := &s.entries[i]; e.isPositive() || e.isNegative() {
-				c.hits = append(c.hits, newHit(e, s, income))
-			}
-		}
-		entries, s.entries = s.entries, nil
-		c.samples[k] = s
-	}
-	c.computed = true
-	return entries
-}
-
-// channelsOf returns the channels of some niches.
-func (x *Index) channelsOf(niches func(niche int) bool) []*indexed {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var found []*indexed
-	var entries []entry
-	for i := range x.channels {
-		c := &x.channels[i]
-		if !niches(c.channel.nicheIndex) {
-			continue
-		}
-		if !c.computed {
-			entries = c.computeSamples(x.At, entries)
-		}
-		found = append(found, c)
-	}
-	return found
-}
-
-// hitsOf returns the outliers of some niches.
-func (x *Index) hitsOf(niches func(niche int) bool) []*Hit {
-	hits := slices.Clone(x.results)
-	for _, c := range x.channelsOf(niches) {
-		hits = append(hits, c.hits...)
-	}
-	return hits
-}
-
-// Hits returns all outliers.
-func (x *Index) Hits() []*Hit { return x.hitsOf(anyNiche) }
-
-// anyNiche is all niches.
-func anyNiche(int) bool { return true }
 
 // Index returns the index of the hour of at.
 func (l *Library) Index(at time.Time) *Index {
 	at = sampledAt(at)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.IndexFunc(l.indexes, func(x *Index) bool { return x.At.Equal(at) }); i >= 0 {
-		x := l.indexes[i]
-		copy(l.indexes[1:], l.indexes[:i])
-		l.indexes[0] = x
-		return x
+	x, ok := l.indexes[at.Unix()]
+	if !ok {
+		if len(l.indexes) >= maxIndexes {
+			clear(l.indexes)
+		}
+		x = &Index{At: at}
+		for n := range x.niches {
+			x.niches[n] = sync.OnceValue(func() *listed { return l.listNiche(n, at) })
+		}
+		l.indexes[at.Unix()] = x
 	}
-	x := &Index{At: at, channels: make([]indexed, len(l.Channels))}
-	for i, c := range l.Channels {
-		x.channels[i].channel = c
-	}
-	if len(l.indexes) == maxIndexes {
-		l.indexes = slices.Delete(l.indexes, maxIndexes-1, maxIndexes)
-	}
-	l.indexes = slices.Insert(l.indexes, 0, x)
 	return x
 }
+
+// listNiche computes the samples and the outliers of the channels of a niche.
+func (l *Library) listNiche(n int, at time.Time) *listed {
+	var all listed
+	for i := n; i < len(l.Channels); i += nicheCount {
+		for k := range all.samples {
+			s := l.Channels[i].Sample(Kind(k), at)
+			for j := range s.entries {
+				if e := &s.entries[j]; e.isPositive() || e.isNegative() {
+					all.hits = append(all.hits, newHit(e, s))
+				}
+			}
+			s.entries = nil // which save memory
+			all.samples[k] = append(all.samples[k], s)
+		}
+	}
+	return &all
+}
+
+// listedIn returns what is listed of some niches.
+func (x *Index) listedIn(looksIn func(niche int) bool) (all []*listed) {
+	for n, list := range x.niches {
+		if list != nil && looksIn(n) {
+			all = append(all, list())
+		}
+	}
+	return all
+}
+
+// hitsIn returns the outliers of some niches.
+func (x *Index) hitsIn(looksIn func(niche int) bool) []*Hit {
+	hits := slices.Clone(x.results)
+	for _, of := range x.listedIn(looksIn) {
+		hits = append(hits, of.hits...)
+	}
+	return hits
+}
+
+// Hits returns all outliers.
+func (x *Index) Hits() []*Hit { return x.hitsIn(func(int) bool { return true }) }

@@ -31,12 +31,7 @@ const (
 // Random returns a source that depends only on the seed, the purpose and the numbers of a thing.
 // So everything can be computed at any time, and nothing has to be stored.
 func Random(seed uint64, s purpose, of ...uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seedsOf(seed, s, of...)))
-}
-
-// seedsOf returns the seeds of such a source.
-func seedsOf(seed uint64, s purpose, of ...uint64) (uint64, uint64) {
-	return seed, Hash(uint64(s), of...)
+	return rand.New(rand.NewPCG(seed, Hash(uint64(s), of...)))
 }
 
 // Hash mixes numbers into one (the finalizer of SplitMix64, chained).

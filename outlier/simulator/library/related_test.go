@@ -13,7 +13,7 @@ func seedHits(t *testing.T, x *Index) (a, b *Hit) {
 		if a == nil {
 			a = h
 		}
-		if h.Channel.nicheIndex != a.Channel.nicheIndex {
+		if h.Channel.Niche != a.Channel.Niche {
 			return a, h
 		}
 	}
@@ -25,14 +25,14 @@ func TestRelatedFindsTheTopicOfItsSeedFirst(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)
-	topic := a.Channel.Niche.Topics[a.Topic].Names[0]
+	topic := a.Topic().Name()
 	for _, p := range []url.Values{{"videoId": {a.ID()}}, {"title": {"My honest review of " + topic}}} {
-		found := x.Related(p, l)
+		found := x.Find(p, l)
 		if len(found) < 100 || len(found) > nearest {
 			t.Errorf("%v finds %d, want 100 to %d", p, len(found), nearest)
 		}
 		for i, h := range found {
-			if h.Channel.nicheIndex != a.Channel.nicheIndex || i < 20 && h.Topic != a.Topic {
+			if h.Channel.Niche != a.Channel.Niche || i < 20 && h.Topic() != a.Topic() {
 				t.Errorf("%v: result %d is %q of niche %s, want niche %s, and the topic %s in the first 20",
 					p, i, h.Title, h.Channel.Niche.Name, a.Channel.Niche.Name, topic)
 				break
@@ -45,9 +45,9 @@ func TestRelatedToAChannelFindsItsTopicsFirst(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)
-	found := x.Related(url.Values{"relatedChannelId": {a.Channel.ID}}, l)
+	found := x.Find(url.Values{"relatedChannelId": {a.Channel.ID}}, l)
 	for i, h := range found {
-		if h.Channel.nicheIndex != a.Channel.nicheIndex || i < 20 && !slices.Contains(a.Channel.topics, h.Topic) {
+		if h.Channel.Niche != a.Channel.Niche || i < 20 && !slices.Contains(a.Channel.topics, h.Topic()) {
 			t.Fatalf("result %d is %q of niche %s, want niche %s, and a topic of channel %s in the first 20",
 				i, h.Title, h.Channel.Niche.Name, a.Channel.Niche.Name, a.Channel.ID)
 		}
@@ -61,9 +61,9 @@ func TestRelatedThumbnailsHaveTheSameStyle(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)
-	niches := map[int]bool{}
-	for _, h := range x.Related(url.Values{"thumbnailVideoId": {a.ID()}}, l) {
-		niches[h.Channel.nicheIndex] = true
+	niches := map[*niche]bool{}
+	for _, h := range x.Find(url.Values{"thumbnailVideoId": {a.ID()}}, l) {
+		niches[h.Channel.Niche] = true
 		if h.Channel.thumbnailStyle() != a.Channel.thumbnailStyle() {
 			t.Fatalf("%s has thumbnails of style %d, want %d",
 				h.ID(), h.Channel.thumbnailStyle(), a.Channel.thumbnailStyle())
@@ -83,7 +83,7 @@ func TestRelatedNeverFindsItsSeeds(t *testing.T) {
 			"by": {by}, "videoId": {a.ID()}, "thumbnailVideoId": {b.ID()},
 			"relatedChannelId": {x.Hits()[len(x.Hits())-1].Channel.ID},
 		}
-		found := x.Related(p, l)
+		found := x.Find(p, l)
 		if len(found) == 0 {
 			t.Errorf("%s: nothing is related", by)
 		}
@@ -99,11 +99,11 @@ func TestSeveralSeedsFindTheUnion(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, b := seedHits(t, x)
-	found := map[int]bool{}
-	for _, h := range x.Related(url.Values{"videoId": {a.ID(), b.ID()}}, l) {
-		found[h.Channel.nicheIndex] = true
+	found := map[*niche]bool{}
+	for _, h := range x.Find(url.Values{"videoId": {a.ID(), b.ID()}}, l) {
+		found[h.Channel.Niche] = true
 	}
-	if len(found) != 2 || !found[a.Channel.nicheIndex] || !found[b.Channel.nicheIndex] {
+	if len(found) != 2 || !found[a.Channel.Niche] || !found[b.Channel.Niche] {
 		t.Errorf("related hits are of the niches %v, want those of both seeds", found)
 	}
 }
@@ -113,7 +113,7 @@ func TestUnknownSeedsFindNothing(t *testing.T) {
 	for name, id := range map[string]string{
 		"videoId": "dQw4w9WgXcQ", "thumbnailVideoId": "dQw4w9WgXcQ", "relatedChannelId": "UCaaaaaaaaaaaaaaaaaaaaaa",
 	} {
-		if found := l.Index(epoch).Related(url.Values{name: {id}}, l); len(found) != 0 {
+		if found := l.Index(epoch).Find(url.Values{name: {id}}, l); len(found) != 0 {
 			t.Errorf("%s=%s, which is unknown, finds %d, want 0", name, id, len(found))
 		}
 	}
@@ -124,8 +124,8 @@ func TestRelatedAppliesFilters(t *testing.T) {
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)
 	p := url.Values{"videoId": {a.ID()}, "language": {"en"}, "zScoreFrom": {"2"}}
-	found := x.Related(p, l)
-	all := x.Related(url.Values{"videoId": {a.ID()}}, l)
+	found := x.Find(p, l)
+	all := x.Find(url.Values{"videoId": {a.ID()}}, l)
 	want := slices.DeleteFunc(slices.Clone(all), func(h *Hit) bool {
 		return languages[h.Channel.language] != "en" || h.Gaps.unscored || h.z < 2
 	})

@@ -2,6 +2,7 @@ package library
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -13,7 +14,7 @@ type Sample struct {
 	kind        Kind
 	at          time.Time
 	total       int // uploads ever
-	size        int // len(entries), which an index does not keep
+	count       int // len(entries), which an index does not keep
 	subscribers int64
 	entries     []entry // newest first
 	mean        float64
@@ -21,11 +22,8 @@ type Sample struct {
 	deviation   float64 // population standard deviation of views
 	length      float64 // mean duration in seconds
 	newest      time.Time
-	words       string // of the channel, see [foldWords]
+	rpm         estimate
 }
-
-// address is the number of the channel in the library.
-func (s *Sample) address() uint64 { return uint64(s.channel.index) }
 
 // entry is one upload of a sample.
 type entry struct {
@@ -45,17 +43,16 @@ const (
 func (e *entry) isPositive() bool { return e.z >= positiveFrom }
 func (e *entry) isNegative() bool { return e.z <= negativeFrom }
 
-func (c *channel) Sample(k Kind, at time.Time) *Sample { return c.sampleInto(nil, k, at) }
-
-// sampleInto returns a sample whose entries overwrite those given, to save memory.
-func (c *channel) sampleInto(entries []entry, k Kind, at time.Time) *Sample {
+// Sample returns the sample of a channel at a time.
+func (c *channel) Sample(k Kind, at time.Time) *Sample {
 	latest := c.latestUpload(k, at)
 	s := &Sample{
-		channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at), words: c.words,
+		channel: c, kind: k, at: at, total: latest + 1, subscribers: c.subscribersAt(at),
+		rpm: estimateOf(c.rpm, Random(c.Seed, forChannel, uint64(c.index), 1)),
 	}
-	s.size = min(c.schedules[k].depth, latest+1)
-	s.entries = slices.Grow(entries[:0], s.size)
-	for _, u := range slices.Backward(c.newestUploads(k, latest, s.size)) {
+	s.count = min(c.schedules[k].depth, latest+1)
+	s.entries = make([]entry, 0, s.count)
+	for _, u := range slices.Backward(c.newestUploads(k, latest, s.count)) {
 		s.entries = append(s.entries, entry{Upload: u, Views: u.Views(at)})
 	}
 	s.measureSample()
@@ -96,9 +93,29 @@ func divideOrZero(a, b float64) float64 {
 	return a / b
 }
 
-// monthlyUploads is how many uploads of the sample's kind come out in 30 days.
-func (s *Sample) monthlyUploads() float64 {
-	return divideOrZero(30*24*float64(time.Hour), float64(s.channel.schedules[s.kind].every))
+// variation is the deviation of views in proportion to their mean.
+func (s *Sample) variation() float64 { return divideOrZero(s.deviation, s.mean) }
+
+// monthlyViews are the views of the uploads of 30 days.
+func (s *Sample) monthlyViews() float64 {
+	return s.mean * divideOrZero(30*24*float64(time.Hour), float64(s.channel.schedules[s.kind].every))
 }
 
+// monthlyRevenue is the estimated revenue of the uploads of 30 days.
+func (s *Sample) monthlyRevenue() estimate { return s.rpm.revenueOf(s.monthlyViews()) }
+
 func (s *Sample) viewsPerSubscriber() float64 { return divideOrZero(s.mean, float64(s.subscribers)) }
+
+// An estimate is a range around an amount of money.
+type estimate struct{ from, to float64 }
+
+// estimateOf is a range of 70 to 80 % up to 120 to 140 % of an amount.
+func estimateOf(amount float64, d *rand.Rand) estimate {
+	cents := func(share float64) float64 { return math.Round(amount*share*100) / 100 }
+	return estimate{cents(0.7 + 0.1*d.Float64()), cents(1.2 + 0.2*d.Float64())}
+}
+
+// revenueOf is the revenue of views at this revenue per thousand.
+func (e estimate) revenueOf(views float64) estimate {
+	return estimate{views / 1000 * e.from, views / 1000 * e.to}
+}

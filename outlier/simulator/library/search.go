@@ -1,13 +1,25 @@
 package library
 
 import (
+	"cmp"
+	"math"
 	"net/url"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
-// Search (interface, GET /search/outliers): filter, rank, keep the nearest, sort, page.
+// Searches (interface, GET /search/outliers and /search/outliers/related; that of channels is documented by its
+// price alone): filter, rank, keep the nearest, sort.
+
+// thing is what a search finds: an outlier, or a channel by one of its samples.
+type thing interface {
+	address() uint64 // identifies it in the library
+	maker() *channel
+	about() []Topic
+	words() string // its texts, see [foldWords]
+	size() float64 // the order of a search for nothing
+}
 
 // Hit is one outlier in the index, with the values that a search needs.
 type Hit struct {
@@ -15,76 +27,363 @@ type Hit struct {
 	sample *Sample
 	Gaps   Gaps
 	Title  string
-	money  monetization
-	income channelMonetization
-
-	folding sync.Once
-	folded  foldedTexts
+	lower  string // title for patterns and excluded keywords
+	folded string // title and channel
+	rpm    estimate
 }
 
-// foldedTexts are the texts of a hit as searches compare them.
-type foldedTexts struct {
-	lower string // title for patterns and excluded keywords
-	words string // title and channel for queries, see [foldWords]
-}
-
-// foldTexts folds the texts when a search first compares them. Most hits are never compared.
-func (h *Hit) foldTexts() *foldedTexts {
-	h.folding.Do(func() {
-		h.folded = foldedTexts{lower: strings.ToLower(h.Title), words: foldWords(h.Title + " " + h.Channel.title)}
-	})
-	return &h.folded
-}
-
-func newHit(e *entry, s *Sample, income channelMonetization) *Hit {
-	h := &Hit{entry: *e, sample: s, Gaps: e.gaps(), Title: e.makeTitle(), income: income}
-	d := Random(e.Channel.Seed, forGaps, e.address(), 1)
-	h.money.RPMFrom, h.money.RPMTo = estimateRange(d, s.channel.rpm)
-	h.money.RevenueFrom = float64(e.Views) / 1000 * h.money.RPMFrom
-	h.money.RevenueTo = float64(e.Views) / 1000 * h.money.RPMTo
+func newHit(e *entry, s *Sample) *Hit {
+	h := &Hit{entry: *e, sample: s, Gaps: e.gaps(), Title: e.makeTitle()}
+	h.lower, h.folded = strings.ToLower(h.Title), foldWords(h.Title+" "+h.Channel.title)
+	h.rpm = estimateOf(s.channel.rpm, Random(e.Channel.Seed, forGaps, e.address(), 1))
 	return h
 }
 
-// estimateIncome is the estimated income of the channel with this kind of upload.
-func (s *Sample) estimateIncome() channelMonetization {
-	d := Random(s.channel.Seed, forChannel, uint64(s.channel.index), 1)
-	m := channelMonetization{Adsense: s.channel.adsense}
-	m.RPMFrom, m.RPMTo = estimateRange(d, s.channel.rpm)
-	monthly := s.mean * s.monthlyUploads() / 1000
-	m.RevenueMonthlyFrom, m.RevenueMonthlyTo = monthly*m.RPMFrom, monthly*m.RPMTo
-	return m
+// revenue is the estimated revenue of the upload.
+func (h *Hit) revenue() estimate { return h.rpm.revenueOf(float64(h.Views)) }
+
+func (h *Hit) maker() *channel { return h.Channel }
+func (h *Hit) about() []Topic  { return h.Channel.topics[h.topic:][:1] }
+func (h *Hit) words() string   { return h.folded }
+func (h *Hit) size() float64   { return h.ratio }
+
+func (s *Sample) address() uint64 { return uint64(s.channel.index) }
+func (s *Sample) maker() *channel { return s.channel }
+func (s *Sample) about() []Topic  { return s.channel.topics }
+func (s *Sample) words() string   { return s.channel.words }
+func (s *Sample) size() float64   { return float64(s.subscribers) }
+
+// Find returns all hits of a search for outliers in order.
+func (x *Index) Find(p url.Values, l *Library) []*Hit {
+	w := l.readWishes(p, x.At)
+	return search(x.hitsIn(w.looksIn), p, &hitTerms, w)
 }
 
-// Shape is the hit in an answer.
-func (h *Hit) Shape(at time.Time) HitShape {
-	c := h.Channel
-	id := h.ID()
-	shape := HitShape{
-		ID: id, Kind: h.Kind.String(), Time: at.Format(WithMillis),
-		Snippet: hitSnippet{
-			ChannelID: c.ID, ChannelTitle: c.title, ChannelHandle: c.handle,
-			ChannelSubscribers: h.sample.subscribers, ChannelMonetization: &h.income,
-			Title: h.Title, PublishedAt: h.Published.Format(WithMillis), Language: languages[c.language],
-			Duration: h.duration,
-		},
-		Statistics: hitStatistics{
-			ViewCount: h.Views, AverageViewsRatio: h.ratio,
-			IsPositiveOutlier: h.isPositive(), IsNegativeOutlier: h.isNegative(),
-		},
+// FindChannels returns all channels of a search in order, by the samples that filterBy names.
+func (x *Index) FindChannels(p url.Values, l *Library) (found []*Sample) {
+	kind := Video
+	if p.Get("filterBy") == Short.String() {
+		kind = Short
 	}
-	shape.Statistics.CommentCount, shape.Statistics.LikeCount = h.hiddenCounts(h.Gaps, at)
-	shape.Snippet.Thumbnails = orNull(h.Gaps.noThumbnails, frameSizes(id))
-	shape.Snippet.Monetization = orNull(h.Gaps.unpriced, h.money)
-	shape.Statistics.ZScore = orNull(h.Gaps.unscored, h.z)
-	shape.Classification = orNull(h.Gaps.unclassified, c.classification())
-	return shape
+	w := l.readWishes(p, x.At)
+	for _, of := range x.listedIn(w.looksIn) {
+		found = append(found, of.samples[kind]...)
+	}
+	return search(found, p, &channelTerms, w)
 }
 
-// nearest is how many hits a semantic search finds at most.
+// nearest is how many things a semantic search finds at most.
 const nearest = 1_000
 
-// Find returns all hits of GET /search/outliers in order.
-func (x *Index) Find(p url.Values, seed uint64) []*Hit {
-	wanted, niches := queryTarget(p, seed)
-	return searchAll(x.hitsOf(niches), p, &hitTerms, wanted)
+// search returns what passes the filters of p and matches, the most relevant first, unless p
+// asks for another order.
+func search[T entity](all []T, p url.Values, t *terms[T], w *wishes) []T {
+	passes := t.readFilters(p)
+	found := rank(all, func(v T) (float64, bool) {
+		if !passes(v) || w.isSeed(v) {
+			return 0, false
+		}
+		return w.score(v)
+	})
+	if w.semantic && len(found) > nearest {
+		found = found[:nearest]
+	}
+	if p.Has("seed") {
+		salt := HashText(p.Get("seed"))
+		slices.SortFunc(found, func(v, w T) int { return cmp.Compare(Hash(salt, v.address()), Hash(salt, w.address())) })
+	}
+	if value, ok := t.numbers[t.orders[p.Get("sortBy")]]; ok {
+		slices.SortStableFunc(found, orderBy(value, p.Get("sortOrder") == "asc"))
+	}
+	return found
+}
+
+// rank returns the things with a score, the highest first.
+func rank[T entity](all []T, score score[T]) []T {
+	type ranked struct {
+		thing T
+		score float64
+	}
+	var ranking []ranked
+	for _, v := range all {
+		if r, ok := score(v); ok {
+			ranking = append(ranking, ranked{v, r})
+		}
+	}
+	slices.SortFunc(ranking, func(v, w ranked) int {
+		return cmp.Or(cmp.Compare(w.score, v.score), cmp.Compare(v.thing.address(), w.thing.address()))
+	})
+	found := make([]T, len(ranking))
+	for i := range ranking {
+		found[i] = ranking[i].thing
+	}
+	return found
+}
+
+// wishes are what the parameters of a search ask for. The best of them counts, so several queries or seeds find the
+// union. Without any, all things are found, the largest first.
+type wishes struct {
+	scores   []score[thing]
+	intents  []*intent // if all scores are of intents
+	semantic bool
+	seeds    []uint64   // uploads by address, which are not found themselves
+	channels []*channel // the same of channels
+}
+
+// readWishes reads the queries and seeds of p. Nothing resembles an unknown id.
+func (l *Library) readWishes(p url.Values, at time.Time) *wishes {
+	lexical := p.Get("by") == "lexical"
+	w := &wishes{semantic: !lexical}
+	resembles := func(i *intent) {
+		if lexical {
+			w.scores = append(w.scores, i.sharedWords)
+		} else {
+			w.scores, w.intents = append(w.scores, i.score), append(w.intents, i)
+		}
+	}
+	for _, query := range p["query"] {
+		if lexical {
+			w.scores = append(w.scores, allWords(query))
+		} else {
+			resembles(queryIntent(query, l.Seed))
+		}
+	}
+	for _, title := range p["title"] {
+		resembles(queryIntent(title, l.Seed))
+	}
+	for _, id := range p["videoId"] {
+		if u, ok := l.findUpload(id, at); ok {
+			resembles(u.intent())
+			w.seeds = append(w.seeds, u.address())
+		}
+	}
+	if u, ok := l.findUpload(p.Get("thumbnailVideoId"), at); ok {
+		w.scores = append(w.scores, u.sameThumbnailStyle)
+		w.seeds = append(w.seeds, u.address())
+	}
+	for _, id := range p["relatedChannelId"] {
+		if c, ok := l.ByID[id]; ok {
+			resembles(c.intent())
+			w.channels = append(w.channels, c)
+		}
+	}
+	for _, name := range []string{"query", "title", "videoId", "thumbnailVideoId", "relatedChannelId"} {
+		if p.Has(name) {
+			return w
+		}
+	}
+	return &wishes{scores: []score[thing]{func(v thing) (float64, bool) { return v.size(), true }}}
+}
+
+func (w *wishes) isSeed(v thing) bool {
+	return slices.Contains(w.seeds, v.address()) || slices.Contains(w.channels, v.maker())
+}
+
+func (w *wishes) score(v thing) (best float64, found bool) {
+	for _, of := range w.scores {
+		if r, ok := of(v); ok {
+			best, found = max(best, r), true
+		}
+	}
+	return best, found
+}
+
+// looksIn reports whether anything of a niche may match.
+func (w *wishes) looksIn(niche int) bool {
+	matches := func(i *intent) bool { return i.matches(niche) }
+	return len(w.intents) < len(w.scores) || slices.ContainsFunc(w.intents, matches)
+}
+
+// allWords finds things with every word of the query. Words in scripts without spaces are also found inside words.
+func allWords(query string) score[thing] {
+	wanted := strings.Fields(foldWords(query))
+	for i, w := range wanted {
+		if isASCII(w) {
+			wanted[i] = " " + w + " "
+		}
+	}
+	return func(v thing) (float64, bool) {
+		lacks := slices.ContainsFunc(wanted, func(w string) bool { return !strings.Contains(v.words(), w) })
+		return v.size(), len(wanted) > 0 && !lacks
+	}
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
+}
+
+// sameThumbnailStyle finds things with thumbnails of the same style.
+func (u *Upload) sameThumbnailStyle(v thing) (float64, bool) {
+	salt := Hash(u.Channel.Seed, uint64(forThumbnails), u.address())
+	return Unit(Hash(salt, v.address())), v.maker().thumbnailStyle() == u.Channel.thumbnailStyle()
+}
+
+// thumbnailStyle is one of 16.
+func (c *channel) thumbnailStyle() uint64 {
+	return Hash(c.Seed, uint64(forThumbnails), uint64(c.index)) % 16
+}
+
+// Semantic search is approximated: a query matches a topic if they share words. It then also
+// matches the other topics of the niche, less well. A query that matches no topic finds the
+// same share of the library each time, so that every query finds something.
+const (
+	named        = 1.0  // the query contains the topic's name
+	secondary    = 0.8  // for the further topics of a channel
+	neighbour    = 0.45 // for the other topics of a niche, relative to its best score
+	sameWords    = 0.25 // all words of the query are in the title
+	closeness    = 0.2  // random spread between hits that are equal otherwise
+	enough       = 0.2  // below it a topic does not match
+	unknownShare = 0.15 // of the library, found by a query that matches no topic
+)
+
+// stopWords are ignored in queries.
+const stopWords = " a an and at best for good home how i in is make making my of on the tips to tools top " +
+	"vs what why with your "
+
+// intent is what a query or a seed asks for.
+type intent struct {
+	topics [topicCount]float64 // how well each matches
+	known  bool                // whether any does
+	wanted []string            // words
+	salt   uint64              // of the random spread
+}
+
+// queryIntent is the intent of a query.
+func queryIntent(query string, seed uint64) *intent {
+	text := foldWords(query)
+	i := &intent{wanted: meantWords(text), salt: Hash(seed, uint64(forRelevance), HashText(text))}
+	for t := range Topic(topicCount) {
+		i.topics[t] = t.subject().score(i.wanted, text)
+	}
+	for n := range niches {
+		of := i.ofNiche(n)
+		best := neighbour * max(slices.Max(of), wordScore(i.wanted, " "+niches[n].words+" "))
+		for t := range of {
+			of[t] = max(of[t], best)
+		}
+		i.known = i.known || best >= enough
+	}
+	return i
+}
+
+// intent is the topic and the words of the upload.
+func (u *Upload) intent() *intent {
+	i := setOf(u.Topic()).intent(Hash(u.Channel.Seed, uint64(forRelevance), u.address()))
+	i.wanted = meantWords(foldWords(u.makeTitle()))
+	return i
+}
+
+// intent is the topics of the channel and the words of its title.
+func (c *channel) intent() *intent {
+	i := setOf(c.topics[0]).intent(Hash(c.Seed, uint64(forRelevance), uint64(c.index)))
+	for _, t := range c.topics[1:] {
+		i.topics[t] = secondary
+	}
+	i.wanted = meantWords(foldWords(c.title))
+	return i
+}
+
+// intent is to find the topics of the set, and then the others of their niches.
+func (s TopicSet) intent(salt uint64) *intent {
+	i := &intent{known: s != 0, salt: salt}
+	for t := range i.topics {
+		switch inNiche := s >> (t / perNiche * perNiche) & (1<<perNiche - 1); {
+		case s&(1<<t) != 0:
+			i.topics[t] = named
+		case inNiche != 0:
+			i.topics[t] = neighbour
+		}
+	}
+	return i
+}
+
+func meantWords(text string) []string {
+	return slices.DeleteFunc(strings.Fields(text), func(w string) bool {
+		return strings.Contains(stopWords, " "+w+" ")
+	})
+}
+
+// ofNiche is how well the topics of a niche match.
+func (i *intent) ofNiche(n int) []float64 { return i.topics[n*perNiche:][:perNiche] }
+
+// matches reports whether anything of a niche matches.
+func (i *intent) matches(niche int) bool { return !i.known || slices.Max(i.ofNiche(niche)) >= enough }
+
+// score is how well something matches, by the best of its topics.
+func (i *intent) score(v thing) (float64, bool) {
+	noise := Unit(Hash(i.salt, v.address()))
+	if !i.known {
+		return noise, noise > 1-unknownShare
+	}
+	var best float64
+	for _, t := range v.about() {
+		best = max(best, i.topics[t])
+	}
+	if best < enough {
+		return 0, false
+	}
+	return best + sameWords*divideOrZero(countShared(i.wanted, v.words()), float64(len(i.wanted))) + closeness*noise, true
+}
+
+// sharedWords finds things with any of the words, those with the most first.
+func (i *intent) sharedWords(v thing) (float64, bool) {
+	n := countShared(i.wanted, v.words())
+	return n + closeness*Unit(Hash(i.salt, v.address())), n > 0
+}
+
+// score is how well a query matches the subject, by its name in any language or by related
+// words.
+func (s *subject) score(wanted []string, text string) float64 {
+	for _, name := range s.names {
+		folded := foldWords(name)
+		if strings.Contains(text, folded) || !isASCII(name) && strings.Contains(text, strings.TrimSpace(folded)) {
+			return named
+		}
+	}
+	return wordScore(wanted, foldWords(s.names[0]+" "+s.words))
+}
+
+// wordScore is one half for one shared word, three quarters for two, and so on.
+func wordScore(wanted []string, text string) float64 {
+	return 1 - math.Exp2(-countShared(wanted, text))
+}
+
+// countShared counts the wanted words in a text folded by [foldWords].
+func countShared(wanted []string, text string) float64 {
+	var n float64
+	for _, w := range wanted {
+		if strings.Contains(text, " "+w+" ") {
+			n++
+		}
+	}
+	return n
+}
+
+// Nearest is an index of at most the given number of outliers, those nearest to the topics.
+// The salt decides between equally near ones.
+func (x *Index) Nearest(topics TopicSet, salt uint64, most int) *Index {
+	nearby := x.byDistance(topics, salt)
+	return &Index{At: x.At, results: nearby[:min(most, len(nearby))]}
+}
+
+// NearestChannels is an index of all outliers of at most the given number of channels, those
+// nearest to the topics.
+func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
+	nearby := x.byDistance(topics, salt)
+	found := map[*channel]bool{}
+	for _, h := range nearby {
+		if len(found) < most {
+			found[h.Channel] = true
+		}
+	}
+	return &Index{At: x.At, results: slices.DeleteFunc(nearby, func(h *Hit) bool { return !found[h.Channel] })}
+}
+
+// byDistance returns all outliers, those nearest to the topics first.
+func (x *Index) byDistance(topics TopicSet, salt uint64) []*Hit {
+	i := topics.intent(salt)
+	return rank(x.Hits(), func(h *Hit) (float64, bool) {
+		r, _ := i.score(h)
+		return r, true
+	})
 }

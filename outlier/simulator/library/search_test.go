@@ -12,8 +12,8 @@ import (
 
 func TestSponsoredFilter(t *testing.T) {
 	x := Open(1).Index(epoch)
-	yes := len(x.Find(url.Values{"channelMonetizationSponsored": {"true"}}, 1))
-	no := len(x.Find(url.Values{"channelMonetizationSponsored": {"false"}}, 1))
+	yes := len(x.Find(url.Values{"channelMonetizationSponsored": {"true"}}, Open(1)))
+	no := len(x.Find(url.Values{"channelMonetizationSponsored": {"false"}}, Open(1)))
 	if yes == 0 || no == 0 || yes+no >= len(x.Hits()) {
 		t.Errorf("%d hits are sponsored and %d are not, of %d; want some of both, and some that are unknown",
 			yes, no, len(x.Hits()))
@@ -38,8 +38,8 @@ func TestTitlePatternMatchesTheWholeTitle(t *testing.T) {
 			t.Errorf("matches(%q, %q) = %v, want %v", tt.pattern, tt.title, got, tt.want)
 		}
 	}
-	for _, h := range Open(1).Index(epoch).Find(url.Values{"titlePattern": {"I TRIED * days"}}, 1) {
-		if !strings.HasPrefix(h.foldTexts().lower, "i tried ") || !strings.HasSuffix(h.foldTexts().lower, " days") {
+	for _, h := range Open(1).Index(epoch).Find(url.Values{"titlePattern": {"I TRIED * days"}}, Open(1)) {
+		if !strings.HasPrefix(h.lower, "i tried ") || !strings.HasSuffix(h.lower, " days") {
 			t.Errorf("titlePattern \"I TRIED * days\" finds %q", h.Title)
 		}
 	}
@@ -51,10 +51,10 @@ func TestSemanticQueryFindsItsTopicFirst(t *testing.T) {
 		{"moka pot", "coffee", "moka pot"}, {"Mechanical Keyboards", "tech", "mechanical keyboard"},
 		{"best sourdough starter", "cooking", "sourdough"}, {"マキネッタ", "coffee", "moka pot"}, {"コーヒーミル", "coffee", "coffee grinder"},
 	} {
-		for i, h := range l.Index(epoch).Find(url.Values{"query": {tt.query}}, 1) {
-			if h.Channel.Niche.Name != tt.niche || i < 20 && h.Channel.Niche.Topics[h.Topic].Names[0] != tt.topic {
+		for i, h := range l.Index(epoch).Find(url.Values{"query": {tt.query}}, Open(1)) {
+			if h.Channel.Niche.Name != tt.niche || i < 20 && h.Topic().Name() != tt.topic {
 				t.Errorf("%q: result %d is %q about %s, want niche %s, and the topic %s in the first 20",
-					tt.query, i, h.Title, h.Channel.Niche.Topics[h.Topic].Names[0], tt.niche, tt.topic)
+					tt.query, i, h.Title, h.Topic().Name(), tt.niche, tt.topic)
 				break
 			}
 		}
@@ -65,8 +65,8 @@ func TestAnyQueryFindsTheSameHitsAgain(t *testing.T) {
 	x := Open(1).Index(epoch)
 	rapid.Check(t, func(t *rapid.T) {
 		p := url.Values{"query": {rapid.String().Draw(t, "query")}}
-		found := x.Find(p, 1)
-		if len(found) < 100 || len(found) > nearest || !slices.Equal(found, x.Find(p, 1)) {
+		found := x.Find(p, Open(1))
+		if len(found) < 100 || len(found) > nearest || !slices.Equal(found, x.Find(p, Open(1))) {
 			t.Fatalf("finds %d, want 100 to %d, and the same when repeated", len(found), nearest)
 		}
 	})
@@ -78,12 +78,12 @@ func TestOnlyNichesWithoutAMatchAreLeftOut(t *testing.T) {
 		{"moka pot"}, {"coffee"}, {"chess", "yoga"}, {"ラーメン"}, {"zzz unheard of"}, {"zzz unheard of", "chess"}, nil,
 	} {
 		p := url.Values{"query": queries}
-		wanted, niches := queryTarget(p, 1)
-		everywhere := searchAll(x.Hits(), p, &hitTerms, wanted)
-		if found := searchAll(x.hitsOf(niches), p, &hitTerms, wanted); !slices.Equal(found, everywhere) {
+		w := Open(1).readWishes(p, epoch)
+		everywhere := search(x.Hits(), p, &hitTerms, w)
+		if found := search(x.hitsIn(w.looksIn), p, &hitTerms, w); !slices.Equal(found, everywhere) {
 			t.Errorf("%q finds %d, of %d that match", queries, len(found), len(everywhere))
 		}
-		if wants := len(queries) == 1 && !strings.HasPrefix(queries[0], "zzz"); wants && niches(0) && niches(1) {
+		if wants := len(queries) == 1 && !strings.HasPrefix(queries[0], "zzz"); wants && w.looksIn(0) && w.looksIn(1) {
 			t.Errorf("%q looks in two niches, want one", queries)
 		}
 	}
@@ -92,9 +92,9 @@ func TestOnlyNichesWithoutAMatchAreLeftOut(t *testing.T) {
 func TestSeveralQueriesFindTheUnion(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for _, by := range []string{"semantic", "lexical"} {
-		a := ids(x.Find(url.Values{"by": {by}, "query": {"sourdough"}}, 1))
-		b := ids(x.Find(url.Values{"by": {by}, "query": {"Minecraft"}}, 1))
-		both := ids(x.Find(url.Values{"by": {by}, "query": {"sourdough", "Minecraft"}}, 1))
+		a := ids(x.Find(url.Values{"by": {by}, "query": {"sourdough"}}, Open(1)))
+		b := ids(x.Find(url.Values{"by": {by}, "query": {"Minecraft"}}, Open(1)))
+		both := ids(x.Find(url.Values{"by": {by}, "query": {"sourdough", "Minecraft"}}, Open(1)))
 		want := append(slices.Clone(a), b...)
 		slices.Sort(want)
 		slices.Sort(both)
@@ -117,7 +117,7 @@ func TestLexicalQueryFindsExactWords(t *testing.T) {
 	for query, want := range map[string]bool{
 		"mistakes": true, "mistake": false, "espresso mistakes": true, "ラーメン": true, "zzz unheard of": false,
 	} {
-		found := x.Find(url.Values{"by": {"lexical"}, "query": {query}}, 1)
+		found := x.Find(url.Values{"by": {"lexical"}, "query": {query}}, Open(1))
 		if (len(found) > 0) != want {
 			t.Errorf("%q finds %d, want some: %v", query, len(found), want)
 		}
@@ -140,7 +140,7 @@ func TestHitsSortInBothOrdersWithNullsLast(t *testing.T) {
 			if order != "" {
 				p.Set("sortOrder", order)
 			}
-			found := x.Find(p, 1)
+			found := x.Find(p, Open(1))
 			for i := 1; i < len(found); i++ {
 				a, oka := value(found[i-1])
 				b, okb := value(found[i])
@@ -155,10 +155,10 @@ func TestHitsSortInBothOrdersWithNullsLast(t *testing.T) {
 
 func TestSeedShufflesTheSameHits(t *testing.T) {
 	x := Open(1).Index(epoch)
-	plain := ids(x.Find(url.Values{"query": {"yoga"}}, 1))
-	one := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"1"}}, 1))
-	again := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"1"}}, 1))
-	two := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"2"}}, 1))
+	plain := ids(x.Find(url.Values{"query": {"yoga"}}, Open(1)))
+	one := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"1"}}, Open(1)))
+	again := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"1"}}, Open(1)))
+	two := ids(x.Find(url.Values{"query": {"yoga"}, "seed": {"2"}}, Open(1)))
 	if !slices.Equal(one, again) || slices.Equal(one, two) || slices.Equal(one, plain) {
 		t.Error("want one order per seed, which differs from other seeds and from a search without a seed")
 	}

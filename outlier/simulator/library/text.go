@@ -45,7 +45,7 @@ func (u *Upload) phrases() *phrases { return &phrasesOf[u.Channel.language] }
 
 // topicName is the topic in the channel's language.
 func (u *Upload) topicName() string {
-	return u.Channel.Niche.Topics[u.Topic].Names[u.Channel.language]
+	return u.Topic().subject().names[u.Channel.language]
 }
 
 // titleAt returns the title that details have at a time. One upload in ten changes its title

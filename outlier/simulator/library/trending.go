@@ -29,17 +29,22 @@ const (
 // TrendingFormats are the formats of the day, the most frequent first.
 func (l *Library) TrendingFormats(now time.Time) []Format {
 	x := l.Index(now.Truncate(24 * time.Hour))
-	fresh := make([][]*Hit, len(languages)) // of the week, by language
-	for _, h := range x.Hits() {
-		if h.Published.After(x.At.Add(-week)) {
-			fresh[h.Channel.language] = append(fresh[h.Channel.language], h)
-		}
-	}
+	fresh := slices.DeleteFunc(x.Hits(), func(h *Hit) bool { return !h.Published.After(x.At.Add(-week)) })
+	slices.SortStableFunc(fresh, func(g, h *Hit) int { return cmp.Compare(h.ratio, g.ratio) })
 	all := []Format{}
 	for language, v := range phrasesOf {
 		for _, template := range slices.Concat(v.titles, v.shorts) {
-			if f := formatOf(template, fresh[language]); f.Outliers > 0 {
-				f.Language = languages[language]
+			pattern := strings.ReplaceAll(placeholder.ReplaceAllString(template, "*")+"*", "**", "*")
+			f := Format{Pattern: pattern, Language: languages[language], Examples: []string{}}
+			for _, h := range fresh {
+				if h.Channel.language != language || !matchesPattern(strings.ToLower(pattern), h.lower) {
+					continue
+				}
+				if f.Outliers++; f.Outliers <= maxExamples {
+					f.Examples = append(f.Examples, h.ID())
+				}
+			}
+			if f.Outliers > 0 {
 				all = append(all, f)
 			}
 		}
@@ -50,16 +55,3 @@ func (l *Library) TrendingFormats(now time.Time) []Format {
 
 // placeholder is a placeholder of a template; see [phrases].
 var placeholder = regexp.MustCompile(`\{[tna]\}`)
-
-// formatOf counts the titles of a template among hits.
-func formatOf(template string, hits []*Hit) Format {
-	pattern := strings.ReplaceAll(placeholder.ReplaceAllString(template, "*")+"*", "**", "*")
-	wanted := strings.ToLower(pattern)
-	hits = slices.DeleteFunc(slices.Clone(hits), func(h *Hit) bool { return !matchesPattern(wanted, h.foldTexts().lower) })
-	slices.SortStableFunc(hits, func(g, h *Hit) int { return cmp.Compare(h.ratio, g.ratio) })
-	f := Format{Pattern: pattern, Outliers: len(hits), Examples: []string{}}
-	for _, h := range hits[:min(maxExamples, len(hits))] {
-		f.Examples = append(f.Examples, h.ID())
-	}
-	return f
-}

@@ -2,7 +2,6 @@ package library
 
 import (
 	"math"
-	"math/rand/v2"
 	"time"
 )
 
@@ -12,7 +11,7 @@ type Upload struct {
 	Kind      Kind
 	n         int
 	Published time.Time
-	Topic     int // index into the niche's topics
+	topic     int // index into the channel's topics
 	duration  int64
 	potential float64 // final views, approximately
 	tau, beta float64 // of its growth, see maturity; tau in days
@@ -21,10 +20,8 @@ type Upload struct {
 }
 
 // nthUpload computes number n of a channel, whether or not it is published yet.
-func (c *channel) nthUpload(k Kind, n int) Upload { return c.appendUploads(nil, k, n, n+1)[0] }
-
-// uploadBy computes an upload from its random numbers.
-func (c *channel) uploadBy(d *rand.Rand, k Kind, n int) Upload {
+func (c *channel) nthUpload(k Kind, n int) Upload {
+	d := Random(c.Seed, forUpload, uint64(c.index), uint64(k), uint64(n))
 	u := Upload{Channel: c, Kind: k, n: n, Published: c.publishedAt(k, n)}
 	of := &c.schedules[k]
 	u.potential = of.median * math.Exp(of.spread*d.NormFloat64())
@@ -35,7 +32,7 @@ func (c *channel) uploadBy(d *rand.Rand, k Kind, n int) Upload {
 		u.potential *= 0.05 + 0.2*d.Float64()
 	}
 	u.tau, u.beta = 2+12*d.Float64(), 0.45+0.2*d.Float64()
-	u.Topic = c.topics[d.IntN(len(c.topics))]
+	u.topic = d.IntN(len(c.topics))
 	u.duration = max(5, int64(of.length*math.Exp(0.35*d.NormFloat64())))
 	if k == Short {
 		u.duration = min(u.duration, 60)
@@ -44,6 +41,9 @@ func (c *channel) uploadBy(d *rand.Rand, k Kind, n int) Upload {
 	u.discussed = u.liked * (0.01 + 0.15*d.Float64())
 	return u
 }
+
+// Topic is what the upload is about.
+func (u *Upload) Topic() Topic { return u.Channel.topics[u.topic] }
 
 // address identifies the upload in the library; its id is the enciphered address.
 func (u *Upload) address() uint64 {
