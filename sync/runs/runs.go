@@ -239,10 +239,10 @@ const (
 	inProgress = mayGoOn + ` AND ended = 0` // and for those in progress, even if they wait for the rate limit
 )
 
-// InProgress returns the runs in progress: those that somebody waits for, in the order of the requests, then the others
-// in the order in which they began.
+// InProgress returns the runs in progress, without their totals: those that somebody waits for, in the order of the
+// requests, then the others in the order in which they began.
 func (rs *Runs) InProgress() ([]Run, error) {
-	return rs.listRuns(`FROM runs WHERE ` + inProgress + ` ORDER BY urgent = 0, urgent, run`)
+	return rs.selectRuns(rs.db, `FROM runs WHERE `+inProgress+` ORDER BY urgent = 0, urgent, run`)
 }
 
 // Resume sets an unfinished run to running, and records who wants it, its number of failures, and its plan. It keeps
@@ -368,20 +368,20 @@ func tally(tx *store.Tx, r *Run) (last time.Time, err error) {
 
 // Get returns a run of any job; nil if there is none with this id.
 func (rs *Runs) Get(id string) (*Run, error) {
-	return rs.oneRun(`FROM runs WHERE run = ?`, id)
+	return first(rs.listRuns(`FROM runs WHERE run = ?`, id))
 }
 
-// ContinuingRun returns an unfinished run; nil if there is none with this id.
+// ContinuingRun returns an unfinished run, without the totals of one in progress; nil if there is none with this id.
 func (rs *Runs) ContinuingRun(id string) (*Run, error) {
-	return rs.oneRun(`FROM runs WHERE run = ? AND `+mayGoOn, id)
+	return first(rs.selectRuns(rs.db, `FROM runs WHERE run = ? AND `+mayGoOn, id))
 }
 
-func (rs *Runs) oneRun(from string, args ...any) (*Run, error) {
-	runs, err := rs.listRuns(from, args...)
-	if err != nil || len(runs) == 0 {
+// first returns the first of the runs that were read; nil if there is none.
+func first(all []Run, err error) (*Run, error) {
+	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	return &runs[0], nil
+	return &all[0], nil
 }
 
 // OwnRuns returns the newest runs of the job as configured, newest first, without those that were
@@ -391,12 +391,26 @@ func (rs *Runs) OwnRuns(job string, limit int) ([]Run, error) {
 		LIMIT ?`, job, limit)
 }
 
+// listRuns reads runs with their totals, which the row of a run in progress does not have.
 func (rs *Runs) listRuns(from string, args ...any) ([]Run, error) {
-	runs, err := store.Select(rs.db, (*Run).columns, from, args...)
-	for i := range runs {
-		rs.setActualStatus(&runs[i])
+	return store.Read(rs.db, func(tx *store.Tx) ([]Run, error) {
+		all, err := rs.selectRuns(tx, from, args...)
+		for i := 0; err == nil && i < len(all); i++ {
+			if all[i].InProgress() {
+				_, err = tally(tx, &all[i])
+			}
+		}
+		return all, err
+	})
+}
+
+// selectRuns reads the rows of runs.
+func (rs *Runs) selectRuns(in store.Reader, from string, args ...any) ([]Run, error) {
+	all, err := store.Select(in, (*Run).columns, from, args...)
+	for i := range all {
+		rs.setActualStatus(&all[i])
 	}
-	return runs, err
+	return all, err
 }
 
 // setActualStatus sets the actual status of a run that was read. One recorded as running was interrupted if no

@@ -146,7 +146,7 @@ func describeRun(p *program, row *runs.Run) (*report.Run, error) {
 	return d, err
 }
 
-// runOf reads the records of a run. For a run that has not ended, it computes the sums.
+// runOf reads the records of a run.
 func runOf(store *state.Store, row *runs.Run) (*report.Run, error) {
 	steps, err := store.Steps.OfRun(row.ID)
 	if err != nil {
@@ -159,14 +159,6 @@ func runOf(store *state.Store, row *runs.Run) (*report.Run, error) {
 	d := &report.Run{Run: *row, Unknown: spent.Unknown, Searches: []report.Search{}}
 	for _, calls := range row.Fresh {
 		d.Skipped += calls
-	}
-	if d.Status == runs.Running {
-		for i := range steps {
-			s := &steps[i]
-			d.Pages, d.Hits, d.NewHits = d.Pages+int64(s.Pages), d.Hits+int64(s.Hits), d.NewHits+int64(s.NewHits)
-		}
-		d.Requests, d.Waited.Duration = spent.Requests, spent.Waited
-		d.Credits, d.Refunded = spent.Charged+spent.Unknown, spent.Refunded
 	}
 	if d.Flags = facts.Flags(row); d.Flags == "" && row.Plan != nil && row.Plan.Backfill != nil {
 		d.Flags = row.Plan.Flags
