@@ -369,7 +369,7 @@ func (l *lines) addCycle(c *forecast.Cycle, pace string) {
 // needs says what scheduled runs are expected to spend in the rest of the cycle.
 func (l *lines) needs(c *forecast.Cycle) string {
 	return fmt.Sprintf("scheduled runs need about %s, %d in total by %s", term.Count(c.Wanted, "more credit"),
-		c.Projected, l.Day(c.To))
+		c.Held+c.Wanted, l.Day(c.To))
 }
 
 // describePaging says what `from` is assumed to count at an endpoint.

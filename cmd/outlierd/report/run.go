@@ -305,7 +305,7 @@ var tightest = []string{"z_score", "average_views_ratio", "view_count", "subscri
 
 // explainNothing says of a search without hits: its filters, its window, and what to loosen.
 func explainNothing(e *engine.Ending) string {
-	terms, loosen := slices.Clone(e.Filters), "use other words"
+	terms, loosen := slices.Clone(e.Filters), "search for something else"
 	if e.Window != "" {
 		terms, loosen = append(terms, "published "+e.Window), "search further back"
 	}

@@ -140,9 +140,9 @@ func TestCountsOfTablesLeaveHistoriesOut(t *testing.T) {
 func TestSearchWithoutHitsSaysWhatToLoosen(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]engine.Ending{
-		"tea: no hits; use other words":                                                                                {},
+		"tea: no hits; search for something else":                                                                      {},
 		"tea: no hits with published 2026-11-01..; search further back":                                                {Window: "2026-11-01.."},
-		"tea: no hits with by lexical; write by: semantic, or use other words":                                         {Filters: []string{"by lexical"}},
+		"tea: no hits with by lexical; write by: semantic, or search for something else":                               {Filters: []string{"by lexical"}},
 		"tea: no hits with language en · z_score 5.. · published 2026-11-01..; loosen z_score, or search further back": {Filters: []string{"language en", "z_score 5.."}, Window: "2026-11-01.."},
 	} {
 		e.Search, e.Pages = "tea", 1
