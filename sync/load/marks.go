@@ -122,8 +122,8 @@ func (e *AheadError) Error() string {
 // Remedy returns what to do. A rebuild is an option only if a backup was restored and what was spent since was
 // recorded: it takes the rows of pruned answers from these tables, and the rows of the later answers are lost.
 func (e *AheadError) Remedy() string {
-	remedy := "restore its newest copy; if this is the newest, move the files of the sink away: " +
-		"they are written again from the journal, and only the old ones have the rows of the later answers"
+	remedy := "restore its newest copy; if this is the newest, move data/state/warehouse.duckdb and the files of all " +
+		"sinks away: they are written again from the journal, and only the old ones have the rows of the later answers"
 	switch {
 	case e.End == 0:
 		remedy = "restore its newest copy; without a copy, move the whole data folder away, start with a new one, " +
