@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,10 +13,15 @@ import (
 // searches start from the beginning, because they have no cursor.
 func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History) error {
 	rows, err := c.Store.Runs.List(spec.Name, 1)
+	moves, failed := c.movesRecords(spec)
 	switch {
-	case err != nil:
-		return err
-	case len(rows) == 0:
+	case err != nil || failed != nil:
+		return errors.Join(err, failed)
+	case moves:
+		f.Changes = []string{fmt.Sprintf("the next 'outlierd run' or 'up' renames %s: its cursors, unfinished runs and "+
+			"spending come along then, and are left out here", spec.Was)}
+		return nil
+	case len(rows)+len(h) == 0:
 		f.Changes = []string{"it has never run"}
 		return nil
 	case f.Continues != "":
@@ -56,6 +62,17 @@ func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History
 	}
 	f.Changes = append(f.Changes, begin...)
 	return nil
+}
+
+// movesRecords reports whether a job has cursors or unfinished runs under its former name, which only a command that
+// changes the state moves to its name.
+func (c *calculation) movesRecords(spec *job.Spec) (bool, error) {
+	if spec.Was == "" {
+		return false, nil
+	}
+	open, err := c.Store.Runs.Unfinished(spec.Was)
+	marks, failed := c.Store.Watermarks.List(spec.Was)
+	return len(open)+len(marks) > 0, errors.Join(err, failed)
 }
 
 // mostBeginnings limits the number of searches that are named: a list may have thousands of new values.

@@ -356,7 +356,7 @@ func (c *calculation) addSteps(f *Job, spec *job.Spec, p *plan.Plan) error {
 	}
 	f.Searches, f.Auto = searchForecasts(p, f.Worst.Credits), p.Stored.Auto
 	f.Calls, f.Fresh = p.Freshness()
-	h, err := ReadHistory(c.Store, spec.Name)
+	h, err := ReadHistory(c.Store, spec)
 	if err != nil {
 		return err
 	}

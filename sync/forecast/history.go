@@ -22,9 +22,14 @@ type pastRun struct {
 	joins bool // it joined another run's scan
 }
 
-// ReadHistory reads the history of a job.
-func ReadHistory(known *state.Store, name string) (h History, err error) {
-	rows, err := known.Runs.OwnRuns(name, historyOf)
+// ReadHistory reads the history of a job, also under its former name.
+func ReadHistory(known *state.Store, spec *job.Spec) (h History, err error) {
+	rows, err := known.Runs.OwnRuns(spec.Name, historyOf)
+	if more := historyOf - len(rows); err == nil && spec.Was != "" && more > 0 {
+		var older []runs.Run
+		older, err = known.Runs.OwnRuns(spec.Was, more)
+		rows = append(rows, older...)
+	}
 	for i := 0; i < len(rows) && err == nil; i++ {
 		h = append(h, pastRun{Run: rows[i]})
 		err = h[i].readSteps(known)

@@ -153,7 +153,7 @@ func adviseOnRuns(ctx context.Context, config *job.Config) error {
 		}
 		var history forecast.History
 		if known {
-			if history, err = forecast.ReadHistory(seen, spec.Name); err != nil {
+			if history, err = forecast.ReadHistory(seen, spec); err != nil {
 				return err
 			}
 		}
