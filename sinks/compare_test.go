@@ -93,8 +93,8 @@ func TestDifferencesAreCountedByKind(t *testing.T) {
 	if err != nil || d.String() != "4 unexpected" {
 		t.Errorf("%s (%v), want 4 rows that are not expected", d, err)
 	}
-	other := parquetOf(t, db, schema.Outliers, "SELECT * REPLACE (7 AS title) FROM ("+rowsOf(schema.Outliers, columns, all)+")")
-	if _, err := r.Compare(t.Context(), want, other, schema.Outliers); err == nil || err.Error() != "column title has type INTEGER instead of VARCHAR" {
+	other := parquetOf(t, db, schema.Outliers, "SELECT * REPLACE (_response_id::INTEGER AS _response_id) FROM ("+rowsOf(schema.Outliers, columns, all)+")")
+	if _, err := r.Compare(t.Context(), want, other, schema.Outliers); err == nil || err.Error() != "column _response_id has type INTEGER instead of BIGINT" {
 		t.Errorf("another type: %v", err)
 	}
 	older := parquetOf(t, db, schema.Outliers, "SELECT * EXCLUDE (title) FROM ("+rowsOf(schema.Outliers, columns, all)+")")

@@ -54,6 +54,7 @@ func newWorld(t testing.TB, tables, ops []*schema.Table) *world {
 	w := &world{TB: t, dir: filepath.Join(dir, "parquet"), tables: slices.Concat(tables, ops)}
 	w.warehouse = warehouse.New(warehouse.Options{
 		Path: filepath.Join(dir, "warehouse.duckdb"), Temp: filepath.Join(dir, "temp"), Tables: tables, Ops: ops,
+		Uncommented: true,
 	})
 	w.open(Options{Dir: w.dir, Tables: tables, Ops: ops}, func(string) error { return nil })
 	t.Cleanup(w.close)

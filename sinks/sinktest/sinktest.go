@@ -6,6 +6,7 @@
 package sinktest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,10 +46,11 @@ type Line struct {
 	Copy Copy
 }
 
-// Line opens the line below dir, with [Options].
+// Line opens the line below dir, with [Options]. Its tables have no comments.
 func (open Open) Line(t testing.TB, dir string) *Line {
-	t.Helper()
-	return open.With(t, dir, Options(dir))
+	o := Options(dir)
+	o.Uncommented = true
+	return open.With(t, dir, o)
 }
 
 // With opens the line below dir.
@@ -61,10 +63,8 @@ func (open Open) With(t testing.TB, dir string, o warehouse.Options) *Line {
 // Close closes the line.
 func (l *Line) Close(t testing.TB) {
 	t.Helper()
-	for _, close := range []func() error{l.Copy.Close, l.Warehouse.Close} {
-		if err := close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+	if err := errors.Join(l.Copy.Close(), l.Warehouse.Close()); err != nil {
+		t.Errorf("close: %v", err)
 	}
 }
 
@@ -134,10 +134,10 @@ func (l *Line) diff(t testing.TB, table *schema.Table, j Journal, hi int64) stri
 		t.Fatal(err)
 	}
 	diff := Diff(j.wantWithout(table, hi, omitted), l.Copy.Read(t, table))
-	if diff == "" {
-		return ""
+	if diff != "" {
+		diff = fmt.Sprintf("table %s after answer %d (-want +got):\n%s", table.Name, hi, diff)
 	}
-	return fmt.Sprintf("table %s after answer %d (-want +got):\n%s", table.Name, hi, diff)
+	return diff
 }
 
 // Diff compares rows in any order.

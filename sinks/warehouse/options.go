@@ -19,14 +19,15 @@ const Name = "warehouse.duckdb"
 
 // Options say where the file is and what DuckDB may use.
 type Options struct {
-	Path      string  // of the file
-	Published string  // a copy of the file to begin with if that is missing or damaged; "" for none
-	Older     []Older // other places with rows to begin with, if there is no such copy
-	Temp      string  // folder for data that does not fit into memory
-	Memory    int64   // maximum of DuckDB's buffers, in bytes; 0 for what the machine or container allows
-	Tables    []*schema.Table
-	Ops       []*schema.Table // tables of the schema "ops"
-	Log       *slog.Logger    // of repairs; nil discards them
+	Path        string  // of the file
+	Published   string  // a copy of the file to begin with if that is missing or damaged; "" for none
+	Older       []Older // other places with rows to begin with, if there is no such copy
+	Temp        string  // folder for data that does not fit into memory
+	Memory      int64   // maximum of DuckDB's buffers, in bytes; 0 for what the machine or container allows
+	Tables      []*schema.Table
+	Ops         []*schema.Table // tables of the schema "ops"
+	Uncommented bool            // no person reads the file, whose tables then have no comments
+	Log         *slog.Logger    // of repairs; nil discards them
 }
 
 // MemoryVariable is the environment variable that sets [Options.Memory].

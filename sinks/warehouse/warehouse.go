@@ -147,7 +147,11 @@ func (w *Warehouse) open(ctx context.Context) error {
 	if err := db.Attach(ctx, w.options.Path); err != nil {
 		return errors.Join(explainAttach(w.options.Path, err), db.Close())
 	}
-	if err := db.Declare(ctx, slices.Concat(w.options.Tables, w.options.Ops), rebuild); err != nil {
+	declare := db.Declare
+	if w.options.Uncommented {
+		declare = db.DeclareUncommented
+	}
+	if err := declare(ctx, slices.Concat(w.options.Tables, w.options.Ops), rebuild); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", w.options.Path, err), db.Close())
 	}
 	w.db = db
