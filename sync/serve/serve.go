@@ -46,9 +46,9 @@ type About struct {
 
 	Stuck   store.Seconds `json:"stuck_seconds,omitzero"` // see [Server.Stuck]
 	Page    string        `json:"page,omitempty"`         // the address of its page, if it serves one
-	Refused string        `json:"refused,omitempty"`      // why the job file on disk is not in use
-	// Changed says when the job file is read again if it differs from the one in use: [ReadSoon] or
-	// [ReadOnSignal].
+	Refused string        `json:"refused,omitempty"`      // why the job file is not in use, as it was read last
+	// Changed says when the job file is read again if it differs from the one in use and from the refused one: [ReadSoon]
+	// or [ReadOnSignal].
 	Changed string `json:"changed,omitempty"`
 }
 

@@ -370,7 +370,8 @@ func TestRemedyDependsOnTheFileOnDisk(t *testing.T) {
 		{"", "", "That is the file on disk: use it here, too, with the same variables"},
 		{ReadSoon, "", "The file on disk is read there within a minute, or at once on SIGHUP: repeat the command then"},
 		{ReadOnSignal, "", "Reload the file there (SIGHUP, or a restart)"},
-		{ReadSoon, "jobs.yaml:5:3: unknown key evry", "The file on disk was refused there: jobs.yaml:5:3: unknown key evry"},
+		{ReadOnSignal, "jobs.yaml:5:3: unknown key evry", "Reload the file there (SIGHUP, or a restart)"},
+		{"", "jobs.yaml:5:3: unknown key evry", "The file on disk was refused there: jobs.yaml:5:3: unknown key evry"},
 	} {
 		s.Compare(func() string { return c.changed })
 		s.Refused(c.refused)

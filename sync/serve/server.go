@@ -347,12 +347,12 @@ func (s *Server) orderRun(ctx context.Context, o *Order) (ordered *engine.Ordere
 func (s *Server) differenceRemedy() string {
 	about := s.Describe()
 	switch {
-	case about.Refused != "":
-		return "The file on disk was refused there: " + about.Refused
 	case about.Changed == ReadSoon:
 		return "The file on disk is read there within a minute, or at once on SIGHUP: repeat the command then"
 	case about.Changed == ReadOnSignal:
 		return "Reload the file there (SIGHUP, or a restart)"
+	case about.Refused != "":
+		return "The file on disk was refused there: " + about.Refused
 	}
 	return "That is the file on disk: use it here, too, with the same variables"
 }

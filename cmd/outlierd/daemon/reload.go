@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"outlierd/sync/job"
@@ -36,7 +37,7 @@ type reloader struct {
 	Options
 	log     *slog.Logger
 	used    *job.Config
-	refused string // the state of the file whose refusal was logged last; "" for none
+	refused atomic.Value // the state of the file whose refusal was logged last; "" for none
 }
 
 // serve reads the file on every hangup, and when it has changed, until ctx ends.
@@ -51,7 +52,7 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 			if err == nil && !again && config.Fingerprint == r.used.Fingerprint {
 				r.log.Info("job file read again; it has not changed")
 			}
-			r.refused = ""
+			r.refused.Store("")
 			r.takeFile(ctx, config, err, again)
 		case <-tick.C:
 			if r.used.Daemon.Reload == job.ReloadAuto {
@@ -71,7 +72,7 @@ func (r *reloader) checkFile(ctx context.Context) {
 	}
 	first, err := r.Load()
 	before := stateOf(first, err)
-	if before == r.used.Fingerprint || before == r.refused {
+	if before == r.used.Fingerprint || before == r.refused.Load() {
 		r.takeFile(ctx, first, err, false)
 		return
 	}
@@ -87,12 +88,11 @@ func (r *reloader) checkFile(ctx context.Context) {
 	}
 }
 
-// compareFile returns when the file will be read, if it differs from the one in use.
+// compareFile returns when the file will be read, if it differs from the one in use and from the one that was refused.
 func (r *reloader) compareFile() string {
 	used := r.InUse.Load()
-	config, err := r.Load()
-	switch {
-	case stateOf(config, err) == used.Fingerprint:
+	switch state := stateOf(r.Load()); {
+	case state == used.Fingerprint || state == r.refused.Load():
 		return ""
 	case used.Daemon.Reload == job.ReloadAuto:
 		return serve.ReadSoon
@@ -113,11 +113,11 @@ func stateOf(config *job.Config, err error) string {
 func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, again bool) {
 	state := stateOf(config, err)
 	if state == r.used.Fingerprint && !again {
-		r.refused = "" // an edit was reverted
+		r.refused.Store("") // an edit was reverted
 		r.Report(nil)
 		return
 	}
-	if state == r.refused {
+	if state == r.refused.Load() {
 		return
 	}
 	if err == nil {
@@ -133,7 +133,7 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 		return
 	}
 	if err != nil {
-		r.refused = state
+		r.refused.Store(state)
 		r.logRefusal(err)
 		r.Report(err)
 		return
@@ -146,7 +146,8 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 	}
 	r.InUse.Store(config)
 	r.logChanges(config)
-	r.used, r.refused = config, ""
+	r.used = config
+	r.refused.Store("")
 	r.Report(nil)
 }
 

@@ -77,14 +77,14 @@ func Problems(s *forecast.Status) (lines []string) {
 		switch {
 		case h.Silent != "":
 			lines = append(lines, "the process did not answer, so what follows comes from the state alone: "+h.Silent)
-		case h.Refused != "":
-			lines = append(lines, "the job file on disk is refused, and the old one stays in use: "+h.Refused)
 		case h.Changed == serve.ReadOnSignal:
 			lines = append(lines, "the job file on disk has changed since the process read it; "+
 				"it is read again on SIGHUP (daemon.reload: signal)")
 		case h.Changed != "":
 			lines = append(lines, "the job file on disk has changed since the process read it; "+
 				"it is read again within a minute, or at once on SIGHUP")
+		case h.Refused != "":
+			lines = append(lines, "the job file on disk is refused, and the old one stays in use: "+h.Refused)
 		}
 	}
 	if d := s.Disk; d != nil && d.NeedFiles > 0 {
