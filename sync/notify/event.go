@@ -40,10 +40,6 @@ const (
 	Test    Kind = "test"    // `outlierd notify test`
 )
 
-// Kinds has the kinds that `events` in the job file can name.
-var Kinds = []Kind{Published, Partial, Failed, Recovered, BudgetLow, BudgetPaused, UnknownOutcome,
-	KeyRefused, DiskLow, SchemaDrift, SinkBehind, BackupFailed, FileRefused}
-
 // Version is the version of the JSON form of an event. It changes when a member is renamed, removed or
 // given another meaning, but not when one is added.
 const Version = 1

@@ -425,7 +425,7 @@ func writeFeed(ctx context.Context, config *job.Config, q page.Question, publish
 	f := notify.Feed{Name: q.Name, SQL: q.SQL, Self: q.Feed(), Page: q.Address(), Published: published}
 	feed, err := f.Write(ctx, func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") })
 	if err != nil && ctx.Err() == nil && !errors.Is(err, notify.ErrNoFeed) {
-		return nil, &page.RefusedError{Why: err.Error()}
+		return nil, serve.Refuse(http.StatusConflict, "%w", err)
 	}
 	return feed, err
 }
@@ -473,7 +473,7 @@ func downloadResult(ctx context.Context, tables *page.Tables, temporary func() (
 			why = fmt.Sprintf("the process that ran the SQL ended (%v), "+
 				"possibly because memory or disk space ran out", err)
 		}
-		err = &page.RefusedError{Why: why}
+		err = serve.Refuse(http.StatusBadRequest, "%s", why)
 	}
 	return nil, errors.Join(ctx.Err(), err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ func forPeople(ctx context.Context, err error) error {
 	if !isA[*outlier.Error](err) && store.IsFailure(err) {
 		return err
 	}
-	return &page.RefusedError{Why: term.Plain(err.Error()) + "."}
+	return serve.Refuse(http.StatusConflict, "%s.", term.Plain(err.Error()))
 }
 
 func (a actions) findSpec(name string) (*job.Spec, error) {

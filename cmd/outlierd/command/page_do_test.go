@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"outlierd/cmd/outlierd/page"
 	"outlierd/outlier"
+	"outlierd/sync/serve"
 	"outlierd/sync/store"
 )
 
@@ -30,8 +30,8 @@ func TestFailuresOfActionsAreNoRefusals(t *testing.T) {
 		{fmt.Errorf("pause jobs: %w", store.ErrClosed), false},
 	} {
 		got := forPeople(context.Background(), c.err)
-		refused, is := errors.AsType[*page.RefusedError](got)
-		if is != c.refused || is && !strings.Contains(refused.Why, c.err.Error()) || !is && got != c.err {
+		refused, is := errors.AsType[*serve.RefusedError](got)
+		if is != c.refused || is && !strings.Contains(refused.Error(), c.err.Error()) || !is && got != c.err {
 			t.Errorf("%v: got %v, want a refusal: %t", c.err, got, c.refused)
 		}
 	}

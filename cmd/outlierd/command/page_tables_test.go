@@ -515,7 +515,7 @@ func TestQuestionsOfThePage(t *testing.T) {
 		"select nosuch": "nosuch", "select * from read_text('/etc/passwd')": "only the published tables",
 	} {
 		_, err := downloadResult(t.Context(), tables, temporary, sql, "csv")
-		if _, refused := errors.AsType[*page.RefusedError](err); !refused || !strings.Contains(err.Error(), says) {
+		if _, refused := errors.AsType[*serve.RefusedError](err); !refused || !strings.Contains(err.Error(), says) {
 			t.Errorf("download of %s: got %v, want a refusal with %q", sql, err, says)
 		}
 	}

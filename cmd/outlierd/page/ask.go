@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/serve"
 )
 
 // Question is a named SQL query.
@@ -18,11 +19,6 @@ type Question struct{ Name, SQL string }
 
 // MostRows is the maximum number of rows shown.
 const MostRows = 1000
-
-// RefusedError explains to the user why a request was refused.
-type RefusedError struct{ Why string }
-
-func (e *RefusedError) Error() string { return e.Why }
 
 // FileTypes are the content types of files, by their format.
 var FileTypes = map[string]string{
@@ -54,8 +50,8 @@ func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) error {
 			return err
 		})
 	}
-	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		v.Refused, err = refused.Why, nil
+	if refused, ok := errors.AsType[*serve.RefusedError](err); ok {
+		v.Refused, err = refused.Error(), nil
 	}
 	if err != nil {
 		return err
@@ -89,7 +85,7 @@ func sendFile(s *Site, w http.ResponseWriter, r *http.Request, sql, format strin
 		return badRequest("A download needs a format: csv, links, md, parquet or xlsx, got %.40q.", format)
 	}
 	if isForeign(r) {
-		return &problem{status: http.StatusForbidden, text: "This download was requested by another site."}
+		return serve.Refuse(http.StatusForbidden, "This download was requested by another site.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), downloading)
 	defer cancel()
@@ -97,12 +93,9 @@ func sendFile(s *Site, w http.ResponseWriter, r *http.Request, sql, format strin
 	case s.downloads <- struct{}{}:
 		defer func() { <-s.downloads }()
 	default:
-		return &problem{status: http.StatusServiceUnavailable, retry: "10", text: "Another download is under way; try again when it has ended."}
+		return serve.Refuse(http.StatusServiceUnavailable, "Another download is under way; try again when it has ended.")
 	}
 	file, err := s.from.Download(ctx, sql, format)
-	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		return &problem{status: http.StatusBadRequest, text: refused.Why}
-	}
 	if err != nil {
 		return err
 	}

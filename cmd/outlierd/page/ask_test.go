@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/serve"
 )
 
 // resultOf returns a result with the given cells; "NULL" stands for NULL.
@@ -56,7 +57,7 @@ func TestAskShowsResults(t *testing.T) {
 
 func TestRefusedSQLIsShownWithReason(t *testing.T) {
 	w := answer(askSite(t, func(context.Context, string) (*query.Rows, error) {
-		return nil, &RefusedError{"line 1 of the SQL: there is no column <b>"}
+		return nil, serve.Refuse(http.StatusConflict, "line 1 of the SQL: there is no column <b>")
 	}), "/ask?sql=select+nosuch")
 	body := w.Body.String()
 	if w.Code != http.StatusOK || !strings.Contains(body, "there is no column &lt;b&gt;") ||
@@ -109,7 +110,7 @@ func TestDownload(t *testing.T) {
 	s := siteOf(t, Sources{Download: func(_ context.Context, sql, format string) (io.ReadCloser, error) {
 		switch sql {
 		case "wrong":
-			return nil, &RefusedError{"there is no column <b>"}
+			return nil, serve.Refuse(http.StatusBadRequest, "there is no column <b>")
 		case "away":
 			return nil, ErrNothingPublished
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"outlierd/sync/serve"
 )
 
 // The verbs of an [Action].
@@ -125,7 +127,7 @@ func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) error {
 	offer, err := s.from.Offer(ctx, a)
 	switch {
 	case err == nil && offer.Seen != a.Seen:
-		err = &RefusedError{"the job has changed since its price was shown; look at it again."}
+		err = serve.Refuse(http.StatusConflict, "the job has changed since its price was shown; look at it again.")
 	case err == nil:
 		done, err = offer.Do(ctx)
 		s.status.expire()
@@ -142,14 +144,14 @@ func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) error {
 
 // explainAction explains why an action was not offered or not performed.
 func explainAction(r *http.Request, a Action, err error) error {
-	_, refused := errors.AsType[*RefusedError](err)
+	_, refused := errors.AsType[*serve.RefusedError](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
-		return &problem{status: http.StatusServiceUnavailable, retry: "30", text: "outlierd up is busy with a call. " +
-			"Check the page Now before you try again: the action may still be carried out."}
+		return serve.Refuse(http.StatusServiceUnavailable, "outlierd up is busy with a call. "+
+			"Check the page Now before you try again: the action may still be carried out.")
 	case refused, r.Method == http.MethodGet, errors.Is(err, ErrUnknown), errors.Is(err, context.Canceled): // nothing was done
 		return err
 	}
-	return &problem{status: http.StatusInternalServerError, cause: fmt.Errorf("%s %s: %w", a.Verb, a.Job, err),
-		text: "The action failed, and may have been carried out in part; the log of outlierd up has the reason."}
+	return errors.Join(fmt.Errorf("%s %s: %w", a.Verb, a.Job, err), serve.Refuse(http.StatusInternalServerError,
+		"The action failed, and may have been carried out in part; the log of outlierd up has the reason."))
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"outlierd/sync/serve"
 )
 
 // TestActionNeedsALoginAndItsOwnForm changes one thing that the browser sends in each case.
@@ -92,7 +94,9 @@ func TestActionReportsItsResult(t *testing.T) {
 				"h1", http.StatusOK, "coffee is &lt;paused&gt;.",
 			},
 			"refused": {
-				func(Action) (*Done, error) { return nil, &RefusedError{"coffee runs by hand only."} },
+				func(Action) (*Done, error) {
+					return nil, serve.Refuse(http.StatusConflict, "coffee runs by hand only.")
+				},
 				"h1", http.StatusConflict, "by hand only",
 			},
 			"changed since its offer was shown": {nil, "h0", http.StatusConflict, "the job has changed"},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outlierd/sync/notify"
+	"outlierd/sync/serve"
 )
 
 // serveFeed serves the result of a question as a feed. Readers that have it already cost no query: its tag changes
@@ -20,7 +21,7 @@ func (s *Site) serveFeed(w http.ResponseWriter, r *http.Request) error {
 	questions := s.from.Questions()
 	asked := slices.IndexFunc(questions, func(q Question) bool { return q.Name == name })
 	if asked < 0 || !isFeed {
-		return &problem{status: http.StatusNotFound, text: fmt.Sprintf("No question of the job file has a feed at %.80q.", r.URL.Path)}
+		return serve.Refuse(http.StatusNotFound, "No question of the job file has a feed at %.80q.", r.URL.Path)
 	}
 	published, err := s.from.PublishedAt()
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Site) serveFeed(w http.ResponseWriter, r *http.Request) error {
 // explainFeed explains why there is no feed. A page with status 200 would be taken for one.
 func explainFeed(err error) error {
 	if errors.Is(err, ErrNothingPublished) || errors.Is(err, notify.ErrNoFeed) {
-		return &problem{status: http.StatusNotFound, text: err.Error() + "."}
+		return serve.Refuse(http.StatusNotFound, "%w.", err)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/notify"
+	"outlierd/sync/serve"
 )
 
 // feedSite serves the feeds of two questions.
@@ -86,7 +87,7 @@ func TestRefusedFeedSaysWhy(t *testing.T) {
 		{"/feed/tea", nil, 404, "No question"},
 		{"/feed/%3Cscript%3E.atom", nil, 404, "No question of the job file has a feed at &#34;/feed/&lt;script&gt;.atom&#34;"},
 		{"/feed/tea.atom", notify.ErrNoFeed, 404, "a feed needs SQL that selects video_id and one of first_seen_at, observed_at, published_at."},
-		{"/feed/tea.atom", &RefusedError{"there is no column <b>"}, 409, "there is no column &lt;b&gt;"},
+		{"/feed/tea.atom", serve.Refuse(http.StatusConflict, "there is no column <b>"), 409, "there is no column &lt;b&gt;"},
 		{"/feed/tea.atom", context.DeadlineExceeded, 503, "took too long"},
 	} {
 		why = c.err

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"outlierd/sync/serve"
 )
 
 // # Logins
@@ -148,7 +150,7 @@ func (l *logins) checkForm(r *http.Request, undone string) error {
 		return errNoLogin
 	case http.NewCrossOriginProtection().Check(r) != nil,
 		subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(formMark(session))) != 1:
-		return &problem{status: http.StatusForbidden, text: undone + ": the form does not belong to your login. Reload the page and try again."}
+		return serve.Refuse(http.StatusForbidden, "%s: the form does not belong to your login. Reload the page and try again.", undone)
 	}
 	return nil
 }
@@ -219,7 +221,7 @@ func (s *Site) serveEnter(w http.ResponseWriter, r *http.Request) error {
 	to := ofThisSite(r.PostFormValue("to"))
 	switch {
 	case http.NewCrossOriginProtection().Check(r) != nil:
-		return &problem{status: http.StatusForbidden, text: "This form was sent by another site."}
+		return serve.Refuse(http.StatusForbidden, "This form was sent by another site.")
 	case !s.logins.tries.Allow():
 		return errTooMany
 	case !IsToken(s.logins.token, r.PostFormValue("token")):
@@ -237,7 +239,7 @@ func IsToken(token, text string) bool {
 	return token != "" && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-var errTooMany = &problem{status: http.StatusTooManyRequests, text: "Too many login attempts; wait a minute.", retry: "12"}
+var errTooMany = serve.Refuse(http.StatusTooManyRequests, "Too many login attempts; wait a minute.")
 
 // ofThisSite returns a path of this site. It never leads to another site.
 func ofThisSite(path string) string {

@@ -13,6 +13,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/marks"
+	"outlierd/sync/serve"
 )
 
 // markSite returns a site whose marks and views are changed by these functions, and the form secret and cookie of a login.
@@ -96,7 +97,7 @@ func TestViewsAreSavedRenamedAndDeleted(t *testing.T) {
 	var saved []string
 	s, cookie, form := markSite(t, nil, func(old, name, address string) error {
 		if name == "taken" {
-			return &RefusedError{"A view has this name."}
+			return serve.Refuse(http.StatusConflict, "A view has this name.")
 		}
 		saved = append(saved, old+"|"+name+"|"+address)
 		return nil

@@ -19,6 +19,7 @@ import (
 	"outlierd/sync/job"
 	"outlierd/sync/notify"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 )
 
 // Now is the overall status, with what only the page shows. Package report says it in words.
@@ -326,8 +327,8 @@ func (s *statusReader) read(ctx context.Context) (*Now, error) {
 	}
 }
 
-var errNoStatus = &problem{status: http.StatusInternalServerError,
-	text: "The state could not be read; the log of outlierd up has the reason."}
+var errNoStatus = serve.Refuse(http.StatusInternalServerError,
+	"The state could not be read; the log of outlierd up has the reason.")
 
 // readAfter reads the status after so many actions. An open page asks each second, so an error that repeats is logged
 // once.

@@ -44,8 +44,8 @@ type Sources struct {
 	PublishedAt func() (time.Time, error)
 
 	Questions func() []Question
-	Ask       func(ctx context.Context, sql string) (*query.Rows, error)           // [MostRows] rows, or a [RefusedError]
-	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [RefusedError]
+	Ask       func(ctx context.Context, sql string) (*query.Rows, error)           // [MostRows] rows, or a [serve.RefusedError]
+	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [serve.RefusedError]
 	Feed      func(ctx context.Context, q Question, published time.Time) (atom []byte, err error)
 	Elsewhere func(sql string) []Snippet // runs the SQL in other programs
 
@@ -54,7 +54,7 @@ type Sources struct {
 	ImageSources     string       // where browsers may load images from: the value of img-src
 	ThumbnailTrouble func() error // why none are fetched at the moment, or nil
 
-	// The actions of logged-in users. A [RefusedError] explains why an action was refused.
+	// The actions of logged-in users. A [serve.RefusedError] explains why an action was refused.
 	Offer func(context.Context, Action) (*Offer, error)
 	Mark  func(context.Context, marks.Edit) error
 

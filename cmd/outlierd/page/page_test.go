@@ -34,7 +34,7 @@ import (
 )
 
 var (
-	serve = flag.String("serve", "", "address on which TestServeHostile and TestServeSample listen, such as 127.0.0.1:0")
+	serveAt = flag.String("serve", "", "address on which TestServeHostile and TestServeSample listen, such as 127.0.0.1:0")
 )
 
 // hostile are texts as anybody may write them in a title or a comment.
@@ -295,7 +295,7 @@ func TestHostileTextIsEscaped(t *testing.T) {
 // TestServeHostile serves each of the hostile texts on all pages, logged in, until its standard input ends. .ci/browser
 // checks these pages.
 func TestServeHostile(t *testing.T) {
-	if *serve == "" {
+	if *serveAt == "" {
 		t.Skip("without -serve")
 	}
 	pages := map[*Site][]string{}
@@ -311,7 +311,7 @@ func TestServeHostile(t *testing.T) {
 // serveUntilEnd serves pages of sites without a login, until its input ends. It prints their addresses and an empty line.
 func serveUntilEnd(t *testing.T, pages map[*Site][]string) {
 	for s, paths := range pages {
-		listener, err := net.Listen("tcp", *serve)
+		listener, err := net.Listen("tcp", *serveAt)
 		if err != nil {
 			t.Fatal(err)
 		}

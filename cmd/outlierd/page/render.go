@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
+	"outlierd/sync/serve"
 )
 
 // pages are parsed at the first request, since most processes of the program serve none.
@@ -52,22 +52,12 @@ func Guard(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// handler answers a request, or returns why it cannot, which the renderer explains to the reader: a [problem],
-// [errNoLogin], or an error of a source.
+// handler answers a request, or returns why it cannot, which the renderer explains to the reader: a
+// [serve.RefusedError], whose text the reader sees, [errNoLogin], or an error of a source.
 type handler func(http.ResponseWriter, *http.Request) error
 
-// problem is an error whose text the reader sees.
-type problem struct {
-	status int
-	text   string
-	retry  string // seconds after which to try again, or ""
-	cause  error  // for the log, or nil
-}
-
-func (p *problem) Error() string { return p.text }
-
 func badRequest(format string, args ...any) error {
-	return &problem{status: http.StatusBadRequest, text: fmt.Errorf(format, args...).Error()}
+	return serve.Refuse(http.StatusBadRequest, format, args...)
 }
 
 // renderer writes pages, or explains why a request has no page.
@@ -104,22 +94,16 @@ func (p *renderer) guardHandler(answer handler) http.HandlerFunc {
 // reference to the log.
 func (p *renderer) explain(w http.ResponseWriter, r *http.Request, err error) {
 	status, v := http.StatusOK, view{"say.html", "Nothing to show", "", nil}
-	known, isProblem := errors.AsType[*problem](err)
-	refused, isRefused := errors.AsType[*RefusedError](err)
+	refused, isRefused := errors.AsType[*serve.RefusedError](err)
 	switch {
-	case isProblem:
-		if known.cause != nil {
-			p.log.Error(known.text, "page", r.URL.Path, "err", known.cause)
+	case isRefused:
+		if err != error(refused) { // it has a cause that the reader does not see
+			p.log.Error("page not shown", "page", r.URL.Path, "err", err)
 		}
-		if known.retry != "" {
-			w.Header().Set("Retry-After", known.retry)
-		}
-		status, v.Data = known.status, sentence{Sentence: known.text}
+		status, v.Data = refused.Status, sentence{Sentence: refused.Error()}
 	case errors.Is(err, errNoLogin):
 		status = http.StatusUnauthorized
 		v = p.logins.page(loginView{To: requestedPage(r), Acting: true})
-	case isRefused:
-		status, v.Data = http.StatusConflict, sentence{Sentence: refused.Why}
 	case r.Context().Err() != nil: // the client has disconnected
 		return
 	case errors.Is(err, ErrUnknown):
@@ -127,12 +111,14 @@ func (p *renderer) explain(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrNothingPublished):
 		v = p.viewWithoutData(r, err.Error()+".")
 	case errors.Is(err, context.DeadlineExceeded):
-		w.Header().Set("Retry-After", "10")
 		status, v = http.StatusServiceUnavailable, viewOfTimeout(r)
 	default:
 		p.log.Warn("page not shown", "page", r.URL.Path, "err", err)
 		status, v.Data = http.StatusInternalServerError,
 			sentence{Sentence: "The data could not be read; the log of outlierd up has the reason."}
+	}
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "12")
 	}
 	p.write(w, r, status, v)
 }

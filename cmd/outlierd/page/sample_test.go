@@ -124,7 +124,7 @@ func sample(t *testing.T) *Site {
 
 // TestServeSample serves the sample, logged in, and prints its addresses, until its standard input ends.
 func TestServeSample(t *testing.T) {
-	if *serve == "" {
+	if *serveAt == "" {
 		t.Skip("without -serve")
 	}
 	serveUntilEnd(t, map[*Site][]string{sample(t): samplePages})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/job"
 	"outlierd/sync/marks"
+	"outlierd/sync/serve"
 	"outlierd/sync/store"
 )
 
@@ -429,7 +431,7 @@ func (t *Tables) First(ctx context.Context, process query.Process, sql string) (
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, &RefusedError{Why: err.Error()}
+		return nil, serve.Refuse(http.StatusConflict, "%w", err)
 	}
 	for i, f := range got.Columns {
 		if f.Kind == "TIMESTAMP WITH TIME ZONE" {
