@@ -33,10 +33,13 @@ const (
 //	scan:    whether it has paid for a scan that is not read
 //	left:    whether it has something left to do, and room for it under its own cap
 //	age:     old after a period of the job, and after a day; the dates of a backfill do not age
-//	stopped: cut if its process was stopped or killed, or the rate limit made it wait, and no person began it
+//	stopped: cut if its process was stopped or killed, or the rate limit made it wait, and no person began it; doubt if
+//	         all that it has open are scans whose start is not confirmed, which a person must settle
 var fates = parseFates(`
 	asks     scan  left  age  stopped  fate       because
 	one-off  *     *     *    *        supersede  each one-off request is a run of its own
+	same     paid  yes   *    doubt    wait       the start of its scan is not confirmed: see 'outlierd scan list'
+	job      paid  yes   *    doubt    by-hand    only its own command continues it
 	same     paid  yes   *    *        resume     it has paid for a scan
 	job      paid  yes   *    *        resume     it has paid for a scan
 	*        paid  no    *    *        by-hand    its own cap has no room to read its scan; with a larger one this continues it
@@ -171,12 +174,31 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, steps []runs.Step, d
 	if old.Plan == nil { // it failed before it had one
 		return c, nil
 	}
+	doubts, others := 0, 0
 	for i := range steps {
-		if paid, err := paidScan(r.Store.Scans, &steps[i]); err != nil {
-			return c, err
-		} else if paid {
-			c.scan = "paid"
+		step := &steps[i]
+		if step.Stop != "" {
+			continue
 		}
+		paid, err := paidScan(r.Store.Scans, step)
+		if err != nil {
+			return c, err
+		}
+		if !paid {
+			others++
+			continue
+		}
+		c.scan = "paid"
+		if scan, err := r.Store.Scans.OfStep(step.ID); err != nil {
+			return c, err
+		} else if scan != nil && scan.State == runs.ScanUnknown {
+			doubts++
+		} else {
+			others++
+		}
+	}
+	if doubts > 0 && others == 0 {
+		c.stopped = "doubt"
 	}
 	left, err := r.hasLeft(spec, old, steps)
 	if left && (c.scan == "paid" || !refused(steps)) {

@@ -15,7 +15,7 @@ func conditions(yield func(condition) bool) {
 		for _, scan := range []string{"none", "paid"} {
 			for _, left := range []string{"yes", "no"} {
 				for _, age := range []string{"young", "old"} {
-					for _, stopped := range []string{"cut", "else"} {
+					for _, stopped := range []string{"cut", "doubt", "else"} {
 						if !yield(condition{asks, scan, left, age, stopped}) {
 							return
 						}
@@ -44,7 +44,8 @@ func TestEveryUnfinishedRunHasOneFate(t *testing.T) {
 		says("every fate has a reason", u.Why != "" && slices.Contains([]Fate{Resume, Wait, ByHand, Supersede}, u.Fate))
 		says("a paid scan is never given up", !paid || !ofFile || u.Closes() == "")
 		says("a paid scan does not age", !paid || fateOf(c, func(c *condition) { c.age = "old" }) == u.Fate)
-		says("a paid scan with room is resumed at once", !paid || !own || c.left == "no" || u.Fate == Resume)
+		says("a paid scan with room is resumed at once", !paid || !own || c.left == "no" || c.stopped == "doubt" || u.Fate == Resume)
+		says("a run that a person must settle is not resumed at once", c.stopped != "doubt" || u.Fate != Resume)
 		says("a run without room is not resumed", c.left == "yes" || !u.Continues())
 		says("a run that is too old is closed", paid || c.age == "young" || u.Fate == Supersede)
 		says("nothing else continues a run", own || !u.Continues())

@@ -231,6 +231,9 @@ func TestAdoptedScanIsReadByItsRun(t *testing.T) {
 	for _, job := range []string{"niche", "other"} {
 		contains(t, p.refused(exitFailed, "run", job, "--yes"), "not known whether it was started")
 	}
+	if out := p.must("run", "--due"); out != "" {
+		t.Errorf("cron is told each time about scans that wait for a person: %s", out)
+	}
 	if out := p.must("scan", "adopt", service.Lost()[0]); !strings.HasSuffix(out, "Continue with:\n  outlierd run niche\n") {
 		t.Errorf("the message about a scan that its run waits for is: %s", out)
 	}
