@@ -1,8 +1,9 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
+	"time"
 
 	"outlierd/internal/lazyregexp"
 	"outlierd/outlier"
@@ -21,18 +22,12 @@ const (
 // autoTime matches `auto` and `auto at 06:30`.
 var autoTime = lazyregexp.New(`^auto(?: at ([01]?[0-9]|2[0-3]):([0-5][0-9]))?$`)
 
-// autoCron returns the daily schedule of `auto at HH:MM`, at 06:30 if it names no time, and false for other texts.
-func autoCron(text string) (cron string, ok bool) {
-	m := autoTime().FindStringSubmatch(text)
-	if m == nil {
-		return "", false
+// parseDue parses a schedule of a job: `auto at HH:MM` is due daily, at 06:30 if it names no time.
+func parseDue(text string) (cronTimes, error) {
+	if m := autoTime().FindStringSubmatch(text); m != nil {
+		text = fmt.Sprintf("%s %s * * *", cmp.Or(m[2], "30"), cmp.Or(m[1], "6"))
 	}
-	hour, minute := 6, 30
-	if m[1] != "" {
-		hour, _ = strconv.Atoi(m[1])
-		minute, _ = strconv.Atoi(m[2])
-	}
-	return fmt.Sprintf("%d %d * * *", minute, hour), true
+	return parseCron(text)
 }
 
 // readAuto reads what belongs to `schedule: auto`, and refuses what would make its policy blind or contradict it.
@@ -45,7 +40,7 @@ func (b *builder) readAuto(spec *Spec, job, verb *yamltree.Node) {
 		return
 	}
 	spec.AtLeast = defaultAtLeast
-	if d := parseText(atLeast, ParseDuration); d > 0 {
+	if d := valueOf[time.Duration](atLeast); d > 0 {
 		if spec.AtLeast = d; d%day != 0 || d > maxAtLeast {
 			atLeast.Refuse("must be whole days, at most 30d, got %s", atLeast.Shown())
 		}

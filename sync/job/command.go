@@ -72,13 +72,20 @@ func runCommand(ctx context.Context, file, dir string, words []string) (string, 
 	return value, nil
 }
 
-// variables returns what expands the ${…} of a file.
-func (b *builder) variables(file string) yamltree.Variables {
-	return yamltree.Variables{Env: b.env, Dir: b.cfg.Dir, Command: func(words []string) (string, error) {
+// variables returns what expands the ${…} of the files.
+func (b *builder) variables() yamltree.Variables {
+	optional := map[string]string{"mcp.token": "`outlierd mcp --listen` does not start without the token"}
+	if !b.cfg.needs.service {
+		optional["service.url"] = "no job can run without the address"
+		optional["service.key"] = "no job can run without the key"
+		optional["daemon.token"] = "`outlierd up` does not start without the token"
+	}
+	command := func(file string, words []string) (string, error) {
 		b.cfg.commands = true
 		if b.run == nil {
 			return "", yamltree.ErrNotRun
 		}
 		return b.run(file, words)
-	}}
+	}
+	return yamltree.Variables{Env: b.env, Dir: b.cfg.Dir, Command: command, Optional: optional}
 }

@@ -63,9 +63,7 @@ func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daem
 		b = newBuilder([]source{{path, cutSections(src, "data", "daemon")}}, env, needs{})
 		b.root = b.file.Parse()
 	}
-	for _, key := range []string{"data", "daemon"} {
-		b.variables(path).Expand(b.root.Get(key), false)
-	}
+	schema().Check(b.root, b.variables())
 	readKeys(b.cfg, schema(), b.root)
 	b.placeData(b.root.Get("data"))
 	checkTokens(b.cfg, b.root.Get("daemon"))

@@ -142,14 +142,14 @@ func enrichSort(spec *Spec, n *yamltree.Node) {
 		orders, otherwise = sortsOf(outlier.OpFindChannels), "subscribers"
 		orders = slices.DeleteFunc(orders, func(by string) bool { return by == "recency" })
 	}
-	by, said := readSort(n)
+	by := valueOf[Sort](n)
 	switch asked := spec.ask.requestedSort(); {
-	case said && !slices.Contains(orders, by.By):
+	case by.By != "" && !slices.Contains(orders, by.By):
 		word, _, _ := strings.Cut(n.Text, " ")
 		known := inWords(orders)
 		n.RefuseWithHint(n.DidYouMean(word, known),
 			"hits of %s can be sorted by %s, got %s", spec.Verb, strings.Join(known, ", "), n.Shown())
-	case said:
+	case by.By != "":
 		spec.Sort = by
 	case slices.Contains(orders, asked.By):
 		spec.Sort = asked
@@ -189,13 +189,10 @@ func sortsOf(op outlier.Operation) []string {
 	return nil
 }
 
-// readSort parses "z_score", "z_score desc" or "z_score asc".
-func readSort(n *yamltree.Node) (Sort, bool) {
-	if !n.Has(yamltree.Text) {
-		return Sort{}, false
-	}
-	by, order, _ := strings.Cut(n.Text, " ")
-	return Sort{By: camelCase(by), Ascending: order == "asc"}, true
+// parseSort parses "z_score", "z_score desc" or "z_score asc".
+func parseSort(text string) (Sort, error) {
+	by, order, _ := strings.Cut(text, " ")
+	return Sort{By: camelCase(by), Ascending: order == "asc"}, nil
 }
 
 func (s Sort) order() string {

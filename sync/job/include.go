@@ -37,8 +37,7 @@ func (b *builder) includeFiles() {
 			part.Refuse("must be a mapping with %s, got %s", strings.Join(schema().NamedKeys(), ", "), part.Shown())
 			continue
 		}
-		b.expandVariables(part)
-		schema().Check(part)
+		schema().Check(part, b.variables())
 		addEntries(b.cfg, b.root, part)
 	}
 }
@@ -106,7 +105,7 @@ func addEntries(c *Config, root, part *yamltree.Node) {
 	for _, e := range part.Entries {
 		section := root.Get(e.Key.Text)
 		switch {
-		case e.Value.Ignored: // an unknown key
+		case !schema().Has(e.Key.Text): // refused as unknown
 		case !slices.Contains(schema().NamedKeys(), e.Key.Text):
 			e.Key.RefuseWithHint("move it to "+c.Path, "an included file has only %s",
 				strings.Join(schema().NamedKeys(), ", "))

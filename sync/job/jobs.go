@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -61,27 +60,20 @@ func inheritDefaults(job, defaults *yamltree.Node) {
 	findsVideos := job.Get("search") != nil || job.Get("related") != nil || job.Get("scan") != nil
 	for _, e := range defaults.Entries {
 		switch key := e.Key.Text; {
-		case e.Value.Ignored, job.Get(key) != nil, !isTimed && oneOff().Needs[key] != nil, !findsVideos && key == "enrich":
+		case !schema().Get("defaults").Has(key), job.Get(key) != nil, !isTimed && oneOff().Needs[key] != nil, !findsVideos && key == "enrich":
 		default:
 			job.Entries = append(job.Entries, e)
 		}
 	}
 }
 
-// readSchedule reads when a job is due by its own schedules.
+// readSchedule returns when a job is due by its own schedules, and refuses `auto` beside others.
 func readSchedule(job *yamltree.Node) (all []cronTimes) {
 	schedules := job.Get("schedule").Members()
 	for _, n := range schedules {
-		all = append(all, parseText(n, func(text string) (cronTimes, error) {
-			daily, isAuto := autoCron(text)
-			switch {
-			case isAuto && len(schedules) > 1:
-				return nil, fmt.Errorf("auto must be the only schedule of a job: it decides each day what to buy")
-			case isAuto:
-				text = daily
-			}
-			return parseCron(text)
-		}))
+		if all = append(all, valueOf[cronTimes](n)); len(schedules) > 1 && autoTime().MatchString(n.Text) {
+			n.Refuse("auto must be the only schedule of a job: it decides each day what to buy")
+		}
 	}
 	return all
 }

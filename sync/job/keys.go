@@ -28,23 +28,63 @@ import (
 // per_month, is checked by the code of its section.
 
 // forms parse texts by their x-form. Their errors may quote the text.
-var forms = map[string]func(text string) (any, error){
-	"duration":  anyOf(ParseDuration),
-	"time zone": anyOf(parseZone),
-	"limit":     anyOf(parseLimit),
-	"share":     anyOf(parseShare),
-	"day":       anyOf(parseRenewal),
-	"age":       anyOf(parseRetention),
-	"size":      anyOf(ParseSize),
-	"listener":  anyOf(parseListener),
-	"proxy":     anyOf(parseProxy),
-	"key":       anyOf(outlier.NewKey),
-	"token":     anyOf(parseToken),
-	"password":  anyOf(func(text string) (Secret, error) { return Secret{&text}, nil }),
+var forms = yamltree.Forms{
+	"duration":  formOf(ParseDuration),
+	"time zone": formOf(parseZone),
+	"limit":     formOf(parseLimit),
+	"share":     formOf(parseShare),
+	"percent":   formOf(parsePercent),
+	"day":       formOf(parseRenewal),
+	"age":       formOf(parseRetention),
+	"size":      formOf(ParseSize),
+	"schedule":  formOf(parseCron),
+	"due":       formOf(parseDue),
+	"poll":      formOf(parsePoll),
+	"pages":     formOf(parsePages),
+	"sort":      formOf(parseSort),
+	"listener":  formOf(parseListener),
+	"proxy":     formOf(parseProxy),
+	"server":    formOf(parseServer),
+	"mailbox":   formOf(parseMailbox),
+	"key":       secretOf(outlier.NewKey),
+	"token":     secretOf(parseToken),
+	"password":  secretOf(func(text string) (Secret, error) { return Secret{&text}, nil }),
 }
 
-func anyOf[T any](parse func(string) (T, error)) func(string) (any, error) {
-	return func(text string) (any, error) { return parse(text) }
+func formOf[T any](parse func(string) (T, error)) func(*yamltree.Schema, *yamltree.Node) any {
+	return func(_ *yamltree.Schema, n *yamltree.Node) any {
+		value, err := parse(n.Text)
+		if err != nil {
+			n.RefuseQuoting(err.Error())
+			return nil
+		}
+		return value
+	}
+}
+
+// secretOf is [formOf] for secrets that a file must not have in clear text: written in it, one would end up in backups,
+// in version control and on screens. An empty one has no value.
+func secretOf[T any](parse func(string) (T, error)) func(*yamltree.Schema, *yamltree.Node) any {
+	return func(s *yamltree.Schema, n *yamltree.Node) any {
+		what := strings.ReplaceAll(n.Key.Text, "_", " ")
+		switch {
+		case defaulted().MatchString(n.Raw):
+			n.RefuseWithHint("leave it out, as in "+s.Suggestions(), "the default after :- is a %s in clear text", what)
+		case n.Raw != "" && !reference().MatchString(n.Raw):
+			n.RefuseWithHint("take it from a variable or a file: "+s.Suggestions(), "the %s is written in clear text", what)
+		case n.Text != "":
+			return formOf(parse)(s, n)
+		}
+		return nil
+	}
+}
+
+// valueOf returns what a value means by its form in the table of keys, or the zero value if it is missing or was refused.
+func valueOf[T any](n *yamltree.Node) (value T) {
+	if n != nil && !n.Wrong {
+		value, _ = n.Value.(T)
+	}
+	return value
 }
 
 // readKeys stores the values of a mapping in the tagged fields of a struct. If a key is missing or was refused, its
@@ -96,60 +136,22 @@ func taggedFields(of reflect.Value, s *yamltree.Schema, n *yamltree.Node) iter.S
 
 // store stores the value of the key in the field.
 func (k taggedField) store() {
-	text, given := string(k.key.Default), k.node.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean)
-	if given {
-		text = k.node.Text
+	value := reflect.ValueOf(k.key.DefaultValue())
+	if given := valueOf[any](k.node); given != nil {
+		value = reflect.ValueOf(given)
 	}
-	if given && k.key.Secret && !isReference(k.node, k.key) {
-		return
-	}
-	if parse := forms[k.key.Form]; parse != nil {
-		if text == "" && (!given || k.key.Secret) {
-			return
-		}
-		value, err := parse(text)
-		if err != nil {
-			k.node.RefuseQuoting(err.Error())
-			return
-		}
-		k.field.Set(reflect.ValueOf(value))
-		return
-	}
-	switch field := k.field.Addr().Interface().(type) {
-	case **outlier.Credits:
-		*field = readCredits(k.node)
-	case *outlier.Credits:
-		if amount := readCredits(k.node); amount != nil {
-			*field = *amount
-		}
-	case *[]string:
+	switch texts, isList := k.field.Addr().Interface().(*[]string); {
+	case isList:
 		for _, member := range k.node.Members() {
-			*field = append(*field, member.TextOr(""))
+			*texts = append(*texts, member.TextOr(""))
 		}
-	case *bool:
-		*field = strings.EqualFold(text, "true")
-	case *int:
-		*field, _ = strconv.Atoi(text) // range checked by the schema
-	default:
-		if k.field.Kind() == reflect.String {
-			k.field.SetString(text)
-		}
+	case !value.IsValid():
+	case value.CanConvert(k.field.Type()):
+		k.field.Set(value.Convert(k.field.Type()))
+	case k.field.Kind() == reflect.Pointer && value.CanConvert(k.field.Type().Elem()):
+		k.field.Set(reflect.New(k.field.Type().Elem()))
+		k.field.Elem().Set(value.Convert(k.field.Type().Elem()))
 	}
-}
-
-// isReference reports whether a secret comes from elsewhere and is known, and refuses one in clear text: written in the
-// file, it would end up in backups, in version control and on screens.
-func isReference(n *yamltree.Node, s *yamltree.Schema) bool {
-	what := strings.ReplaceAll(n.Key.Text, "_", " ")
-	switch {
-	case defaulted().MatchString(n.Raw):
-		n.RefuseWithHint("leave it out, as in "+s.Suggestions(), "the default after :- is a %s in clear text", what)
-	case n.Raw != "" && !reference().MatchString(n.Raw):
-		n.RefuseWithHint("take it from a variable or a file: "+s.Suggestions(), "the %s is written in clear text", what)
-	default:
-		return n.Unfilled == nil
-	}
-	return false
 }
 
 // What a change of a key means to a running daemon: its x-change. The changes of other keys take effect at once.
@@ -182,18 +184,6 @@ func isEqual(a, b any) bool {
 		return zone.String() == b.(*time.Location).String()
 	}
 	return reflect.DeepEqual(a, b)
-}
-
-// parseText returns what a text means, or the zero value if n is no text. It refuses one that means nothing.
-func parseText[T any](n *yamltree.Node, parse func(string) (T, error)) (value T) {
-	if !n.Has(yamltree.Text) {
-		return value
-	}
-	value, err := parse(n.Text)
-	if err != nil {
-		n.RefuseQuoting(err.Error())
-	}
-	return value
 }
 
 func parseZone(name string) (*time.Location, error) {
@@ -261,7 +251,7 @@ var schemaText []byte
 var exampleText []byte
 
 // schema is parsed when the first file is read.
-var schema = sync.OnceValue(func() *yamltree.Schema { return yamltree.MustParseSchema(schemaText) })
+var schema = sync.OnceValue(func() *yamltree.Schema { return yamltree.MustParseSchema(schemaText, forms) })
 
 // oneOff is the part of the schema for a one-off job.
 func oneOff() *yamltree.Schema { return schema().Definition("job") }

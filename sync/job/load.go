@@ -132,14 +132,7 @@ func (b *builder) buildConfig() {
 	case b.root == nil:
 		return
 	}
-	b.expandVariables(b.root)
-	if !b.cfg.needs.service {
-		allowMissing(b.root.Get("service").Get("url"), "no job can run without the address")
-		allowMissing(b.root.Get("service").Get("key"), "no job can run without the key")
-		allowMissing(b.root.Get("daemon").Get("token"), "`outlierd up` does not start without the token")
-	}
-	allowMissing(b.root.Get("mcp").Get("token"), "`outlierd mcp --listen` does not start without the token")
-	schema().Check(b.root)
+	schema().Check(b.root, b.variables())
 	requireKeys(b.root)
 	b.includeFiles()
 	b.cfg.Fingerprint = hashData([]string{fmt.Sprintf("%q", b.cfg.sources), hashNode(b.root)})
@@ -181,21 +174,4 @@ func hashNode(n *yamltree.Node) string {
 		add(n)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
-}
-
-// expandVariables expands the variables in every value of a file. Templates are allowed in filters and in the
-// requests of jobs.
-func (b *builder) expandVariables(root *yamltree.Node) {
-	v := b.variables(root.At().File)
-	for _, e := range root.Entries {
-		if e.Key.Text != "jobs" {
-			v.Expand(e.Value, e.Key.Text == "filters")
-			continue
-		}
-		for _, job := range e.Value.Entries {
-			for _, part := range job.Value.Entries {
-				v.Expand(part.Value, isVerb(part.Key.Text))
-			}
-		}
-	}
 }

@@ -69,12 +69,11 @@ type Target struct {
 
 // Mail says how a target's mail is sent.
 type Mail struct {
-	Host     string
-	Port     int
+	Server   `key:"server"`
 	User     string `key:"user"` // "" to send without a login
 	Password Secret `key:"password"`
 	TLS      string `key:"tls"` // MailStartTLS, MailTLS or MailPlain
-	From     string
+	From     string `key:"from"`
 	To       []string
 }
 
@@ -201,17 +200,8 @@ func readMail(m *Mail, n *yamltree.Node) {
 		return
 	}
 	readKeys(m, schema().Definition("mail"), n)
-	if server := n.Get("server"); server.Has(yamltree.Text) {
-		var err error
-		if m.Host, m.Port, err = mailServer(server.Text); err != nil {
-			server.RefuseQuoting(err.Error())
-		}
-	}
-	if from := n.Get("from"); from.Has(yamltree.Text) {
-		m.From = parseMailbox(from)
-	}
 	for _, to := range n.Get("to").Members() {
-		if box := parseMailbox(to); !slices.Contains(m.To, box) {
+		if box := valueOf[string](to); !slices.Contains(m.To, box) {
 			m.To = append(m.To, box)
 		}
 	}
@@ -226,27 +216,32 @@ func readMail(m *Mail, n *yamltree.Node) {
 	}
 }
 
-// mailServer parses HOST or HOST:PORT.
-func mailServer(text string) (host string, port int, err error) {
+// Server is a mail server.
+type Server struct {
+	Host string
+	Port int
+}
+
+// parseServer parses HOST or HOST:PORT.
+func parseServer(text string) (Server, error) {
 	host, number := text, "587"
 	if h, p, err := net.SplitHostPort(text); err == nil {
 		host, number = h, p
 	}
-	port, err = net.LookupPort("tcp", number)
+	port, err := net.LookupPort("tcp", number)
 	if err != nil || host == "" || strings.ContainsAny(host, "/@ ") {
-		return "", 0, fmt.Errorf("must be HOST or HOST:PORT, got %q", text)
+		return Server{}, fmt.Errorf("must be HOST or HOST:PORT, got %q", text)
 	}
-	return host, port, nil
+	return Server{host, port}, nil
 }
 
 // parseMailbox parses the address of a mailbox.
-func parseMailbox(n *yamltree.Node) string {
-	parsed, err := mail.ParseAddress(n.TextOr(""))
-	if err != nil || strings.ContainsFunc(n.Text, func(r rune) bool { return r < ' ' }) {
-		n.RefuseQuoting(fmt.Sprintf("must be an address such as outlierd@example.org, got %s", n.Shown()))
-		return ""
+func parseMailbox(text string) (string, error) {
+	parsed, err := mail.ParseAddress(text)
+	if err != nil || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
+		return "", fmt.Errorf("must be an address such as outlierd@example.org, got %q", text)
 	}
-	return parsed.String()
+	return parsed.String(), nil
 }
 
 func readAlerts(c *Config, root, n *yamltree.Node) {

@@ -36,7 +36,7 @@ func readReports(c *Config, root, n *yamltree.Node) {
 
 // readReport reads one report. The schema has checked its keys and their types.
 func readReport(c *Config, root *yamltree.Node, name, n *yamltree.Node) {
-	r := Report{Name: name.Text, due: parseText(n.Get("schedule"), parseCron)}
+	r := Report{Name: name.Text, due: valueOf[cronTimes](n.Get("schedule"))}
 	readKeys(&r, schema().Definition("report"), n)
 	key, what := n.Choice(schema().Definition("report").Choices())
 	if key == nil {

@@ -2,7 +2,6 @@ package job
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -41,15 +40,6 @@ func readPrices(c *Config, n *yamltree.Node) {
 			c.Service.Prices[e.Key.Text] = *price
 		}
 	}
-}
-
-// allowMissing allows a value to be missing that commands that only read do not need.
-func allowMissing(n *yamltree.Node, why string) {
-	if n == nil || n.Unfilled == nil || errors.Is(n.Unfilled, yamltree.ErrNotRun) {
-		return
-	}
-	n.Warn("", "%v; %s", n.Unfilled, why)
-	n.Unfilled, n.Wrong = nil, true
 }
 
 func readURL(c *Config, n *yamltree.Node) {
@@ -332,9 +322,5 @@ func readCredits(n *yamltree.Node) *outlier.Credits {
 	if !n.Has(yamltree.Whole) {
 		return nil
 	}
-	v, err := strconv.ParseInt(n.Text, 10, 64)
-	if err != nil {
-		return nil // range checked by the schema
-	}
-	return new(outlier.Credits(v))
+	return new(outlier.Credits(valueOf[int](n)))
 }

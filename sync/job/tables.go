@@ -75,13 +75,8 @@ func leftOut(t *tables.Table, n *yamltree.Node) (without []string) {
 
 // readKeep reads how long rows are kept. Only rows that nothing replaces have an age.
 func readKeep(t *tables.Table, n *yamltree.Node) time.Duration {
-	if n == nil || n.Wrong {
-		return 0
-	}
-	keep, err := ParseDuration(n.Text)
-	switch {
-	case err != nil:
-		n.RefuseQuoting(err.Error())
+	switch keep := valueOf[time.Duration](n); {
+	case keep == 0: // missing or refused
 	case t.Identity() != nil && t.History != nil:
 		n.RefuseWithHint("write it for "+t.History.Name, "is for histories, and %s has only the last row of each key", t.Name)
 	case t.Identity() != nil:

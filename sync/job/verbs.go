@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +65,7 @@ func mentionsName(n *yamltree.Node, name string) bool {
 }
 
 func (a *asker) readRelated(spec *Spec, n *yamltree.Node) {
-	spec.SeedsFresh = cmp.Or(parseText(n.Get("refresh_after"), ParseDuration), defaultSeeds)
+	spec.SeedsFresh = cmp.Or(valueOf[time.Duration](n.Get("refresh_after")), defaultSeeds)
 	// The service would answer a related search without a seed with arbitrary results, and charge for
 	// them.
 	given := func(name string) bool { return n.Get(snakeCase(name)) != nil }
@@ -106,7 +105,7 @@ func (a *asker) readHits(spec *Spec, n *yamltree.Node) {
 
 // readOrder reads the order of the hits.
 func (a *asker) readOrder(n *yamltree.Node) {
-	if by, ok := readSort(n); ok {
+	if by := valueOf[Sort](n); by.By != "" {
 		a.ask.Params.Set("sortBy", by.By)
 		a.ask.Params.Set("sortOrder", by.order())
 	}
@@ -114,14 +113,8 @@ func (a *asker) readOrder(n *yamltree.Node) {
 
 // readPaging reads the maximum number of pages, and when to stop before that.
 func (a *asker) readPaging(spec *Spec, n *yamltree.Node, otherwise int) {
-	spec.Pages = otherwise
-	switch pages := n.Get("pages"); {
-	case pages.Has(yamltree.Whole):
-		spec.Pages, _ = strconv.Atoi(pages.Text) // range checked by the schema
-	case pages.Has(yamltree.Text):
-		spec.Pages = AllPages
-	}
-	spec.NewBelow = parseText(n.Get("stop_when").Get("new_below"), parsePercent)
+	spec.Pages = cmp.Or(valueOf[int](n.Get("pages")), otherwise)
+	spec.NewBelow = valueOf[float64](n.Get("stop_when").Get("new_below"))
 }
 
 // readScan reads what to scan for, how to wait for the scan, and how to read it.
@@ -138,7 +131,7 @@ func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 			a.ask.Params["query"] = texts
 		}
 	}
-	if poll := parseText(n.Get("poll"), parsePoll); poll.most > 0 {
+	if poll := valueOf[poll](n.Get("poll")); poll.most > 0 {
 		spec.Scan.PollMin, spec.Scan.PollMax = poll.first, poll.most
 	}
 	a.readReading(spec, n.Get("read"))
@@ -166,7 +159,7 @@ func (a *asker) readData(spec *Spec, n *yamltree.Node) {
 	if id := n.Get("id"); id != nil {
 		a.ask.Params[ids] = a.readTexts(ids, id)
 	}
-	fresh := parseText(n.Get("refresh_after"), ParseDuration)
+	fresh := valueOf[time.Duration](n.Get("refresh_after"))
 	if fetch := n.Get("fetch").Members(); len(fetch) > 0 {
 		ops = nil
 		for _, f := range fetch {

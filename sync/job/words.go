@@ -108,6 +108,14 @@ func parsePercent(text string) (float64, error) {
 	return x / 100, nil
 }
 
+// parsePages parses a number of pages, or all.
+func parsePages(text string) (int, error) {
+	if text == "all" {
+		return AllPages, nil
+	}
+	return strconv.Atoi(text) // range checked by the schema
+}
+
 // A poll has the pauses between two polls of a scan, at first and at most.
 type poll struct{ first, most time.Duration }
 

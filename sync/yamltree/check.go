@@ -9,28 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// Check checks a tree against the schema. It marks invalid values as wrong, so that later steps do not report
-// them again. It also reports each ${…} that could not be expanded.
-func (s *Schema) Check(root *Node) {
-	new(checker).checkNode(root, s)
-	root.reportUnexpanded()
-}
-
-// reportUnexpanded reports each ${…} that could not be expanded, except below unknown keys.
-func (n *Node) reportUnexpanded() {
-	switch {
-	case n == nil || n.Ignored || n.Kind == Template:
-	case n.Unfilled != nil:
-		n.Refuse("%v", n.Unfilled)
-	default:
-		for child := range n.Children() {
-			child.reportUnexpanded()
-		}
+// Check checks a tree against the schema, expands its ${…}, and sets the values of scalars. It marks invalid values as
+// wrong, so that later steps do not report them again. Below unknown keys it looks at nothing.
+func (s *Schema) Check(root *Node, v Variables) {
+	if root != nil {
+		(&checker{Variables: v}).checkNode(root, s)
 	}
 }
 
 // checker reports the mistakes of a tree, at most one for each node.
 type checker struct {
+	Variables
 	around []mapping // around the node that is checked
 }
 
@@ -51,24 +40,10 @@ func (c *checker) checkNode(n *Node, s *Schema) {
 		n.Head().Warn("", "has no effect yet")
 	}
 	switch {
-	case s.Secret && errors.Is(n.Unfilled, ErrNotRun):
-		n.Unfilled, n.Wrong = nil, true
-		return
-	case s.Secret && n.Unfilled != nil:
-		n.Unfilled = withoutDefault(n.Unfilled)
-		return
-	case n.Kind == Template && !s.Filled:
-		n.Refuse("${%s} has no value: for_each fills in only texts such as query and title_pattern, and %v",
-			n.Names[0], n.Unfilled)
-		return
-	case n.Wrong, n.Unfilled != nil: // already reported, or the value is not known
-		return
-	case n.takeQuotedKind(s):
-		c.checkNode(n, s)
-		return
+	case n.Wrong || !c.expandNode(n, s): // already reported, or the value is not known
 	case len(s.Types) > 0 && !s.allows(n.Kind):
-		n.mustBe(s.Title, n.hintFor(s))
-	case s.Const != nil && n.wholeNumber() != *s.Const:
+		n.mustBe(s.Title, s.hintFor(n))
+	case s.Const != nil && parseWhole(n.Text) != *s.Const:
 		n.mustBe(s.Title, "")
 	case s.Enum != nil && n.Kind != Null && !slices.Contains(s.words(), n.Text):
 		n.mustBe(s.Title, n.DidYouMean(n.Text, s.words()))
@@ -79,24 +54,47 @@ func (c *checker) checkNode(n *Node, s *Schema) {
 	case n.Kind == Text && utf8.RuneCountInString(n.Text) < s.MinLength:
 		n.mustNotBeEmpty(s.Title)
 	case n.Kind == Text && !s.fits(n.Text):
-		n.mustBe(s.Title, n.hintFor(s))
-	case n.Kind == Whole && s.exceededBound(n) != "":
-		n.mustBe(s.exceededBound(n), "")
-	}
-	for _, part := range s.AllOf {
-		c.checkNode(n, part)
+		n.mustBe(s.Title, s.hintFor(n))
+	case n.Kind == Whole && s.exceededBound(n.Text) != "":
+		n.mustBe(s.exceededBound(n.Text), "")
+	case n.Kind != Null:
+		n.Value = s.valueOf(n)
 	}
 }
 
-// takeQuotedKind gives a quoted text from a variable the kind of its value, if s wants it, and reports whether it has
-// done so: within { } a variable must be quoted.
-func (n *Node) takeQuotedKind(s *Schema) bool {
-	if n.Kind != Text || !n.FromOutside() || n.plain {
-		return false
-	}
-	if kind := KindOf(n.Text); kind != Text && kind != Null && s.allows(kind) {
-		n.Kind = kind
+// expandNode expands the ${…} of a scalar, and reports whether it has a value to check now. A template has none.
+func (c *checker) expandNode(n *Node, s *Schema) bool {
+	if c.Env == nil || !strings.Contains(n.Raw, "${") {
 		return true
+	}
+	text, names, err := c.fillKnown(n.At().File, n.Raw)
+	if len(names) > 0 && err == nil {
+		err = NotSet(names[0])
+	}
+	n.Names = names
+	isFilled := func(m mapping) bool { return m.schema.Filled }
+	why, mayMiss := c.Optional[string(n.path)]
+	switch {
+	case err == nil:
+		n.Text = Fill(text, nil)
+		// Within { } a variable must be quoted, so a quoted text has the kind that s wants.
+		if kind := KindOf(n.Text); kind != Null && (n.plain || kind != Text && s.allows(kind)) {
+			n.Kind = kind
+		}
+		return true
+	case len(names) > 0 && s.Filled && s.allows(Template):
+		n.Kind, n.Pattern = Template, text
+	case s.Secret && errors.Is(err, ErrNotRun):
+		n.Wrong = true
+	case mayMiss && !errors.Is(err, ErrNotRun):
+		n.Warn("", "%v; %s", err, why)
+		n.Wrong = true
+	case s.Secret:
+		n.Refuse("%v", withoutDefault(err))
+	case len(names) > 0 && slices.ContainsFunc(c.around, isFilled):
+		n.Refuse("${%s} has no value: for_each fills in only texts such as query and title_pattern, and %v", names[0], err)
+	default:
+		n.Refuse("%v", err)
 	}
 	return false
 }
@@ -121,7 +119,7 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 		case part != nil:
 			c.checkNode(e.Value, part)
 		case s.Others.closed:
-			e.Value.Wrong, e.Value.Ignored = true, true
+			e.Value.Wrong = true
 			e.Key.RefuseWithHint(c.adviseOnKey(key), "unknown key")
 		case s.Others.of != nil:
 			c.checkNode(e.Value, s.Others.of)
@@ -177,12 +175,12 @@ func (c *checker) checkList(n *Node, s *Schema) {
 }
 
 // hintFor returns what to do about a value of the wrong type or form. A value that it suggests is valid.
-func (n *Node) hintFor(s *Schema) string {
+func (s *Schema) hintFor(n *Node) string {
 	wantsWhole := s.allows(Whole) && !s.allows(Number)
 	switch {
 	case wantsWhole && n.Kind == Number:
 		return "write a whole number in digits"
-	case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole && !n.FromOutside() && s.exceededBound(n) == "":
+	case wantsWhole && n.Kind == Text && KindOf(n.Text) == Whole && !n.FromOutside() && s.exceededBound(n.Text) == "":
 		return "write it without quotes: " + n.Text
 	}
 	return ""
@@ -234,8 +232,8 @@ func (n *Node) mustBe(wants, hint string) {
 
 func (n *Node) mustNotBeEmpty(wants string) { n.Refuse("is empty, must be %s", wants) }
 
-// wholeNumber returns the value of a whole number in digits, or the nearest int.
-func (n *Node) wholeNumber() int {
-	x, _ := strconv.Atoi(n.Text)
+// parseWhole returns the value of a whole number in digits, or the nearest int.
+func parseWhole(text string) int {
+	x, _ := strconv.Atoi(text)
 	return x
 }

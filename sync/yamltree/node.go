@@ -41,12 +41,11 @@ type Node struct {
 	Entries []Entry // of a mapping, in the order of the file
 	Items   []*Node // of a list
 
-	Pattern  string   // of a template: its text in the form for [Fill]
-	Names    []string // of a template: the names to fill in, in order
-	Unfilled error    // why ${…} could not be expanded; for a template, if nothing fills it in later
+	Value   any      // of a scalar, once it is checked: what its form means, or a bool, an int or its text; or nil
+	Pattern string   // of a template: its text in the form for [Fill]
+	Names   []string // the names of ${…} that have no value, in order: those that a template is filled in with
 
-	Wrong   bool // a mistake was reported: the value must not be read
-	Ignored bool // the node and everything below it are ignored, because its key is unknown
+	Wrong bool // a mistake was reported, or the key is unknown: the value must not be read
 
 	path  path
 	plain bool // a scalar without quotes, so its text determines its kind

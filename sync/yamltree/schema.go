@@ -1,7 +1,6 @@
 package yamltree
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,19 +19,19 @@ import (
 // and keywords that apply to one type each. Titles are part of messages: the title of a value completes the
 // sentence "must be …".
 //
-// Some keywords are not of JSON Schema. Of these, x-form and x-change mean nothing to [Schema.Check].
+// Some keywords are not of JSON Schema. Of these, x-change means nothing to [Schema.Check].
 type Schema struct {
 	Title   string     `json:"title"`
 	Default scalarText `json:"default"`   // of a scalar; "" for none
 	Change  string     `json:"x-change"`  // what a change of the value means, in words of the caller
 	Secret  bool       `json:"writeOnly"` // the value must not be shown
 	Unused  bool       `json:"x-unused"`  // a warning says that the key has no effect yet
-	Filled  bool       `json:"x-filled"`  // the value may be a [Template]
-	Form    string     `json:"x-form"`    // the name that the caller gives to a form of values
+	Filled  bool       `json:"x-filled"`  // a text may be a [Template], or some in a mapping
+	Form    string     `json:"x-form"`    // the name of one of the [Forms]
 
 	Definitions map[string]*Schema `json:"definitions"`
-	Ref         string             `json:"$ref"` // of a part that is elsewhere; "" once the schema is parsed
-	AllOf       []*Schema          `json:"allOf"`
+	Ref         string             `json:"$ref"`  // of a part that is elsewhere; "" once the schema is parsed
+	AllOf       []*Schema          `json:"allOf"` // a reference to what s is beside its default and examples; then none
 	Examples    []json.RawMessage  `json:"examples"`
 
 	Types texts     `json:"type"` // none if all are allowed
@@ -57,7 +56,13 @@ type Schema struct {
 
 	Minimum *int `json:"minimum"` // of whole numbers
 	Maximum *int `json:"maximum"`
+
+	parse func(*Schema, *Node) any // of the form; nil without one
 }
+
+// Forms return what scalars mean, by the names of their forms: the [Node.Value] of one that no other keyword refuses.
+// They refuse one that means nothing, and return nil for it.
+type Forms map[string]func(*Schema, *Node) any
 
 // required has the one key of an alternative.
 type required struct {
@@ -107,36 +112,36 @@ func (p *pattern) UnmarshalJSON(text []byte) error {
 }
 
 // MustParseSchema parses the text of a schema. It panics if the text is not a schema.
-func MustParseSchema(text []byte) *Schema {
+func MustParseSchema(text []byte, forms Forms) *Schema {
 	root := &Schema{}
 	if err := json.Unmarshal(text, root); err != nil {
 		panic("yamltree: parse schema: " + err.Error())
 	}
-	return root.resolveRefs(root)
+	return root.resolveRefs(root, forms)
 }
 
 // resolveRefs returns the part of root to which s refers, or s itself, with the references below it replaced.
-func (s *Schema) resolveRefs(root *Schema) *Schema {
+func (s *Schema) resolveRefs(root *Schema, forms Forms) *Schema {
 	switch {
 	case s == nil:
 		return nil
 	case s.Ref != "":
 		return root.partAt(s.Ref)
 	}
+	for len(s.AllOf) > 0 {
+		whole := *root.partAt(s.AllOf[0].Ref)
+		whole.Default, whole.Examples, whole.Change = s.Default, s.Examples, s.Change
+		*s = whole
+	}
 	for _, parts := range []map[string]*Schema{s.Definitions, s.Properties} {
 		for name, part := range parts {
-			parts[name] = part.resolveRefs(root)
+			parts[name] = part.resolveRefs(root, forms)
 		}
 	}
-	for i, part := range s.AllOf {
-		s.AllOf[i] = part.resolveRefs(root)
-	}
-	s.Others.of = s.Others.of.resolveRefs(root)
-	s.Names = s.Names.resolveRefs(root)
-	s.Items = s.Items.resolveRefs(root)
-	for _, part := range s.AllOf {
-		s.Form, s.Filled = cmp.Or(s.Form, part.Form), s.Filled || part.Filled
-	}
+	s.Others.of = s.Others.of.resolveRefs(root, forms)
+	s.Names = s.Names.resolveRefs(root, forms)
+	s.Items = s.Items.resolveRefs(root, forms)
+	s.parse = forms[s.Form]
 	return s
 }
 
@@ -229,14 +234,36 @@ func (s *Schema) fits(text string) bool {
 }
 
 // exceededBound returns the bound that a whole number exceeds, in the words of messages, or "".
-func (s *Schema) exceededBound(n *Node) string {
+func (s *Schema) exceededBound(text string) string {
 	switch {
-	case s.Minimum != nil && n.wholeNumber() < *s.Minimum:
+	case s.Minimum != nil && parseWhole(text) < *s.Minimum:
 		return fmt.Sprintf("at least %d", *s.Minimum)
-	case s.Maximum != nil && n.wholeNumber() > *s.Maximum:
+	case s.Maximum != nil && parseWhole(text) > *s.Maximum:
 		return fmt.Sprintf("at most %d", *s.Maximum)
 	}
 	return ""
+}
+
+// DefaultValue returns the [Node.Value] of the default; nil without one.
+func (s *Schema) DefaultValue() any {
+	text := string(s.Default)
+	if text == "" {
+		return nil
+	}
+	return s.valueOf(&Node{Kind: KindOf(text), Raw: text, Text: text})
+}
+
+// valueOf returns the [Node.Value] of a scalar that no keyword refuses.
+func (s *Schema) valueOf(n *Node) any {
+	switch {
+	case s.parse != nil:
+		return s.parse(s, n)
+	case n.Kind == Boolean:
+		return strings.EqualFold(n.Text, "true")
+	case n.Kind == Whole && !s.allows(Text):
+		return parseWhole(n.Text)
+	}
+	return n.Text
 }
 
 // words returns the texts of an enum.

@@ -29,7 +29,7 @@ func TestSchemasWithBadKeywordsAreRefused(t *testing.T) {
 					t.Errorf("%s: %s, want a message with %q", c.text, got, c.want)
 				}
 			}()
-			MustParseSchema([]byte(c.text))
+			MustParseSchema([]byte(c.text), nil)
 		}()
 	}
 }
@@ -92,7 +92,7 @@ func jobSchema(t *testing.T) (library func(at string) *jsonschema.Schema, doc an
 	if err := c.AddResource(url, doc); err != nil {
 		t.Fatal(err)
 	}
-	return func(at string) *jsonschema.Schema { return c.MustCompile(url + "#" + at) }, doc, MustParseSchema(text)
+	return func(at string) *jsonschema.Schema { return c.MustCompile(url + "#" + at) }, doc, MustParseSchema(text, nil)
 }
 
 // parts returns all parts of a schema by their JSON pointers.
@@ -190,7 +190,7 @@ func agree(t rapid.TB, s *Schema, reference *jsonschema.Schema, text string) {
 		return
 	}
 	want := reference.Validate(value(root))
-	s.Check(root)
+	s.Check(root, Variables{})
 	if got := root.file.Mistakes(); (len(got) == 0) != (want == nil) {
 		t.Errorf("%s\n%s\nCheck finds %v\na library finds %v", reference.Location, text, got, want)
 	}

@@ -15,60 +15,28 @@ import (
 // maxSecret is the maximum size of a file for ${file:…}, in bytes.
 const maxSecret = 64 << 10
 
-// Variables expands ${NAME}, ${NAME:-default}, ${file:path}, ${file:path:-default} and ${command: program argument}.
-// An empty variable counts as not set, like with a shell's ":-". A default is plain text up to the next brace. $${ is
-// a literal ${.
+// Variables has the values of ${NAME}, ${NAME:-default}, ${file:path}, ${file:path:-default} and ${command: program
+// argument}. An empty variable counts as not set, like with a shell's ":-". A default is plain text up to the next
+// brace. $${ is a literal ${. A text with variables that are not set may be a [Template], which the caller fills in later.
 type Variables struct {
-	Env     func(string) (string, bool)
-	Dir     string                               // the folder to which paths of files are relative
-	Command func(words []string) (string, error) // returns what a program prints; see [ErrNotRun]
+	Env func(string) (string, bool) // nil to leave ${…} as it is written
+	Dir string // the folder to which paths of files are relative
+
+	// Command returns what a program prints that a file names; see [ErrNotRun].
+	Command func(file string, words []string) (string, error)
+
+	// Optional has the paths of keys whose value may be missing, with what does not work then. The key is marked as
+	// wrong, so that nothing reads it.
+	Optional map[string]string
 }
 
 // ErrNotRun is the error of a Command that runs nothing now. [Schema.Check] accepts such a value where the schema has
 // a secret, and marks it as wrong, so that nothing reads it.
 var ErrNotRun = errors.New("${command: …} is allowed only in secrets such as service.key; use a variable or ${file:…}")
 
-// Expand expands n and every value below it. With templates, a text with variables that are not set
-// becomes a [Template], which the caller fills in later. Errors are recorded in the nodes: [Schema.Check]
-// reports them unless the key is unknown.
-func (v Variables) Expand(n *Node, templates bool) {
-	switch {
-	case n == nil:
-	case n.Kind == Mapping:
-		for _, e := range n.Entries {
-			v.Expand(e.Value, templates)
-		}
-	case n.Kind == List:
-		for _, item := range n.Items {
-			v.Expand(item, templates)
-		}
-	case strings.Contains(n.Raw, "${"):
-		v.expandScalar(n, templates)
-	}
-}
-
-func (v Variables) expandScalar(n *Node, templates bool) {
-	pattern, names, err := v.fillKnown(n.Raw)
-	switch {
-	case err != nil:
-		n.Unfilled = err
-		return
-	case len(names) > 0:
-		n.Unfilled = NotSet(names[0])
-		if templates {
-			n.Kind, n.Pattern, n.Names = Template, pattern, names
-		}
-		return
-	}
-	n.Text = Fill(pattern, nil)
-	if k := KindOf(n.Text); n.plain && k != Null {
-		n.Kind = k
-	}
-}
-
-// fillKnown returns s as a pattern with the values of the known references, and the names of the others. Its errors
-// contain names of variables and files, but never their values.
-func (v Variables) fillKnown(s string) (pattern string, names []string, err error) {
+// fillKnown returns s of a file as a pattern with the values of the known references, and the names of the others. Its
+// errors contain names of variables and files, but never their values.
+func (v Variables) fillKnown(file, s string) (pattern string, names []string, err error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(s, "${")
@@ -86,7 +54,7 @@ func (v Variables) fillKnown(s string) (pattern string, names []string, err erro
 		if !closed {
 			return "", nil, errors.New("${ without its closing brace; write $${ for a literal ${")
 		}
-		value, err := v.lookUp(inside)
+		value, err := v.lookUp(file, inside)
 		if a, is := err.(absence); is && a.name != "" {
 			names = append(names, a.name)
 			b.WriteString("${" + inside + "}")
@@ -98,14 +66,14 @@ func (v Variables) fillKnown(s string) (pattern string, names []string, err erro
 	}
 }
 
-// lookUp returns the value for the text between the braces.
-func (v Variables) lookUp(inside string) (string, error) {
+// lookUp returns the value for the text between the braces, in a file.
+func (v Variables) lookUp(of, inside string) (string, error) {
 	if line, is := strings.CutPrefix(inside, "command:"); is && !strings.HasPrefix(line, "-") {
 		words, err := splitWords(line)
 		if err != nil {
 			return "", fmt.Errorf("${command:…}: %w", err)
 		}
-		return v.Command(words)
+		return v.Command(of, words)
 	}
 	name, otherwise, hasDefault := strings.Cut(inside, ":-")
 	if strings.Contains(otherwise, "${") {

@@ -3,6 +3,7 @@ package yamltree
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,10 +37,11 @@ func filler(t *testing.T) Variables {
 
 // expanded returns a text with its references expanded.
 func expanded(v Variables, text string) (string, error) {
-	n := &Node{Kind: Text, Raw: text, Text: text}
-	v.Expand(n, false)
-	if n.Unfilled != nil {
-		return "", n.Unfilled
+	f := New("jobs.yaml", nil, slices.Clone)
+	n := &Node{Kind: Text, Raw: text, Text: text, file: f}
+	(&Schema{Types: texts{"string"}}).Check(n, v)
+	if found := f.Mistakes(); len(found) > 0 {
+		return "", found
 	}
 	return n.Text, nil
 }

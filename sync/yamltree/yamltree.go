@@ -5,8 +5,7 @@
 //
 //	f := yamltree.New("jobs.yaml", src, hide) // hide: lines without secrets, for excerpts
 //	root := f.Parse()                         // size, depth and aliases are bounded
-//	yamltree.Variables{Env: env, Dir: dir}.Expand(root, false)
-//	schema.Check(root)                        // keys, types and words, by a JSON Schema
+//	schema.Check(root, variables)             // keys, ${…}, types, words and forms, by a JSON Schema
 //	root.Get("timezone").Refuse("…")          // meaning, by the caller
 //	f.Mistakes()                              // all of them, in the order of the file
 //
