@@ -79,7 +79,6 @@ func (a *asker) readDates(f outlier.Param, n *yamltree.Node) (err error) {
 		return a.setRange(f, words)
 	}
 	a.ask.Window, err = parseWindow(words)
-	a.ask.Window.Zone = a.b.cfg.Timezone
 	return err
 }
 

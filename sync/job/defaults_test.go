@@ -54,7 +54,7 @@ jobs:
 		}},
 		{"enrich.sort", of("search").Sort, Sort{By: "zScore"}},
 		{"enrich.sort of find_channels", of("find_channels").Sort, Sort{By: "subscribers"}},
-		{"published_at: since last success", of("search").ask.Window, window{Since: true, Last: 30 * day, Overlap: 14 * day, Zone: time.UTC}},
+		{"published_at: since last success", of("search").ask.Window, window{Since: true, Last: 30 * day, Overlap: 14 * day}},
 	} {
 		if diff := cmp.Diff(c.want, c.got, plain, cmp.AllowUnexported(window{})); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", c.what, diff)

@@ -23,22 +23,20 @@ type source struct{ name, text string }
 
 // includeFiles adds the entries of the included files to the root.
 func (b *builder) includeFiles() {
+	schema().Get("include").Check(b.root.Get("include"), b.variables())
 	if b.fresh {
 		readIncluded(b.cfg, b.root)
 	}
 	for _, s := range b.cfg.sources[1:] {
 		file := b.file.Part(s.name, []byte(s.text))
 		b.cfg.files[s.name] = file
-		part := file.Parse()
-		switch {
+		switch part := file.Parse(); {
 		case part == nil: // an empty file, or one that was refused
-			continue
 		case part.Kind != yamltree.Mapping:
 			part.Refuse("must be a mapping with %s, got %s", strings.Join(schema().NamedKeys(), ", "), part.Shown())
-			continue
+		default:
+			b.addEntries(part)
 		}
-		schema().Check(part, b.variables())
-		addEntries(b.cfg, b.root, part)
 	}
 }
 
@@ -101,17 +99,18 @@ func addIncluded(known []string, path string) ([]string, error) {
 }
 
 // addEntries adds the entries of an included file, in which each name must be new.
-func addEntries(c *Config, root, part *yamltree.Node) {
+func (b *builder) addEntries(part *yamltree.Node) {
 	for _, e := range part.Entries {
-		section := root.Get(e.Key.Text)
+		section, of := b.root.Get(e.Key.Text), schema().Get(e.Key.Text)
 		switch {
-		case !schema().Has(e.Key.Text): // refused as unknown
-		case !slices.Contains(schema().NamedKeys(), e.Key.Text):
-			e.Key.RefuseWithHint("move it to "+c.Path, "an included file has only %s",
+		case of != nil && !slices.Contains(schema().NamedKeys(), e.Key.Text):
+			e.Key.RefuseWithHint("move it to "+b.cfg.Path, "an included file has only %s",
 				strings.Join(schema().NamedKeys(), ", "))
 		case section == nil:
-			root.Entries = append(root.Entries, e)
-		case section.Has(yamltree.Mapping) && e.Value.Has(yamltree.Mapping):
+			b.root.Entries = append(b.root.Entries, e)
+		case section.Kind != yamltree.Mapping || e.Value.Kind != yamltree.Mapping:
+			of.Check(e.Value, b.variables())
+		default:
 			for _, named := range e.Value.Entries {
 				if first := section.Get(named.Key.Text); first != nil {
 					named.Key.Refuse("duplicate key, first at %s", first.Key.At())

@@ -94,7 +94,7 @@ func TestMistakesInIncludedFiles(t *testing.T) {
 		"a wrong key": {map[string]string{"jobs.yaml": including + job, "jobs.d/a.yaml": "jobs:\n  b: {shedule: x, search: {query: x}}\n"},
 			"jobs.d/a.yaml:2:7: jobs.b.shedule: unknown key; did you mean schedule?"},
 		"a meaning that is wrong": {map[string]string{"jobs.yaml": including + job, "jobs.d/a.yaml": "jobs: {b: {after: tee, search: {query: x}}}\n"},
-			"jobs.d/a.yaml:1:19: jobs.b.after: there is no job \"tee\"; did you mean tea?"},
+			"jobs.d/a.yaml:1:19: jobs.b.after: must be the name of a job, got \"tee\"; did you mean tea?"},
 		"a setting": {map[string]string{"jobs.yaml": including + job, "jobs.d/a.yaml": "budget: {per_month: 5}\n"},
 			"jobs.d/a.yaml:1:1: budget: an included file has only alerts, filters, jobs, lists, notify, questions, reports; move it to jobs.yaml"},
 		"an include": {map[string]string{"jobs.yaml": including + job, "jobs.d/a.yaml": "include: b.yaml\n"},

@@ -38,7 +38,6 @@ func (b *builder) readJob(name string, n *yamltree.Node) Spec {
 	readKeys(&spec.Terms, oneOff(), n)
 	spec.times = readSchedule(n)
 	spec.quiet = readQuiet(n.Get("quiet"))
-	spec.Notify = readNotified(b.root, n.Get("notify"))
 	if verb := readVerb(&spec, n); verb != nil {
 		b.readAsks(&spec, n, verb)
 		b.readAuto(&spec, n, verb)
@@ -78,24 +77,6 @@ func readSchedule(job *yamltree.Node) (all []cronTimes) {
 	return all
 }
 
-// readNotified returns the names in a job's notify.
-func readNotified(root, n *yamltree.Node) []string {
-	known := root.Get("notify")
-	var names []string
-	for _, name := range n.Members() {
-		if !name.Has(yamltree.Text) {
-			continue
-		}
-		if known.Get(name.Text) == nil {
-			name.RefuseWithHint(name.DidYouMean(name.Text, known.Keys()),
-				"notify at the top of the file does not name %s", name.Shown())
-			continue
-		}
-		names = append(names, name.Text)
-	}
-	return names
-}
-
 // hashRequest returns [Spec.Request].
 func (s Spec) hashRequest() string {
 	if s.Scan != nil {
@@ -103,18 +84,12 @@ func (s Spec) hashRequest() string {
 	}
 	s.Settings, s.StopAfter, s.MaxRequests = nil, 0, 0
 	s.Overridden, s.Flags, s.MoveCursor = false, "", false
-	zone := ""
-	for _, t := range []*template{&s.ask, s.ask.Read, s.wanted} {
-		if t != nil && t.Window.Zone != nil {
-			zone = t.Window.Zone.String() // encoding/json does not encode it
-		}
-	}
 	return hashData(struct {
 		Spec   Spec
 		Ask    template
 		Zone   string
 		Wanted *template `json:",omitempty"`
-	}{s, s.ask, zone, s.wanted})
+	}{s, s.ask, s.zone.String(), s.wanted})
 }
 
 // Version identifies what a person has read of the job before they start it: its settings as written, what
@@ -155,8 +130,7 @@ func checkChain(c *Config, jobs *yamltree.Node) {
 // checkAfter refuses a job that runs after one that does not exist, or after itself.
 func checkAfter(c *Config, jobs *yamltree.Node, spec Spec, n *yamltree.Node) {
 	parent := c.Job(spec.After)
-	if parent == nil {
-		n.RefuseWithHint(n.DidYouMean(n.Text, jobs.Keys()), "there is no job %s", n.Shown())
+	if parent == nil { // refused by the schema
 		return
 	}
 	path := []string{spec.Name}

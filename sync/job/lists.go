@@ -16,10 +16,9 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// readLoops reads for_each: each name with its values, in the order of the file. It also returns where the values stand
-// that are in the job file itself.
-func (b *builder) readLoops(job *yamltree.Node) (loops []Loop, places map[chosenValue]*yamltree.Node) {
-	n, places := job.Get("for_each"), map[chosenValue]*yamltree.Node{}
+// readLoops reads for_each: each name with its values, in the order of the file.
+func (b *builder) readLoops(job *yamltree.Node) (loops []Loop) {
+	n := job.Get("for_each")
 	var lists [][]string
 	for _, name := range n.Keys() {
 		if !b.loopName(n.Get(name).Key) {
@@ -27,9 +26,9 @@ func (b *builder) readLoops(job *yamltree.Node) (loops []Loop, places map[chosen
 		}
 		source, members := readSource(b.cfg, b.root, n.Get(name))
 		for _, m := range members {
-			of := chosenValue{name, m.Text}
-			if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) && strings.TrimSpace(m.Text) != "" && places[of] == nil {
-				source.Values, places[of] = append(source.Values, m.Text), m
+			if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) && strings.TrimSpace(m.Text) != "" &&
+				!slices.Contains(source.Values, m.Text) {
+				source.Values, source.nodes = append(source.Values, m.Text), append(source.nodes, m)
 			}
 		}
 		if source.Values != nil {
@@ -40,11 +39,8 @@ func (b *builder) readLoops(job *yamltree.Node) (loops []Loop, places map[chosen
 	if countCombinations(lists) > MaxAsks {
 		n.Head().Refuse("makes more than %d combinations", MaxAsks)
 	}
-	return loops, places
+	return loops
 }
-
-// chosenValue is a value of a name of for_each.
-type chosenValue struct{ loop, text string }
 
 // loopName refuses names that could never be expanded.
 func (b *builder) loopName(key *yamltree.Node) bool {
@@ -103,35 +99,15 @@ func readSource(c *Config, root, n *yamltree.Node) (Source, []*yamltree.Node) {
 	switch {
 	case isRefused || !value.Has(yamltree.Text) || column != nil && !column.Has(yamltree.Text): // by the schema
 	case key.Text == "list":
-		return at, namedList(root, value)
+		return at, root.Get("lists").Get(value.Text).Members()
 	case key.Text == "file":
 		return Source{File: absolutePath(c, value, value.Text), Name: value.Shown(), Field: column.TextOr(""),
 			At: value.At()}, nil
 	case key.Text == "sql":
-		return Source{SQL: readSQL(c, value), At: value.At()}, nil
+		needsTables(c, value)
+		return Source{SQL: value.Text, At: value.At()}, nil
 	}
 	return at, nil
-}
-
-// readSQL reads a query over the user's own tables, which are in the DuckDB file.
-func readSQL(c *Config, n *yamltree.Node) string {
-	for _, sink := range c.Sinks {
-		if sink.Kind == SinkDuckDB {
-			return n.Text
-		}
-	}
-	n.RefuseWithHint("add - duckdb: outliers.duckdb to sinks", "needs a duckdb sink, whose tables SQL reads")
-	return ""
-}
-
-// namedList returns the members of the named list.
-func namedList(root, name *yamltree.Node) []*yamltree.Node {
-	lists := root.Get("lists")
-	if found := lists.Get(name.Text); found != nil {
-		return found.Members()
-	}
-	name.RefuseWithHint(name.DidYouMean(name.Text, lists.Keys()), "there is no list %s", name.Shown())
-	return nil
 }
 
 // A value is a value of a list. From a file it has the line where it begins, and how many bytes of the line
@@ -139,6 +115,7 @@ func namedList(root, name *yamltree.Node) []*yamltree.Node {
 type value struct {
 	text         string
 	line, column int
+	node         *yamltree.Node // in the job file
 }
 
 // The maximum sizes of a list, and of a table, which has other columns as well, in bytes.
@@ -237,7 +214,7 @@ func linesOf(text string) (values []value) {
 		if strings.Contains(line, "#") {
 			line = comment().ReplaceAllString(line, "")
 		}
-		values = append(values, value{strings.TrimSuffix(line, "\n"), n, 0})
+		values = append(values, value{text: strings.TrimSuffix(line, "\n"), line: n})
 	}
 	return values
 }
@@ -281,6 +258,6 @@ func readColumn(table *csv.Reader, at int) (values []value, err error) {
 			continue
 		}
 		line, column := table.FieldPos(at)
-		values = append(values, value{strings.Clone(row[at]), line, column - 1})
+		values = append(values, value{text: strings.Clone(row[at]), line: line, column: column - 1})
 	}
 }

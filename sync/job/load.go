@@ -132,9 +132,9 @@ func (b *builder) buildConfig() {
 	case b.root == nil:
 		return
 	}
+	b.includeFiles()
 	schema().Check(b.root, b.variables())
 	requireKeys(b.root)
-	b.includeFiles()
 	b.cfg.Fingerprint = hashData([]string{fmt.Sprintf("%q", b.cfg.sources), hashNode(b.root)})
 	readKeys(b.cfg, schema(), b.root)
 	readService(b.cfg, b.root.Get("service"))

@@ -90,7 +90,7 @@ type Alert struct {
 	About  string   `key:"about"` // description for people; "" if there is none
 	Key    []string `key:"key"`   // columns that identify a row
 	SQL    string   `key:"sql"`
-	Notify []string // names of targets
+	Notify []string `key:"notify"` // names of targets
 
 	At yamltree.Place // of SQL
 }
@@ -246,6 +246,13 @@ func parseMailbox(text string) (string, error) {
 
 func readAlerts(c *Config, root, n *yamltree.Node) {
 	for _, e := range n.Mappings() {
+		notified := root.Get("defaults").Get("notify")
+		switch hasOwn := e.Value.Get("notify") != nil; {
+		case !hasOwn && notified == nil:
+			e.Key.RefuseWithHint("add notify: with a name under notify", "notifies no target")
+		case !hasOwn:
+			e.Value.Entries = append(e.Value.Entries, yamltree.Entry{Key: notified.Key, Value: notified})
+		}
 		a := Alert{Name: e.Key.Text}
 		readKeys(&a, schema().Definition("alert"), e.Value)
 		if sql := e.Value.Get("sql"); sql != nil {
@@ -255,15 +262,6 @@ func readAlerts(c *Config, root, n *yamltree.Node) {
 		for i, column := range a.Key {
 			a.Key[i] = strings.ToLower(column)
 		}
-		told := e.Value.Get("notify")
-		if told == nil {
-			told = root.Get("defaults").Get("notify")
-		}
-		if told == nil {
-			e.Key.RefuseWithHint("add notify: with a name under notify", "notifies no target")
-			continue
-		}
-		a.Notify = readNotified(root, told)
 		c.Alerts = append(c.Alerts, a)
 	}
 }

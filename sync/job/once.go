@@ -105,7 +105,7 @@ func (s *Spec) overrideWith(o Overrides) error {
 		return fmt.Errorf("--since must be positive, got %s", FormatDuration(o.Since))
 	}
 	if o.Since != 0 {
-		if err := s.setWindow(window{Last: o.Since, Zone: s.zone}); err != nil {
+		if err := s.setWindow(window{Last: o.Since}); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 		once.Report(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
 		return nil, once.Mistakes()
 	}
-	oneOff().Check(n, yamltree.Variables{})
+	oneOff().Check(n, yamltree.Variables{Names: b.namesOf})
 	for _, key := range oneOff().Exclusive {
 		if due := n.Get(key); due != nil {
 			due.Head().Refuse("a one-off request has no schedule")

@@ -147,7 +147,7 @@ func TestMistakesOfTheCommandLineStandThere(t *testing.T) {
 		{"search: {qery: x}", "command line:1:10: search.qery: unknown key; did you mean query?"},
 		{"search: {where: {z_score: 2}}", "command line:1:27: search.where.z_score: must be a range"},
 		{"search: {where: {language: {list: codes}}}", "/etc/outlierd/jobs.yaml:4:21: lists.codes: used as language: must be"},
-		{"search: {where: {use: nothing}}", `there is no filter "nothing"`},
+		{"search: {where: {use: nothing}}", `must be the name of a filter, or a list of names, got "nothing"`},
 		{"search: {}\nschedule: '@daily'", "command line:2:1: schedule: a one-off request has no schedule"},
 		{"search: {query: '${x}', sort: '${x}'}", "command line:1:31: search.sort: must be one of"},
 		{"related: {title: x}", "command line:1:1: this is a related, not a search"},

@@ -15,7 +15,7 @@ type Report struct {
 	About  string   `key:"about"` // description for people; "" if there is none
 	SQL    string   // for a view of the tables, all of its rows
 	View   string   // name or address of one that people saved on the page, in place of SQL
-	To     []string // names of targets
+	To     []string `key:"to"`     // names of targets
 	Attach string   `key:"attach"` // format of the file that mails have with all rows; "" for none
 
 	due cronTimes
@@ -52,7 +52,6 @@ func readReport(c *Config, root *yamltree.Node, name, n *yamltree.Node) {
 	}
 	needsTables(c, what)
 	r.At = what.At()
-	r.To = readNotified(root, n.Get("to"))
 	for _, to := range n.Get("to").Members() {
 		if root.Get("notify").Get(to.Text).Get(TargetHealthchecks) != nil {
 			to.Refuse("is a check of Healthchecks, which gets no reports")
@@ -95,6 +94,6 @@ func readQuestions(c *Config, n *yamltree.Node) {
 // needsTables refuses SQL if there is no DuckDB file to query.
 func needsTables(c *Config, sql *yamltree.Node) {
 	if !slices.ContainsFunc(c.Sinks, func(s Sink) bool { return s.Kind == SinkDuckDB }) {
-		sql.Head().Refuse("needs a duckdb sink, whose file it reads")
+		sql.RefuseWithHint("add - duckdb: outliers.duckdb to sinks", "needs a duckdb sink, whose tables SQL reads")
 	}
 }

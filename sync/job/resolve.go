@@ -289,7 +289,7 @@ func (r *resolver) refuseFilled(name, pattern string, chosen []value, err error)
 		}
 		at = loop.Source
 		words := fmt.Sprintf("%s = %q", loop.Name, chosen[i].text)
-		if n := r.job.places[chosenValue{loop.Name, chosen[i].text}]; n != nil {
+		if n := chosen[i].node; n != nil {
 			at.At, words = n.At(), loop.Name+" = "+n.Shown()
 			if n.FromOutside() {
 				err = errNotShown
@@ -343,7 +343,11 @@ func (r *resolver) acceptValue(t *template, name, text string) (string, error) {
 // messages. A file that cannot be read is noted.
 func (r *resolver) readValues(what string, s Source, column string) ([]value, error) {
 	if s.File == "" && s.SQL == "" {
-		return valuesOf(s.Values), nil
+		values := valuesOf(s.Values)
+		for i, n := range s.nodes {
+			values[i].node = n
+		}
+		return values, nil
 	}
 	key := s.File + "\x00" + s.Field + "\x00" + s.SQL + "\x00" + column
 	if known, ok := r.answers[key]; ok {
@@ -483,7 +487,7 @@ func (r *resolver) setWindow(params url.Values, w window, watermark string) erro
 			return fmt.Errorf("published_at: find the last success: %w", err)
 		}
 	}
-	outlier.SetRange(params, "publishedAt", w.beginAt(r.in.Now, last).UTC(), time.Time{})
+	outlier.SetRange(params, "publishedAt", w.beginAt(r.in.Now, last, r.job.zone).UTC(), time.Time{})
 	return nil
 }
 

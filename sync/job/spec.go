@@ -31,7 +31,7 @@ type Spec struct {
 	SeedsFresh time.Duration // the same seeds are not bought again before; 0 for no limit, or without seeds
 	Tags       []string      `json:"-" key:"tags"` // of groups of jobs, for command lines
 	Budget     JobBudget     `json:"-" key:"budget"`
-	Notify     []string      `json:"-"` // names of the file's notify
+	Notify     []string      `json:"-" key:"notify"` // names of the file's notify
 
 	Terms
 
@@ -45,11 +45,10 @@ type Spec struct {
 	Rest string `json:"-"` // the run that left what this one buys; see [Spec.RestOf]
 
 	ask    template
-	wanted *template                      // which of the hits Enrich applies to; nil for all
-	times  []cronTimes                    // of Schedule
-	quiet  quietHours                     // in which no due time is
-	zone   *time.Location                 // of windows
-	places map[chosenValue]*yamltree.Node // of the values of Loops that are in the job file
+	wanted *template      // which of the hits Enrich applies to; nil for all
+	times  []cronTimes    // of Schedule
+	quiet  quietHours     // in which no due time is
+	zone   *time.Location // of windows
 
 	once    *OneOff // the one-off request; see [Spec.Asked]
 	changes *Overrides
@@ -124,6 +123,8 @@ type Source struct {
 	Field  string         `json:",omitempty"` // the column of the table
 	SQL    string         // a query of the user's tables
 	At     yamltree.Place `json:"-"`
+
+	nodes []*yamltree.Node // of Values, if they are in the job file
 }
 
 // Scan has the settings of a scan apart from what it searches for.

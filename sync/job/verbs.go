@@ -41,7 +41,7 @@ var verbs = map[Verb]struct {
 // readAsks reads the request of the verb.
 func (b *builder) readAsks(spec *Spec, job, n *yamltree.Node) {
 	verb := verbs[spec.Verb]
-	spec.Loops, spec.places = b.readLoops(job)
+	spec.Loops = b.readLoops(job)
 	a := asker{b: b, loops: job.Get("for_each").Keys(), ask: newTemplate(b.cfg, verb.op)}
 	verb.read(&a, spec, n)
 	spec.ask = *a.ask

@@ -89,12 +89,9 @@ func (b *builder) mergeFilters(where *yamltree.Node, path []string) {
 
 // usedFilter returns the meaning of the named filter.
 func (b *builder) usedFilter(name *yamltree.Node, path []string) []yamltree.Entry {
-	filters := b.root.Get("filters")
-	filter := filters.Get(name.Text)
+	filter := b.root.Get("filters").Get(name.Text)
 	switch path := append(path, name.Text); {
-	case name.Wrong:
-	case filter == nil:
-		name.RefuseWithHint(name.DidYouMean(name.Text, filters.Keys()), "there is no filter %s", name.Shown())
+	case name.Wrong || filter == nil: // refused by the schema
 	case slices.Contains(path[:len(path)-1], name.Text):
 		name.RefuseWithHint("remove use from one of them",
 			"the filters %s use each other in a cycle", strings.Join(path, " → "))

@@ -14,8 +14,7 @@ type window struct {
 	Since bool          // it begins at the last success, less Overlap; otherwise Last ago
 	Last  time.Duration // its length; with Since, if there was no success yet
 
-	Overlap time.Duration  // with Since
-	Zone    *time.Location `json:"-"` // of the midnights; nil is UTC
+	Overlap time.Duration // with Since
 }
 
 // parseWindow parses "last 30d" and "since last success, overlap 14d, first 30d", of which each part after a comma is
@@ -50,20 +49,19 @@ const (
 	defaultFirst   = "30d"
 )
 
-// beginAt returns the beginning of the window, at the midnight before, so that a search repeated within a
+// beginAt returns the beginning of the window, at the midnight in zone before, so that a search repeated within a
 // day is the same request, which the service answers from its cache for free (interface, Credit
 // rules 1). last is the last success; zero if there was none.
-func (w window) beginAt(now, last time.Time) time.Time {
+func (w window) beginAt(now, last time.Time, zone *time.Location) time.Time {
 	if w.Since && !last.IsZero() {
-		return w.midnightBefore(last, w.Overlap)
+		return midnightBefore(last, w.Overlap, zone)
 	}
-	return w.midnightBefore(now, w.Last)
+	return midnightBefore(now, w.Last, zone)
 }
 
 // midnightBefore subtracts whole days by the calendar, so that a clock change within the window does not move
 // its first day.
-func (w window) midnightBefore(from time.Time, back time.Duration) time.Time {
-	zone := cmp.Or(w.Zone, time.UTC)
+func midnightBefore(from time.Time, back time.Duration, zone *time.Location) time.Time {
 	year, month, date := from.In(zone).AddDate(0, 0, -int(back/day)).Add(-(back % day)).Date()
 	return clock(time.Date(year, month, date, 0, 0, 0, 0, time.UTC), zone)
 }

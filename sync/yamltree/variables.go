@@ -20,7 +20,7 @@ const maxSecret = 64 << 10
 // brace. $${ is a literal ${. A text with variables that are not set may be a [Template], which the caller fills in later.
 type Variables struct {
 	Env func(string) (string, bool) // nil to leave ${…} as it is written
-	Dir string // the folder to which paths of files are relative
+	Dir string                      // the folder to which paths of files are relative
 
 	// Command returns what a program prints that a file names; see [ErrNotRun].
 	Command func(file string, words []string) (string, error)
@@ -28,6 +28,9 @@ type Variables struct {
 	// Optional has the paths of keys whose value may be missing, with what does not work then. The key is marked as
 	// wrong, so that nothing reads it.
 	Optional map[string]string
+
+	// Names returns the names in a section of the file, to which values elsewhere refer; nil to allow any.
+	Names func(section string) []string
 }
 
 // ErrNotRun is the error of a Command that runs nothing now. [Schema.Check] accepts such a value where the schema has

@@ -188,7 +188,7 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 		want string
 	}{
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"zscore": "2.."}}}, "--where zscore: unknown key; did you mean z_score?"},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"use": "nope"}}}, `--where use: there is no filter "nope"`},
+		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"use": "nope"}}}, `--where use: must be the name of a filter, or a list of names, got "nope"`},
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{""}}}, "QUERY: is empty, must be text"},
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "pages": 0, "by": "x"}}, "--by: must be semantic or lexical, got \"x\"\n--pages: must be at least 1, got 0"},
 		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"details": wishes{"top": -1}}}, "--top: must be at least 1, got -1"},
