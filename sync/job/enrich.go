@@ -74,7 +74,7 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 			e.Key.Refuse("not supported for channels: use channel_videos or channel_shorts")
 		default:
 			call := Call{Op: op}
-			readKeys(&call, schema().Definition("fetch"), e.Value)
+			readKeys(&call, schema().Definitions["fetch"], e.Value)
 			call.RefreshAfter, call.Value = cmp.Or(call.RefreshAfter, usual.fresh), cmp.Or(call.Value, usual.value)
 			spec.Enrich = append(spec.Enrich, call)
 			if each := e.Value.Get("top_per_item"); each != nil && len(spec.Loops) == 0 && job.Holds(n) {

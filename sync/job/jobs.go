@@ -84,12 +84,18 @@ func (s Spec) hashRequest() string {
 	}
 	s.Settings, s.StopAfter, s.MaxRequests = nil, 0, 0
 	s.Overridden, s.Flags, s.MoveCursor = false, "", false
+	zone := ""
+	for _, t := range []*template{&s.ask, s.ask.Read, s.wanted} {
+		if t != nil && t.Window != (window{}) {
+			zone = s.zone.String()
+		}
+	}
 	return hashData(struct {
 		Spec   Spec
 		Ask    template
 		Zone   string
 		Wanted *template `json:",omitempty"`
-	}{s, s.ask, s.zone.String(), s.wanted})
+	}{s, s.ask, zone, s.wanted})
 }
 
 // Version identifies what a person has read of the job before they start it: its settings as written, what

@@ -254,4 +254,4 @@ var exampleText []byte
 var schema = sync.OnceValue(func() *yamltree.Schema { return yamltree.MustParseSchema(schemaText, forms) })
 
 // oneOff is the part of the schema for a one-off job.
-func oneOff() *yamltree.Schema { return schema().Definition("job") }
+func oneOff() *yamltree.Schema { return schema().Definitions["job"] }

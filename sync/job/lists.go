@@ -93,7 +93,7 @@ func readSource(c *Config, root, n *yamltree.Node) (Source, []*yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return at, n.Members()
 	}
-	key, value := n.Choice(schema().Definition("texts").Exclusive)
+	key, value := n.Choice(schema().Definitions["texts"].Exclusive)
 	column := n.Get("column")
 	isRefused := slices.ContainsFunc(n.Entries, func(e yamltree.Entry) bool { return e.Key.Wrong || e.Value.Wrong })
 	switch {

@@ -16,27 +16,25 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	src, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, []byte(src), env)
+	return load(path, env, needs{service: true, jobs: true})
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
 // expanded, that is a warning, and the value is empty. It needs no jobs.
 func LoadToRead(path string, env func(string) (string, bool)) (*Config, error) {
-	return loadFile(path, env, needs{})
+	return load(path, env, needs{})
 }
 
 // LoadForOnce is [Load] for one-off requests, which need no jobs in the file.
 func LoadForOnce(path string, env func(string) (string, bool)) (*Config, error) {
-	return loadFile(path, env, needs{service: true})
+	return load(path, env, needs{service: true})
 }
 
 // Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
 func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
-	return parseFile(path, string(src), env, needs{service: true, jobs: true})
+	b := newBuilder([]source{{path, string(src)}}, env, needs{service: true, jobs: true})
+	b.fresh = true
+	return b.finish()
 }
 
 // needs says which parts of the file a command needs.
@@ -45,12 +43,14 @@ type needs struct {
 	jobs    bool // at least one
 }
 
-func loadFile(path string, env func(string) (string, bool), needs needs) (*Config, error) {
+func load(path string, env func(string) (string, bool), needs needs) (*Config, error) {
 	src, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return parseFile(path, src, env, needs)
+	b := newBuilder([]source{{path, src}}, env, needs)
+	b.fresh = true
+	return b.finish()
 }
 
 func readFile(path string) (string, error) {
@@ -63,12 +63,6 @@ func readFile(path string) (string, error) {
 		hint = "`outlierd init` writes one to start from"
 	}
 	return "", yamltree.Mistakes{{Place: yamltree.Place{File: path, Line: 1, Column: 1}, Message: err.Error(), Hint: hint}}
-}
-
-func parseFile(path, src string, env func(string) (string, bool), needs needs) (*Config, error) {
-	b := newBuilder([]source{{path, src}}, env, needs)
-	b.fresh = true
-	return b.finish()
 }
 
 // Unchanged reports whether the file and those that it includes certainly have the content that was loaded. It

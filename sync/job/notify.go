@@ -104,8 +104,8 @@ func readTargets(c *Config, n *yamltree.Node) {
 // readTarget reads one target. The schema has checked its keys and their types.
 func readTarget(c *Config, name, n *yamltree.Node) {
 	t := Target{Name: name.Text}
-	readKeys(&t, schema().Definition("receiver"), n)
-	key, value := n.Choice(schema().Definition("receiver").Choices())
+	readKeys(&t, schema().Definitions["receiver"], n)
+	key, value := n.Choice(schema().Definitions["receiver"].Choices())
 	if key == nil {
 		return
 	}
@@ -199,7 +199,7 @@ func readMail(m *Mail, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
 		return
 	}
-	readKeys(m, schema().Definition("mail"), n)
+	readKeys(m, schema().Definitions["mail"], n)
 	for _, to := range n.Get("to").Members() {
 		if box := valueOf[string](to); !slices.Contains(m.To, box) {
 			m.To = append(m.To, box)
@@ -254,7 +254,7 @@ func readAlerts(c *Config, root, n *yamltree.Node) {
 			e.Value.Entries = append(e.Value.Entries, yamltree.Entry{Key: notified.Key, Value: notified})
 		}
 		a := Alert{Name: e.Key.Text}
-		readKeys(&a, schema().Definition("alert"), e.Value)
+		readKeys(&a, schema().Definitions["alert"], e.Value)
 		if sql := e.Value.Get("sql"); sql != nil {
 			a.At = sql.At()
 			needsTables(c, sql)

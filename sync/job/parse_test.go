@@ -19,7 +19,7 @@ var plain = cmp.Options{
 	cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }),
 	cmp.Comparer(func(a, b outlier.Key) bool { return a.Fingerprint() == b.Fingerprint() }),
 	cmp.AllowUnexported(Secret{}),
-	cmpopts.IgnoreUnexported(Config{}, Spec{}),
+	cmpopts.IgnoreUnexported(Config{}, Spec{}, Source{}),
 	cmpopts.IgnoreFields(Config{}, "Warnings", "Fingerprint"),
 	cmpopts.IgnoreFields(Spec{}, "Request"),
 	cmpopts.IgnoreFields(Terms{}, "Settings"),

@@ -37,8 +37,8 @@ func readReports(c *Config, root, n *yamltree.Node) {
 // readReport reads one report. The schema has checked its keys and their types.
 func readReport(c *Config, root *yamltree.Node, name, n *yamltree.Node) {
 	r := Report{Name: name.Text, due: valueOf[cronTimes](n.Get("schedule"))}
-	readKeys(&r, schema().Definition("report"), n)
-	key, what := n.Choice(schema().Definition("report").Choices())
+	readKeys(&r, schema().Definitions["report"], n)
+	key, what := n.Choice(schema().Definitions["report"].Choices())
 	if key == nil {
 		return
 	}

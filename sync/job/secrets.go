@@ -15,7 +15,7 @@ import (
 var (
 	keyLine   = sync.OnceValue(func() *regexp.Regexp { return matchLines(schema().SecretKeys()) })
 	alertLine = sync.OnceValue(func() *regexp.Regexp {
-		alert := schema().Definition("alert")
+		alert := schema().Definitions["alert"]
 		return matchLines(slices.DeleteFunc(schema().SecretKeys(), func(key string) bool { return alert.Has(key) }))
 	})
 )

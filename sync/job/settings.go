@@ -72,7 +72,7 @@ func checkKey(c *Config, service *yamltree.Node) {
 			"sim:// takes no key, so that simulated rows never mix with bought ones")
 	case !isPaid(c) || !s.Key.IsZero():
 	case n == nil && c.needs.service:
-		service.Missing("key", schema().Definition("service").SuggestKey("key"))
+		service.Missing("key", schema().Definitions["service"].SuggestKey("key"))
 	case n.Has(yamltree.Text):
 		n.Refuse("%s: the key is empty", n.Shown())
 	}
@@ -142,7 +142,7 @@ func readSinks(c *Config, n *yamltree.Node) {
 		c.Sinks = []Sink{{Kind: SinkDuckDB, Path: "outliers.duckdb"}, {Kind: SinkParquet, Path: parquetFolder}}
 		return
 	}
-	kinds := schema().Definition("sink").Choices()
+	kinds := schema().Definitions["sink"].Choices()
 	for _, item := range n.Items {
 		key, value := item.Choice(kinds)
 		switch {
@@ -246,7 +246,7 @@ func readLake(c *Config, n *yamltree.Node) {
 	}
 	catalog, warehouse := n.Get("catalog"), n.Get("warehouse")
 	lake := &Lake{}
-	readKeys(lake, schema().Definition("lake"), n)
+	readKeys(lake, schema().Definitions["lake"], n)
 	kind, rest, hasKind := strings.Cut(lake.Catalog, "://")
 	u, unread := url.Parse(lake.Catalog)
 	isREST := hasKind && (kind == "http" || kind == "https")

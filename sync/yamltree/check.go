@@ -120,11 +120,11 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 		switch part := s.Get(key); {
 		case part != nil:
 			c.checkNode(e.Value, part)
-		case s.Others.closed:
+		case s.Others != nil && s.Others.closed:
 			e.Value.Wrong = true
 			e.Key.RefuseWithHint(c.adviseOnKey(key), "unknown key")
-		case s.Others.of != nil:
-			c.checkNode(e.Value, s.Others.of)
+		case s.Others != nil:
+			c.checkNode(e.Value, s.Others)
 		}
 		if needs := s.Needs[key]; needs != nil && len(n.with(needs)) == 0 {
 			e.Key.Refuse("needs %s", strings.Join(needs, " or "))

@@ -21,14 +21,14 @@ import (
 //
 // Some keywords are not of JSON Schema. Of these, x-change means nothing to [Schema.Check].
 type Schema struct {
-	Title   string     `json:"title"`
-	Default scalarText `json:"default"`   // of a scalar; "" for none
-	Change  string     `json:"x-change"`  // what a change of the value means, in words of the caller
-	Secret  bool       `json:"writeOnly"` // the value must not be shown
-	Unused  bool       `json:"x-unused"`  // a warning says that the key has no effect yet
-	Filled  bool       `json:"x-filled"`  // a text may be a [Template], or some in a mapping
-	Form    string     `json:"x-form"`    // the name of one of the [Forms]
-	Section string     `json:"x-names"`   // the value is one of the [Variables.Names] of this section
+	Title   string          `json:"title"`
+	Default json.RawMessage `json:"default"`   // of a scalar; nil for none
+	Change  string          `json:"x-change"`  // what a change of the value means, in words of the caller
+	Secret  bool            `json:"writeOnly"` // the value must not be shown
+	Unused  bool            `json:"x-unused"`  // a warning says that the key has no effect yet
+	Filled  bool            `json:"x-filled"`  // a text may be a [Template], or some in a mapping
+	Form    string          `json:"x-form"`    // the name of one of the [Forms]
+	Section string          `json:"x-names"`   // the value is one of the [Variables.Names] of this section
 
 	Definitions map[string]*Schema `json:"definitions"`
 	Ref         string             `json:"$ref"`  // of a part that is elsewhere; "" once the schema is parsed
@@ -45,20 +45,22 @@ type Schema struct {
 	Needs         map[string]texts   `json:"x-needs"`     // for a key, others of which a mapping must have one
 	Properties    map[string]*Schema `json:"properties"`
 	Names         *Schema            `json:"propertyNames"`
-	Others        others             `json:"additionalProperties"`
+	Others        *Schema            `json:"additionalProperties"` // of the values of other keys; nil for any
 	MinProperties int                `json:"minProperties"`
 
 	Items    *Schema `json:"items"`
 	MinItems int     `json:"minItems"`
 
-	MinLength int     `json:"minLength"` // in characters
-	MaxLength int     `json:"maxLength"` // 0 is no limit
-	Pattern   pattern `json:"pattern"`
+	MinLength int    `json:"minLength"` // in characters
+	MaxLength int    `json:"maxLength"` // 0 is no limit
+	Pattern   string `json:"pattern"`
 
 	Minimum *int `json:"minimum"` // of whole numbers
 	Maximum *int `json:"maximum"`
 
-	parse func(*Schema, *Node) any // of the form; nil without one
+	closed  bool                     // it allows nothing: it is false in place of a schema
+	parse   func(*Schema, *Node) any // of the form; nil without one
+	pattern func() *regexp.Regexp    // compiled when it is used
 }
 
 // Forms return what scalars mean, by the names of their forms: the [Node.Value] of one that no other keyword refuses.
@@ -68,14 +70,6 @@ type Forms map[string]func(*Schema, *Node) any
 // required has the one key of an alternative.
 type required struct {
 	Keys [1]string `json:"required"`
-}
-
-// scalarText is a text, or the text of another scalar.
-type scalarText string
-
-func (t *scalarText) UnmarshalJSON(text []byte) error {
-	*t = scalarText(strings.Trim(string(text), `"`))
-	return nil
 }
 
 // texts are written as one text or as a list.
@@ -89,27 +83,13 @@ func (t *texts) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &(*t)[0])
 }
 
-// others describes the values of keys that are not among the properties. There must be none if it is closed.
-type others struct {
-	closed bool
-	of     *Schema
-}
-
-func (o *others) UnmarshalJSON(text []byte) error {
-	if o.closed = string(text) == "false"; o.closed {
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *Schema) UnmarshalJSON(text []byte) error {
+	if s.closed = string(text) == "false"; s.closed {
 		return nil
 	}
-	return json.Unmarshal(text, &o.of)
-}
-
-// pattern is a regular expression that is compiled when it is used.
-type pattern func() *regexp.Regexp
-
-func (p *pattern) UnmarshalJSON(text []byte) error {
-	var expression string
-	err := json.Unmarshal(text, &expression)
-	*p = pattern(lazyregexp.New(expression))
-	return err
+	type plain Schema // without this method
+	return json.Unmarshal(text, (*plain)(s))
 }
 
 // MustParseSchema parses the text of a schema. It panics if the text is not a schema.
@@ -139,10 +119,10 @@ func (s *Schema) resolveRefs(root *Schema, forms Forms) *Schema {
 			parts[name] = part.resolveRefs(root, forms)
 		}
 	}
-	s.Others.of = s.Others.of.resolveRefs(root, forms)
+	s.Others = s.Others.resolveRefs(root, forms)
 	s.Names = s.Names.resolveRefs(root, forms)
 	s.Items = s.Items.resolveRefs(root, forms)
-	s.parse = forms[s.Form]
+	s.parse, s.pattern = forms[s.Form], lazyregexp.New(s.Pattern)
 	return s
 }
 
@@ -160,9 +140,6 @@ func (s *Schema) partAt(ref string) *Schema {
 	}
 	return part
 }
-
-// Definition returns a part by its name among the definitions, or nil.
-func (s *Schema) Definition(name string) *Schema { return s.Definitions[name] }
 
 // Get returns the schema of a key of a mapping, or nil. It works on nil, like [Node.Get].
 func (s *Schema) Get(key string) *Schema {
@@ -183,7 +160,7 @@ func (s *Schema) SecretKeys() (keys []string) {
 		}
 		keys = append(keys, part.SecretKeys()...)
 	}
-	return append(keys, s.Others.of.SecretKeys()...)
+	return append(keys, s.Others.SecretKeys()...)
 }
 
 // Keys returns the keys that a mapping may have, sorted. It omits those that accept only ~. It works on nil.
@@ -231,7 +208,7 @@ var typesOf = map[Kind][]string{
 func (s *Schema) fits(text string) bool {
 	length := utf8.RuneCountInString(text)
 	return length >= s.MinLength && (s.MaxLength == 0 || length <= s.MaxLength) &&
-		(s.Pattern == nil || s.Pattern().MatchString(text))
+		(s.Pattern == "" || s.pattern().MatchString(text))
 }
 
 // exceededBound returns the bound that a whole number exceeds, in the words of messages, or "".
@@ -247,10 +224,10 @@ func (s *Schema) exceededBound(text string) string {
 
 // DefaultValue returns the [Node.Value] of the default; nil without one.
 func (s *Schema) DefaultValue() any {
-	text := string(s.Default)
-	if text == "" {
+	if s.Default == nil {
 		return nil
 	}
+	text := strings.Trim(string(s.Default), `"`)
 	return s.valueOf(&Node{Kind: KindOf(text), Raw: text, Text: text})
 }
 

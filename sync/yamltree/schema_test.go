@@ -113,7 +113,7 @@ func parts(doc any, s *Schema, at string) map[string]*Schema {
 	}
 	below("items", m["items"], s.Items)
 	below("propertyNames", m["propertyNames"], s.Names)
-	below("additionalProperties", m["additionalProperties"], s.Others.of)
+	below("additionalProperties", m["additionalProperties"], s.Others)
 	return all
 }
 
