@@ -179,15 +179,11 @@ func (b *builder) addWords(all map[string]string, name string, n *yamltree.Node)
 	if list := b.root.Get("lists").Get(n.Get("list").TextOr("")); list != nil {
 		n = list
 	}
-	if n.Kind != yamltree.Mapping {
+	if len(n.Entries) == 0 {
 		all[name] = inlineText(n)
-		return
 	}
 	for _, e := range n.Entries {
 		b.addWords(all, name+"."+e.Key.Text, e.Value)
-	}
-	if len(n.Entries) == 0 {
-		all[name] = "{}"
 	}
 }
 

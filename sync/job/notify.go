@@ -1,7 +1,6 @@
 package job
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -264,24 +263,6 @@ func readAlerts(c *Config, root, n *yamltree.Node) {
 		}
 		c.Alerts = append(c.Alerts, a)
 	}
-}
-
-// TargetNamed returns the target with this name. The error lists the existing ones.
-func (c *Config) TargetNamed(name string) (*Target, error) {
-	if t := c.Target(name); t != nil {
-		return t, nil
-	}
-	if len(c.Targets) == 0 {
-		return nil, errors.New("the file has no notify: docs/notifications.md shows how to write one")
-	}
-	var names []string
-	for _, t := range c.Targets {
-		names = append(names, t.Name)
-	}
-	if near := yamltree.Nearest(name, names); near != "" {
-		return nil, fmt.Errorf("notify has no target %q; did you mean %s?", name, near)
-	}
-	return nil, fmt.Errorf("notify has no target %q: the targets are %s", name, strings.Join(names, ", "))
 }
 
 // Secrets returns the texts of the target that no log and no error may show: its address, its password, and

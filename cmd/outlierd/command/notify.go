@@ -45,9 +45,13 @@ once, whatever "events" says. Errors show only the host of an address, which is 
 			if found := checkBodies(config); len(found) > 0 {
 				return found
 			}
-			target, err := config.TargetNamed(args[0])
-			if err != nil {
-				return usageError{err}
+			var names []string
+			for _, t := range config.Targets {
+				names = append(names, t.Name)
+			}
+			target := config.Target(args[0])
+			if target == nil {
+				return usageError{fmt.Errorf("%s has no target %q under notify%s", config.Path, args[0], didYouMean(args[0], names))}
 			}
 			if target.Off {
 				return fmt.Errorf("target %s: its address is empty, so nothing is sent; "+
