@@ -33,22 +33,13 @@ func (a *asker) assignParam(f outlier.Param, n *yamltree.Node) {
 	if n == nil || n.Wrong || n.Kind == yamltree.Null {
 		return
 	}
-	switch f.Form {
-	case outlier.Text:
-		if patterns := a.readPatterns(f.Name, n, ""); len(patterns) > 0 {
-			a.ask.Params.Set(f.Name, patterns[0])
-		}
-		return
-	case outlier.Texts:
-		if texts := a.readTexts(f.Name, n); len(texts) > 0 {
-			a.ask.Params[f.Name] = texts
-		}
-		return
-	}
 	var err error
 	switch f.Form {
+	case outlier.Text, outlier.Texts:
+		a.readTexts(f.Name, n)
+		return
 	case outlier.Flag:
-		a.ask.Params.Set(f.Name, strconv.FormatBool(strings.EqualFold(n.Text, "true")))
+		a.ask.Params.Set(f.Name, strconv.FormatBool(valueOf[bool](n)))
 	case outlier.Instants:
 		err = a.readDates(f, n)
 	default:
@@ -116,43 +107,41 @@ func (a *asker) parseEnd(form outlier.Form, text string, days int) (string, erro
 	return outlier.Instant(t), err
 }
 
-// readTexts reads a list of texts. If a file or SQL supplies them, it stores that in the template instead: they
+// readTexts reads one or more texts. If a file or SQL supplies them, it stores that in the template instead: they
 // are read and checked when the job runs.
-func (a *asker) readTexts(name string, n *yamltree.Node) []string {
+func (a *asker) readTexts(name string, n *yamltree.Node) {
 	source, members := readSource(a.b.cfg, a.b.root, n)
 	as := ""
 	if n.Has(yamltree.Mapping) {
 		as = "used as " + snakeCase(name) + ": "
 	}
-	var texts []string
 	for _, member := range members {
-		texts = append(texts, a.readPatterns(name, member, as)...)
+		a.addPattern(name, member, as)
 	}
 	if source.File != "" || source.SQL != "" {
 		a.ask.From[name] = source
 	}
-	return texts
 }
 
-// readPatterns returns one text of the file as a pattern, or nil if it is invalid here. A known text is
-// checked at once, and one with templates once all of the job is known; as says what a borrowed text is used for.
-func (a *asker) readPatterns(name string, n *yamltree.Node, as string) []string {
+// addPattern adds one text of the file as a pattern, unless it is invalid here. A known text is checked at once, and one
+// with templates once all of the job is known; as says what a borrowed text is used for.
+func (a *asker) addPattern(name string, n *yamltree.Node, as string) {
 	switch {
 	case n.Has(yamltree.Template):
 		if strings.Count(n.Raw, "${") > len(n.Names) {
 			a.ask.hidden = append(a.ask.hidden, n.Pattern)
 		}
 		if a.free || a.knowsNames(n) {
-			return []string{n.Pattern}
+			a.ask.Params.Add(name, n.Pattern)
 		}
 	case n.Has(yamltree.Text, yamltree.Whole, yamltree.Number, yamltree.Boolean):
 		accepted, err := a.ask.acceptText(name, n.Text)
-		if err == nil {
-			return []string{yamltree.Escape(accepted)}
+		if err != nil {
+			n.RefuseQuoting(as + err.Error())
+			return
 		}
-		n.RefuseQuoting(as + err.Error())
+		a.ask.Params.Add(name, yamltree.Escape(accepted))
 	}
-	return nil
 }
 
 // knowsNames reports whether the job's for_each has every name that n refers to.

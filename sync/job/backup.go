@@ -46,21 +46,14 @@ func readBackup(c *Config, n *yamltree.Node) {
 	}
 }
 
-// checkRecipients refuses keys to which nothing can be encrypted, alone or together.
+// parseRecipient parses a public key.
+func parseRecipient(text string) (string, error) { return text, sealed.Check([]string{text}) }
+
+// checkRecipients refuses keys to which nothing can be encrypted together.
 func checkRecipients(n *yamltree.Node, all []string) {
 	if len(all) > mostRecipients {
 		n.Refuse("must have at most %d keys", mostRecipients)
-	}
-	wrong := false
-	for _, key := range n.Members() {
-		if err := sealed.Check([]string{key.TextOr("")}); err != nil && key.Has(yamltree.Text) {
-			key.Refuse("%v", err)
-		}
-		wrong = wrong || key.Wrong
-	}
-	if n.Has(yamltree.List) && !wrong {
-		if err := sealed.Check(all); err != nil {
-			n.Refuse("%v", err)
-		}
+	} else if err := sealed.Check(all); err != nil && len(all) > 1 {
+		n.Refuse("%v", err)
 	}
 }

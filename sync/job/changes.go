@@ -180,30 +180,29 @@ func (b *builder) addWords(all map[string]string, name string, n *yamltree.Node)
 		n = list
 	}
 	if len(n.Entries) == 0 {
-		all[name] = inlineText(n)
+		all[name] = inlineText(n, func(n *yamltree.Node) string { return n.Raw })
 	}
 	for _, e := range n.Entries {
 		b.addWords(all, name+"."+e.Key.Text, e.Value)
 	}
 }
 
-// inlineText returns a value without keys, as written.
-func inlineText(n *yamltree.Node) string {
-	switch n.Kind {
-	case yamltree.Null:
+// inlineText returns a value in one line, and its scalars as words returns them.
+func inlineText(n *yamltree.Node, words func(*yamltree.Node) string) string {
+	var members []string
+	switch {
+	case n == nil || n.Kind == yamltree.Null:
 		return "~"
-	case yamltree.List:
-		var members []string
+	case n.Kind == yamltree.List:
 		for _, item := range n.Items {
-			members = append(members, inlineText(item))
+			members = append(members, inlineText(item, words))
 		}
 		return "[" + strings.Join(members, ", ") + "]"
-	case yamltree.Mapping:
-		var members []string
+	case n.Kind == yamltree.Mapping:
 		for _, e := range n.Entries {
-			members = append(members, e.Key.Text+": "+inlineText(e.Value))
+			members = append(members, e.Key.Text+": "+inlineText(e.Value, words))
 		}
 		return "{" + strings.Join(members, ", ") + "}"
 	}
-	return n.Raw
+	return words(n)
 }

@@ -46,6 +46,7 @@ var forms = yamltree.Forms{
 	"proxy":     formOf(parseProxy),
 	"server":    formOf(parseServer),
 	"mailbox":   formOf(parseMailbox),
+	"recipient": formOf(parseRecipient),
 	"key":       secretOf(outlier.NewKey),
 	"token":     secretOf(parseToken),
 	"password":  secretOf(func(text string) (Secret, error) { return Secret{&text}, nil }),
@@ -143,7 +144,9 @@ func (k taggedField) store() {
 	switch texts, isList := k.field.Addr().Interface().(*[]string); {
 	case isList:
 		for _, member := range k.node.Members() {
-			*texts = append(*texts, member.TextOr(""))
+			if text := member.TextOr(""); text != "" {
+				*texts = append(*texts, text)
+			}
 		}
 	case !value.IsValid():
 	case value.CanConvert(k.field.Type()):

@@ -1,8 +1,6 @@
 package job
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -156,16 +154,5 @@ func (b *builder) buildConfig() {
 
 // hashNode returns a hash of a value with all that is in it, after expansion.
 func hashNode(n *yamltree.Node) string {
-	sum := sha256.New()
-	var add func(n *yamltree.Node)
-	add = func(n *yamltree.Node) {
-		fmt.Fprintf(sum, "%q %q %q\n", n.Keys(), n.Text, n.Pattern) // a hash returns no error
-		for child := range n.Children() {
-			add(child)
-		}
-	}
-	if n != nil {
-		add(n)
-	}
-	return hex.EncodeToString(sum.Sum(nil))
+	return hashData(inlineText(n, func(n *yamltree.Node) string { return fmt.Sprintf("%q %q", n.Text, n.Pattern) }))
 }

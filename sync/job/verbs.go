@@ -90,9 +90,7 @@ func (a *asker) findChannels(spec *Spec, n *yamltree.Node) {
 			other.Wrong = true
 		}
 	}
-	if texts := a.readTexts("relatedChannelId", to); len(texts) > 0 {
-		a.ask.Params["relatedChannelId"] = texts
-	}
+	a.readTexts("relatedChannelId", to)
 	a.readHits(spec, n)
 }
 
@@ -127,9 +125,7 @@ func (a *asker) readScan(spec *Spec, n *yamltree.Node) {
 		a.ask.Params.Set("findBy", outlier.FindByChannels)
 	}
 	if query != nil {
-		if texts := a.readTexts("query", query); len(texts) > 0 {
-			a.ask.Params["query"] = texts
-		}
+		a.readTexts("query", query)
 	}
 	if poll := valueOf[poll](n.Get("poll")); poll.most > 0 {
 		spec.Scan.PollMin, spec.Scan.PollMax = poll.first, poll.most
@@ -157,7 +153,7 @@ func (a *asker) readData(spec *Spec, n *yamltree.Node) {
 		ops = append(ops, outlier.OpChannelShorts)
 	}
 	if id := n.Get("id"); id != nil {
-		a.ask.Params[ids] = a.readTexts(ids, id)
+		a.readTexts(ids, id)
 	}
 	fresh := valueOf[time.Duration](n.Get("refresh_after"))
 	if fetch := n.Get("fetch").Members(); len(fetch) > 0 {
@@ -188,7 +184,7 @@ func (a *asker) readTrending(spec *Spec, n *yamltree.Node) {
 			continue
 		}
 		for _, member := range e.Value.Members() {
-			a.ask.Params[name] = append(a.ask.Params[name], a.readPatterns(name, member, "")...)
+			a.addPattern(name, member, "")
 		}
 	}
 }
