@@ -115,8 +115,16 @@ type builder struct {
 	run func(file string, words []string) (string, error) // runs a command of a file; nil to run none
 }
 
+// readTree parses and checks the file with those that it includes.
+func (b *builder) readTree() {
+	if b.root = b.file.Parse(); b.root != nil {
+		b.includeFiles()
+		schema().Check(b.root, b.variables())
+	}
+}
+
 func (b *builder) buildConfig() {
-	b.root = b.file.Parse()
+	b.readTree()
 	switch {
 	case b.root == nil && len(b.file.Mistakes()) == 0:
 		b.file.Report(1, 1, "the file is empty", "`outlierd init` writes one to start from")
@@ -124,8 +132,6 @@ func (b *builder) buildConfig() {
 	case b.root == nil:
 		return
 	}
-	b.includeFiles()
-	schema().Check(b.root, b.variables())
 	requireKeys(b.root)
 	b.cfg.Fingerprint = hashData([]string{fmt.Sprintf("%q", b.cfg.sources), hashNode(b.root)})
 	readKeys(b.cfg, schema(), b.root)

@@ -167,8 +167,8 @@ func (s *Spec) setValues(values map[string]string) error {
 // which may use the lists and filters of the file. The job has no schedule and no defaults, and its name
 // is that of the verb. The error is [yamltree.Mistakes].
 func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
-	b := newBuilder(c.sources, c.env, c.needs) // because reading marks nodes
-	b.buildConfig()
+	b := newBuilder(c.sources, c.env, c.needs) // because reading a job marks nodes
+	b.readTree()
 	b.file.Forget()
 	b.cfg = c
 	once := b.file.Part(commandLine, yaml)

@@ -75,7 +75,7 @@ func (c *checker) expandNode(n *Node, s *Schema) bool {
 	}
 	n.Names = names
 	isFilled := func(m mapping) bool { return m.schema.Filled }
-	why, mayMiss := c.Optional[string(n.path)]
+	why, mayMiss := c.Optional[n.path]
 	switch {
 	case err == nil:
 		n.Text = Fill(text, nil)
@@ -204,7 +204,7 @@ func (c *checker) adviseOnKey(key string) string {
 	}
 	for i := len(c.around) - 2; i >= 0; i-- {
 		if c.around[i].takes(key) {
-			return "it belongs under " + n.path.cut(len(c.around)-1-i)
+			return "it belongs under " + cmp.Or(c.around[i].path, "the top of the file")
 		}
 	}
 	known := n.schema.Keys()

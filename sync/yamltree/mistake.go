@@ -94,7 +94,16 @@ func (n *Node) Refuse(format string, args ...any) {
 // RefuseWithHint is [Node.Refuse] with a hint.
 func (n *Node) RefuseWithHint(hint, format string, args ...any) {
 	n.Wrong = true
-	n.file.Report(n.Line, n.Column, n.path.prefix()+fmt.Sprintf(format, args...), hint)
+	n.file.Add(n.mistake(hint, format, args...))
+}
+
+// mistake returns a mistake in n's value.
+func (n *Node) mistake(hint, format string, args ...any) Mistake {
+	message := fmt.Sprintf(format, args...)
+	if n.path != "" {
+		message = n.path + ": " + message
+	}
+	return n.file.Mistake(n.Line, n.Column, message, hint)
 }
 
 // RefuseQuoting is [Node.Refuse] with a message that may quote n's value. If the value came from outside
@@ -114,15 +123,11 @@ func (n *Node) RefuseQuoting(words string) {
 func isBetweenWords(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // Missing reports that a mapping lacks a key.
-func (n *Node) Missing(key, hint string) {
-	at := n.Head()
-	at.file.Report(at.Line, at.Column, n.path.prefix()+key+" is missing", hint)
-}
+func (n *Node) Missing(key, hint string) { n.file.Add(n.Head().mistake(hint, "%s is missing", key)) }
 
 // Warn reports something in n that is allowed but probably not intended.
 func (n *Node) Warn(hint, format string, args ...any) {
-	message := n.path.prefix() + fmt.Sprintf(format, args...)
-	n.file.found.warnings = append(n.file.found.warnings, n.file.Mistake(n.Line, n.Column, message, hint))
+	n.file.found.warnings = append(n.file.found.warnings, n.mistake(hint, format, args...))
 }
 
 // excerptWidth is the maximum number of characters of a line in an excerpt, including the mark of a cut.

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"regexp"
 	"slices"
-	"strings"
 
 	"outlierd/internal/excerpt"
 )
@@ -47,39 +46,20 @@ type Node struct {
 
 	Wrong bool // a mistake was reported, or the key is unknown: the value must not be read
 
-	path  path
-	plain bool // a scalar without quotes, so its text determines its kind
+	path  string // in messages: "jobs.coffee.search"; items of a list have the path of the list
+	plain bool   // a scalar without quotes, so its text determines its kind
 	file  *File
 }
 
 // Entry is a key of a mapping with its value.
 type Entry struct{ Key, Value *Node }
 
-// path is the path of a node in messages: "jobs.coffee.search". Items of a list have the list's path.
-type path string
-
-func (p path) key(k string) path {
-	if p == "" {
-		return path(k)
+// addKey adds a key to the path of a mapping.
+func addKey(path, key string) string {
+	if path == "" {
+		return key
 	}
-	return p + "." + path(k)
-}
-
-// cut returns the path without its last keys.
-func (p path) cut(keys int) string {
-	all := strings.Split(string(p), ".")
-	if len(all) <= keys {
-		return "the top of the file"
-	}
-	return strings.Join(all[:len(all)-keys], ".")
-}
-
-// prefix returns the path as the beginning of a message.
-func (p path) prefix() string {
-	if p == "" {
-		return ""
-	}
-	return string(p) + ": "
+	return path + "." + key
 }
 
 // At returns where n stands.
@@ -99,7 +79,7 @@ func (n *Node) Get(key string) *Node {
 }
 
 // Holds reports whether a value stands in the mapping n itself, rather than where n has got it from.
-func (n *Node) Holds(value *Node) bool { return value.Key.path == n.path.key(value.Key.Text) }
+func (n *Node) Holds(value *Node) bool { return value.Key.path == addKey(n.path, value.Key.Text) }
 
 // Choice returns the first of some keys that a mapping has, and its value; nil if it has none of them.
 func (n *Node) Choice(keys []string) (key, value *Node) {

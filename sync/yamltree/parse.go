@@ -125,7 +125,7 @@ type reader struct {
 	left int          // number of nodes that may still be built
 }
 
-func (r *reader) readNode(from *yaml.Node, at path, depth int) *Node {
+func (r *reader) readNode(from *yaml.Node, at string, depth int) *Node {
 	n := &Node{Kind: Null, path: at, Line: from.Line, Column: from.Column, file: r.file}
 	r.left--
 	switch {
@@ -178,7 +178,7 @@ func (r *reader) readMapping(n *Node, pairs []*yaml.Node, depth int) {
 			key.Refuse("a key must be a word, got %s", key.Kind)
 			continue
 		}
-		key.path = n.path.key(key.Text)
+		key.path = addKey(n.path, key.Text)
 		value := r.readNode(pair[1], key.path, depth+1)
 		value.Key = key
 		if isAbsent(pair[1]) {
