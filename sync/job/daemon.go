@@ -59,11 +59,10 @@ func (d Daemon) Guarded() bool { return d.Token != Secret{} || d.ReadToken != Se
 func DaemonOf(path string, env func(string) (string, bool)) (data string, d Daemon) {
 	src, _ := yamltree.ReadFile(path, path, yamltree.MaxBytes) // a missing file has the defaults
 	b := newBuilder([]source{{path, src}}, env, needs{})
-	if b.root = b.file.Parse(); b.root == nil {
+	if b.readTree(); b.root == nil {
 		b = newBuilder([]source{{path, cutSections(src, "data", "daemon")}}, env, needs{})
-		b.root = b.file.Parse()
+		b.readTree()
 	}
-	schema().Check(b.root, b.variables())
 	readKeys(b.cfg, schema(), b.root)
 	b.placeData(b.root.Get("data"))
 	checkTokens(b.cfg, b.root.Get("daemon"))

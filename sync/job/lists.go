@@ -141,7 +141,11 @@ func (s Source) readFile() (values []value, wrong []string, err error) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return nil, nil, fmt.Errorf("the file %s is UTF-16; save it as UTF-8", s.Name)
 	}
-	all, err := s.splitText(asShown.Replace(text))
+	text = asShown.Replace(text)
+	all := linesOf(text)
+	if s.Field != "" {
+		all, err = columnOf(text, s.Field)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("the file %s %w", s.Name, err)
 	}
@@ -195,14 +199,6 @@ func whyIllegible(text string) string {
 		return fmt.Sprintf("has %d characters, more than %d; write one value a line", n, maxValue)
 	}
 	return ""
-}
-
-// splitText returns the lines or cells of a text, or an error that completes "the file x …".
-func (s Source) splitText(text string) ([]value, error) {
-	if s.Field == "" {
-		return linesOf(text), nil
-	}
-	return columnOf(text, s.Field)
 }
 
 // linesOf returns the lines of a text without comments. A comment is a line that begins with #, or the text

@@ -311,7 +311,7 @@ var errNotShown = errors.New("the text is not valid here")
 func (r *resolver) identifyChannels(t *template, params url.Values) (isRestricted bool, err error) {
 	isRestricted = true
 	for name, given := range params {
-		if !t.namesChannels(name) {
+		if t.idColumn(name) != "channel_id" {
 			continue
 		}
 		found, unknown, err := r.resolveChannels(given)

@@ -41,30 +41,28 @@ func (t *template) fields() []outlier.Param {
 	return t.Op.Params()
 }
 
-// parserOf returns the function that parses an id in the named parameter, for which people may give an
-// address; nil for other parameters.
-func (t *template) parserOf(name string) func(string) (string, error) {
+// idColumn returns the column of the published tables that has the ids of the named parameter; "" if it has none.
+// People may give an address in place of an id. Handles and videos in place of channels are kept until the job is
+// resolved.
+func (t *template) idColumn(name string) string {
 	switch {
 	case name == "videoId", name == "thumbnailVideoId", name == ids && t.Op == outlier.OpDetails:
-		return outlier.ParseVideoID
-	case t.namesChannels(name):
-		return outlier.ParseChannel
+		return "video_id"
+	case name == "channelId", name == "relatedChannelId", name == ids,
+		name == "query" && t.Params.Get("findBy") == outlier.FindByChannels:
+		return "channel_id"
 	}
-	return nil
-}
-
-// namesChannels reports whether the named parameter has ids of channels. Handles and videos in place of them
-// are kept until the job is resolved.
-func (t *template) namesChannels(name string) bool {
-	return name == "channelId" || name == "relatedChannelId" || name == ids && t.Op == outlier.OpChannelVideos ||
-		name == "query" && t.Params.Get("findBy") == outlier.FindByChannels
+	return ""
 }
 
 // acceptText returns a text in the form in which the named parameter is sent, or the interface's objection to
 // it.
 func (t *template) acceptText(name, text string) (string, error) {
-	if parse := t.parserOf(name); parse != nil {
-		return parse(text)
+	switch t.idColumn(name) {
+	case "video_id":
+		return outlier.ParseVideoID(text)
+	case "channel_id":
+		return outlier.ParseChannel(text)
 	}
 	switch at := strings.IndexFunc(text, unicode.IsControl); {
 	case at < 0:
@@ -88,17 +86,12 @@ func (t *template) acceptText(name, text string) (string, error) {
 	return text, nil
 }
 
-// sqlColumn returns the SQL column with the values of the named parameter.
+// sqlColumn returns the SQL column with the values of the named parameter; "" for the first one.
 func (t *template) sqlColumn(name string) string {
-	switch {
-	case name == "query" && t.Params.Get("findBy") != outlier.FindByChannels:
-		return ""
-	case name == "title":
-		return "title"
-	case name == "videoId", name == "thumbnailVideoId", name == ids && t.Op == outlier.OpDetails:
-		return "video_id"
+	if name == "title" {
+		return name
 	}
-	return "channel_id"
+	return t.idColumn(name)
 }
 
 // asksAnything reports whether params request something specific. A search whose SQL returned nothing would
