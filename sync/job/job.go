@@ -4,11 +4,12 @@
 //
 // Reading has several steps, and each rule belongs to only one of them:
 //
-//  1. Package yamltree parses the file into a tree with positions, and expands ${VAR} and ${file:…}. A
-//     ${name} that may belong to a job's for_each stays a template, and ${command: …} is run later
-//     (command.go). Included files join the tree (include.go).
-//  2. The JSON Schema, which is the table of all keys, checks the shape: keys, types, words.
-//  3. The same table decodes values into the fields that are tagged with their keys (keys.go).
+//  1. Package yamltree parses the file into a tree with positions. Included files join it (include.go).
+//  2. One walk over the tree checks each value by the JSON Schema, which is the table of all keys: it expands
+//     ${VAR} and ${file:…}, checks keys, types, words, and names of other sections, and parses texts by their form
+//     (keys.go). A ${name} that may belong to a job's for_each stays a template, and ${command: …} is run later
+//     (command.go).
+//  3. The values are stored in the fields that are tagged with their keys (keys.go).
 //  4. Go checks the meaning: settings (settings.go, notify.go, daemon.go), jobs (jobs.go), what
 //     they request (verbs.go, ask.go, where.go, lists.go) and fetch for their hits (enrich.go), what that
 //     costs (money.go), and what is allowed but probably a mistake (warnings.go). The limits of

@@ -22,12 +22,13 @@ import (
 // # The table of keys
 //
 // jobs.schema.json is the table of all keys: for each its type, bounds, words and documentation, and in keywords of its
-// own the form of a text (x-form), whether for_each may fill it in (x-filled), whether it is a secret (writeOnly), and
-// what a change means to a running daemon (x-change). The tag `key` of a field says which key it has: "per_day" in a
-// Budget, "privacy.comment_authors" in a Config. What a key means beyond its form, such as that reserve is less than
-// per_month, is checked by the code of its section.
+// own the form of a text (x-form), the section whose names it has (x-names), whether for_each may fill it in (x-filled),
+// whether it is a secret (writeOnly), and what a change means to a running daemon (x-change). The tag `key` of a field
+// says which key it has: "per_day" in a Budget, "privacy.comment_authors" in a Config. What a key means beyond its form,
+// such as that reserve is less than per_month, is checked by the code of its section.
 
-// forms parse texts by their x-form. Their errors may quote the text.
+// forms parse texts by their x-form. Their errors may quote the text. What a text means is the value of its node, which
+// readKeys stores and valueOf returns.
 var forms = yamltree.Forms{
 	"duration":  formOf(ParseDuration),
 	"time zone": formOf(parseZone),
