@@ -87,8 +87,5 @@ func (b *builder) variables() yamltree.Variables {
 		}
 		return b.run(file, words)
 	}
-	return yamltree.Variables{Env: b.env, Dir: b.cfg.Dir, Command: command, Optional: optional, Names: b.namesOf}
+	return yamltree.Variables{Env: b.env, Dir: b.cfg.Dir, Command: command, Optional: optional, Names: b.root}
 }
-
-// namesOf returns the names in a section of the files.
-func (b *builder) namesOf(section string) []string { return b.root.Get(section).Keys() }

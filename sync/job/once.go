@@ -177,7 +177,7 @@ func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
 		once.Report(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
 		return nil, once.Mistakes()
 	}
-	oneOff().Check(n, yamltree.Variables{Names: b.namesOf})
+	oneOff().Check(n, yamltree.Variables{Names: b.root})
 	for _, key := range oneOff().Exclusive {
 		if due := n.Get(key); due != nil {
 			due.Head().Refuse("a one-off request has no schedule")

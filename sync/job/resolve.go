@@ -143,7 +143,7 @@ func (b *builder) checkFilled(spec *Spec) {
 	r.reading = true
 	_ = r.resolveAll() // what else is wrong was reported where it stands
 	for _, m := range r.wrong[:min(maxListed, len(r.wrong))] {
-		b.file.Add(b.cfg.Mistake(m.Place, fmt.Sprintf("jobs.%s: %s", spec.Name, m.Message), m.Hint))
+		b.file.Add(b.cfg.Mistake(m.Place, "jobs."+spec.Name+": "+m.Message, m.Hint))
 	}
 }
 
@@ -184,7 +184,7 @@ func (r *resolver) resolveAll() error {
 		}
 		lists = append(lists, values)
 	}
-	if n := countCombinations(lists); n > MaxAsks {
+	if countCombinations(lists) > MaxAsks {
 		return fmt.Errorf("for_each makes more than %d combinations", MaxAsks)
 	}
 	for chosen := range combinations(lists) {
@@ -314,9 +314,16 @@ func (r *resolver) identifyChannels(t *template, params url.Values) (isRestricte
 		if t.idColumn(name) != "channel_id" {
 			continue
 		}
-		found, unknown, err := r.resolveChannels(given)
-		if err != nil {
+		if err := r.lookUp(given); err != nil {
 			return false, fmt.Errorf("%s: %w", snakeCase(name), err)
+		}
+		var found, unknown []string
+		for _, text := range given {
+			if id := r.known[text]; id != "" {
+				found = append(found, id)
+			} else {
+				unknown = append(unknown, text)
+			}
 		}
 		r.done.Unknown = append(r.done.Unknown, unknown...)
 		switch {
@@ -515,22 +522,6 @@ func withoutRepeats(list []string) []string {
 		seen[s] = struct{}{}
 		return len(seen) == known
 	})
-}
-
-// resolveChannels returns the ids of channels for ids, handles and videos, and those whose id the tables do not
-// have.
-func (r *resolver) resolveChannels(given []string) (ids, unknown []string, err error) {
-	if err := r.lookUp(given); err != nil {
-		return nil, nil, err
-	}
-	for _, text := range given {
-		if id := r.known[text]; id != "" {
-			ids = append(ids, id)
-		} else {
-			unknown = append(unknown, text)
-		}
-	}
-	return ids, unknown, nil
 }
 
 // IdentifyChannels returns the ids of channels that [outlier.ParseChannel] has returned, by what it returned;

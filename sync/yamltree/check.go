@@ -57,8 +57,8 @@ func (c *checker) checkNode(n *Node, s *Schema) {
 		n.mustBe(s.Title, s.hintFor(n))
 	case n.Kind == Whole && s.exceededBound(n.Text) != "":
 		n.mustBe(s.exceededBound(n.Text), "")
-	case n.Kind == Text && s.Section != "" && c.Names != nil && !slices.Contains(c.Names(s.Section), n.Text):
-		n.mustBe(s.Title, n.DidYouMean(n.Text, c.Names(s.Section)))
+	case n.Kind == Text && s.Section != "" && c.Names != nil && c.Names.Get(s.Section).Get(n.Text) == nil:
+		n.mustBe(s.Title, n.DidYouMean(n.Text, c.Names.Get(s.Section).Keys()))
 	case n.Kind != Null:
 		n.Value = s.valueOf(n)
 	}

@@ -28,7 +28,7 @@ type Schema struct {
 	Unused  bool            `json:"x-unused"`  // a warning says that the key has no effect yet
 	Filled  bool            `json:"x-filled"`  // a text may be a [Template], or some in a mapping
 	Form    string          `json:"x-form"`    // the name of one of the [Forms]
-	Section string          `json:"x-names"`   // the value is one of the [Variables.Names] of this section
+	Section string          `json:"x-names"`   // the value is a key in this section of [Variables.Names]
 
 	Definitions map[string]*Schema `json:"definitions"`
 	Ref         string             `json:"$ref"`  // of a part that is elsewhere; "" once the schema is parsed

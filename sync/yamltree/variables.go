@@ -29,8 +29,8 @@ type Variables struct {
 	// wrong, so that nothing reads it.
 	Optional map[string]string
 
-	// Names returns the names in a section of the file, to which values elsewhere refer; nil to allow any.
-	Names func(section string) []string
+	// Names is the mapping whose sections have the names to which values elsewhere refer; nil to allow any.
+	Names *Node
 }
 
 // ErrNotRun is the error of a Command that runs nothing now. [Schema.Check] accepts such a value where the schema has
