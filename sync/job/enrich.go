@@ -62,10 +62,7 @@ func (b *builder) readEnrich(spec *Spec, job *yamltree.Node) {
 	}
 	enrichSort(spec, n.Get("sort"))
 	b.enrichWhere(spec, n.Get("where"))
-	if !n.Has(yamltree.Mapping) {
-		return
-	}
-	for _, e := range n.Entries {
+	for _, e := range n.Pairs() {
 		op := outlier.Operation(e.Key.Text)
 		usual, known := fetches[op]
 		switch {

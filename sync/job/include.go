@@ -131,7 +131,7 @@ func requireKeys(root *yamltree.Node) {
 		if !own {
 			hint += ", or name the file that includes this one with --config"
 		}
-		if root.Has(yamltree.Mapping) && root.Get(key) == nil {
+		if root.Get(key) == nil {
 			root.Missing(key, hint)
 		}
 	}

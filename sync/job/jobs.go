@@ -13,13 +13,10 @@ import (
 
 func (b *builder) readJobs(n *yamltree.Node) {
 	switch {
-	case n == nil && b.root.Has(yamltree.Mapping) && b.cfg.needs.jobs:
+	case n == nil && b.cfg.needs.jobs:
 		b.root.Missing("jobs", `add jobs: {"coffee":{"search":{"query":"moka pot"}}}`)
 	case n.Has(yamltree.Mapping) && len(n.Entries) == 0 && b.cfg.needs.jobs:
 		n.Refuse("is empty, must be a mapping of names to jobs")
-	}
-	if !n.Has(yamltree.Mapping) {
-		return
 	}
 	for _, e := range n.Mappings() {
 		inheritDefaults(e.Value, b.root.Get("defaults"))
@@ -52,12 +49,9 @@ func (b *builder) readJob(name string, n *yamltree.Node) Spec {
 // inheritDefaults gives a job the values of `defaults` for the keys that it does not have and that apply to it: values
 // about due times only to a job that has some of its own, and what to fetch only to hits that are videos.
 func inheritDefaults(job, defaults *yamltree.Node) {
-	if !defaults.Has(yamltree.Mapping) {
-		return
-	}
 	isTimed := job.Get("schedule") != nil || job.Get("every") != nil
 	findsVideos := job.Get("search") != nil || job.Get("related") != nil || job.Get("scan") != nil
-	for _, e := range defaults.Entries {
+	for _, e := range defaults.Pairs() {
 		switch key := e.Key.Text; {
 		case !schema().Get("defaults").Has(key), job.Get(key) != nil, !isTimed && oneOff().Needs[key] != nil, !findsVideos && key == "enrich":
 		default:

@@ -129,7 +129,7 @@ func (b *builder) buildConfig() {
 	case b.root == nil && len(b.file.Mistakes()) == 0:
 		b.file.Report(1, 1, "the file is empty", "`outlierd init` writes one to start from")
 		return
-	case b.root == nil:
+	case !b.root.Has(yamltree.Mapping):
 		return
 	}
 	requireKeys(b.root)

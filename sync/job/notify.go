@@ -153,12 +153,8 @@ func readWebhook(t *Target, n *yamltree.Node) {
 	if body := n.Get("body"); body != nil {
 		t.Body, t.BodyAt = body.TextOr(""), body.At()
 	}
-	headers := n.Get("headers")
-	if !headers.Has(yamltree.Mapping) {
-		return
-	}
 	t.Headers = map[string]Secret{}
-	for _, e := range headers.Entries {
+	for _, e := range n.Get("headers").Pairs() {
 		name, value := http.CanonicalHeaderKey(e.Key.Text), e.Value.TextOr("")
 		switch {
 		case !headerName().MatchString(name) || slices.Contains(ownHeaders, name):

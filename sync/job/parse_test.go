@@ -20,6 +20,7 @@ var plain = cmp.Options{
 	cmp.Comparer(func(a, b outlier.Key) bool { return a.Fingerprint() == b.Fingerprint() }),
 	cmp.AllowUnexported(Secret{}),
 	cmpopts.IgnoreUnexported(Config{}, Spec{}, Source{}),
+	cmpopts.EquateEmpty(),
 	cmpopts.IgnoreFields(Config{}, "Warnings", "Fingerprint"),
 	cmpopts.IgnoreFields(Spec{}, "Request"),
 	cmpopts.IgnoreFields(Terms{}, "Settings"),

@@ -80,10 +80,7 @@ type Question struct {
 }
 
 func readQuestions(c *Config, n *yamltree.Node) {
-	if !n.Has(yamltree.Mapping) {
-		return
-	}
-	for _, e := range n.Entries {
+	for _, e := range n.Pairs() {
 		if e.Value.Has(yamltree.Text) {
 			needsTables(c, e.Value)
 			c.Questions = append(c.Questions, Question{e.Key.Text, e.Value.Text, e.Value.At()})

@@ -31,11 +31,8 @@ func readService(c *Config, n *yamltree.Node) {
 
 // readPrices reads the prices that differ from the documented ones. The schema has checked their names.
 func readPrices(c *Config, n *yamltree.Node) {
-	if !n.Has(yamltree.Mapping) || len(n.Entries) == 0 {
-		return
-	}
 	c.Service.Prices = outlier.Prices{}
-	for _, e := range n.Entries {
+	for _, e := range n.Pairs() {
 		if price := readCredits(e.Value); price != nil {
 			c.Service.Prices[e.Key.Text] = *price
 		}

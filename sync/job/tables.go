@@ -25,14 +25,11 @@ const leastDays = 7
 // readTables reads what is left out of the tables. Keys and lineage always stay, and so do the value whose growth a
 // table shows and imported_seen_at, which decides first_seen_at: the file need not list them.
 func readTables(c *Config, n *yamltree.Node) {
-	if !n.Has(yamltree.Mapping) {
-		return
-	}
 	names := []string{}
 	for _, t := range tables.Tables() {
 		names = append(names, t.Name)
 	}
-	for _, e := range n.Entries {
+	for _, e := range n.Pairs() {
 		i := slices.Index(names, e.Key.Text)
 		switch {
 		case i < 0 && strings.HasPrefix(e.Key.Text, "ops."):

@@ -47,10 +47,7 @@ func Filters(op outlier.Operation) (keys []string) {
 
 // readFilters checks the named filters, even unused ones.
 func (b *builder) readFilters(n *yamltree.Node) {
-	if !n.Has(yamltree.Mapping) {
-		return
-	}
-	for _, e := range n.Entries {
+	for _, e := range n.Pairs() {
 		b.mergeFilters(e.Value, []string{e.Key.Text})
 		a := asker{b: b, ask: newTemplate(b.cfg, outlier.OpSearch), free: true}
 		a.readFields(nil, e.Value)

@@ -106,12 +106,17 @@ func (n *Node) Keys() []string {
 	return names
 }
 
-// Mappings returns the entries whose values are mappings, and not marked as wrong.
-func (n *Node) Mappings() []Entry {
+// Pairs returns the entries of a mapping that is not marked as wrong.
+func (n *Node) Pairs() []Entry {
 	if !n.Has(Mapping) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(n.Entries), func(e Entry) bool { return !e.Value.Has(Mapping) })
+	return n.Entries
+}
+
+// Mappings returns the [Node.Pairs] whose values are mappings, and not marked as wrong.
+func (n *Node) Mappings() []Entry {
+	return slices.DeleteFunc(slices.Clone(n.Pairs()), func(e Entry) bool { return !e.Value.Has(Mapping) })
 }
 
 // Children yields the values of a mapping or the items of a list.
