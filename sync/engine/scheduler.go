@@ -18,6 +18,7 @@ type scheduler struct {
 	engine  *Engine
 	worker  *worker // nil until the sinks are opened, and after an error until the next attempt
 	resumed bool
+	waits   bool // the rows of runs may say that they wait for the rate limit
 
 	ctx     context.Context          // of [Engine.Serve]
 	turn    chan struct{}            // has a value while another goroutine may act; see [turns.take]
@@ -91,7 +92,7 @@ func (e *Engine) Serve(ctx context.Context) {
 
 func newScheduler(ctx context.Context, e *Engine) *scheduler {
 	return &scheduler{engine: e, started: time.Now(), ctx: ctx, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		waiting: map[string][]*OrderedRun{}}
+		waits: true, waiting: map[string][]*OrderedRun{}}
 }
 
 // handOver lets the goroutines act that wait for a turn.
@@ -296,6 +297,9 @@ const longestPause = 8 * maxSleep
 // all of them, or none.
 func (s *scheduler) recordWaits() {
 	_, long := s.engine.Pace.Slot(outlier.OpSearch)
+	if long == nil && !s.waits {
+		return
+	}
 	all, err := s.engine.Store.Runs.InProgress()
 	for i := 0; err == nil && i < len(all); i++ {
 		row := &all[i]
@@ -310,7 +314,7 @@ func (s *scheduler) recordWaits() {
 			}
 		}
 	}
-	if err != nil {
+	if s.waits = long != nil || err != nil; err != nil {
 		s.engine.log().Error("wait for the rate limit not recorded", "err", err)
 	}
 }

@@ -44,13 +44,13 @@ jobs:
     search: {query: "${topic}"}
     enrich: {channel_videos: {top: 3}}
   people: {every: 3m, find_channels: {query: espresso, pages: 2}}
-  formats: {every: 4m, trending_formats: {niche: coffee}}
-  rivals: {every: 5m, channels: {id: [%s]}}
+  formats: {every: 3m, trending_formats: {niche: coffee}}
+  rivals: {every: 3m, channels: {id: [%s]}}
 `
 
 // stoppedEvery has the periods of the jobs with a schedule.
 var stoppedEvery = map[string]time.Duration{
-	"news": 2 * time.Second, "topics": 3 * time.Second, "people": 3 * time.Second, "formats": 4 * time.Second, "rivals": 5 * time.Second,
+	"news": 2 * time.Second, "topics": 3 * time.Second, "people": 3 * time.Second, "formats": 3 * time.Second, "rivals": 3 * time.Second,
 }
 
 // longestStop is how long a daemon may take to stop.
