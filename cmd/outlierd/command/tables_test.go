@@ -59,7 +59,7 @@ func TestOldDaysGoFromAllCopies(t *testing.T) {
 			p.Fatal("nothing was pruned")
 		}
 		p.rebuildsSame()
-		p.must("check", "--read-data")
+		p.must("check")
 	})
 }
 
@@ -103,6 +103,6 @@ func TestEditedTablesNeedNoRestart(t *testing.T) {
 		if _, err := os.Stat(p.place(job.SinkParquet)); err != nil {
 			p.Error(err)
 		}
-		p.must("check", "--read-data")
+		p.must("check")
 	})
 }
