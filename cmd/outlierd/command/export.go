@@ -237,11 +237,14 @@ func (e *export) create(write func(file io.Writer, temp string) error) (bytes in
 	if err == nil {
 		err = place(made, e.to)
 	}
+	at, isPath := errors.AsType[*fs.PathError](err)
 	switch {
-	case failed != nil:
-		return 0, failed
 	case errors.Is(err, fs.ErrExist):
 		err = errors.New("it was created meanwhile; --force replaces it")
+	case isPath && strings.HasPrefix(at.Path, filepath.Clean(temp.path)): // such as a full disk; the folder is removed
+		err = at.Err
+	case failed != nil:
+		return 0, failed
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", e.to, err)

@@ -230,9 +230,11 @@ func skippedCalls(fresh map[time.Duration]int) (facts []string) {
 	return facts
 }
 
-// Mark returns a mark for how a run ended: well, in part, or not.
+// Mark returns a mark for how a run ended: not yet, well, in part, or not.
 func Mark(s runs.Status) string {
 	switch s {
+	case runs.Running:
+		return "…"
 	case runs.OK, runs.OKEmpty:
 		return "✓"
 	case runs.Partial, runs.PausedBudget, runs.PausedQuota, runs.Interrupted:
