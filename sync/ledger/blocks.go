@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -66,8 +65,11 @@ func LiftBlock(in store.Writer, kind BlockKind, key string) error {
 // Get returns the block of a key, even if it has expired, which the caller must check; nil if
 // there is none. Without a key, as in a reader, it returns the last block of any key.
 func (bs *Blocks) Get(kind BlockKind, key string) (*Block, error) {
-	return store.First(bs.db, (*Block).columns, `FROM blocks WHERE kind = ?1 AND (key = ?2 OR ?2 = '') ORDER BY since DESC`,
-		kind, key)
+	all, err := bs.blocksOf(key)
+	if at := slices.IndexFunc(all, func(b Block) bool { return b.Kind == kind }); at >= 0 {
+		return &all[at], err
+	}
+	return nil, err
 }
 
 // Standing returns the blocks of a key, and that of the clock, which are in force at a time. Without a key it
@@ -86,20 +88,11 @@ func (bs *Blocks) Liftable(key string) ([]Block, error) {
 	return all, err
 }
 
-// blocksOf returns the blocks of a key, and that of the clock, even if they have expired.
-func (bs *Blocks) blocksOf(key string) (all []Block, err error) {
-	for _, kind := range []BlockKind{BlockKey, BlockCredits, BlockClock} {
-		of := key
-		if kind == BlockClock {
-			of = ""
-		}
-		block, failed := bs.Get(kind, of)
-		err = errors.Join(err, failed)
-		if block != nil {
-			all = append(all, *block)
-		}
-	}
-	return all, err
+// blocksOf returns the blocks of a key, and that of the clock, even if they have expired, by their kinds.
+func (bs *Blocks) blocksOf(key string) ([]Block, error) {
+	all, err := store.Select(bs.db, (*Block).columns, `FROM blocks WHERE ?1 IN ('', key) OR kind = ?2
+		ORDER BY kind, since DESC`, key, BlockClock)
+	return slices.CompactFunc(all, func(a, b Block) bool { return a.Kind == b.Kind }), err
 }
 
 // Lift lifts the blocks of a key, and ends that of the clock.

@@ -44,8 +44,7 @@ type spooled struct {
 	Outcome outlier.Outcome
 	Answer  outlier.Answer // without its request, headers and error
 	Sum     []byte         // SHA-256 of the body
-	Kind    outlier.Kind   // of the error, if the answer is one; "" for none
-	Message string
+	Err     *outlier.Error // without its cause; nil if the answer is none
 }
 
 // isLater reports whether an answer can be settled later.
@@ -88,7 +87,8 @@ func (a *attempt) spooled(answer *outlier.Answer, o outlier.Outcome) spooled {
 	}
 	s.Answer.Request, s.Answer.Header, s.Answer.Err = nil, nil, nil
 	if e, ok := errors.AsType[*outlier.Error](answer.Err); ok {
-		s.Kind, s.Message = e.Kind, store.Bounded(e.Message)
+		s.Err = new(*e)
+		s.Err.Cause = nil
 	}
 	return s
 }
@@ -156,6 +156,9 @@ func readSpooled(path string) (s spooled, err error) {
 	if sum := sha256.Sum256(s.Answer.Body); err == nil && !bytes.Equal(sum[:], s.Sum) {
 		err = errors.New("the answer does not match its checksum")
 	}
+	if s.Err != nil {
+		s.Answer.Err = s.Err
+	}
 	return s, err
 }
 
@@ -172,8 +175,7 @@ func (l *Ledger) settleSpooled(s spooled, apply func(*store.Tx, Spooled) error) 
 		a.p.Commit = func(tx *store.Tx, kept Kept) error { return apply(tx, Spooled{kept, s.Call, open.Intent}) }
 	}
 	log := l.db.Log().With("op", s.Call.Op, "entity", s.Call.Entity, "job", s.Call.Job, "run", s.Call.Run)
-	answer := s.answer()
-	err = a.settleOnce(answer, s.Outcome, l.journal.Pack(answer))
+	err = a.settleOnce(&s.Answer, s.Outcome, l.journal.Pack(&s.Answer))
 	switch {
 	case !a.settled:
 		return err
@@ -183,13 +185,4 @@ func (l *Ledger) settleSpooled(s spooled, apply func(*store.Tx, Spooled) error) 
 		log.Info("answer of an earlier process kept", "credits", s.Price)
 	}
 	return nil
-}
-
-func (s spooled) answer() *outlier.Answer {
-	answer := s.Answer
-	if s.Kind != "" {
-		answer.Err = &outlier.Error{Kind: s.Kind, Op: s.Call.Op, Entity: s.Call.Entity, Status: answer.Status,
-			Message: s.Message}
-	}
-	return &answer
 }
