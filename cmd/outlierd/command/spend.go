@@ -267,9 +267,8 @@ func (p *program) read(f func(seen *program) error) error {
 // priceList returns a line per job: its name and the maximum cost of a run.
 func priceList(ctx context.Context, r *forecast.Reader) (lines []string) {
 	for i := range r.Config.Jobs {
-		spec := &r.Config.Jobs[i]
-		line, _, cost := priceLine(ctx, r, spec, true)
-		lines = append(lines, line+capsText(r.Config, spec, cost.Credits))
+		line, _ := priceLine(ctx, r, &r.Config.Jobs[i], true)
+		lines = append(lines, line)
 	}
 	return lines
 }
@@ -300,7 +299,7 @@ const agedAfter = 24 * time.Hour
 
 // planLine returns the worst case of a run that starts now, in credits, requests and time, and the scans that it waits for.
 func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
-	line, p, _ := priceLine(ctx, r, spec, false)
+	line, p := priceLine(ctx, r, spec, false)
 	if p == nil {
 		return line
 	}
@@ -321,10 +320,10 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 
 // priceLine returns the worst case of a run with its plan, which is nil if it cannot run. By the time of a later run, its
 // SQL may find more.
-func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bool) (string, *plan.Plan, plan.Cost) {
+func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bool) (string, *plan.Plan) {
 	p, cost, err := r.WorstCase(ctx, spec, later)
 	if err != nil {
-		return cannotRun(spec, err), nil, cost
+		return cannotRun(spec, err), nil
 	}
 	line := job.Shown(spec.Name) + ": "
 	if spec.Rest != "" {
@@ -337,7 +336,7 @@ func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bo
 	case len(spec.SQL()) > 0:
 		line += ", for what its SQL finds now"
 	}
-	return line, p, cost
+	return line, p
 }
 
 func cannotRun(spec *job.Spec, err error) string {
@@ -347,24 +346,6 @@ func cannotRun(spec *job.Spec, err error) string {
 	}
 	return fmt.Sprintf("%s: cannot run now: %s", job.Shown(spec.Name),
 		term.Plain(strings.TrimPrefix(err.Error(), "job "+spec.Name+": ")))
-}
-
-// capsText names the caps, other than the run's own, that allow less than the run may cost.
-func capsText(config *job.Config, spec *job.Spec, credits outlier.Credits) (text string) {
-	all := config.Budget
-	for _, c := range []struct {
-		name, each string
-		most       *outlier.Credits
-	}{
-		{"budget.per_day", "a day", all.PerDay},
-		{"its per_month", "a cycle", spec.Budget.PerMonth},
-		{"budget.per_month", "a cycle", all.Scheduled()},
-	} {
-		if c.most != nil && *c.most < credits {
-			text += fmt.Sprintf("; %s allows %d %s", c.name, *c.most, c.each)
-		}
-	}
-	return text
 }
 
 // costText formats a worst case, at the current pace.
