@@ -212,7 +212,7 @@ func (r *endedRun) ending(s *runs.Step) Ending {
 			end.More = outlier.Credits(end.Left) * price
 		}
 	default:
-		if s.Next < stored.LimitOf(s.Ordinal, s.Scan) {
+		if s.Next < stored.PagesOf(s.Ordinal) {
 			end.Early = early[s.Stop]
 		}
 		end.Short = s.Stop != runs.StopKnown && s.Stop != plan.StopPrice && early[s.Stop] != "" && int64(s.Seen) < s.Total
@@ -227,7 +227,7 @@ func untaken(f *plan.Stored, s *runs.Step) int {
 		return 0
 	}
 	there := (int(s.Total) - s.Hits + outlier.MaxSize - 1) / outlier.MaxSize
-	return max(0, min(there, f.LimitOf(s.Ordinal, s.Scan)-s.Pages))
+	return max(0, min(there, f.PagesOf(s.Ordinal)-s.Pages))
 }
 
 // leftOf returns how many pages of a cut search were not taken; -1 if unknown.

@@ -8,6 +8,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/facts"
+	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -72,9 +73,10 @@ type searchFacts struct {
 
 	scans    map[int64]*runs.Scan // by step: the one that it has started or joined, or would start again
 	timeUp   bool
-	requests error     // why the run may make no more requests; nil if it may
-	mayPoll  time.Time // when the rate limit lets a poll leave
-	priceOf  func(*runs.Step) outlier.Credits
+	requests error                            // why the run may make no more requests; nil if it may
+	mayPoll  time.Time                        // when the rate limit lets a poll leave
+	held     outlier.Credits                  // by the run, if it has a share of the month
+	priceOf  func(*runs.Step) outlier.Credits // of the step's next purchase: a page, or a scan and reading it
 }
 
 // An action is what the worker does next.
@@ -127,6 +129,8 @@ func (f *searchFacts) next() action {
 		switch begins := a.kind == takePage || a.kind == startScan; {
 		case a.kind == takePage && f.plan.Auto != nil && !f.plan.Auto.Affords(f.steps, step):
 			a.kind, a.stop = closeStep, plan.StopShare
+		case (begins || a.kind == joinScan) && f.isBeyondShare(step):
+			a.kind, a.stop = closeStep, plan.StopShare
 		case begins && f.exceedsCap(step):
 			continue
 		case begins && step.Scan == "" && f.requests != nil: // else the answer is paid for
@@ -168,6 +172,11 @@ func (f *searchFacts) nextOfScan(a action) action {
 		}
 	}
 	return a
+}
+
+// isBeyondShare reports whether the run's share of the month has no room for a step's next purchase.
+func (f *searchFacts) isBeyondShare(step *runs.Step) bool {
+	return f.plan.Share != nil && step.Scan == "" && f.held+f.priceOf(step) > *f.plan.Share
 }
 
 // exceedsCap reports whether a step costs at least as much as one that has exceeded a cap. Cheaper steps may still
@@ -279,7 +288,12 @@ func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 	e := r.engine
 	f = &searchFacts{
 		now: now, plan: r.row.Plan, scans: map[int64]*runs.Scan{}, timeUp: r.timeUp(), requests: requests, mayPoll: e.Pace.Poll(),
-		priceOf: func(s *runs.Step) outlier.Credits { return s.Query.Price(e.Config.Service.Prices) },
+		priceOf: r.priceOf,
+	}
+	if f.plan.Share != nil {
+		if f.held, err = e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeRun, Period: r.row.ID}); err != nil {
+			return nil, err
+		}
 	}
 	if f.steps, err = e.Store.Steps.OfRun(r.row.ID); err != nil {
 		return nil, err
@@ -296,6 +310,14 @@ func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 		step.Paid, f.scans[step.ID] = !scan.Unstarted(), cmp.Or(live, scan)
 	}
 	return f, nil
+}
+
+// priceOf returns the price of a step's next purchase: a page, or a scan and reading it.
+func (r *run) priceOf(step *runs.Step) outlier.Credits {
+	if step.Query.Op() == outlier.OpStartScan {
+		return r.row.Plan.PriceOfScan(r.engine.Config.Service.Prices, step.Ordinal)
+	}
+	return step.Query.Price(r.engine.Config.Service.Prices)
 }
 
 // scanOf returns the scan that a step has started or joined, and if it has none, the live one that it would repeat.

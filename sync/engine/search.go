@@ -133,7 +133,7 @@ func InJournal(known *facts.Reader, p *plan.Plan) (pages int, err error) {
 		if step.Stop != "" || step.Query.Op() == outlier.OpStartScan {
 			continue
 		}
-		found, err := pagesKnown(known, &p.Stored, p.Steps, step, p.Stored.LimitOf(step.Ordinal, "")-step.Next)
+		found, err := pagesKnown(known, &p.Stored, p.Steps, step, p.Stored.PagesOf(step.Ordinal)-step.Next)
 		if err != nil {
 			return 0, err
 		}

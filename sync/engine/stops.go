@@ -42,8 +42,6 @@ func decideStop(of *plan.Stored, step *runs.Step, at place, page outlier.Page, s
 		return runs.StopPages
 	case step.Next > 0 && float64(seen.Fresh) < of.NewBelow*float64(ids):
 		return runs.StopKnown
-	case of.SharePages != nil && step.Next+1 >= of.LimitOf(step.Ordinal, step.Scan):
-		return plan.StopShare
 	}
 	return ""
 }

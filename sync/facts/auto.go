@@ -85,17 +85,17 @@ func (r *Reader) leftForAuto(ctx context.Context, spec *job.Spec, at time.Time) 
 		return 0, err
 	}
 	_, turn := caps.boundsAt(at)
-	d := &Demands{Calendar: job.NewCalendar(r.Config, at, turn)}
-	if err := d.Read(ctx, r, at); err != nil {
+	needs, err := r.Month(job.NewCalendar(r.Config, at, turn), at)
+	if err != nil {
 		return 0, err
 	}
+	others, err := needs.After(ctx, at)
 	left := min(month.Leaves(), math.MaxInt32)
-	for i, demand := range d.From(at) {
-		own, err := caps.LeftOfJob(&r.Config.Jobs[i], at)
-		if err != nil {
-			return 0, err
-		}
-		left -= min(outlier.Credits(demand.Runs)*demand.Each, own)
+	for i := range others {
+		left -= others[i].Credits()
+	}
+	if err != nil {
+		return 0, err
 	}
 	own, err := caps.LeftOfJob(spec, at)
 	return min(left, own), err

@@ -47,7 +47,7 @@ type Options struct {
 	At     time.Time // when it begins or is due
 	Now    bool      // it begins now: it joins the scans that are live
 	Assume bool      // where SQL finds nothing now, one row is assumed
-	Share  bool      // it may be limited to its budget share
+	Share  *Month    // with `pace: even` it is limited to its share of this one; nil for no limit
 	Calls  bool      // its data calls are counted
 }
 
@@ -56,11 +56,22 @@ func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Pla
 	if spec.Rest != "" {
 		return r.planRest(spec, o.Calls)
 	}
+	if o.Share != nil && !r.hasShare(spec) {
+		o.Share = nil
+	}
 	known, err := r.Facts(ctx, spec, o)
 	if err != nil {
 		return nil, err
 	}
-	return plan.New(spec, known)
+	p, err := plan.New(spec, known)
+	if err == nil && o.Share != nil {
+		wanted := p.Wants(spec.Budget)
+		var share outlier.Credits
+		if share, err = o.Share.share(ctx, spec, wanted, o.At); share < wanted {
+			p.Stored.Share = &share
+		}
+	}
+	return p, err
 }
 
 // Facts returns what the plan of a run of spec depends on.
@@ -75,6 +86,11 @@ func (r *Reader) Facts(ctx context.Context, spec *job.Spec, o Options) (*plan.Fa
 	work, err := r.resolve(ctx, spec, o, since)
 	if err != nil {
 		return nil, err
+	}
+	if o.Share != nil {
+		if err := r.orderTurns(spec.Name, work.Asks); err != nil {
+			return nil, err
+		}
 	}
 	f := factsWithoutJob(r.Config)
 	f.Now, f.Work = o.At, work
@@ -123,7 +139,7 @@ func factsWithoutJob(config *job.Config) *plan.Facts {
 	return &plan.Facts{
 		Prices: config.Service.Prices, Zone: config.Timezone,
 		Paging: map[outlier.Operation]string{}, Live: map[int]string{},
-		Bought: map[string]time.Time{}, Searched: map[string]time.Time{}, Covered: map[string][]plan.Dates{},
+		Bought: map[string]time.Time{}, Covered: map[string][]plan.Dates{},
 		Unasked: map[outlier.Operation]int{}, Fresh: map[outlier.Operation]int{},
 	}
 }
@@ -145,11 +161,6 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 	}
 	if _, known := f.Covered[ask.Watermark]; spec.Backfill != nil && !known {
 		if f.Covered[ask.Watermark], err = r.covered(spec, ask.Watermark); err != nil {
-			return err
-		}
-	}
-	if o.Share {
-		if f.Searched[ask.Watermark], err = r.Store.Watermarks.LastSearched(spec.Name, ask.Watermark); err != nil {
 			return err
 		}
 	}

@@ -5,128 +5,151 @@ import (
 	"slices"
 	"time"
 
+	"outlierd/outlier"
 	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 )
 
-// PlanNow returns the plan of a run that begins now. A scheduled run is limited to its budget
-// share.
-func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, now time.Time) (
-	*plan.Plan, error) {
-	share := scheduled && Shares(r.Config) && !spec.Auto
-	p, err := r.Plan(ctx, spec, Options{At: now, Now: true, Share: share})
-	if err != nil || !share {
-		return p, err
-	}
-	_, turn := r.Caps().CycleBounds()
-	return p, r.Limit(ctx, &Demands{Calendar: job.NewCalendar(r.Config, now, turn)}, spec, p, now)
+// # What a month needs
+//
+// [Month] counts it for all: lint prints it, a run with `pace: even` gets its share of it, `schedule: auto` takes
+// what it leaves, and the forecast counts its runs.
+
+// Month is what the scheduled runs of the jobs need until the end of a calendar, if every page is full.
+type Month struct {
+	Pauses map[string]*runs.Pause
+
+	reader   *Reader
+	calendar *job.Calendar
+	jobs     []JobMonth // in the order of the file; nil until they are resolved, once for any number of runs
 }
 
-// Shares reports whether scheduled runs are limited to budget shares.
-func Shares(config *job.Config) bool {
-	return config.Budget.Pace == job.PaceEven && config.Budget.PerMonth != nil
+// JobMonth is the part of a job in a [Month].
+type JobMonth struct {
+	Job string `json:"job"`
+	ledger.Demand
+	Cap *outlier.Credits `json:"cap,omitempty"` // what the job's own cap of the cycle leaves; nil for no cap
 }
 
-// Limit limits the plan of a run that begins at the given time to its budget share.
-func (r *Reader) Limit(ctx context.Context, d *Demands, spec *job.Spec, p *plan.Plan, now time.Time) error {
-	if p.Wants(spec.Budget) == 0 {
-		return nil
-	}
-	month, err := r.Caps().OfMonth(r.Store.Clock.Now())
-	if err != nil {
-		return err
-	}
-	left := month.Leaves()
-	if d.jobs == nil {
-		if err := d.Read(ctx, r, now); err != nil {
-			return err
-		}
-	}
-	i := slices.IndexFunc(r.Config.Jobs, func(s job.Spec) bool { return s.Name == spec.Name })
-	if i >= 0 {
-		all := d.From(now)
-		all[i].Runs++ // this one
-		left = ledger.Share(left, all, i)
-	}
-	p.Limit(left, spec.Budget)
-	return nil
-}
-
-// Demands are the credits that the jobs of the file need until the end of a calendar, if every page is full. The
-// jobs are resolved once, for any number of runs.
-type Demands struct {
-	Calendar *job.Calendar
-	jobs     []wanted // in the order of the file
-}
-
-// wanted is what the runs of one job ask for.
-type wanted struct {
-	spec  *job.Spec
-	facts *plan.Facts // nil if the job cannot be resolved: it needs nothing, and its run will report why
-	each  ledger.Demand
-	pause *runs.Pause // while paused it needs nothing, and other jobs get its share
-}
-
-// Read resolves the jobs. A job that runs after another one is assumed to find a result.
-func (d *Demands) Read(ctx context.Context, r *Reader, now time.Time) error {
-	pauses, err := r.Store.Schedule.Pauses(now)
-	if err != nil {
-		return err
-	}
-	d.jobs = make([]wanted, len(r.Config.Jobs))
-	for i := range r.Config.Jobs {
-		w := &d.jobs[i]
-		w.spec = &r.Config.Jobs[i]
-		w.pause = PausedBy(r.Config, w.spec, pauses)
-		if w.spec.After == "" && len(w.spec.Schedule) == 0 && w.spec.Every == 0 || w.spec.Auto {
-			continue // `schedule: auto` takes what the others leave
-		}
-		known, err := r.Facts(ctx, w.spec, Options{At: now, Assume: true})
-		if err != nil {
-			continue
-		}
-		if p, err := plan.New(w.spec, known); err == nil {
-			w.facts, w.each = known, demandOf(w.spec, p)
-		}
-	}
-	return ctx.Err()
-}
-
-func demandOf(spec *job.Spec, p *plan.Plan) ledger.Demand {
-	return ledger.Demand{Each: p.Wants(spec.Budget), Step: p.Least()}
-}
-
-// From returns what the jobs need for the runs that are due later than a time. Of everything with a price, only the
-// repetition of seeds depends on the time.
-func (d *Demands) From(after time.Time) []ledger.Demand {
-	all := make([]ledger.Demand, len(d.jobs))
-	for i := range d.jobs {
-		w := &d.jobs[i]
-		all[i] = w.each
-		if w.facts != nil && w.spec.SeedsFresh > 0 {
-			then := *w.facts
-			then.Now = after
-			if p, err := plan.New(w.spec, &then); err == nil {
-				all[i] = demandOf(w.spec, p)
-			}
-		}
-		all[i].Runs = d.RunsOf(w.spec, w.pause, after)
+// Credits returns what the runs of the job cost.
+func (j *JobMonth) Credits() outlier.Credits {
+	all := outlier.Credits(j.Runs) * j.Each
+	if j.Cap != nil {
+		all = min(all, *j.Cap)
 	}
 	return all
 }
 
+// Month returns what the runs of a calendar need that are due later than a time at which pauses are in force.
+func (r *Reader) Month(calendar *job.Calendar, at time.Time) (*Month, error) {
+	pauses, err := r.Store.Schedule.Pauses(at)
+	return &Month{Pauses: pauses, reader: r, calendar: calendar}, err
+}
+
 // RunsOf counts the due times of a job that are later than a time and not within its pause.
-func (d *Demands) RunsOf(spec *job.Spec, pause *runs.Pause, after time.Time) int {
-	switch {
-	case pause == nil:
-	case pause.Until.IsZero():
-		return 0
-	case pause.Until.After(after):
-		after = pause.Until
+func (m *Month) RunsOf(spec *job.Spec, after time.Time) int {
+	if pause := PausedBy(m.reader.Config, spec, m.Pauses); pause != nil {
+		switch {
+		case pause.Until.IsZero():
+			return 0
+		case pause.Until.After(after):
+			after = pause.Until
+		}
 	}
-	return d.Calendar.Runs(spec, after)
+	return m.calendar.Runs(spec, after)
+}
+
+// After returns what each job of the file needs for the runs that are due later than a time.
+func (m *Month) After(ctx context.Context, at time.Time) ([]JobMonth, error) {
+	config := m.reader.Config
+	for i := len(m.jobs); i < len(config.Jobs); i++ {
+		one, err := m.reader.needsOf(ctx, &config.Jobs[i])
+		if err != nil {
+			return nil, err
+		}
+		m.jobs = append(m.jobs, one)
+	}
+	all := slices.Clone(m.jobs)
+	for i := range all {
+		all[i].Runs = m.RunsOf(&config.Jobs[i], at)
+	}
+	return all, nil
+}
+
+// needsOf returns what a scheduled run of a job needs. One that runs after another job is assumed to find a result, and
+// seeds that were bought recently are bought again. A job that cannot be resolved needs nothing: its run reports why.
+func (r *Reader) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err error) {
+	one.Job = spec.Name
+	if spec.Budget.PerMonth != nil {
+		left, err := r.Caps().LeftOfJob(spec, r.Store.Clock.Now())
+		if one.Cap = &left; err != nil {
+			return one, err
+		}
+	}
+	if spec.After == "" && len(spec.Schedule) == 0 && spec.Every == 0 || spec.Auto { // it takes what the others leave
+		return one, nil
+	}
+	p, err := r.Plan(ctx, spec, Options{At: time.Now().Add(spec.SeedsFresh), Assume: true})
+	if err == nil {
+		one.Each, one.Step = p.Wants(spec.Budget), p.Least()
+	}
+	return one, ctx.Err()
+}
+
+// share returns the share that a run of a job which begins at a time has of the rest of the cycle, if it wants that much.
+func (m *Month) share(ctx context.Context, spec *job.Spec, wanted outlier.Credits, at time.Time) (outlier.Credits, error) {
+	month, err := m.reader.Caps().OfMonth(m.reader.Store.Clock.Now())
+	if err != nil || wanted == 0 {
+		return wanted, err
+	}
+	left, all := month.Leaves(), outlier.Credits(0)
+	jobs, err := m.After(ctx, at)
+	i := slices.IndexFunc(jobs, func(j JobMonth) bool { return j.Job == spec.Name })
+	if err != nil || i < 0 {
+		return left, err
+	}
+	jobs[i].Runs++ // this one
+	for _, j := range jobs {
+		all += outlier.Credits(j.Runs) * j.Each
+	}
+	return ledger.Share(left, all, jobs[i].Demand), nil
+}
+
+// PlanNow returns the plan of a run that begins now. A scheduled run is limited to its budget
+// share.
+func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, now time.Time) (
+	*plan.Plan, error) {
+	o := Options{At: now, Now: true}
+	if scheduled {
+		_, turn := r.Caps().CycleBounds()
+		m, err := r.Month(job.NewCalendar(r.Config, now, turn), now)
+		if err != nil {
+			return nil, err
+		}
+		o.Share = m
+	}
+	return r.Plan(ctx, spec, o)
+}
+
+// hasShare reports whether scheduled runs of a job are limited to shares of the month.
+func (r *Reader) hasShare(spec *job.Spec) bool {
+	return r.Config.Budget.Pace == job.PaceEven && r.Config.Budget.PerMonth != nil && !spec.Auto
+}
+
+// orderTurns puts the searches of a job in the order of their turns: those that ran longest ago, or never, first.
+func (r *Reader) orderTurns(name string, asks []job.Ask) error {
+	last := map[string]time.Time{}
+	for i := range asks {
+		at, err := r.Store.Watermarks.LastSearched(name, asks[i].Watermark)
+		if err != nil {
+			return err
+		}
+		last[asks[i].Watermark] = at
+	}
+	slices.SortStableFunc(asks, func(a, b job.Ask) int { return last[a.Watermark].Compare(last[b.Watermark]) })
+	return nil
 }
 
 // PausedBy returns the pause that prevents scheduled runs of a job: its own, or that of a job it

@@ -89,28 +89,19 @@ func (r *Reader) minutesFor(requests int) float64 {
 // addExpected estimates the credits and requests of the next run from earlier runs: by the pages or scans that
 // they bought, at today's prices. The calls of a watch are known.
 func (f *Job) addExpected(h History, spec *job.Spec, p *plan.Plan, prices outlier.Prices) {
-	all := h.samples(prices)
+	past := h.sum(prices)
 	f.least = p.Least()
-	var credits, used, shares, dearest outlier.Credits
-	var requests, most int64
-	for _, s := range all {
-		if s.share > 0 {
-			used, shares = used+s.bought, shares+s.share
-		}
-		credits, requests = credits+s.bought, requests+s.requests
-		dearest, most = max(dearest, s.bought), max(most, s.requests)
-	}
 	if f.Assumed { // the SQL may return again what it returned before
 		room := p.Stored.CapFor(spec.Budget)
 		if spec.Budget.PerRun == nil && p.Stored.Share == nil {
-			room = max(room, dearest)
+			room = max(room, past.dearest)
 		}
-		f.Worst.Credits = max(f.Worst.Credits, min(dearest, room))
+		f.Worst.Credits = max(f.Worst.Credits, min(past.dearest, room))
 		f.Worst.Lost = max(f.Worst.Lost, f.Worst.Credits)
-		f.Worst.Requests = max(f.Worst.Requests, int(most))
+		f.Worst.Requests = max(f.Worst.Requests, int(past.busiest))
 		f.whole = max(f.whole, f.Worst.Credits)
 	}
-	f.Basis = len(all)
+	f.Basis = past.runs
 	if a := p.Stored.Auto; a != nil { // whatever earlier runs took
 		f.each = 0
 		for _, c := range a.Choices {
@@ -123,16 +114,16 @@ func (f *Job) addExpected(h History, spec *job.Spec, p *plan.Plan, prices outlie
 		return
 	}
 	f.Expected.Cost, f.each = f.Worst.Cost, float64(max(f.Worst.Credits, f.whole))
-	n := int64(f.Basis)
+	n := int64(past.runs)
 	if n == 0 || len(spec.Fetch) > 0 {
 		return
 	}
-	average := float64(credits) / float64(n)
+	average := float64(past.credits) / float64(n)
 	f.Expected.Credits = min(roundToStep(average, f.least), f.Worst.Credits)
-	f.Expected.Requests = min(int((requests+n/2)/n), f.Worst.Requests)
+	f.Expected.Requests = min(int((past.requests+n/2)/n), f.Worst.Requests)
 	switch {
-	case shares > 0: // the part of its share that the job uses
-		f.each *= float64(min(used, shares)) / float64(shares)
+	case past.shares > 0: // the part of its share that the job uses
+		f.each *= float64(min(past.used, past.shares)) / float64(past.shares)
 	case f.Continues != "":
 		f.each = average
 	default:

@@ -141,8 +141,8 @@ func (r *Reader) Forecast(ctx context.Context, names ...string) (*Forecast, erro
 	}
 	from, turn := r.Caps().CycleBounds()
 	f.Cycle.From, f.Cycle.To = from, turn
-	c := &calculation{Reader: r, now: now, demands: &facts.Demands{Calendar: job.NewCalendar(r.Config, now, turn)}}
-	if err := c.readRuns(); err != nil {
+	c := &calculation{Reader: r, now: now}
+	if err := c.readRuns(turn); err != nil {
 		return nil, err
 	}
 	for i := range r.Config.Jobs {
@@ -230,14 +230,13 @@ func projectCycle(c *Cycle, caps *facts.Caps) error {
 type calculation struct {
 	*Reader
 	now        time.Time
-	demands    *facts.Demands
-	pauses     map[string]*runs.Pause
+	month      *facts.Month // the rest of the cycle
 	pending    []runs.Due
 	unfinished []facts.Unfinished
 }
 
-func (c *calculation) readRuns() (err error) {
-	if c.pauses, err = c.Store.Schedule.Pauses(c.now); err != nil {
+func (c *calculation) readRuns(turn time.Time) (err error) {
+	if c.month, err = c.Reader.Reader.Month(job.NewCalendar(c.Config, c.now, turn), c.now); err != nil {
 		return err
 	}
 	if c.pending, err = c.Store.Schedule.Dues(); err != nil {
@@ -251,12 +250,12 @@ func (c *calculation) readRuns() (err error) {
 func (c *calculation) forecastJob(ctx context.Context, spec *job.Spec) (*Job, error) {
 	f := &Job{Job: spec.Name, After: spec.After, Disabled: spec.Disabled}
 	zone, from := c.Config.Timezone, c.now
-	if f.Paused = facts.PausedBy(c.Config, spec, c.pauses); f.Paused != nil {
+	if f.Paused = facts.PausedBy(c.Config, spec, c.month.Pauses); f.Paused != nil {
 		from = f.Paused.Until
 	} else {
 		f.follows = c.countFollowing(spec)
 	}
-	f.Runs = f.follows + c.demands.RunsOf(spec, f.Paused, c.now)
+	f.Runs = f.follows + c.month.RunsOf(spec, c.now)
 	for due := spec.Coming(from, zone); !from.IsZero() && !due.IsZero() && len(f.Due) < 3; due = spec.Next(due, zone) {
 		f.Due = append(f.Due, due)
 	}
@@ -329,7 +328,10 @@ func (c *calculation) planRest(ctx context.Context, f *Job, spec *job.Spec, old 
 // then. A run that is due in the next cycle, or only by hand, has no share of this cycle. Its SQL is assumed
 // to find rows by then.
 func (c *calculation) planNext(ctx context.Context, spec *job.Spec, f *Job) (*plan.Plan, error) {
-	d := facts.Options{At: c.now, Now: true, Assume: true, Share: f.Runs > 0 && facts.Shares(c.Config) && !spec.Auto, Calls: true}
+	d := facts.Options{At: c.now, Now: true, Assume: true, Calls: true}
+	if f.Runs > 0 {
+		d.Share = c.month
+	}
 	if due := nextOf(c.Config, spec, c.now); f.follows == 0 && !due.IsZero() {
 		d.At, d.Now = due, false
 	}
@@ -337,13 +339,9 @@ func (c *calculation) planNext(ctx context.Context, spec *job.Spec, f *Job) (*pl
 	if err != nil {
 		return nil, err
 	}
-	f.whole, f.Assumed = p.Wants(spec.Budget), p.Assumed
-	if d.Share {
-		if err := c.Limit(ctx, c.demands, spec, p, d.At); err != nil {
-			return nil, err
-		}
-	}
-	f.Share = p.Stored.Share
+	whole := *p
+	whole.Stored.Share = nil
+	f.whole, f.Assumed, f.Share = whole.Wants(spec.Budget), p.Assumed, p.Stored.Share
 	f.Worst.Cost = p.Cost(spec.Budget, plan.Spent{})
 	return p, nil
 }
@@ -412,7 +410,9 @@ func (c *calculation) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 	f.rest = f.Expected.Credits
 	var wanted outlier.Credits // without the cap
 	for _, search := range f.Searches {
-		wanted += search.Credits
+		if f.Share == nil { // else they take turns
+			wanted += search.Credits
+		}
 	}
 	wanted = max(0, max(wanted, f.Worst.Credits)-f.held)
 	run := &runs.Run{ID: cmp.Or(f.Continues, "next"), Job: spec.Name}

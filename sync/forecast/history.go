@@ -19,7 +19,6 @@ type History []pastRun
 type pastRun struct {
 	runs.Run
 	steps []runs.Step
-	joins bool // it joined another run's scan
 }
 
 // ReadHistory reads the history of a job, also under its former name.
@@ -32,22 +31,9 @@ func ReadHistory(known *state.Store, spec *job.Spec) (h History, err error) {
 	}
 	for i := 0; i < len(rows) && err == nil; i++ {
 		h = append(h, pastRun{Run: rows[i]})
-		err = h[i].readSteps(known)
+		h[i].steps, err = known.Steps.OfRun(rows[i].ID)
 	}
 	return h, err
-}
-
-func (p *pastRun) readSteps(known *state.Store) (err error) {
-	p.steps, err = known.Steps.OfRun(p.ID)
-	for i := 0; i < len(p.steps) && err == nil; i++ {
-		if p.steps[i].Joined == 0 {
-			continue
-		}
-		var scan *runs.Scan
-		scan, err = known.Scans.OfStep(p.steps[i].ID)
-		p.joins = p.joins || scan != nil && scan.Run != p.ID
-	}
-	return err
 }
 
 // planned returns the newest run that has a plan, nil if there is none: others could not start.
@@ -132,38 +118,46 @@ func (p *pastRun) limited(prices outlier.Prices) (of *Limited) {
 	return of
 }
 
-// A sample is an earlier run, for an estimate of the next one.
-type sample struct {
-	bought, share outlier.Credits // at today's prices; its budget share then, 0 for none
-	requests      int64
+// spent is what earlier runs of a job bought, at today's prices.
+type spent struct {
+	runs              int
+	credits, dearest  outlier.Credits
+	requests, busiest int64
+	used, shares      outlier.Credits // of the runs that had a share of the month: what they bought of it
 }
 
-// samples returns the latest runs. Runs that bought all their pages are preferred: a run soon after another one, with
-// pages from the journal or another run's scan, costs less than tomorrow's.
-func (h History) samples(prices outlier.Prices) []sample {
-	var all, full []sample
+// sum adds up the latest runs that ended well, without those that took pages from the journal or joined another run's
+// scan: a run soon after another one costs less than tomorrow's. If all did, they are added up.
+func (h History) sum(prices outlier.Prices) (whole spent) {
+	var all spent
 	for i := range h[:min(historyOf-1, len(h))] {
 		run := &h[i]
 		if !run.Status.EndedWell() {
 			continue
 		}
-		s, reused := sample{requests: run.Requests}, run.joins
-		if run.Plan != nil && run.Plan.Share != nil {
-			s.share = *run.Plan.Share
-		}
+		bought, reused := outlier.Credits(0), false
 		for j := range run.steps {
-			s.bought += priceBought(&run.steps[j], prices)
-			reused = reused || run.steps[j].Reused > 0
+			step := &run.steps[j]
+			bought += priceBought(step, prices)
+			reused = reused || step.Reused > 0 || step.Joined != 0
 		}
-		all = append(all, s)
+		all.add(run, bought)
 		if !reused {
-			full = append(full, s)
+			whole.add(run, bought)
 		}
 	}
-	if len(full) > 0 {
-		return full
+	if whole.runs == 0 {
+		return all
 	}
-	return all
+	return whole
+}
+
+func (s *spent) add(run *pastRun, bought outlier.Credits) {
+	s.runs, s.credits, s.requests = s.runs+1, s.credits+bought, s.requests+run.Requests
+	s.dearest, s.busiest = max(s.dearest, bought), max(s.busiest, run.Requests)
+	if run.Plan != nil && run.Plan.Share != nil && *run.Plan.Share > 0 {
+		s.used, s.shares = s.used+bought, s.shares+*run.Plan.Share
+	}
 }
 
 // priceBought returns what the pages of a step would cost today.

@@ -15,32 +15,15 @@ import (
 
 // Month is what the scheduled runs of a cycle of 31 days cost if every page is full, without the cap of the cycle.
 type Month struct {
-	Jobs   []JobMonth       `json:"jobs"`
+	Jobs   []facts.JobMonth `json:"jobs"`
 	PerDay *outlier.Credits `json:"per_day,omitempty"` // the cap of a day
 	config *job.Config
 }
 
-// JobMonth is the part of a job in a [Month]. A job that cannot run now has no cost.
-type JobMonth struct {
-	Job  string           `json:"job"`
-	Runs int              `json:"runs"`
-	Each outlier.Credits  `json:"each"`          // the cost of a run
-	Cap  *outlier.Credits `json:"cap,omitempty"` // the job's own cap of a cycle
-}
-
-// Credits returns what the runs of the job cost.
-func (m JobMonth) Credits() outlier.Credits {
-	all := outlier.Credits(m.Runs) * m.Each
-	if m.Cap != nil {
-		all = min(all, *m.Cap)
-	}
-	return all
-}
-
 // Credits returns what the runs of all jobs cost.
 func (m *Month) Credits() (sum outlier.Credits) {
-	for _, j := range m.Jobs {
-		sum += j.Credits()
+	for i := range m.Jobs {
+		sum += m.Jobs[i].Credits()
 	}
 	if m.PerDay != nil {
 		sum = min(sum, job.MonthDays**m.PerDay)
@@ -51,14 +34,13 @@ func (m *Month) Credits() (sum outlier.Credits) {
 // Month computes the cost of the cycle of [job.MonthOf]. Jobs that run by hand only are left out.
 func (r *Reader) Month(ctx context.Context) (*Month, error) {
 	m := &Month{PerDay: r.Config.Budget.PerDay, config: r.Config}
-	d := &facts.Demands{Calendar: job.MonthOf(r.Config)}
-	if err := d.Read(ctx, r.Reader, time.Now()); err != nil {
-		return nil, err
+	of, err := r.Reader.Month(job.MonthOf(r.Config), time.Now())
+	if err == nil {
+		m.Jobs, err = of.After(ctx, time.Time{})
 	}
-	for i, demand := range d.From(time.Time{}) {
-		if spec := &r.Config.Jobs[i]; demand.Runs > 0 {
-			m.Jobs = append(m.Jobs, JobMonth{Job: spec.Name, Runs: demand.Runs, Each: demand.Each, Cap: spec.Budget.PerMonth})
-		}
+	m.Jobs = slices.DeleteFunc(m.Jobs, func(j facts.JobMonth) bool { return j.Runs == 0 })
+	if err != nil {
+		return nil, err
 	}
 	m.splitRest()
 	return m, nil
@@ -66,7 +48,7 @@ func (r *Reader) Month(ctx context.Context) (*Month, error) {
 
 // splitRest gives what the budget leaves after the other jobs to those with `schedule: auto`.
 func (m *Month) splitRest() {
-	var autos []*JobMonth
+	var autos []*facts.JobMonth
 	for i := range m.Jobs {
 		if m.config.Job(m.Jobs[i].Job).Auto {
 			m.Jobs[i].Each = 0
@@ -102,7 +84,7 @@ func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (a
 		if spec.Auto {
 			continue // it takes what the others leave
 		}
-		consider := func(write string, change func(*JobMonth)) bool {
+		consider := func(write string, change func(*facts.JobMonth)) bool {
 			next := Month{Jobs: slices.Clone(m.Jobs), PerDay: m.PerDay}
 			for k := range next.Jobs {
 				change(&next.Jobs[k])
@@ -122,7 +104,7 @@ func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (a
 			if err != nil {
 				return nil, err
 			}
-			if consider(fmt.Sprintf("pages: %d", pages), func(j *JobMonth) {
+			if consider(fmt.Sprintf("pages: %d", pages), func(j *facts.JobMonth) {
 				if j.Job == spec.Name {
 					j.Each = cost.Credits
 				}
@@ -132,7 +114,7 @@ func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (a
 		}
 		for days := 2; days < job.MonthDays && spec.After == ""; days++ {
 			runs := (job.MonthDays + days - 1) / days
-			if runs < m.Jobs[i].Runs && consider(fmt.Sprintf("every: %dd", days), func(j *JobMonth) {
+			if runs < m.Jobs[i].Runs && consider(fmt.Sprintf("every: %dd", days), func(j *facts.JobMonth) {
 				if m.config.ScheduledBy(m.config.Job(j.Job)) == spec {
 					j.Runs = runs
 				}

@@ -63,16 +63,6 @@ func continuesByItself(u *facts.Unfinished) bool {
 	return u.Run.Status == runs.Running || u.Run.Status.Open() && u.Continues()
 }
 
-// pagesLeft returns how many pages an open search of a run may still take: 0 if only the budget limits them, and for a
-// scan, whose pages are read when it has ended.
-func pagesLeft(run *runs.Run, step *runs.Step) int {
-	stored := planOf(run)
-	if step.Query.Op() == outlier.OpStartScan || stored.Pages == job.AllPages {
-		return 0
-	}
-	return max(0, stored.LimitOf(step.Ordinal, step.Scan)-step.Next)
-}
-
 // nextOf returns when a job is due after now, or the first job of its chain of `after`; zero for never.
 func nextOf(config *job.Config, spec *job.Spec, now time.Time) time.Time {
 	return config.ScheduledBy(spec).Next(now, config.Timezone)

@@ -87,7 +87,7 @@ func (w *explainer) waitingSearches(name string) (all []Waiting, pages int, err 
 				return nil, 0, err
 			}
 			if continuesByItself(u) {
-				pages += pagesLeft(&u.Run, step)
+				pages += pagesLeft(u, step)
 			}
 			if name == "" || name == one.Job {
 				all = append(all, one)
@@ -101,6 +101,12 @@ func (w *explainer) waitingSearches(name string) (all []Waiting, pages int, err 
 		return a.At.Compare(b.At)
 	})
 	return all, pages, nil
+}
+
+// pagesLeft returns how many pages an open search may still take; 0 if that is not known.
+func pagesLeft(u *facts.Unfinished, step *runs.Step) int {
+	stored := planOf(&u.Run)
+	return max(0, facts.PagesLeft(&stored, step))
 }
 
 // An explainer says why things wait.
@@ -160,7 +166,7 @@ func (w *explainer) ofSearch(u *facts.Unfinished, step *runs.Step, before int) (
 	if why, until := w.whyRefused(step.Query.Price(w.reader.Config.Service.Prices) > 0); why != "" {
 		return why, until, nil
 	}
-	if pages := pagesLeft(&u.Run, step); pages > 0 {
+	if pages := pagesLeft(u, step); pages > 0 {
 		at = w.now.Add(w.reader.Pace.ETA(before + pages))
 	}
 	why = w.placeInQueue(before)

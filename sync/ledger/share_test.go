@@ -31,7 +31,7 @@ func TestShare(t *testing.T) {
 		{"a job that has no runs left", 50, []Demand{{Each: 10, Step: 2}}, 0},
 		{"a job that costs nothing", 50, []Demand{{Runs: 3}}, 0},
 	} {
-		if got := Share(tt.left, tt.all, 0); got != tt.want {
+		if got := Share(tt.left, sum(tt.all), tt.all[0]); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -53,12 +53,9 @@ func TestSharesOfACycle(t *testing.T) {
 			}
 		}
 		order = rapid.Permutation(order).Draw(t, "order")
-		begin, wanted, spent := left, outlier.Credits(0), make([]outlier.Credits, len(all))
-		for _, d := range all {
-			wanted += outlier.Credits(d.Runs) * d.Each
-		}
+		begin, wanted, spent := left, sum(all), make([]outlier.Credits, len(all))
 		for _, i := range order {
-			share := Share(left, all, i)
+			share := Share(left, sum(all), all[i])
 			if share < 0 || share > left || share > all[i].Each || share%all[i].Step != 0 {
 				t.Fatalf("a share of %d of %d left for %+v", share, left, all[i])
 			}
@@ -73,4 +70,11 @@ func TestSharesOfACycle(t *testing.T) {
 			t.Fatalf("%d of %d are left at the end although %d were wanted", left, begin, wanted)
 		}
 	})
+}
+
+func sum(all []Demand) (wanted outlier.Credits) {
+	for _, d := range all {
+		wanted += outlier.Credits(d.Runs) * d.Each
+	}
+	return wanted
 }

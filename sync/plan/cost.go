@@ -140,7 +140,7 @@ func (p *Plan) itemOf(i int) item {
 			price: p.facts.Prices.Of(outlier.OpSearch, ""), pages: p.Stored.ReadPages(),
 		}
 	}
-	return item{price: p.prices[i], pages: max(0, p.Stored.LimitOf(step.Ordinal, step.Scan)-step.Next)}
+	return item{price: p.prices[i], pages: max(0, p.Stored.PagesOf(step.Ordinal)-step.Next)}
 }
 
 // priceOfStart returns the price of starting the scan of a step: 0 if it was paid for or is
@@ -163,7 +163,7 @@ func PagedBy(op outlier.Operation) outlier.Operation {
 
 // mayWaste reports whether a page of the step may be wasted on learning what `from` counts.
 func (p *Plan) mayWaste(step *Step) bool {
-	pages := p.Stored.LimitOf(step.Ordinal, step.Scan)
+	pages := p.Stored.PagesOf(step.Ordinal)
 	if step.Query.Op() == outlier.OpStartScan {
 		pages = p.Stored.ReadPages()
 	}
@@ -222,16 +222,11 @@ func countPolls(scan *job.Scan) (n int) {
 // including the start of a scan that was not started. A search without an end is limited to most
 // credits.
 func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.Credits) {
-	step := &p.Steps[i]
-	if step.Query.Op() == outlier.OpStartScan {
-		one := p.itemOf(i)
-		return one.pages, one.credits()
+	one := p.itemOf(i)
+	if p.Stored.Pages == job.AllPages && p.Steps[i].Query.Op() != outlier.OpStartScan {
+		one.pages = min(one.pages, int(most/max(1, one.price)))
 	}
-	price := p.prices[i]
-	if pages = p.Stored.LimitOf(step.Ordinal, step.Scan) - step.Next; p.Stored.Pages == job.AllPages {
-		pages = min(pages, int(most/max(1, price)))
-	}
-	return pages, outlier.Credits(pages) * price
+	return one.pages, one.credits()
 }
 
 // Fits reports whether the next call of a step costs at most left credits, or was paid for or set
@@ -240,7 +235,8 @@ func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.C
 func (p *Plan) Fits(i int, left, held outlier.Credits) bool {
 	step, price := &p.Steps[i], p.prices[i]
 	if _, joined := p.Stored.Joins[step.Ordinal]; joined {
-		price = p.priceOfTurn(i)
+		one := p.itemOf(i)
+		price = one.credits()
 	}
 	switch {
 	case price <= left:

@@ -28,12 +28,11 @@ type Facts struct {
 	Zone   *time.Location // of dates that are shown to people
 	Work   job.Resolved   // what the job asks for at Now
 
-	Paging   map[outlier.Operation]string // what `from` counts, "page" or "offset", by endpoint
-	Bought   map[string]time.Time         // when the job bought the same seeds last, by watermark
-	Searched map[string]time.Time         // when the job last searched for it, by watermark
-	Covered  map[string][]Dates           // dates that a backfill leaves out, by watermark
-	Live     map[int]string               // ids of scans that a step would only repeat, by ordinal
-	Market   *Market                      // of a job with `schedule: auto`; nil if a person decides
+	Paging  map[outlier.Operation]string // what `from` counts, "page" or "offset", by endpoint
+	Bought  map[string]time.Time         // when the job bought the same seeds last, by watermark
+	Covered map[string][]Dates           // dates that a backfill leaves out, by watermark
+	Live    map[int]string               // ids of scans that a step would only repeat, by ordinal
+	Market  *Market                      // of a job with `schedule: auto`; nil if a person decides
 
 	Queued  int                       // data calls of the job that are queued
 	Unasked map[outlier.Operation]int // ids of a watch that are neither fresh nor queued

@@ -50,7 +50,9 @@ func TestAnyFactsGiveASoundPlan(t *testing.T) {
 		checkWorstCase(t, spec, p)
 		whole := p.Wants(spec.Budget)
 		share := outlier.Credits(rapid.Int64Range(0, 200).Draw(t, "share"))
-		p.Limit(share, spec.Budget)
+		if share < whole {
+			p.Stored.Share = &share
+		}
 		if got := p.Wants(spec.Budget); got > share || got > whole {
 			t.Fatalf("a run that wants %d takes %d of a share of %d", whole, got, share)
 		}
@@ -97,12 +99,13 @@ func checkWorstCase(t *rapid.T, spec *job.Spec, p *Plan) {
 		if step.Stop != "" {
 			continue
 		}
-		pages, price := p.Stored.LimitOf(step.Ordinal, step.Scan)-step.Next, p.prices[i]
+		pages, price := p.Stored.PagesOf(step.Ordinal)-step.Next, p.prices[i]
 		switch step.Query.Op() {
 		case outlier.OpTrendingFormats:
 			pages = 1 - step.Next
 		case outlier.OpStartScan:
-			each := p.priceOfTurn(i)
+			one := p.itemOf(i)
+			each := one.credits()
 			scan, joined := p.Stored.Joins[step.Ordinal]
 			if spent+held+each > limit || joined && scan == "" && !started[step.Query.Encode()] {
 				continue // a scan is started only if reading it fits, too
@@ -164,7 +167,7 @@ func anySpec(t *rapid.T) *job.Spec {
 func anyFacts(t *rapid.T, spec *job.Spec) Facts {
 	f := Facts{
 		Now: epoch, Zone: time.UTC, Prices: outlier.Prices{},
-		Paging: map[outlier.Operation]string{}, Bought: map[string]time.Time{}, Searched: map[string]time.Time{},
+		Paging: map[outlier.Operation]string{}, Bought: map[string]time.Time{},
 		Live: map[int]string{}, Queued: rapid.IntRange(0, 9).Draw(t, "queued"),
 	}
 	op := rapid.SampledFrom([]outlier.Operation{
@@ -198,7 +201,6 @@ func anyFacts(t *rapid.T, spec *job.Spec) Facts {
 		if rapid.Bool().Draw(t, "bought") {
 			f.Bought[ask.Watermark] = epoch.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "days ago")) * 24 * time.Hour)
 		}
-		f.Searched[ask.Watermark] = epoch.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "searched")) * time.Hour)
 		f.Work.Asks = append(f.Work.Asks, ask)
 	}
 	return f

@@ -33,8 +33,7 @@ type Stored struct {
 
 	Auto *Auto `json:"auto,omitempty"` // what `schedule: auto` has decided
 
-	Share      *outlier.Credits `json:"share,omitempty"`   // of the month, if it is less than the searches cost
-	SharePages map[int]int      `json:"rations,omitempty"` // pages per step, by ordinal
+	Share *outlier.Credits `json:"share,omitempty"` // of the month, if it is less than the searches cost
 
 	// Ends are the numbers of pages at which the steps end, by ordinal, in a run that buys what
 	// another run left.
@@ -71,7 +70,7 @@ func (f *Stored) Teaches() bool { return !f.Overridden || f.MoveCursor }
 // the command that does so.
 func (f *Stored) BuyRest(flags string) {
 	f.Flags, f.Ends = flags, map[int]int{}
-	f.Share, f.SharePages, f.NewBelow, f.Auto = nil, nil, 0, nil // the person wants all of it
+	f.Share, f.NewBelow, f.Auto = nil, 0, nil // the person wants all of it
 	f.Again = false
 	f.Unknown = nil // the run that left pages has named them
 	f.Fetch, f.IDs, f.Scan, f.Joins, f.Reads = nil, nil, nil, nil, nil
@@ -113,15 +112,6 @@ func (f *Stored) MostPages() int {
 		most = max(most, end)
 	}
 	return most
-}
-
-// LimitOf returns PagesOf, or less if the run's budget share covers fewer pages. scan is the one
-// whose results the step reads: they are paid for, so no share limits them.
-func (f *Stored) LimitOf(ordinal int, scan string) int {
-	if f.SharePages == nil || scan != "" {
-		return f.PagesOf(ordinal)
-	}
-	return min(f.PagesOf(ordinal), f.SharePages[ordinal])
 }
 
 // ReadPages returns the maximum number of pages of each scan's results that the run reads.

@@ -18,6 +18,7 @@ import (
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
+	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/yamltree"
@@ -97,10 +98,10 @@ type linted struct {
 	Warnings []yamltree.Mistake `json:"warnings"`
 	Prices   []string           `json:"prices"` // of one run of each job, in words
 
-	Worst   outlier.Credits     `json:"cycle_at_worst"` // of all scheduled runs in 31 days
-	Cycle   []forecast.JobMonth `json:"cycle"`          // the same by job
-	Allowed *outlier.Credits    `json:"cycle_allowed"`  // by the budget; null for no cap
-	Changes []forecast.Change   `json:"changes,omitempty"`
+	Worst   outlier.Credits   `json:"cycle_at_worst"` // of all scheduled runs in 31 days
+	Cycle   []facts.JobMonth  `json:"cycle"`          // the same by job
+	Allowed *outlier.Credits  `json:"cycle_allowed"`  // by the budget; null for no cap
+	Changes []forecast.Change `json:"changes,omitempty"`
 }
 
 // cycle says what the scheduled runs of a cycle cost, whether that fits, and what to change if it does not.

@@ -12,6 +12,7 @@ import (
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
+	"outlierd/sync/plan"
 )
 
 // Plan describes a forecast at 100 columns. If jobs are named, it leaves out the rest of the file.
@@ -230,7 +231,7 @@ func nextTurn(f *forecast.Job) string {
 	if f.Round == 1 {
 		return ": less than it needs, but enough for a page of every search"
 	}
-	return fmt.Sprintf("; each search gets a turn every %d runs", f.Round)
+	return fmt.Sprintf("; its searches take turns in this order, each every %d runs", f.Round)
 }
 
 // searchPlansMost is the maximum number of searches listed one by one.
@@ -320,19 +321,13 @@ var verbs = map[outlier.Operation]string{
 	outlier.OpTrendingFormats: "trending formats",
 }
 
-// skips are the reasons for skipped searches, for people.
-var skips = map[string]string{
-	"fresh": "fresh: bought recently",
-	"share": "not its turn",
-}
-
 func searchCost(s *forecast.Search) string {
-	if s.Skipped != "" {
-		why := skips[s.Skipped]
-		if why == "" {
-			why = s.Skipped
-		}
-		return why
+	switch s.Skipped {
+	case "":
+	case plan.StopFresh:
+		return "fresh: bought recently"
+	default:
+		return s.Skipped
 	}
 	pages := term.Count(s.Pages, "page")
 	if s.Pages >= job.AllPages {

@@ -55,7 +55,7 @@ var everyPlan = forecast.Forecast{
 				{Op: outlier.OpSearch, Item: "home espresso", Queries: []string{"home espresso"}, Window: "2026-11-07..", Pages: 2, Credits: 4,
 					Filters: []string{"exclude_keyword giveaway, livestream", "language en, de", "subscribers_count ..500000", "z_score 2.."}, Sort: "published_at desc"},
 				{Op: outlier.OpSearch, Item: "a", Queries: []string{"a very long question about coffee that goes on"}, Window: "2026-10-22..2026-11-21", Pages: 1, Credits: 2},
-				{Op: outlier.OpSearch, Item: "latte art", Queries: []string{"latte art"}, Skipped: "share"},
+				{Op: outlier.OpSearch, Item: "latte art", Queries: []string{"latte art"}, Pages: 1, Credits: 2},
 			},
 			Cuts:    []forecast.Cut{{Cap: "the cap for the day 2026-11-23 (budget.per_day)", Max: 260, Held: 258, Leaves: 2, Wants: 8}},
 			Changes: []string{`search ["latte art"]: where.z_score: 2.. → 3..; 'cursor reset' searches earlier dates again`},
@@ -114,7 +114,7 @@ func TestLongForEachIsSummedUp(t *testing.T) {
 	for range 30 {
 		all = append(all, forecast.Search{Op: outlier.OpSearch, Queries: []string{"x"}, Pages: 1, Credits: 2, Sort: "views"})
 	}
-	all[29].Skipped, all[29].Pages, all[29].Credits = "share", 0, 0
+	all[29].Skipped, all[29].Pages, all[29].Credits = "fresh", 0, 0
 	lines := searchPlans(all)
 	want := []string{"  each with sort views", "and 18 more: 17 pages, 34 credits, 1 skipped"}
 	if len(lines) != 14 || !slices.Equal(lines[12:], want) {
