@@ -46,8 +46,8 @@ jobs:
 				if err != nil || f.Jobs[0].Worst.Lost != test.want {
 					t.Errorf("plan says %d (%v), want %d", f.Jobs[0].Worst.Lost, err, test.want)
 				}
-				if most, err := forecasts(e).MayCost(w.ctx, spec, false); err != nil || most != test.want {
-					t.Errorf("the confirmation is for %d credits (error %v), want %d", most, err, test.want)
+				if next, err := forecasts(e).Next(w.ctx, spec, false); err != nil || next.Most != test.want {
+					t.Errorf("the confirmation is for %d credits (error %v), want %d", next.Most, err, test.want)
 				}
 				p, err := e.Facts().PlanNow(w.ctx, spec, false, time.Now())
 				if err != nil || p.Stored.CapFor(spec.Budget) != test.want {
@@ -170,8 +170,8 @@ jobs:
 		if _, c, err := forecasts(e).WorstCase(w.ctx, w.config.Job("each"), false); err != nil || c.Credits != 0 {
 			t.Errorf("a run that starts now and finds no rows may cost %+v (error %v), want nothing", c, err)
 		}
-		if most, err := forecasts(e).MayCost(w.ctx, w.config.Job("alike"), true); err != nil || most != 5 {
-			t.Errorf("a run that comes after another may cost %d (%v), want the 5 of its cap", most, err)
+		if next, err := forecasts(e).Next(w.ctx, w.config.Job("alike"), true); err != nil || next.Most != 5 {
+			t.Errorf("a run that comes after another may cost %d (%v), want the 5 of its cap", next.Most, err)
 		}
 		found = []string{"UC1234567890abcdefghijkl", "UCabcdefghijkl1234567890", "UCabcdefghijkl1234567891"}
 		check("each", 6, 3, false)
@@ -295,8 +295,8 @@ jobs:
 					t.Fatalf("%+v: %v; the test needs 10 credits", row, err)
 				}
 			}
-			if most, err := forecasts(e).MayCost(w.ctx, w.config.Job("one"), false); err != nil || most != want {
-				t.Errorf("%v: the confirmation is for %d credits (error %v), want %d", caps, most, err, want)
+			if next, err := forecasts(e).Next(w.ctx, w.config.Job("one"), false); err != nil || next.Most != want {
+				t.Errorf("%v: the confirmation is for %d credits (error %v), want %d", caps, next.Most, err, want)
 			}
 		})
 	}

@@ -25,25 +25,15 @@ func (r *Reader) WorstCase(ctx context.Context, spec *job.Spec, later bool) (p *
 	return p, c, err
 }
 
-// MayCost returns the maximum that a manual run of spec may cost, including lost answers: what is left of
-// the cap of the run that it resumes, or the cap of a new run, and no more than all other caps leave.
-// later is set if other runs come first.
-func (r *Reader) MayCost(ctx context.Context, spec *job.Spec, later bool) (outlier.Credits, error) {
-	next, err := r.Next(ctx, spec, later)
-	if err != nil {
-		return 0, err
-	}
-	return r.Caps().Affords(cmp.Or(next.Old, &runs.Run{ID: "next", Job: spec.Name}), next.Plan.Stored, spec.Budget, next.Cost)
-}
-
-// Next is what a manual run of a job does.
+// Next is what a run of a job by hand does.
 type Next struct {
 	Old  *runs.Run // the unfinished run that it continues; nil for a new one
 	Plan *plan.Plan
-	Cost plan.Cost // of all that it does, or has left to do, if every page is full
+	Cost plan.Cost       // of all that it does, or has left to do, if every page is full
+	Most outlier.Credits // that it may cost, lost answers included, and no more than all caps leave
 }
 
-// Next returns what a manual run of spec does now. later is set if other runs come first.
+// Next returns what a run of spec by hand does now. later is set if other runs come first.
 func (r *Reader) Next(ctx context.Context, spec *job.Spec, later bool) (n Next, err error) {
 	if n.Old, err = r.Continues(spec); err != nil {
 		return n, err
@@ -52,6 +42,9 @@ func (r *Reader) Next(ctx context.Context, spec *job.Spec, later bool) (n Next, 
 		n.Plan, n.Cost, err = r.Left(n.Old, spec.Budget)
 	} else {
 		n.Plan, n.Cost, err = r.WorstCase(ctx, spec, later)
+	}
+	if err == nil {
+		n.Most, err = r.Caps().Affords(cmp.Or(n.Old, &runs.Run{ID: "next", Job: spec.Name}), n.Plan.Stored, spec.Budget, n.Cost)
 	}
 	return n, err
 }

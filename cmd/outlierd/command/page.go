@@ -264,13 +264,13 @@ func listPrices(ctx context.Context, p *program) map[string]string {
 	all := map[string]string{}
 	for i := range p.Engine.Config.Jobs {
 		spec := &p.Engine.Config.Jobs[i]
-		credits, err := p.forecasts().MayCost(ctx, spec, true)
+		next, err := p.forecasts().Next(ctx, spec, true)
 		switch {
 		case err != nil: // the page that offers the run says why
-		case credits == 0:
+		case next.Most == 0:
 			all[spec.Name] = "free"
 		default:
-			all[spec.Name] = "≤ " + term.Count(credits, "credit")
+			all[spec.Name] = "≤ " + term.Count(next.Most, "credit")
 		}
 	}
 	return all

@@ -209,7 +209,8 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 		}
 		read := *r.Reader
 		read.Afresh, read.UseReserve = next.Afresh, next.UseReserve
-		most, err := (&forecast.Reader{Reader: &read, Pace: r.Pace, Key: r.Key}).MayCost(ctx, next.Spec, next.Trigger == engine.After)
+		known, err := (&forecast.Reader{Reader: &read, Pace: r.Pace, Key: r.Key}).Next(ctx, next.Spec, next.Trigger == engine.After)
+		most := known.Most
 		if cap > 0 {
 			most = min(most, cap)
 		}
