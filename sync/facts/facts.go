@@ -67,7 +67,7 @@ func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Pla
 	if err == nil && o.Share != nil {
 		wanted := p.Wants(spec.Budget)
 		var share outlier.Credits
-		if share, err = o.Share.share(ctx, spec, wanted, o.At); share < wanted {
+		if share, err = o.Share.shareOf(ctx, spec, wanted, o.At); share < wanted {
 			p.Stored.Share = &share
 		}
 	}

@@ -78,8 +78,9 @@ func (m *Month) After(ctx context.Context, at time.Time) ([]JobMonth, error) {
 	return all, nil
 }
 
-// needsOf returns what a scheduled run of a job needs. One that runs after another job is assumed to find a result, and
-// seeds that were bought recently are bought again. A job that cannot be resolved needs nothing: its run reports why.
+// needsOf returns what a scheduled run of a job needs. One that runs after another job is assumed to find a
+// result, and seeds that were bought recently are bought again. A job that cannot be resolved needs nothing: its
+// run reports why.
 func (r *Reader) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err error) {
 	one.Job = spec.Name
 	if spec.Budget.PerMonth != nil {
@@ -98,8 +99,9 @@ func (r *Reader) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err
 	return one, ctx.Err()
 }
 
-// share returns the share that a run of a job which begins at a time has of the rest of the cycle, if it wants that much.
-func (m *Month) share(ctx context.Context, spec *job.Spec, wanted outlier.Credits, at time.Time) (outlier.Credits, error) {
+// shareOf returns the share of the rest of the cycle that a run of a job has which begins at a time.
+func (m *Month) shareOf(ctx context.Context, spec *job.Spec, wanted outlier.Credits, at time.Time) (
+	outlier.Credits, error) {
 	month, err := m.reader.Caps().OfMonth(m.reader.Store.Clock.Now())
 	if err != nil || wanted == 0 {
 		return wanted, err

@@ -44,7 +44,8 @@ func (r *Reader) Next(ctx context.Context, spec *job.Spec, later bool) (n Next, 
 		n.Plan, n.Cost, err = r.WorstCase(ctx, spec, later)
 	}
 	if err == nil {
-		n.Most, err = r.Caps().Affords(cmp.Or(n.Old, &runs.Run{ID: "next", Job: spec.Name}), n.Plan.Stored, spec.Budget, n.Cost)
+		run := cmp.Or(n.Old, &runs.Run{ID: "next", Job: spec.Name})
+		n.Most, err = r.Caps().Affords(run, n.Plan.Stored, spec.Budget, n.Cost)
 	}
 	return n, err
 }
@@ -82,7 +83,7 @@ func (r *Reader) minutesFor(requests int) float64 {
 // addExpected estimates the credits and requests of the next run from earlier runs: by the pages or scans that
 // they bought, at today's prices. The calls of a watch are known.
 func (f *Job) addExpected(h History, spec *job.Spec, p *plan.Plan, prices outlier.Prices) {
-	past := h.sum(prices)
+	past := h.sumSpent(prices)
 	f.least = p.Least()
 	if f.Assumed { // the SQL may return again what it returned before
 		room := p.Stored.CapFor(spec.Budget)

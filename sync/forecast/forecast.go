@@ -267,13 +267,7 @@ func (c *calculation) forecastJob(ctx context.Context, spec *job.Spec) (*Job, er
 			f.Unfinished = append(f.Unfinished, c.unfinished[i])
 		}
 	}
-	var p *plan.Plan
-	var err error
-	if at := facts.Continued(f.Unfinished); at >= 0 {
-		p, err = c.planRest(ctx, f, spec, &f.Unfinished[at].Run)
-	} else {
-		p, err = c.planNext(ctx, spec, f)
-	}
+	p, err := c.planJob(ctx, f, spec)
 	if err != nil {
 		f.Problem = err.Error()
 		return f, ctx.Err()
@@ -305,45 +299,44 @@ func (c *calculation) countFollowing(spec *job.Spec) (n int) {
 	return n
 }
 
-// planRest returns the plan of the rest of an unfinished run. Later runs start from the beginning. If
-// their plan is unknown, they are assumed to cost as much as the rest.
-func (c *calculation) planRest(ctx context.Context, f *Job, spec *job.Spec, old *runs.Run) (*plan.Plan, error) {
-	spent, err := c.Store.Ledger.Spent(old.ID)
-	if err != nil {
-		return nil, err
+// planJob returns the plan of what the job does next: the rest of an unfinished run, or a new one at the time when
+// it is due, if nothing else is spent until then. One that is due in the next cycle, or only by hand, has no share
+// of this cycle. SQL is assumed to find rows by then. If the plan of a new run is unknown, later runs are assumed
+// to cost as much as the rest.
+func (c *calculation) planJob(ctx context.Context, f *Job, spec *job.Spec) (*plan.Plan, error) {
+	old, o := facts.Continued(f.Unfinished), facts.Options{At: c.now, Assume: true, Calls: true}
+	if old < 0 {
+		if due := nextOf(c.Config, spec, c.now); f.follows == 0 && !due.IsZero() {
+			o.At = due
+		}
+		o.Now = o.At.Equal(c.now)
+		if f.Runs > 0 {
+			o.Share = c.month
+		}
 	}
-	f.Continues, f.held = old.ID, spent.Held
-	if later, unknown := c.Plan(ctx, spec, facts.Options{At: c.now, Assume: true}); unknown == nil {
-		f.whole = later.Wants(spec.Budget)
+	p, err := c.Plan(ctx, spec, o)
+	if err == nil {
+		whole := *p
+		whole.Stored.Share = nil
+		f.whole = whole.Wants(spec.Budget)
 	}
-	p, cost, err := c.Left(old, spec.Budget)
-	if err != nil {
-		return nil, err
+	if old >= 0 {
+		run := &f.Unfinished[old].Run
+		spent, err := c.Store.Ledger.Spent(run.ID)
+		if err == nil {
+			f.Continues, f.held = run.ID, spent.Held
+			p, f.Worst.Cost, err = c.Left(run, spec.Budget)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return p.Open(), nil
 	}
-	f.Worst.Cost = cost
-	return p.Open(), nil
-}
-
-// planNext makes the plan of a job's next run for the time when it is due, if nothing else is spent until
-// then. A run that is due in the next cycle, or only by hand, has no share of this cycle. Its SQL is assumed
-// to find rows by then.
-func (c *calculation) planNext(ctx context.Context, spec *job.Spec, f *Job) (*plan.Plan, error) {
-	d := facts.Options{At: c.now, Now: true, Assume: true, Calls: true}
-	if f.Runs > 0 {
-		d.Share = c.month
+	if err == nil {
+		f.Assumed, f.Share = p.Assumed, p.Stored.Share
+		f.Worst.Cost = p.Cost(spec.Budget, plan.Spent{})
 	}
-	if due := nextOf(c.Config, spec, c.now); f.follows == 0 && !due.IsZero() {
-		d.At, d.Now = due, false
-	}
-	p, err := c.Plan(ctx, spec, d)
-	if err != nil {
-		return nil, err
-	}
-	whole := *p
-	whole.Stored.Share = nil
-	f.whole, f.Assumed, f.Share = whole.Wants(spec.Budget), p.Assumed, p.Stored.Share
-	f.Worst.Cost = p.Cost(spec.Budget, plan.Spent{})
-	return p, nil
+	return p, err
 }
 
 // addSteps adds to a forecast what depends on the steps of the run.

@@ -126,9 +126,9 @@ type spent struct {
 	used, shares      outlier.Credits // of the runs that had a share of the month: what they bought of it
 }
 
-// sum adds up the latest runs that ended well, without those that took pages from the journal or joined another run's
+// sumSpent adds up the latest runs that ended well, without those that took pages from the journal or joined a
 // scan: a run soon after another one costs less than tomorrow's. If all did, they are added up.
-func (h History) sum(prices outlier.Prices) (whole spent) {
+func (h History) sumSpent(prices outlier.Prices) (whole spent) {
 	var all spent
 	for i := range h[:min(historyOf-1, len(h))] {
 		run := &h[i]
@@ -141,9 +141,9 @@ func (h History) sum(prices outlier.Prices) (whole spent) {
 			bought += priceBought(step, prices)
 			reused = reused || step.Reused > 0 || step.Joined != 0
 		}
-		all.add(run, bought)
+		all.addRun(run, bought)
 		if !reused {
-			whole.add(run, bought)
+			whole.addRun(run, bought)
 		}
 	}
 	if whole.runs == 0 {
@@ -152,7 +152,7 @@ func (h History) sum(prices outlier.Prices) (whole spent) {
 	return whole
 }
 
-func (s *spent) add(run *pastRun, bought outlier.Credits) {
+func (s *spent) addRun(run *pastRun, bought outlier.Credits) {
 	s.runs, s.credits, s.requests = s.runs+1, s.credits+bought, s.requests+run.Requests
 	s.dearest, s.busiest = max(s.dearest, bought), max(s.busiest, run.Requests)
 	if run.Plan != nil && run.Plan.Share != nil && *run.Plan.Share > 0 {

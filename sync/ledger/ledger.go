@@ -69,21 +69,9 @@ func (l *Ledger) Recover(tx *store.Tx) error {
 	left, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_open
 		WHERE state IN ('reserved', 'sending'))`)
 	if err == nil && left {
-		err = settleOpen(tx)
+		_, err = tx.Exec(`UPDATE attempts SET state = iif(state = 'reserved', 'refunded', 'unknown'), settled_at = ?,
+			error = iif(state = 'reserved', 'never sent: the process ended before', 'the process ended before an answer was kept')
+			WHERE state IN ('reserved', 'sending')`, store.Micros(time.Now()))
 	}
-	return err
-}
-
-func settleOpen(tx *store.Tx) error {
-	now := store.Micros(time.Now())
-	// The first condition allows SQLite to use the partial index.
-	if _, err := tx.Exec(`UPDATE attempts SET state = 'refunded', settled_at = ?,
-		error = 'never sent: the process ended before' WHERE state IN ('reserved', 'sending')
-		AND state = 'reserved'`, now); err != nil {
-		return err
-	}
-	_, err := tx.Exec(`UPDATE attempts SET state = 'unknown', settled_at = ?,
-		error = 'the process ended before an answer was kept' WHERE state IN ('reserved', 'sending')
-		AND state = 'sending'`, now)
 	return err
 }

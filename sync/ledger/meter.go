@@ -86,7 +86,7 @@ func (m meter) Reserve(ctx context.Context, r *outlier.Request) (outlier.Attempt
 		Run: m.p.Run, Job: m.p.Job, Step: m.p.Step, Op: r.Op(), Entity: r.Entity(), Params: r.Params().Encode(),
 		Item: m.p.Item, Page: m.p.Page, RankBase: m.p.RankBase,
 	}}
-	if err := m.l.db.Update(a.reserve); err != nil {
+	if err := m.l.db.Update(a.insertRow); err != nil {
 		return nil, fmt.Errorf("reserve %d credits for %s: %w", r.Price(), r.Op(), err)
 	}
 	return a, nil

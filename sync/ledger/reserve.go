@@ -10,20 +10,20 @@ import (
 	"outlierd/sync/store"
 )
 
-// reserve inserts the attempt with its hold, unless that would exceed a cap. What it fixes is permanent: an answer that
-// arrives after midnight still counts for the day of its request, and a page paid from a hold for the day on which the
-// hold was made. A free call counts for no period.
-func (a *attempt) reserve(tx *store.Tx) (err error) {
+// insertRow inserts the attempt with its hold, unless that would exceed a cap. What it fixes is permanent: an
+// answer that arrives after midnight still counts for the day of its request, and a page paid from a hold for the
+// day on which the hold was made. A free call counts for no period.
+func (a *attempt) insertRow(tx *store.Tx) (err error) {
 	p, at, caps := &a.p, time.Time{}, []Cap(nil)
 	row := store.Columns{
 		"run": p.Run, "job": p.Job, "step": p.Step, "op": a.call.Op, "entity": a.call.Entity, "params": a.call.Params,
 		"attempt": p.Attempt, "price": a.price, "state": "reserved", "intent": store.Optional(&p.Intent),
-		"counts_for": p.CountsFor, "aside": p.Hold, "holding": p.Hold > 0, "reserved_at": store.Time(&at), "caps": store.JSON(&caps),
-		"account": "", "day": "", "cycle": "",
+		"counts_for": p.CountsFor, "aside": p.Hold, "holding": p.Hold > 0, "reserved_at": store.Time(&at),
+		"caps": store.JSON(&caps), "account": "", "day": "", "cycle": "",
 	}
 	if a.price > 0 || p.Hold > 0 {
 		at = a.l.clock.Now()
-		if caps, err = a.book(tx, row, at); err != nil {
+		if caps, err = a.bookPeriods(tx, row, at); err != nil {
 			return err
 		}
 	}
@@ -33,9 +33,9 @@ func (a *attempt) reserve(tx *store.Tx) (err error) {
 	return nil
 }
 
-// book sets the account, the day and the cycle of a row for which the attempt counts at a time, and returns the caps
-// in force: those of its periods, or of the hold that pays for it.
-func (a *attempt) book(tx *store.Tx, row store.Columns, at time.Time) (caps []Cap, err error) {
+// bookPeriods sets the account, the day and the cycle of a row for which the attempt counts at a time, and returns
+// the caps in force: those of its periods, or of the hold that pays for it.
+func (a *attempt) bookPeriods(tx *store.Tx, row store.Columns, at time.Time) (caps []Cap, err error) {
 	paying := &hold{day: Day(at, a.l.location), cycle: Cycle(at, a.l.location, a.l.renews), made: at}
 	if paying.account, err = accountOf(tx, a.p.Job); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
 		if err := first(tx); err != nil {
 			return err
 		}
-		if err := a.reserve(tx); err != nil {
+		if err := a.insertRow(tx); err != nil {
 			return err
 		}
 		for _, state := range []string{"sending", "charged"} {
