@@ -142,7 +142,7 @@ func (c *caller) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
 	if err != nil || row == nil || row.Plan == nil || !row.InProgress() {
 		return err
 	}
-	return checkRequests(c.engine.Store.Ledger, row)
+	return checkRequests(c.engine.Store.DB, row)
 }
 
 // attempt makes one attempt, unless the service's answer is already known; see [caller.refused]. The answer is applied

@@ -249,7 +249,7 @@ func (w *worker) look() (*workFacts, error) {
 // read reads what the next action of a run depends on. next is the next data call of all: a run that wants it needs no
 // other query.
 func (r *run) read(now time.Time, next *queue.Task) (err error) {
-	requests := checkRequests(r.engine.Store.Ledger, &r.row)
+	requests := checkRequests(r.engine.Store.DB, &r.row)
 	if requests != nil && !isA[*RequestsError](requests) {
 		return requests
 	}

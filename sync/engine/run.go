@@ -70,7 +70,7 @@ func (r *run) endCause(nextDue bool) error {
 	if err != nil || !pending {
 		return err
 	}
-	if err := checkRequests(r.engine.Store.Ledger, &r.row); err != nil || !nextDue {
+	if err := checkRequests(r.engine.Store.DB, &r.row); err != nil || !nextDue {
 		return err
 	}
 	return &QueuedError{errors.New("the next run of the job is due")}
@@ -122,12 +122,12 @@ func (e *RequestsError) Error() string {
 
 // checkRequests returns a [RequestsError] if a run may make no more requests. A paid scan is polled and read however
 // many requests that takes.
-func checkRequests(made *ledger.Ledger, row *runs.Run) error {
+func checkRequests(made store.Reader, row *runs.Run) error {
 	most := row.Plan.MaxRequests
 	if most == 0 {
 		return nil
 	}
-	n, err := made.Requests(row.ID)
+	n, err := ledger.Requests(made, row.ID)
 	if err == nil && n >= int64(most) {
 		err = &RequestsError{most}
 	}

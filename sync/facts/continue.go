@@ -9,6 +9,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 )
 
 // Continue returns the plan of a run that has begun, with the progress of its steps. If calls is
@@ -48,7 +49,7 @@ func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Co
 	if err != nil {
 		return nil, c, err
 	}
-	spent, err := spentBy(r.Store.Ledger, old.ID)
+	spent, err := spentBy(r.Store, old.ID)
 	if err != nil {
 		return nil, c, err
 	}
@@ -59,11 +60,11 @@ func (r *Reader) Left(old *runs.Run, own job.JobBudget) (p *plan.Plan, c plan.Co
 }
 
 // spentBy returns what a run has used of its own caps.
-func spentBy(l *ledger.Ledger, run string) (plan.Spent, error) {
-	spent, err := l.Spent(run)
+func spentBy(s *state.Store, run string) (plan.Spent, error) {
+	spent, err := s.Ledger.Spent(run)
 	if err != nil {
 		return plan.Spent{}, err
 	}
-	requests, err := l.Requests(run)
+	requests, err := ledger.Requests(s.DB, run)
 	return plan.Spent{Credits: spent.Charged + spent.Unknown + spent.Reserved, Requests: int(requests)}, err
 }

@@ -259,7 +259,7 @@ func (r *Reader) hasLeft(spec *job.Spec, old *runs.Run, steps []runs.Step) (bool
 	if stored.Backfill != nil && spec.Backfill == nil {
 		own.PerRun = &stored.Cap // it has its own cap
 	}
-	spent, err := spentBy(r.Store.Ledger, old.ID)
+	spent, err := spentBy(r.Store, old.ID)
 	if err != nil {
 		return false, err
 	}

@@ -106,16 +106,12 @@ func earlierOf(a, b time.Time) time.Time {
 }
 
 // Newest returns the latest time that spending counts for; the zero time if nothing was spent.
-func (l *Ledger) Newest() (time.Time, error) {
-	newest, err := newestCounted(l.db)
-	return store.Instant(newest), err
-}
+func (l *Ledger) Newest() (time.Time, error) { return newestCounted(l.db) }
 
-// newestCounted returns the latest time that spending in the ledger counts for; 0 if nothing was
-// spent. Credits bought in addition are excluded: if the clock was ahead when they were booked,
-// they must not count now and again when their date comes.
-func newestCounted(in store.Reader) (at int64, err error) {
-	return store.Value[int64](in, `SELECT max(
+// newestCounted is [Ledger.Newest]. Credits bought in addition are excluded: if the clock was ahead when they were
+// booked, they must not count now and again when their date comes.
+func newestCounted(in store.Reader) (time.Time, error) {
+	return store.ValueTime(in, `SELECT max(
 		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE price > 0),
 		(SELECT coalesce(max(counts_at), 0) FROM attempts WHERE adjustment IS NOT NULL AND adjustment > 0))`)
 }

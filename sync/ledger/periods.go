@@ -31,7 +31,7 @@ func (l *Ledger) periodKey(tx *store.Tx, p Period) (period, error) {
 	// Spending dated in the future counts as now: the present period reaches up to it.
 	if now := store.Micros(l.clock.Now()); known.begins <= now && now < known.ends {
 		newest, err := newestCounted(tx)
-		known.ends = max(known.ends, newest+1)
+		known.ends = max(known.ends, store.Micros(newest)+1)
 		return known, err
 	}
 	return known, nil

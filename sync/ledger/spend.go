@@ -30,18 +30,16 @@ func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
 // negative if they were bought in addition. It records a fact, so no cap applies, but it changes
 // what is left under the cap. The row is kept forever.
 func (l *Ledger) Adjust(credits outlier.Credits, why string) error {
+	if credits == 0 || why == "" {
+		return errors.New("an amount and a reason are needed")
+	}
 	now := l.clock.Now()
-	return l.db.Update(func(tx *store.Tx) error {
-		if credits == 0 || why == "" {
-			return errors.New("an amount and a reason are needed")
-		}
-		_, err := store.Insert(tx, "attempts", store.Columns{
-			"op": adjustment, "state": outlier.Charged, "day": Day(now, l.location),
-			"cycle": Cycle(now, l.location, l.renews), "caps": "[]", "reserved_at": store.Time(&now),
-			"settled_at": store.Time(&now), "error": store.Bounded(why), "adjustment": credits,
-		}, "")
-		return err
-	})
+	_, err := store.Insert(l.db, "attempts", store.Columns{
+		"op": adjustment, "state": outlier.Charged, "day": Day(now, l.location),
+		"cycle": Cycle(now, l.location, l.renews), "caps": "[]", "reserved_at": store.Time(&now),
+		"settled_at": store.Time(&now), "error": store.Bounded(why), "adjustment": credits,
+	}, "")
+	return err
 }
 
 // adjustment is the operation of a row made by [Ledger.Adjust].
@@ -72,11 +70,6 @@ func Totals(in store.Reader, run string) (all Spend, last time.Time, err error) 
 func Requests(in store.Reader, run string) (int64, error) {
 	return store.Value[int64](in, `SELECT (SELECT count(*) FROM attempts WHERE run = ?1 AND sent_at <> 0 AND counts_for = '')
 		+ (SELECT count(*) FROM attempts WHERE counts_for <> '' AND counts_for = ?1 AND sent_at <> 0)`, run)
-}
-
-// Requests returns how many requests count for a run; see the function of this name.
-func (l *Ledger) Requests(run string) (int64, error) {
-	return Requests(l.db, run)
 }
 
 // DistinctEntities counts the entities for which the free calls of a run with one of these
