@@ -57,12 +57,10 @@ func (cs *Calls) OfRun(run string) ([]Call, error) {
 
 // PartOfRun returns at most most of these calls after the first skip ones, and the number of all.
 func (cs *Calls) PartOfRun(run string, skip, most int) (part []Call, all int, err error) {
-	part, err = store.Read(cs.db, func(tx *store.Tx) ([]Call, error) {
-		if all, err = store.Value[int](tx, `SELECT count(*) FROM attempts WHERE run = ?`, run); err != nil {
-			return nil, err
-		}
-		return listCalls(tx, `id IN (SELECT id FROM attempts WHERE run = ? ORDER BY id LIMIT ? OFFSET ?)`, run, most, skip)
-	})
+	if all, err = store.Value[int](cs.db, `SELECT count(*) FROM attempts WHERE run = ?`, run); err != nil {
+		return nil, 0, err
+	}
+	part, err = listCalls(cs.db, `id IN (SELECT id FROM attempts WHERE run = ? ORDER BY id LIMIT ? OFFSET ?)`, run, most, skip)
 	return part, all, err
 }
 
