@@ -22,6 +22,7 @@ type Month struct {
 	Pauses map[string]*runs.Pause
 
 	reader   *Reader
+	at       time.Time
 	calendar *job.Calendar
 	jobs     []JobMonth // in the order of the file; nil until they are resolved, once for any number of runs
 }
@@ -42,10 +43,10 @@ func (j *JobMonth) Credits() outlier.Credits {
 	return all
 }
 
-// Month returns what the runs of a calendar need that are due later than a time at which pauses are in force.
+// Month returns what the runs of a calendar need, by the pauses and the caps of a time.
 func (r *Reader) Month(calendar *job.Calendar, at time.Time) (*Month, error) {
 	pauses, err := r.Store.Schedule.Pauses(at)
-	return &Month{Pauses: pauses, reader: r, calendar: calendar}, err
+	return &Month{Pauses: pauses, reader: r, at: at, calendar: calendar}, err
 }
 
 // RunsOf counts the due times of a job that are later than a time and not within its pause.
@@ -65,7 +66,7 @@ func (m *Month) RunsOf(spec *job.Spec, after time.Time) int {
 func (m *Month) After(ctx context.Context, at time.Time) ([]JobMonth, error) {
 	config := m.reader.Config
 	for i := len(m.jobs); i < len(config.Jobs); i++ {
-		one, err := m.reader.needsOf(ctx, &config.Jobs[i])
+		one, err := m.needsOf(ctx, &config.Jobs[i])
 		if err != nil {
 			return nil, err
 		}
@@ -81,10 +82,10 @@ func (m *Month) After(ctx context.Context, at time.Time) ([]JobMonth, error) {
 // needsOf returns what a scheduled run of a job needs. One that runs after another job is assumed to find a
 // result, and seeds that were bought recently are bought again. A job that cannot be resolved needs nothing: its
 // run reports why.
-func (r *Reader) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err error) {
+func (m *Month) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err error) {
 	one.Job = spec.Name
 	if spec.Budget.PerMonth != nil {
-		left, err := r.Caps().LeftOfJob(spec, r.Store.Clock.Now())
+		left, err := m.reader.Caps().LeftOfJob(spec, m.at)
 		if one.Cap = &left; err != nil {
 			return one, err
 		}
@@ -92,7 +93,7 @@ func (r *Reader) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err
 	if spec.After == "" && len(spec.Schedule) == 0 && spec.Every == 0 || spec.Auto { // it takes what the others leave
 		return one, nil
 	}
-	p, err := r.Plan(ctx, spec, Options{At: time.Now().Add(spec.SeedsFresh), Assume: true})
+	p, err := m.reader.Plan(ctx, spec, Options{At: m.at.Add(spec.SeedsFresh), Assume: true})
 	if err == nil {
 		one.Each, one.Step = p.Wants(spec.Budget), p.Least()
 	}

@@ -283,7 +283,7 @@ func (c *calculation) countFollowing(spec *job.Spec) (n int) {
 		for i := range c.unfinished {
 			u := &c.unfinished[i]
 			if of != spec && u.Spec == of && u.Continues() && u.Run.Trigger != runs.Manual && !u.Run.Due.IsZero() &&
-				u.Run.Status.Open() && len(openSteps(u.Steps)) > 0 {
+				u.Run.Status.Open() && slices.ContainsFunc(u.Steps, func(s runs.Step) bool { return s.Stop == "" }) {
 				n++
 			}
 		}

@@ -37,17 +37,6 @@ func (r *Reader) unfinishedRuns() (all []facts.Unfinished, err error) {
 	return all, nil
 }
 
-// openSteps returns the searches that have not ended.
-func openSteps(steps []runs.Step) []*runs.Step {
-	var open []*runs.Step
-	for i := range steps {
-		if steps[i].Stop == "" {
-			open = append(open, &steps[i])
-		}
-	}
-	return open
-}
-
 // planOf returns what a run keeps of its plan; nothing if it has not begun.
 func planOf(run *runs.Run) plan.Stored {
 	if run.Plan == nil {

@@ -81,7 +81,11 @@ func (w *explainer) waitingCall(task *queue.Waiting, before int) *Waiting {
 func (w *explainer) waitingSearches(name string) (all []Waiting, pages int, err error) {
 	for i := range w.unfinished {
 		u := &w.unfinished[i]
-		for _, step := range openSteps(u.Steps) {
+		for k := range u.Steps {
+			step := &u.Steps[k]
+			if step.Stop != "" {
+				continue
+			}
 			one := Waiting{Job: u.Spec.Name, Op: step.Query.Op(), Entity: step.Name(), Since: u.Run.Started}
 			if one.Why, one.At, err = w.ofSearch(u, step, pages); err != nil {
 				return nil, 0, err

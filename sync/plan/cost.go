@@ -229,20 +229,9 @@ func (p *Plan) LeftOf(i int, most outlier.Credits) (pages int, credits outlier.C
 	return one.pages, one.credits()
 }
 
-// Fits reports whether the next call of a step costs at most left credits, or was paid for or set
-// aside before: held is what remains of the hold for reading its scan. For a scan that is joined,
-// the price is that of reading it.
+// Fits reports whether the next purchase of a step costs at most left credits, or was paid for or set
+// aside before: held is what remains of the hold for reading its scan.
 func (p *Plan) Fits(i int, left, held outlier.Credits) bool {
-	step, price := &p.Steps[i], p.prices[i]
-	if _, joined := p.Stored.Joins[step.Ordinal]; joined {
-		one := p.itemOf(i)
-		price = one.credits()
-	}
-	switch {
-	case price <= left:
-		return true
-	case !step.Paid:
-		return false
-	}
-	return step.Query.Op() == outlier.OpStartScan || price <= held
+	step, one := &p.Steps[i], p.itemOf(i)
+	return one.least() <= left || step.Paid && (step.Query.Op() == outlier.OpStartScan || one.price <= held)
 }
