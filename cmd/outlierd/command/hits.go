@@ -46,6 +46,7 @@ var keyFlags = []keyFlag{
 	{"max-age", "refresh_after", "request again if the stored answer is older, such as 1h", setText, nil},
 	{"mode", "mode", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)", setText,
 		fixed("fast", "standard")},
+	{"param", "", "a parameter to send, as name=value; repeatable", addParameter, nil},
 	{"pages", "pages", "buy at most `N` pages of 40 rows", setNumber, nil},
 	{"related-to", "related_to", "a channel to relate to, by id or address; repeatable", addText, nil},
 	{"seed", "seed", "seed of a random order", setText, nil},
@@ -111,6 +112,18 @@ func addText(into wishes, key, text string) error {
 	return nil
 }
 
+// addParameter adds a parameter of an operation whose parameters are not documented: each is a key.
+func addParameter(into wishes, _, pair string) error {
+	name, text, ok := strings.Cut(pair, "=")
+	switch {
+	case !ok || strings.TrimSpace(name) == "":
+		return errors.New("must be name=value, as in language=en")
+	case strings.HasPrefix(name, "x-"): // the job file ignores such keys
+		return errors.New("a name cannot begin with x-")
+	}
+	return addText(into, name, text)
+}
+
 // addFilter adds a key=value pair in the syntax of a job's where: a list is [en, de] or a repeated key, and ~ removes a
 // filter that `use` added.
 func addFilter(into wishes, key, pair string) error {
@@ -165,47 +178,82 @@ func members(v any) []any {
 	return []any{v}
 }
 
-// addAgain adds --again to a command that buys pages.
-func addAgain(c *cobra.Command, again *bool) {
-	c.Flags().BoolVar(again, "again", false, "buy again what was bought within the last six hours")
-}
+// againUsage is that of --again.
+const againUsage = "buy again what was bought within the last six hours"
 
 // A shower returns the query over the published file for the result of a request.
-type shower func(showing) (string, error)
+type shower func(context.Context, showing) (string, error)
 
-// hitsCommand completes a command that buys pages of hits and can fetch more about them. ask adds the arguments to the
-// body of the verb, and returns what to print.
-func hitsCommand(g *globals, c *cobra.Command, verb job.Verb, body wishes, ask func(args []string) (shower, error)) *cobra.Command {
-	var again bool
+// A oneOff is a command that makes one request without a job in the file: what is typed becomes the job of its verb.
+type oneOff struct {
+	verb   job.Verb
+	op     outlier.Operation            // whose filters and orders its flags have
+	body   wishes                       // of the verb: presets, and what was typed
+	arg    string                       // the key of the arguments; "" if parse keeps them
+	parse  func(string) (string, error) // reads an argument; nil for any text
+	flags  []string                     // of [keyFlags]
+	again  string                       // the usage of --again; "" if nothing is bought
+	enrich []string                     // what can be fetched for the hits
+	check  func() error                 // of what was typed; nil for none
+	before func(context.Context, showing) error
+	show   shower
+}
+
+// addTo completes a command that has its texts.
+func (o *oneOff) addTo(c *cobra.Command, g *globals) *cobra.Command {
+	r := request{verb: o.verb, job: wishes{string(o.verb): o.body}, before: o.before, show: o.show}
 	var enrich []string
 	var top int
-	op, kinds := outlier.OpSearch, []string{"details", "comments", "transcript", "channel_videos", "channel_shorts"}
-	switch verb {
-	case job.VerbRelated:
-		op = outlier.OpRelated
-	case job.VerbFindChannels:
-		op, kinds = outlier.OpFindChannels, kinds[3:]
-	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		show, err := ask(args)
+		err := o.readArguments(args)
+		if err == nil && o.check != nil {
+			err = o.check()
+		}
 		if err != nil {
 			return usageError{err}
 		}
-		all := wishes{string(verb): body}
-		if fetches := fetchesOf(enrich, top); len(fetches) > 0 {
-			all["enrich"] = fetches
+		if len(enrich) > 0 {
+			r.job["enrich"] = fetchesOf(enrich, top)
 		}
-		return runOnce(c.Context(), g, request{verb: verb, job: all, again: again, show: show})
+		return runOnce(c.Context(), g, r)
 	}
-	body["pages"] = 1
-	body.addFlags(c, op, "pages", "where")
-	addAgain(c, &again)
-	g.spending.addFlags(c)
-	c.Flags().StringSliceVar(&enrich, "enrich", nil, "what to fetch for the hits: "+strings.Join(kinds, ", "))
-	completeFlag(c, "enrich", kinds...)
-	c.Flags().IntVar(&top, "top", 0, "fetch for the N best hits only")
+	o.body.addFlags(c, o.op, o.flags...)
+	if o.again != "" {
+		c.Flags().BoolVar(&r.again, "again", false, o.again)
+		g.spending.addFlags(c)
+	}
+	if len(o.enrich) > 0 {
+		c.Flags().StringSliceVar(&enrich, "enrich", nil, "what to fetch for the hits: "+strings.Join(o.enrich, ", "))
+		completeFlag(c, "enrich", o.enrich...)
+		c.Flags().IntVar(&top, "top", 0, "fetch for the N best hits only")
+	}
 	return c
 }
+
+// readArguments adds the arguments to the body, each of them once.
+func (o *oneOff) readArguments(args []string) (err error) {
+	var all []string
+	for _, arg := range args {
+		if o.parse != nil {
+			if arg, err = o.parse(arg); err != nil {
+				return err
+			}
+		}
+		if o.parse == nil || !slices.Contains(all, arg) {
+			all = append(all, arg)
+		}
+	}
+	if len(all) > 0 && o.arg != "" {
+		o.body[o.arg] = all
+	}
+	return nil
+}
+
+// What can be fetched for hits that are channels, and for videos.
+var (
+	ofChannel = []string{"channel_videos", "channel_shorts"}
+	ofVideo   = append([]string{"details", "comments", "transcript"}, ofChannel...)
+)
 
 // fetchesOf returns the mapping of enrich; top is 0 for all hits.
 func fetchesOf(kinds []string, top int) wishes {
@@ -223,7 +271,7 @@ func fetchesOf(kinds []string, top int) wishes {
 // showHits returns the query for the hits of a run, best first, with their current data. It includes pages
 // that came from the journal, whose rows belong to other runs.
 func showHits(out *printer, v view) shower {
-	return func(s showing) (string, error) {
+	return func(_ context.Context, s showing) (string, error) {
 		var ids []string
 		hits, err := s.program.Engine.Store.Hits.Best(s.row.ID,
 			runs.Choice{All: true, Desc: !s.spec.Ascending})
@@ -259,116 +307,74 @@ func (v view) rowsOf(out *printer, ids []string) string {
 	return query.RowsOf(v.table, v.key, out.columns(v.few), v.order, ids)
 }
 
-// A dataCommand fetches data about channels or videos by id.
-type dataCommand struct {
-	use, short, long string
-	verb             job.Verb
-	fetch            []outlier.Operation
-	fresh            string // the maximum age of stored answers that are printed; "" for any
-	parse            func(string) (string, error)
-	show             func() view
-}
-
 const knownLong = `Stored answers are printed while they are fresh: channels for 7 days, comments for 2 days,
 details for 1 day, transcripts permanently. --max-age requests older ones again, and what
 the service did not have. No credits are spent. An id that begins with - comes after --.`
 
-func (d *dataCommand) command(g *globals) *cobra.Command {
-	body := wishes{"fetch": d.fetch}
-	if d.fresh != "" {
-		body["refresh_after"] = d.fresh
-	}
-	c := &cobra.Command{
-		Use: d.use, Short: d.short, Long: d.long + "\n\n" + knownLong,
-		RunE: func(c *cobra.Command, args []string) error {
-			var ids []string
-			for _, arg := range args {
-				id, err := d.parse(arg)
-				if err != nil {
-					return usageError{err}
-				}
-				if !slices.Contains(ids, id) {
-					ids = append(ids, id)
-				}
-			}
-			body["id"] = ids
-			return runOnce(c.Context(), g, request{
-				verb: d.verb, job: wishes{string(d.verb): body}, show: showFacts(c.Context(), g, d),
-			})
-		},
-	}
-	body.addFlags(c, "", "max-age")
-	return c
-}
-
-// facts returns the query for the current data of the ids, and reports those that the service does not
+// showFacts returns the query for the current data of the ids, and reports those that the service does not
 // have.
-func showFacts(ctx context.Context, g *globals, d *dataCommand) shower {
-	return func(s showing) (string, error) {
-		work, err := s.spec.Resolve(job.Inputs{
-			Now: time.Now(),
-			IDs: s.program.idsOf(ctx),
-		})
+func showFacts(g *globals, v view) shower {
+	return func(ctx context.Context, s showing) (string, error) {
+		work, err := s.spec.Resolve(job.Inputs{Now: time.Now(), IDs: s.program.idsOf(ctx)})
 		if err != nil {
 			return "", err
 		}
-		return d.show().rowsOf(g.out, work.IDs), reportMissing(ctx, g, s.program.Engine.Config, work.IDs, d.fetch)
+		err = query.Missing(ctx, published(s.program.Engine.Config), work.IDs, func(operation, id, at any) {
+			if slices.ContainsFunc(s.spec.Fetch, func(c job.Call) bool { return string(c.Op) == operation }) {
+				fmt.Fprintf(g.world.err, "the service has no %s of %s (checked %s); it is asked again after 30 days, "+
+					"or now with --max-age 1m\n", operation, term.Plain(term.Raw(id)), term.Raw(second(at)))
+			}
+		})
+		return v.rowsOf(g.out, work.IDs), err
 	}
 }
 
 func channelCommand(g *globals) *cobra.Command {
 	uploads := false
-	d := &dataCommand{
-		use: "channel CHANNEL…", short: "Fetch and print a channel's statistics or uploads; free",
-		long: `Fetch a channel's sampled videos and shorts, by id, address, handle or one of its videos,
+	c := (&oneOff{
+		verb: job.VerbChannels, arg: "id", parse: outlier.ParseChannel, flags: []string{"max-age"},
+		body: wishes{"fetch": ofChannel, "refresh_after": "7d"},
+		show: func(ctx context.Context, s showing) (string, error) {
+			if uploads {
+				return showFacts(g, ofUploads)(ctx, s)
+			}
+			return showFacts(g, ofStatistics)(ctx, s)
+		},
+	}).addTo(&cobra.Command{
+		Use: "channel CHANNEL…", Short: "Fetch and print a channel's statistics or uploads; free",
+		Long: `Fetch a channel's sampled videos and shorts, by id, address, handle or one of its videos,
 and print its statistics for both, or with --uploads the videos and shorts. The service knows
 channels only by id: the id comes from your tables, from the details of the video, which are
-free, or for a handle from a search after confirmation.`,
-		verb: job.VerbChannels, fetch: []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts},
-		fresh: "7d", parse: outlier.ParseChannel,
-		show: func() view {
-			if uploads {
-				return ofUploads
-			}
-			return ofStatistics
-		},
-	}
-	c := d.command(g)
+free, or for a handle from a search after confirmation.` + "\n\n" + knownLong,
+	}, g)
 	c.Flags().BoolVar(&uploads, "uploads", false, "print the sampled videos and shorts")
 	g.spending.addFlags(c) // for unknown handles
 	return c
 }
 
 func videoCommand(g *globals) *cobra.Command {
-	return videoData("video", "details", "the description and current numbers", "1d", outlier.OpDetails,
-		ofDetails).command(g)
+	return videoData(g, "video", "details", "the description and current numbers", "details", "1d", ofDetails)
 }
 
 func commentsCommand(g *globals) *cobra.Command {
-	return videoData("comments", "last comments", "the last 100 comments", "2d", outlier.OpComments,
-		ofComments).command(g)
+	return videoData(g, "comments", "last comments", "the last 100 comments", "comments", "2d", ofComments)
 }
 
 func transcriptCommand(g *globals) *cobra.Command {
-	return videoData("transcript", "transcript", "the transcript, line by line", "", outlier.OpTranscript,
-		ofTranscript).command(g)
+	return videoData(g, "transcript", "transcript", "the transcript, line by line", "transcript", "", ofTranscript)
 }
 
-func videoData(name, what, does, fresh string, op outlier.Operation, v view) *dataCommand {
-	return &dataCommand{
-		use: name + " VIDEO…", short: fmt.Sprintf("Fetch and print a video's %s; free", what),
-		long: fmt.Sprintf("Fetch and print, for videos by id or address, %s.", does),
-		verb: job.VerbVideos, fetch: []outlier.Operation{op}, fresh: fresh, parse: outlier.ParseVideoID,
-		show: func() view { return v },
+// videoData returns a command that fetches a kind of data about videos. It prints stored answers that are not older than
+// fresh; "" for any.
+func videoData(g *globals, name, what, does, kind, fresh string, v view) *cobra.Command {
+	body := wishes{"fetch": []string{kind}}
+	if fresh != "" {
+		body["refresh_after"] = fresh
 	}
-}
-
-// reportMissing says which of the ids the service does not have.
-func reportMissing(ctx context.Context, g *globals, config *job.Config, ids []string, asked []outlier.Operation) error {
-	return query.Missing(ctx, published(config), ids, func(operation, id, at any) {
-		if endpoint, _ := operation.(string); slices.Contains(asked, outlier.Operation(endpoint)) {
-			fmt.Fprintf(g.world.err, "the service has no %s of %s (checked %s); it is asked again after 30 days, "+
-				"or now with --max-age 1m\n", operation, term.Plain(term.Raw(id)), term.Raw(second(at)))
-		}
-	})
+	return (&oneOff{
+		verb: job.VerbVideos, arg: "id", parse: outlier.ParseVideoID, flags: []string{"max-age"}, body: body, show: showFacts(g, v),
+	}).addTo(&cobra.Command{
+		Use: name + " VIDEO…", Short: fmt.Sprintf("Fetch and print a video's %s; free", what),
+		Long: fmt.Sprintf("Fetch and print, for videos by id or address, %s.\n\n%s", does, knownLong),
+	}, g)
 }

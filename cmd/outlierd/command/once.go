@@ -181,7 +181,7 @@ func printResult(ctx context.Context, g *globals, r request, s showing) error {
 	if report.EndedEmpty(s.row) {
 		return nil
 	}
-	query, err := r.show(s)
+	query, err := r.show(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -45,10 +45,21 @@ func scanListCommand(g *globals) *cobra.Command {
 }
 
 func scanStartCommand(g *globals) *cobra.Command {
-	var channels, again bool
-	scan, read := wishes{"mode": "fast"}, wishes{"pages": 5}
-	scan["read"] = read
-	c := &cobra.Command{
+	var channels bool
+	read := wishes{"pages": 5}
+	scan := wishes{"mode": "fast", "read": read}
+	c := (&oneOff{
+		verb: job.VerbScan, op: outlier.OpSearch, arg: "query", body: scan, flags: []string{"mode"},
+		again: "start a scan even if the same one is live",
+		check: func() error {
+			if channels {
+				scan["channel_id"] = scan["query"]
+				delete(scan, "query")
+			}
+			return nil
+		},
+		show: showHits(g.out, ofOutliers),
+	}).addTo(&cobra.Command{
 		Use: "start QUERY…", Short: "Start a scan, wait for it, and print its results",
 		Long: `Start one scan over all the queries, or with --channel over all the channels, wait until it
 ends, which takes hours, and print its results.
@@ -59,57 +70,35 @@ read' reads it after it has ended.
 If a scan of the same queries or channels and of the same mode is live, the command waits
 for that one and reads it. With --again it starts another.`,
 		Example: `  outlierd scan start "espresso machine repair" --pages 10 --where z_score=3..`,
-		RunE: func(c *cobra.Command, what []string) error {
-			key := "query"
-			if channels {
-				key = "channel_id"
-			}
-			scan[key] = what
-			return runOnce(c.Context(), g, request{
-				verb: job.VerbScan, job: wishes{"scan": scan}, again: again, show: showHits(g.out, ofOutliers),
-			})
-		},
-	}
-	g.spending.addFlags(c)
-	scan.addFlags(c, outlier.OpSearch, "mode")
+	}, g)
 	read.addFlags(c, outlier.OpSearch, "pages", "where", "sort")
 	c.Flags().BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
-	c.Flags().BoolVar(&again, "again", false, "start a scan even if the same one is live")
 	return c
 }
 
 func scanReadCommand(g *globals) *cobra.Command {
-	var again bool
+	id := ""
 	search := wishes{"pages": 1}
-	c := &cobra.Command{
+	return (&oneOff{
+		verb: job.VerbSearch, op: outlier.OpSearch, body: search, flags: []string{"pages", "sort", "where"}, again: againUsage,
+		parse: func(arg string) (_ string, err error) {
+			id, err = scanID(arg)
+			return id, err
+		},
+		before: func(ctx context.Context, s showing) error { return refuseUnreadable(ctx, s.program, id) },
+		check: func() error {
+			if where, _ := search["where"].(wishes); where["reference_id"] != nil {
+				return errors.New("--where reference_id: the command sets it to the id of the scan")
+			}
+			return addFilter(search, "where", "reference_id="+id)
+		},
+		show: showHits(g.out, ofOutliers),
+	}).addTo(&cobra.Command{
 		Use: "read ID", Short: "Read the results of a scan that has ended; 2 credits a page",
 		Long: `Poll a scan, which is free, and if it has ended read and print its results. Filters and
 order select the results of the pages.`,
 		Example: `  outlierd scan read 7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f --pages 10 --where z_score=3.. --sort "views desc"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := scanID(args[0])
-			if err != nil {
-				return err
-			}
-			where, _ := search["where"].(wishes)
-			if where == nil {
-				where = wishes{}
-			}
-			if where["reference_id"] != nil {
-				return usageError{errors.New("--where reference_id: the command sets it to the id of the scan")}
-			}
-			where["reference_id"], search["where"] = id, where
-			return runOnce(c.Context(), g, request{
-				verb: job.VerbSearch, job: wishes{"search": search}, again: again,
-				before: func(ctx context.Context, s showing) error { return refuseUnreadable(ctx, s.program, id) },
-				show:   showHits(g.out, ofOutliers),
-			})
-		},
-	}
-	g.spending.addFlags(c)
-	search.addFlags(c, outlier.OpSearch, "pages", "where", "sort")
-	addAgain(c, &again)
-	return c
+	}, g)
 }
 
 // scanID parses the id of a scan.

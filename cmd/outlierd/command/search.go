@@ -20,8 +20,10 @@ import (
 )
 
 func searchCommand(g *globals) *cobra.Command {
-	search := wishes{}
-	c := hitsCommand(g, &cobra.Command{
+	return (&oneOff{
+		verb: job.VerbSearch, op: outlier.OpSearch, arg: "query", body: wishes{"pages": 1}, again: againUsage,
+		flags: []string{"by", "pages", "seed", "sort", "where"}, enrich: ofVideo, show: showHits(g.out, ofOutliers),
+	}).addTo(&cobra.Command{
 		Use:   "search QUERY…",
 		Short: "Search once and print the hits; 2 credits a page",
 		Long: `Search once, without an entry in the job file, and print the hits, best first. Budget,
@@ -29,19 +31,37 @@ ledger, journal and tables are those of the job file. Several queries are one re
 page that was bought within the last six hours comes from the journal and costs nothing.`,
 		Example: `  outlierd search "moka pot" --where z_score=2.. --sort "z_score desc"
   outlierd search "moka pot" "latte art" --pages 2 --enrich transcript --top 5 -o json`,
-	}, job.VerbSearch, search, func(queries []string) (shower, error) {
-		search["query"] = queries
-		return showHits(g.out, ofOutliers), nil
-	})
-	search.addFlags(c, outlier.OpSearch, "by", "seed", "sort")
-	return c
+	}, g)
 }
 
 func relatedCommand(g *globals) *cobra.Command {
 	var by []string
 	var limit int
-	related := wishes{}
-	c := hitsCommand(g, &cobra.Command{
+	body := wishes{"pages": 1}
+	c := (&oneOff{
+		verb: job.VerbRelated, op: outlier.OpRelated, arg: "video_id", body: body, again: againUsage,
+		flags: []string{"channel", "pages", "thumbnail", "title", "where"}, enrich: ofVideo,
+		check: func() error {
+			for _, way := range by {
+				if way != "channel" {
+					body["by"] = way
+				}
+			}
+			switch {
+			case limit < 0:
+				return fmt.Errorf("--limit must be 0 or more, got %d", limit)
+			case !slices.ContainsFunc(relatedSeeds, func(key string) bool { return body[key] != nil }):
+				return errors.New("nothing to relate to: name videos, or pass --title, --thumbnail or --channel")
+			}
+			return nil
+		},
+		show: func(_ context.Context, s showing) (string, error) {
+			if slices.Contains(by, "channel") {
+				return similarChannels(s, limit)
+			}
+			return listRanked(g.out, s, ofOutliers, limit)
+		},
+	}).addTo(&cobra.Command{
 		Use:   "related [VIDEO…]",
 		Short: "Find hits similar to videos or channels; 2 credits a page",
 		Long: `Find hits similar to videos (by id or address), titles, a thumbnail or channels, and print
@@ -50,27 +70,7 @@ required. --by channel prints a row for each channel of the hits. An id that beg
 comes after --, as in: outlierd related -- -abcdefghij`,
 		Example: `  outlierd related dQw4w9WgXcQ --where published_at="last 90d" --limit 10
   outlierd related --title "the best moka pot" --pages 2 --by channel`,
-	}, job.VerbRelated, related, func(videos []string) (shower, error) {
-		if limit < 0 {
-			return nil, fmt.Errorf("--limit must be 0 or more, got %d", limit)
-		}
-		if len(videos) > 0 {
-			related["video_id"] = videos
-		}
-		if !slices.ContainsFunc(relatedSeeds, func(key string) bool { return related[key] != nil }) {
-			return nil, errors.New("nothing to relate to: name videos, or pass --title, --thumbnail or --channel")
-		}
-		show := listRanked(g.out, ofOutliers, limit)
-		for _, way := range by {
-			if way == "channel" {
-				show = similarChannels(limit)
-			} else {
-				related["by"] = way
-			}
-		}
-		return show, nil
-	})
-	related.addFlags(c, outlier.OpRelated, "title", "channel", "thumbnail")
+	}, g)
 	c.Flags().StringSliceVar(&by, "by", nil, "semantic (meaning of words) or lexical (exact words); channel: print channels")
 	completeFlag(c, "by", "semantic", "lexical", "channel")
 	c.Flags().IntVar(&limit, "limit", 0, "print at most this many rows; 0 for all")
@@ -81,21 +81,17 @@ comes after --, as in: outlierd related -- -abcdefghij`,
 var relatedSeeds = []string{"video_id", "title", "related_channel_id", "thumbnail_video_id"}
 
 // listRanked returns the query for the hits of a run in the service's order, with their ranks.
-func listRanked(out *printer, v view, limit int) shower {
-	return func(s showing) (string, error) {
-		from, err := rankHits(s, v)
-		return fmt.Sprintf("select place as rank, %s from %s order by place%s", out.columns(v.few), from, formatLimit(limit)), err
-	}
+func listRanked(out *printer, s showing, v view, limit int) (string, error) {
+	from, err := rankHits(s, v)
+	return fmt.Sprintf("select place as rank, %s from %s order by place%s", out.columns(v.few), from, formatLimit(limit)), err
 }
 
 // similarChannels returns the query for the channels of the hits of a run, with the rank of the first hit of each.
-func similarChannels(limit int) shower {
-	return func(s showing) (string, error) {
-		from, err := rankHits(s, ofOutliers)
-		return `select min(place) as rank, any_value(t.channel_title) as channel_title, t.channel_id,
+func similarChannels(s showing, limit int) (string, error) {
+	from, err := rankHits(s, ofOutliers)
+	return `select min(place) as rank, any_value(t.channel_title) as channel_title, t.channel_id,
 	count(*) as hits, max(t.z_score) as best_z_score, max(t.channel_subscribers) as subscribers
 from ` + from + " group by t.channel_id order by 1, t.channel_id" + formatLimit(limit), err
-	}
 }
 
 // rankHits returns the rows of the hits of a run with their ranks; see [query.Placed].
@@ -118,35 +114,39 @@ func formatLimit(rows int) string {
 }
 
 func findChannelsCommand(g *globals) *cobra.Command {
-	find := wishes{}
-	c := hitsCommand(g, &cobra.Command{
+	body := wishes{"pages": 1}
+	return (&oneOff{
+		verb: job.VerbFindChannels, op: outlier.OpFindChannels, arg: "query", body: body, again: againUsage,
+		flags: []string{"pages", "related-to", "seed", "sort", "where"}, enrich: ofChannel,
+		check: func() error {
+			switch queried, related := body["query"] != nil, body["related_to"] != nil; {
+			case queried && related:
+				return errors.New("give a query or --related-to, not both")
+			case !queried && !related:
+				return errors.New("nothing to search for: give a query, or --related-to a channel")
+			}
+			return nil
+		},
+		show: func(ctx context.Context, s showing) (string, error) {
+			if body["related_to"] != nil {
+				return listRanked(g.out, s, ofFound, 0)
+			}
+			return showHits(g.out, ofFound)(ctx, s)
+		},
+	}).addTo(&cobra.Command{
 		Use:   "find-channels [QUERY…]",
 		Short: "Search channels once and print them; 5 credits a page",
 		Long: `Search channels once, or with --related-to find channels similar to others, the most similar
 first, and print them. Several queries are one request over all of them.`,
 		Example: `  outlierd find-channels "espresso" --sort "recency desc" --where subscribers=..50000
   outlierd find-channels --related-to UC1234567890abcdefghijkl`,
-	}, job.VerbFindChannels, find, func(queries []string) (shower, error) {
-		related := find["related_to"] != nil
-		switch {
-		case len(queries) > 0 && related:
-			return nil, errors.New("give a query or --related-to, not both")
-		case related:
-			return listRanked(g.out, ofFound, 0), nil
-		case len(queries) == 0:
-			return nil, errors.New("nothing to search for: give a query, or --related-to a channel")
-		}
-		find["query"] = queries
-		return showHits(g.out, ofFound), nil
-	})
-	find.addFlags(c, outlier.OpFindChannels, "related-to", "seed", "sort")
-	return c
+	}, g)
 }
 
 func trendingFormatsCommand(g *globals) *cobra.Command {
-	params := wishes{}
-	var again bool
-	c := &cobra.Command{
+	return (&oneOff{
+		verb: job.VerbTrendingFormats, body: wishes{}, flags: []string{"param"}, again: againUsage, show: showFormats(g.out),
+	}).addTo(&cobra.Command{
 		Use:   "trending-formats",
 		Short: "Fetch and print the trending formats; 1 credit",
 		Long: `Fetch the trending formats once and print them, one row per element of the answer. The
@@ -154,32 +154,13 @@ service documents no parameters: each --param is sent as written. An answer that
 within the last six hours comes from the journal and costs nothing.`,
 		Example: `  outlierd trending-formats
   outlierd trending-formats --param language=en -o json`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			verb := job.VerbTrendingFormats
-			return runOnce(c.Context(), g, request{
-				verb: verb, job: wishes{string(verb): params}, again: again, show: showFormats(g.out),
-			})
-		},
-	}
-	c.Flags().Func("param", "a parameter to send, as name=value; repeatable", func(pair string) error {
-		name, text, ok := strings.Cut(pair, "=")
-		switch {
-		case !ok || strings.TrimSpace(name) == "":
-			return errors.New("must be name=value, as in language=en")
-		case strings.HasPrefix(name, "x-"): // the job file ignores such keys
-			return errors.New("a name cannot begin with x-")
-		}
-		return addText(params, name, text)
-	})
-	addAgain(c, &again)
-	g.spending.addFlags(c)
-	return c
+	}, g)
 }
 
 // showFormats returns the query for the answer of a run, bought or from the journal: the newest one to its
 // request.
 func showFormats(out *printer) shower {
-	return func(s showing) (string, error) {
+	return func(_ context.Context, s showing) (string, error) {
 		steps, err := s.program.Engine.Store.Steps.OfRun(s.row.ID)
 		if err != nil {
 			return "", err
