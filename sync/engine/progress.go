@@ -18,10 +18,9 @@ type Progress struct {
 	Job, Run string
 	Started  time.Time
 	Searches Searches
-	Pages    int                       // maximum for each search; job.AllPages if only the budget limits it
-	Tasks    map[outlier.Operation]int // data calls answered, including by "not found", by operation
-	Done     int                       // all of them
-	Queued   int                       // data calls left
+	Pages    int // maximum for each search; job.AllPages if only the budget limits it
+	Done     int // data calls answered, including by "not found"
+	Queued   int // data calls left
 	Spend    ledger.Spend
 	Pace     pace.Status
 	Until    time.Time       // when the scan is polled that the run waits for; zero if it waits for none
@@ -92,10 +91,9 @@ func progressOf(in *state.Store, limit *pace.Limiter, row *runs.Run) (p Progress
 	if err != nil {
 		return p, err
 	}
-	p.Tasks = map[outlier.Operation]int{}
 	for _, c := range calls {
 		if slices.Contains(dataCalls, c.Op) {
-			p.Tasks[c.Op], p.Done = c.Answered, p.Done+c.Answered
+			p.Done += c.Answered
 		}
 	}
 	for i := range steps {

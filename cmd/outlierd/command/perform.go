@@ -525,8 +525,18 @@ func progressAttrs(p engine.Progress) []any {
 // progressLines returns the text of the block: searches, data calls, credits and pace.
 func progressLines(p engine.Progress, now time.Time) []string {
 	name := term.Pad(term.Clip(job.Shown(p.Job), 40), 40)
-	return append([]string{fmt.Sprintf("%s %s · ETA %s", name, formatClock(now.Sub(p.Started)), formatETA(p, now)), searchLine(p)},
-		spendLines(p, now)...)
+	lines := []string{fmt.Sprintf("%s %s · ETA %s", name, formatClock(now.Sub(p.Started)), formatETA(p, now)), searchLine(p)}
+	if total := p.Done + p.Queued; total > 0 {
+		lines = append(lines, fmt.Sprintf("  enrich   %s %d/%d calls", term.Bar(p.Done, total), p.Done, total))
+	}
+	credits := fmt.Sprintf("  credits  %d spent", p.Spend.Charged)
+	if p.Spend.Unknown > 0 {
+		credits += fmt.Sprintf(" · %d unknown", p.Spend.Unknown)
+	}
+	if p.Cap > 0 {
+		credits += fmt.Sprintf(" · at most %d", p.Cap)
+	}
+	return append(lines, credits, "  pace     "+paceText(p, now))
 }
 
 func formatClock(d time.Duration) string { return figures.Clock(int64(d.Round(time.Second).Seconds())) }
@@ -555,13 +565,11 @@ func timeLeft(p engine.Progress, now time.Time) time.Duration {
 	return d
 }
 
-const nameWidth = 24
-
 // searchLine returns what the searches of a run have brought together.
 func searchLine(p engine.Progress) string {
-	s, name := p.Searches, term.Pad("search", nameWidth)
+	s := p.Searches
 	if s.Scan {
-		return "  " + term.Pad("scan", nameWidth) + " under way"
+		return "  scan     under way"
 	}
 	bar, pages := term.Bar(s.Pages, s.Pages+s.Left), fmt.Sprintf("%d/%d pages", s.Pages, s.Pages+s.Left)
 	switch {
@@ -570,30 +578,11 @@ func searchLine(p engine.Progress) string {
 	case p.Pages == job.AllPages:
 		bar, pages = term.Bar(0, 0), fmt.Sprintf("%d/? pages", s.Pages)
 	}
-	line := fmt.Sprintf("  %s %s %s  %s  %d new", name, bar, pages, term.Count(s.Hits, "hit"), s.New)
+	line := fmt.Sprintf("  search   %s %s  %s  %d new", bar, pages, term.Count(s.Hits, "hit"), s.New)
 	if s.All > 1 && s.Ended < s.All {
 		line += fmt.Sprintf(" · %d of %d searches done", s.Ended, s.All)
 	}
 	return line
-}
-
-func spendLines(p engine.Progress, now time.Time) []string {
-	var lines []string
-	if total := p.Done + p.Queued; total > 0 {
-		name := term.Pad("enrich", nameWidth)
-		lines = append(lines, fmt.Sprintf("  %s %s %d/%d calls", name, term.Bar(p.Done, total), p.Done, total))
-	}
-	if done := formatCalls(p); done != "" {
-		lines = append(lines, "  done     "+done)
-	}
-	credits := fmt.Sprintf("  credits  %d spent", p.Spend.Charged)
-	if p.Spend.Unknown > 0 {
-		credits += fmt.Sprintf(" · %d unknown", p.Spend.Unknown)
-	}
-	if p.Cap > 0 {
-		credits += fmt.Sprintf(" · at most %d", p.Cap)
-	}
-	return append(lines, credits, "  pace     "+paceText(p, now))
 }
 
 func paceText(p engine.Progress, now time.Time) string {
@@ -605,21 +594,4 @@ func paceText(p engine.Progress, now time.Time) string {
 		text += " · waits for a scan, polled again in " + term.Duration(p.Until.Sub(now))
 	}
 	return text
-}
-
-// formatCalls lists the data calls done, by endpoint, in a fixed order.
-func formatCalls(p engine.Progress) string {
-	var parts []string
-	for _, call := range []struct {
-		op   outlier.Operation
-		name string
-	}{
-		{outlier.OpChannelVideos, "videos"}, {outlier.OpChannelShorts, "shorts"}, {outlier.OpTranscript, "transcripts"},
-		{outlier.OpComments, "comments"}, {outlier.OpDetails, "details"},
-	} {
-		if n := p.Tasks[call.op]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", call.name, n))
-		}
-	}
-	return strings.Join(parts, " · ")
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/cmd/outlierd/term"
-	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
@@ -38,7 +37,7 @@ func TestProgressOfASearch(t *testing.T) {
 	t.Parallel()
 	want := `
 coffee                                   1:23 · ETA ≥ 0:30
-  search                   ██████░░░░░░░░░ 4/9 pages  105 hits  61 new · 1 of 3 searches done
+  search   ██████░░░░░░░░░ 4/9 pages  105 hits  61 new · 1 of 3 searches done
   credits  8 spent
   pace     10/min
 `
@@ -50,14 +49,12 @@ func TestProgressOfEnrichment(t *testing.T) {
 	p := underWay()
 	p.Searches.Ended, p.Searches.Left = 3, 0
 	p.Done, p.Queued = 96, 4
-	p.Tasks = map[outlier.Operation]int{outlier.OpDetails: 10, outlier.OpChannelVideos: 40, outlier.OpComments: 46}
 	p.Spend.Unknown, p.Cap = 2, 20
 	p.Pace.Reset, p.Left = noon.Add(59*time.Second), 24*time.Second
 	want := `
 coffee                                   1:23 · ETA 0:59
-  search                   done            4 pages  105 hits  61 new
-  enrich                   ██████████████░ 96/100 calls
-  done     videos 40 · comments 46 · details 10
+  search   done            4 pages  105 hits  61 new
+  enrich   ██████████████░ 96/100 calls
   credits  8 spent · 2 unknown · at most 20
   pace     10/min · next call in 59 s
 `
@@ -71,7 +68,7 @@ func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
 	p.Until = noon.Add(10 * time.Minute)
 	want := `
 coffee                                   1:23 · ETA ≥ 10:00
-  scan                     under way
+  scan     under way
   credits  8 spent
   pace     10/min · waits for a scan, polled again in 10 min
 `

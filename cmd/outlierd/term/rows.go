@@ -36,7 +36,7 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 	case "markdown", "md":
 		return newMarkdown(w, o.Zone, columns)
 	case "links":
-		return linkPrinter{w, columns}, nil
+		return newLinks(w, columns), nil
 	case "csv":
 		names := make([]any, len(columns))
 		for i, column := range columns {
@@ -52,28 +52,31 @@ func NewPrinter(format string, w io.Writer, o Options, columns []string) (Printe
 	return nil, fmt.Errorf("unknown format %q: want %s", format, OneOf(Formats))
 }
 
+// rowPrinter writes each row by itself.
+type rowPrinter func(values []any) error
+
+func (p rowPrinter) Row(values []any) error { return p(values) }
+
+func (p rowPrinter) Close() error { return nil }
+
 // OneOf lists the allowed words: "table, json or csv".
 func OneOf(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// planPrinter writes the last column of each row as it is drawn, over several lines.
-type planPrinter struct{ w io.Writer }
-
-// NewPlan returns a printer of the rows of EXPLAIN for people.
-func NewPlan(w io.Writer) Printer { return planPrinter{w} }
-
-func (p planPrinter) Row(values []any) error {
-	for line := range strings.Lines(Raw(values[len(values)-1])) {
-		if _, err := fmt.Fprintln(p.w, Plain(strings.TrimRight(line, "\n"))); err != nil {
-			return err
+// NewPlan returns a printer of the rows of EXPLAIN for people: the last column of each row as it is drawn, over several
+// lines.
+func NewPlan(w io.Writer) Printer {
+	return rowPrinter(func(values []any) error {
+		for line := range strings.Lines(Raw(values[len(values)-1])) {
+			if _, err := fmt.Fprintln(w, Plain(strings.TrimRight(line, "\n"))); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
-
-func (p planPrinter) Close() error { return nil }
 
 // csvPrinter writes values unchanged, except to a terminal or for a spreadsheet.
 type csvPrinter struct {
@@ -313,20 +316,15 @@ func defuse(text string) string {
 	return text
 }
 
-// linkPrinter prints the first address of each row.
-type linkPrinter struct {
-	w       io.Writer
-	columns []string
-}
-
-func (p linkPrinter) Row(values []any) error {
-	for i, v := range values {
-		if address, _ := v.(string); isLink(p.columns[i]) && webAddress(address) != "" {
-			_, err := fmt.Fprintln(p.w, address)
-			return err
+// newLinks returns a printer of the first address of each row.
+func newLinks(w io.Writer, columns []string) Printer {
+	return rowPrinter(func(values []any) error {
+		for i, v := range values {
+			if address, _ := v.(string); isLink(columns[i]) && webAddress(address) != "" {
+				_, err := fmt.Fprintln(w, address)
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
-
-func (p linkPrinter) Close() error { return nil }

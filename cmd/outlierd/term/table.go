@@ -182,40 +182,29 @@ func isTime(cell string) bool {
 	return len(cell) >= len(timeForm) && cell[4] == '-' && cell[10] == ' ' && cell[13] == ':'
 }
 
-// markdownPrinter writes a table in GitHub's Markdown.
-type markdownPrinter struct {
-	w       io.Writer
-	zone    *time.Location
-	columns []string
-}
-
-func newMarkdown(w io.Writer, zone *time.Location, columns []string) (*markdownPrinter, error) {
-	p := &markdownPrinter{w, zone, columns}
+// newMarkdown returns a printer of a table in GitHub's Markdown.
+func newMarkdown(w io.Writer, zone *time.Location, columns []string) (Printer, error) {
 	var header strings.Builder
 	for _, c := range columns {
 		header.WriteString("| " + inMarkdown(Clip(c, widestCell)) + " ")
 	}
 	_, err := fmt.Fprintf(w, "%s|\n|%s\n", &header, strings.Repeat(" --- |", len(columns)))
-	return p, err
-}
-
-func (p *markdownPrinter) Row(values []any) error {
-	var row strings.Builder
-	for i, v := range values {
-		cell := ""
-		if v != nil {
-			cell = inMarkdown(formatValue(v, p.zone))
+	return rowPrinter(func(values []any) error {
+		var row strings.Builder
+		for i, v := range values {
+			cell := ""
+			if v != nil {
+				cell = inMarkdown(formatValue(v, zone))
+			}
+			if address, _ := v.(string); isLink(columns[i]) && webAddress(address) != "" {
+				cell = "<" + address + ">"
+			}
+			row.WriteString("| " + cell + " ")
 		}
-		if address, _ := v.(string); isLink(p.columns[i]) && webAddress(address) != "" {
-			cell = "<" + address + ">"
-		}
-		row.WriteString("| " + cell + " ")
-	}
-	_, err := fmt.Fprintf(p.w, "%s|\n", &row)
-	return err
+		_, err := fmt.Fprintf(w, "%s|\n", &row)
+		return err
+	}), err
 }
-
-func (p *markdownPrinter) Close() error { return nil }
 
 // markdownText escapes markup in a text.
 var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\[`, `]`, `\]`, `<`, `&lt;`, `&`,
@@ -223,37 +212,20 @@ var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `[`, `\
 
 func inMarkdown(cell string) string { return markdownText.Replace(cell) }
 
-// linePrinter writes each value in full on its own line, with a blank line between rows.
-type linePrinter struct {
-	w       io.Writer
-	zone    *time.Location
-	columns []string
-	rows    int
-}
-
-func newLines(w io.Writer, zone *time.Location, columns []string) *linePrinter {
-	p := &linePrinter{w: w, zone: zone}
-	longest := 0
+// newLines returns a printer of each value in full on its own line, with a blank line between rows.
+func newLines(w io.Writer, zone *time.Location, columns []string) Printer {
+	longest, between := 0, ""
 	for _, c := range columns {
 		longest = max(longest, Width(Clip(c, widestCell)))
 	}
-	for _, c := range columns {
-		c = Clip(c, widestCell)
-		p.columns = append(p.columns, strings.Repeat(" ", longest-Width(c))+c)
-	}
-	return p
+	return rowPrinter(func(values []any) error {
+		out := between
+		for i, v := range values {
+			name := Clip(columns[i], widestCell)
+			out += fmt.Sprintf("%s%s = %s\n", strings.Repeat(" ", longest-Width(name)), name, formatValue(v, zone))
+		}
+		between = "\n"
+		_, err := io.WriteString(w, out)
+		return err
+	})
 }
-
-func (p *linePrinter) Row(values []any) error {
-	var out strings.Builder
-	if p.rows++; p.rows > 1 {
-		out.WriteString("\n")
-	}
-	for i, v := range values {
-		fmt.Fprintf(&out, "%s = %s\n", p.columns[i], formatValue(v, p.zone))
-	}
-	_, err := io.WriteString(p.w, out.String())
-	return err
-}
-
-func (p *linePrinter) Close() error { return nil }
