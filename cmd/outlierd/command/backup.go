@@ -30,24 +30,16 @@ func backupCommand(g *globals) *cobra.Command {
 		Use:   "backup [FOLDER|ADDRESS]",
 		Short: "Copy the state to another folder or to a bucket",
 		Long: `Copy a consistent snapshot of the state to another folder or to a bucket, with a checksum. The
-state contains the ledger, the journal and the queue. The tables are not copied, because they
-can be rebuilt from the journal. Each backup is a full
-copy. It replaces the oldest one in its place when it is complete and was read back: a place
-keeps as many as it has, at least one, or as many as "backup.keep" of the job file says. A place
-with backups of another state, or of a newer one, is refused.
+state contains the ledger, the journal and the queue; tables can be rebuilt from the journal.
+Each backup is a full copy, and replaces the oldest one in its place once it was read back. The
+job file is not copied, because it may contain a key.
 
 With "backup" in the job file 'outlierd up' does this by itself. Without an argument the
 command makes such a backup now.
 
---encrypt encrypts the copy to a public key of age before it leaves the disk of the data.
-
 The address of a bucket is s3://BUCKET/PREFIX, or az://CONTAINER/PREFIX of Azure Blob Storage.
 Credentials and the address of the store come from the variables of AWS's own tools, such as
-AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL, or of Azure's, such as AZURE_STORAGE_CONNECTION_STRING,
-as for Parquet files in a bucket. The copy is made in data/state/tmp first, and needs as much
-space there as the state, or twice as much if it is encrypted.
-
-The job file is not copied, because it may contain a key.`,
+AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL, or of Azure's, such as AZURE_STORAGE_CONNECTION_STRING.`,
 		Example: "  outlierd backup /mnt/backup/outlierd\n  outlierd backup s3://acme-backup/outlierd\n" +
 			"  outlierd backup --encrypt age1fgqcx89j7y239e92jfzpswmeq9940tn84lpvx282h4halrlx9aks9p05m2 /mnt/backup\n" +
 			"  outlierd backup --check s3://acme-backup/outlierd",
@@ -242,14 +234,10 @@ func restoreCommand(g *globals) *cobra.Command {
 		Long: `Check a backup in a folder or bucket, and restore it into a data folder that has no state.
 The next run, or 'outlierd rebuild', builds the tables from its journal.
 
-An encrypted backup needs the identity of one of its recipients, as age-keygen writes it. At
-a terminal the command asks for its file. Of several backups the newest one is restored, or the one that --file names.
-
 A backup has no record of what was spent after it was made. Look that up at the service, and
-pass it as --spent, or 0 if nothing was spent. The credits are booked in the current billing
-cycle, so that its cap holds. If a scan was started after the backup, link it with 'outlierd
-scan adopt' before a job starts it again. The backup still contains what 'outlierd forget'
-erased after it was made: erase it again.`,
+pass it as --spent, or 0 if nothing was spent. If a scan was started after the backup, link it
+with 'outlierd scan adopt' before a job starts it again. The backup still contains what
+'outlierd forget' erased after it was made: erase it again.`,
 		Example: "  outlierd restore /mnt/backup/outlierd --spent 12\n" +
 			"  outlierd restore s3://acme-backup/outlierd --spent 12\n" +
 			"  outlierd restore s3://acme-backup/outlierd --spent 12 --identity key.age",

@@ -38,18 +38,12 @@ func checkCommand(g *globals) *cobra.Command {
 		Short: "Check the state and the tables for damage",
 		Long: `Check the state in data/state: the database file, the sums of the ledger, and the checksum
 of every answer in the journal. Then check the warehouse and each of its copies: which answers
-they hold, whether their tables have the same number of rows, and whether all files are there. It
-lists the answers by operation, and changes nothing. A million answers take about 10 seconds.
+they hold, whether their tables have the same number of rows, and whether all files are there.
+Nothing is changed. Exit code 1 if there is damage or a difference.
 
 With --read-data every answer is decoded again, and every row is compared with the decoded
 answers, or for the tables ops.* with the state. That takes as long as 'outlierd rebuild', and
-as much space below data/state/tmp as two copies of the warehouse.
-
-While another process works with the tables, it checks the copies, and prints up to which
-answer. Exit code 1 if there is damage or a difference.
-
-outlierd checks the whole state when it starts after the machine went down, or after SQLite
-reported damage. After a kill it checks only the latest writes.`,
+as much space below data/state/tmp as two copies of the warehouse.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runCheck(c.Context(), g, readData) },
 	}
 	c.Flags().BoolVar(&readData, "read-data", false, "compare every row with the journal and the state")

@@ -47,10 +47,7 @@ check fails.
 
 One free request is sent to the service, if the rate limit allows it. No credits are spent and
 no data changes, so it works while 'outlierd up' runs. Of the targets only the host names are
-looked up; 'outlierd notify test' sends to one.
-
-'outlierd lint' lists all mistakes of a job file, 'outlierd status' shows what is on record, such
-as the budget and backups, and 'outlierd check' reads whole tables and buckets.`,
+looked up; 'outlierd notify test' sends to one.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), g) },
 	}
 }

@@ -45,17 +45,12 @@ func forgetCommand(g *globals) *cobra.Command {
 again. A channel is erased with its videos and the comments that it wrote. An author is named
 by the id of the author's channel, and only comments are erased.
 
-The answers in the journal are rewritten without the data of these ids, all tables are rebuilt
-from it, and pictures of the videos are removed. Later answers are stripped of it as they arrive, and no call about the ids is
-made. Only a keyed hash of each id is kept. Credits that were spent stay on record.
-
-Tables in the data folder that no sink of the job file writes, such as those of a sink that
-was removed from it, are refused. A bucket or a lake that was removed from the job file is named,
-but nothing is erased there.
+The journal, all tables and pictures of the videos are rewritten without these ids, and later
+answers are stripped of them as they arrive. Credits that were spent stay on record.
 
 Not erased: backups, log files, what was exported or notified, copies that another program
-has open, and your job file. A running daemon has to be stopped first. If the command is
-stopped, run it again with the same ids: it starts over.`,
+has open, buckets and lakes that the job file no longer has, and your job file. A running
+daemon has to be stopped first. If the command is stopped, run it again with the same ids.`,
 		Example: `  outlierd forget --author UC1234567890abcdefghijkl --dry-run
   outlierd forget --channel UC1234567890abcdefghijkl --yes`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -31,13 +31,12 @@ func pauseCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pause JOB…", Short: "Pause the schedules of jobs",
 		Long: `Pause the schedules of jobs, until --until or until 'outlierd resume'; @TAG stands for the
-jobs with a tag. A run in progress is finished. No due time starts a run meanwhile. Jobs that come "after" a paused job do not run
+jobs with a tag. A run in progress is finished. Jobs that come "after" a paused job do not run
 either. When the pause ends, "catch_up" of the job decides which of the missed due times
-run. The pause survives a restart. 'outlierd run JOB' runs a paused job.
+run. 'outlierd run JOB' runs a paused job.
 
 --until takes a date, which begins at midnight in the timezone of the job file, a time such
-as 2026-11-01T12:00Z, or a duration from now such as 12h. Pausing a paused job replaces the
-pause.`,
+as 2026-11-01T12:00Z, or a duration from now such as 12h.`,
 		Example: `  outlierd pause @coffee
   outlierd pause coffee tea --until 2026-12-01 --why "budget is for the launch"`,
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, names []string) error {
@@ -69,8 +68,8 @@ type jobsResumed struct {
 func resumeCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "resume JOB…", Short: "Resume the schedules of paused jobs",
-		Long: `End the pauses of jobs; @TAG stands for the jobs with a tag. "catch_up" of the job decides which of the missed due times run now:
-the latest one, all of them, or none.`,
+		Long: `End the pauses of jobs; @TAG stands for the jobs with a tag. "catch_up" of the job decides
+which of the missed due times run now: the latest one, all of them, or none.`,
 		RunE: g.inSession(toChange, func(ctx context.Context, p *program, names []string) error {
 			config := p.Engine.Config
 			pauses, err := p.Engine.Store.Schedule.Pauses(time.Now())
@@ -302,12 +301,8 @@ func queueCommand(g *globals) *cobra.Command {
 scans of unfinished runs, and the data calls. It lists the first 40; --limit 0 lists all.
 
   job      the jobs that need it, the first to request it before the others
-  value    of a data call: higher values come first. It depends on the operation
-           (channel_videos 5, channel_shorts 4, transcript 3, comments 2, details 1, or
-           the 'value' of the job) and grows by 1 for each day in the queue. Searches and
-           scans have no value and come first
-  done_at  the estimated time at the current pace, if queued calls are made from now on and
-           no run comes due meanwhile. A run that does is performed first, and delays them`,
+  value    of a data call: higher values come first, and it grows by 1 each day
+  done_at  the estimated time at the current pace, if no run comes due meanwhile`,
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, args []string) error {
 			name := strings.Join(args, "")
 			if err := refuseUnknown(p, name); err != nil {

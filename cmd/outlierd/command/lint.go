@@ -31,13 +31,10 @@ func lintCommand(g *globals) *cobra.Command {
 		Long: `Check the job file and those that it includes, without a network and without changing the
 state. All mistakes are listed with file, line and column, and the exit code is then 5. SQL is
 checked against the declared tables. Likely mistakes are warnings, which do not change the exit
-code. There are also warnings if "pages" cut off all of a job's latest runs, and if a search
-orders by strength over a window that its last run searched, too. With -o json mistakes and
-warnings are lists with file, line, column, message and hint.
+code.
 
-The prices are those of a first run. Later runs can cost less, because pages are fresh and
-windows are shorter. If the scheduled runs of a cycle do not fit the budget, the cheapest changes
-of single jobs are listed after which they do.`,
+The prices are those of a first run. If the scheduled runs of a cycle do not fit the budget, the
+cheapest changes of single jobs are listed after which they do.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return errors.New("lint takes no file: name the job file with --config; the files that it includes are checked, too")

@@ -29,17 +29,14 @@ func rebuildCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rebuild", Short: "Rebuild all tables from the journal",
 		Long: `Rebuild the warehouse from the answers in the journal, and make its copies again: the DuckDB
-file, the Parquet folder, buckets and lakes. Nothing is bought again. The new warehouse is built
-beside the old one and replaces it at the end. Until then readers see the old tables, and a
-rebuild that is stopped changes nothing. It needs as much free space as the warehouse uses.
-Stop a running daemon first.
-
-Rows of answers that the journal has pruned are taken from the old warehouse, or from the
-published DuckDB file. If neither can be read, nothing is changed.
+file, the Parquet folder, buckets and lakes. Nothing is bought again. Until the end readers see
+the old tables, and a rebuild that is stopped changes nothing. It needs as much free space as
+the warehouse uses. Stop a running daemon first.
 
 Use it if 'outlierd check' finds a difference, to fill columns that a newer version of outlierd
-has added, or to bring back what "tables" in the job file keeps again. A copy alone that is damaged or deleted is made again by the next run.
-So is a copy that cannot be made now, such as in a bucket that refuses: the exit code is then 3.`,
+has added, or to bring back what "tables" in the job file keeps again. A copy alone that is
+damaged or deleted is made again by the next run. So is a copy that cannot be made now: the
+exit code is then 3.`,
 		Example: `  outlierd rebuild`,
 		RunE: g.inSession(toRepair, func(ctx context.Context, p *program, _ []string) error {
 			if err := refuseAhead(ctx, p, isAccepted); err != nil {
@@ -286,10 +283,7 @@ func pruneCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune", Short: "Prune the journal according to its retention",
 		Long: `Remove the bodies of answers beyond retention.journal, and return the space to the disk. Their
-headers stay in the journal, and their rows in the sinks. An older answer is kept as long as a
-sink has not published it, an unfinished run may need it, or a job may reuse it.
-
-'outlierd up' prunes by itself, in small steps. Use this command if a timer calls 'outlierd
+rows stay in the tables. 'outlierd up' prunes by itself, in small steps. Use this command if a timer calls 'outlierd
 run'. --compact rewrites the file, which needs as much free space. Stop a running daemon first.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := g.loadToRead()

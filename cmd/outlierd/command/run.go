@@ -29,30 +29,18 @@ func runCommand(g *globals) *cobra.Command {
 		Use:   "run [JOB…]",
 		Short: "Run jobs now, one after another",
 		Long: `Run jobs now, one after another. Without a name it runs the only job; if there are several,
-it lists them with their worst-case cost. @TAG stands for the jobs with a tag. A job with
-"enabled: false" runs by name only.
+it lists them with their worst-case cost. @TAG stands for the jobs with a tag.
 
 A run that was killed, stopped or paused by a cap within the last day is continued: no
-page is bought twice. --continue RUN continues the run with this id under the flags that it
-began with; ^C prints this command, and the jobs that were not started. The exit code is the
-result of the run: 0 ok, 3 partial (some calls failed and stay queued), 4 stopped by a budget
-or the rate limit, 1 failed, 7 the key was refused.
+page is bought twice. The exit code is the result of the run: 0 ok, 3 partial (some calls
+failed and stay queued), 4 stopped by a budget or the rate limit, 1 failed, 7 the key was
+refused.
 
---pages, --since, --set, --no-enrich and --again change a job for this run only. Such a run
-is a new one, unless the same command was interrupted or paused within the last day: then
-that run is continued. The job's cursor, its forecast and its unfinished run do not change;
-with --move-cursor the cursor moves.
-
---rest RUN buys the pages that "pages" cut off from the searches of an earlier run, and no page
-twice: the stored searches continue at their next page, even if the job file has changed. The
-summary of a run prints this command if pages are left.
+--pages, --since, --set, --no-enrich and --again change a job for this run only: the job's
+cursor and its unfinished run stay as they are.
 
 While 'outlierd up' runs, it performs the run, before its own, and this command shows the
-progress. ^C then detaches from the run; --cancel stops it between two calls. If a run of the
-job is already in progress, the command watches that one.
-
-With -o json or ndjson standard output has one row per run, and summaries go to standard
-error.`,
+progress. ^C then detaches from the run; --cancel stops it between two calls.`,
 		Example: `  outlierd run coffee
   outlierd run coffee --set topic="moka pot" --pages 1 --no-enrich
   outlierd run coffee --with-after`,

@@ -159,12 +159,8 @@ func budgetResumeCommand(g *globals) *cobra.Command {
 		Use: "resume", Short: "Resume paid calls after the service refused them",
 		Long: `When the service answers that the account has no credits left, paid calls stop until the
 billing cycle turns, except for one attempt a day. After you have bought credits, this
-command resumes them at once. It also tries a refused key again.
-
-Paid calls stop, too, when the service sends no time and the local clock has reached a new
-day or cycle, or when the service's answers contradict each other about the time. This
-command then confirms the local clock for that day. If only the service's clock is in
-another day or cycle, more than 36 hours from the local clock, it confirms the service's date.
+command resumes them at once. It also tries a refused key again, and if paid calls stop because
+it is not known which day it is, it confirms the local clock, or the service's date.
 
 The caps of the job file still apply.`,
 		RunE: g.inSession(toBuy, func(ctx context.Context, p *program, _ []string) error {

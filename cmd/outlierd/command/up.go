@@ -36,11 +36,9 @@ func upCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Run all jobs on their schedules until stopped",
-		Long: `Run all jobs on their schedules until stopped. Runs overlap: the pages of one run are bought
-before the data calls of another. Queued calls of earlier runs are made between runs.
-
-Other commands work at the same time: 'outlierd run' and similar commands pass their work to
-this process, which does it before the scheduled runs continue.
+		Long: `Run all jobs on their schedules until stopped. Other commands work at the same time: 'outlierd
+run' and similar commands pass their work to this process, which does it before the scheduled
+runs continue.
 
 With "daemon.listen" it serves a page for browsers, metrics, and an HTTP interface with which
 other programs start runs and read results.
