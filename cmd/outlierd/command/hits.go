@@ -188,7 +188,7 @@ type shower func(context.Context, showing) (string, error)
 type oneOff struct {
 	verb   job.Verb
 	op     outlier.Operation            // whose filters and orders its flags have
-	body   wishes                       // of the verb: presets, and what was typed
+	body   wishes                       // of the verb: presets, and what is typed
 	arg    string                       // the key of the arguments; "" if parse keeps them
 	parse  func(string) (string, error) // reads an argument; nil for any text
 	flags  []string                     // of [keyFlags]
@@ -197,13 +197,15 @@ type oneOff struct {
 	check  func() error                 // of what was typed; nil for none
 	before func(context.Context, showing) error
 	show   shower
+
+	// What is typed, beside the body:
+	afresh  bool
+	fetches []string
+	top     int
 }
 
 // addTo completes a command that has its texts.
 func (o *oneOff) addTo(c *cobra.Command, g *globals) *cobra.Command {
-	r := request{verb: o.verb, job: wishes{string(o.verb): o.body}, before: o.before, show: o.show}
-	var enrich []string
-	var top int
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := o.readArguments(args)
 		if err == nil && o.check != nil {
@@ -212,20 +214,17 @@ func (o *oneOff) addTo(c *cobra.Command, g *globals) *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		if len(enrich) > 0 {
-			r.job["enrich"] = fetchesOf(enrich, top)
-		}
-		return runOnce(c.Context(), g, r)
+		return o.run(c.Context(), g)
 	}
 	o.body.addFlags(c, o.op, o.flags...)
 	if o.again != "" {
-		c.Flags().BoolVar(&r.again, "again", false, o.again)
+		c.Flags().BoolVar(&o.afresh, "again", false, o.again)
 		g.spending.addFlags(c)
 	}
 	if len(o.enrich) > 0 {
-		c.Flags().StringSliceVar(&enrich, "enrich", nil, "what to fetch for the hits: "+strings.Join(o.enrich, ", "))
+		c.Flags().StringSliceVar(&o.fetches, "enrich", nil, "what to fetch for the hits: "+strings.Join(o.enrich, ", "))
 		completeFlag(c, "enrich", o.enrich...)
-		c.Flags().IntVar(&top, "top", 0, "fetch for the N best hits only")
+		c.Flags().IntVar(&o.top, "top", 0, "fetch for the N best hits only")
 	}
 	return c
 }

@@ -182,8 +182,8 @@ func conditionsOf(config *job.Config, where map[string]any) (all []string, err e
 	if len(where) == 0 {
 		return nil, nil
 	}
-	search := wishes{"query": []string{"any"}, "where": where}
-	spec, err := (&request{verb: job.VerbSearch, job: wishes{string(job.VerbSearch): search}}).spec(config)
+	typed := wishes{"search": wishes{"query": []string{"any"}, "where": where}}
+	spec, err := onceSpec(config, job.OneOff{Verb: job.VerbSearch}, typed, job.Overrides{})
 	if err != nil {
 		return nil, err
 	}

@@ -28,16 +28,6 @@ import (
 // wishes is the mapping of a job. Its values are literal: no variables are expanded.
 type wishes map[string]any
 
-// A request is a one-off request of a user.
-type request struct {
-	verb      job.Verb
-	job       wishes
-	assistant bool                                 // asks, not a person
-	again     bool                                 // buy pages again that were bought recently
-	before    func(context.Context, showing) error // checks before the run; nil for no check
-	show      shower
-}
-
 // showing is a run whose rows are printed.
 type showing struct {
 	program *program
@@ -45,29 +35,32 @@ type showing struct {
 	row     *runs.Run
 }
 
-// spec returns the job of a request. Its mistakes are mistakes of the command line.
-func (r *request) spec(config *job.Config) (*job.Spec, error) {
-	text, err := json.Marshal(r.job) // which is also YAML
+// onceSpec returns the job of a one-off request. Its mistakes are mistakes of the command line.
+func onceSpec(config *job.Config, once job.OneOff, typed wishes, changes job.Overrides) (*job.Spec, error) {
+	text, err := json.Marshal(typed) // which is also YAML
 	if err != nil {
 		return nil, err
 	}
-	asked := job.Asked{Once: &job.OneOff{Verb: r.verb, Job: text, Assistant: r.assistant}, Changes: &job.Overrides{Again: r.again}}
-	spec, err := config.Asked(asked)
+	once.Job = text
+	spec, err := config.Asked(job.Asked{Once: &once, Changes: &changes})
 	if err != nil {
-		return nil, usageError{nameMistakes(r.verb, config.Path, err)}
+		return nil, usageError{nameMistakes(once.Verb, config.Path, err)}
 	}
 	return spec, nil
 }
 
-// runOnce performs a request and prints its rows. Before anything is spent it makes sure that they can be
-// printed.
-func runOnce(ctx context.Context, g *globals, r request) error {
+// run performs a request and prints its rows. Before anything is spent it makes sure that they can be printed.
+func (o *oneOff) run(ctx context.Context, g *globals) error {
 	config, err := g.loadForOnce()
 	if err != nil {
 		return err
 	}
-	r.assistant = g.spending.assistant
-	spec, err := r.spec(config)
+	typed := wishes{string(o.verb): o.body}
+	if len(o.fetches) > 0 {
+		typed["enrich"] = fetchesOf(o.fetches, o.top)
+	}
+	once := job.OneOff{Verb: o.verb, Assistant: g.spending.assistant}
+	spec, err := onceSpec(config, once, typed, job.Overrides{Again: o.afresh})
 	if err != nil {
 		return err
 	}
@@ -82,10 +75,10 @@ func runOnce(ctx context.Context, g *globals, r request) error {
 	which := func(by *runner) ([]jobRun, error) {
 		s.program = by.p
 		todo := []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Afresh: true}}}
-		if err := by.findNamedChannels(ctx, spec); err != nil || r.before == nil || g.spending.dryRun {
+		if err := by.findNamedChannels(ctx, spec); err != nil || o.before == nil || g.spending.dryRun {
 			return todo, err
 		}
-		return todo, r.before(ctx, s)
+		return todo, o.before(ctx, s)
 	}
 	return spend(ctx, aside, config, which, func(by *runner, ctx context.Context, todo []jobRun) error {
 		var failed error
@@ -96,12 +89,18 @@ func runOnce(ctx context.Context, g *globals, r request) error {
 		if s.row.Status.Open() {
 			return by.goOn(cmp.Or(failed, context.Cause(ctx)), s.row, nil)
 		}
-		if err := printResult(ctx, g, r, s); err != nil {
-			return selectWorst([]error{failed, err})
+		if !report.EndedEmpty(s.row) { // a refused run has no result, not even an empty one
+			query, err := o.show(ctx, s)
+			if err == nil {
+				err = printQuery(ctx, g, config, query)
+			}
+			if err != nil {
+				return selectWorst([]error{failed, err})
+			}
 		}
 		if s.row.Status == runs.PausedBudget {
 			again := ""
-			if r.again { // which would buy the pages that arrived once more
+			if o.afresh { // which would buy the pages that arrived once more
 				again = " without --again"
 			}
 			fmt.Fprintf(g.world.err, "To continue, repeat the command%s when the budget allows\n", again)
@@ -140,7 +139,8 @@ func (r *runner) findNamedChannels(ctx context.Context, spec *job.Spec) error {
 func (r *runner) findChannels(ctx context.Context, unknown []string) error {
 	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), &runner{r.g.aside(), r.p}
 	ask := func(verb job.Verb, body wishes) error {
-		spec, err := (&request{verb: verb, job: wishes{string(verb): body}, assistant: r.g.spending.assistant}).spec(r.p.Engine.Config)
+		once := job.OneOff{Verb: verb, Assistant: r.g.spending.assistant}
+		spec, err := onceSpec(r.p.Engine.Config, once, wishes{string(verb): body}, job.Overrides{})
 		if err != nil {
 			return err
 		}
@@ -174,18 +174,6 @@ func (r *runner) findChannels(ctx context.Context, unknown []string) error {
 		}
 	}
 	return nil
-}
-
-// printResult prints the result of a request. A refused run has no result, not even an empty one.
-func printResult(ctx context.Context, g *globals, r request, s showing) error {
-	if report.EndedEmpty(s.row) {
-		return nil
-	}
-	query, err := r.show(ctx, s)
-	if err != nil {
-		return err
-	}
-	return printQuery(ctx, g, s.program.Engine.Config, query)
 }
 
 // # Mistakes of the command line

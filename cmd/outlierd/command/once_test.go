@@ -201,7 +201,7 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "read": wishes{"sort": "x"}}}, "--sort: must be one of"},
 		{job.VerbVideos, wishes{"videos": wishes{"id": []string{"AAAAAAAAAAA"}, "fetch": []string{"details"}, "refresh_after": "x"}}, "--max-age: must be a duration"},
 	} {
-		_, err := (&request{verb: test.verb, job: test.job}).spec(config)
+		_, err := onceSpec(config, job.OneOff{Verb: test.verb}, test.job, job.Overrides{})
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%v: got %v, want %s", test.job, err, test.want)
 		}
@@ -211,7 +211,7 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 	}
 	// A cap of the job file is named with its place in the file.
 	capped := configOf(t, strings.Replace(dearJobs, "per_month", "per_day: 20, per_month", 1))
-	_, err := (&request{verb: job.VerbScan, job: wishes{"scan": wishes{"query": []string{"tea"}}}}).spec(capped)
+	_, err := onceSpec(capped, job.OneOff{Verb: job.VerbScan}, wishes{"scan": wishes{"query": []string{"tea"}}}, job.Overrides{})
 	if err == nil || !strings.HasPrefix(err.Error(), "/jobs.yaml:4:") {
 		t.Errorf("a scan above the cap of the file: got %v, want an error at /jobs.yaml:4", err)
 	}

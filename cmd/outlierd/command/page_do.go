@@ -267,7 +267,7 @@ func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err er
 		title = "Fetch the transcript of video " + id
 		body["id"], body["fetch"] = []string{id}, []outlier.Operation{outlier.OpTranscript}
 	}
-	spec, err = (&request{verb: verb, job: wishes{string(verb): body}}).spec(a.seen.Engine.Config)
+	spec, err = onceSpec(a.seen.Engine.Config, job.OneOff{Verb: verb}, wishes{string(verb): body}, job.Overrides{})
 	return title, spec, err
 }
 
