@@ -147,7 +147,7 @@ may have changed.`,
 // printFirstQuery runs the query that the summary names, and prints the commands to try next to w.
 func printFirstQuery(ctx context.Context, g *globals, config *job.Config, w io.Writer) error {
 	fmt.Fprintln(w)
-	if err := printQuery(ctx, g, config, best); err != nil {
+	if err := printQuery(ctx, g, config, best, query.Run); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, `

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,7 +79,6 @@ type testSent struct {
 
 // newSender returns what sends notifications from this process.
 func newSender(config *job.Config, env lookup) (*notify.Sender, error) {
-	var transport http.RoundTripper
 	transport, err := outlier.NewTransport("")
 	if err != nil {
 		return nil, err
@@ -128,24 +126,31 @@ func newNotifier(p *program, env lookup) (*daemon.Notifier, error) {
 		return nil, nil
 	}
 	e := p.Engine
-	sender, err := newSender(e.Config, env)
-	if err != nil {
-		return nil, err
-	}
 	tables := page.NewTables(published(e.Config), e.Config.Timezone)
 	tables.Marks = page.MarksIn(e.Store.DB)
-	reportExtras(sender, e.Config, tables, e.Log)
-	find := seeds(e.Config)
-	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
+	sender, questions, err := newReporter(e.Config, env, tables, e.Log)
+	questions.Watcher, questions.Store = p.watcher, e.Store.DB
 	return daemon.NewNotifier(&daemon.Notifier{
-		Engine: e, Config: e.Config, Watcher: p.watcher, Published: published(e.Config),
+		Engine: e, Config: e.Config, Watcher: p.watcher, Published: published(e.Config), Questions: questions,
 		Deliverer: notify.Deliverer{
 			Store: e.Store.DB, Ledger: e.Store.Ledger,
 			Targets: e.Config.Targets, Sender: sender, Log: e.Log,
 		},
-		Questions: notify.Questions{Watcher: p.watcher, Store: e.Store.DB, Log: e.Log, Ask: ask,
-			SQL: func(r *job.Report) (string, error) { return reportSQL(tables, r) }},
-	}), nil
+	}), err
+}
+
+// newReporter returns what sends reports, with pictures and attachments, and what runs their SQL.
+func newReporter(config *job.Config, env lookup, tables *page.Tables, log *slog.Logger) (*notify.Sender, notify.Questions, error) {
+	find := seeds(config)
+	asks := notify.Questions{
+		Log: log, Ask: func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") },
+		SQL: func(r *job.Report) (string, error) { return reportSQL(tables, r) },
+	}
+	sender, err := newSender(config, env)
+	if err == nil {
+		reportExtras(sender, config, tables, log)
+	}
+	return sender, asks, err
 }
 
 func reportCommand(g *globals) *cobra.Command {
@@ -190,16 +195,11 @@ func noReport(config *job.Config, name string) error {
 
 // previewReport writes the files of a report. Files of an earlier preview are replaced.
 func previewReport(ctx context.Context, g *globals, config *job.Config, report *job.Report, dir string) error {
-	sender, err := newSender(config, g.world.env)
+	sender, questions, err := newReporter(config, g.world.env, openTables(g, config), g.logger())
 	if err != nil {
 		return err
 	}
-	tables := openTables(g, config)
-	reportExtras(sender, config, tables, g.logger())
-	find := seeds(config)
-	ask := func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") }
-	query := func(r *job.Report) (string, error) { return reportSQL(tables, r) }
-	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), query, ask)
+	e, failed := notify.MakeReport(ctx, report, time.Now().Truncate(time.Second), questions.SQL, questions.Ask)
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
+	"outlierd/sinks/duckdb/query"
 	"outlierd/sync/engine"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
@@ -90,9 +91,9 @@ func (o *oneOff) run(ctx context.Context, g *globals) error {
 			return by.goOn(cmp.Or(failed, context.Cause(ctx)), s.row, nil)
 		}
 		if !report.EndedEmpty(s.row) { // a refused run has no result, not even an empty one
-			query, err := o.show(ctx, s)
+			text, err := o.show(ctx, s)
 			if err == nil {
-				err = printQuery(ctx, g, config, query)
+				err = printQuery(ctx, g, config, text, query.Run)
 			}
 			if err != nil {
 				return selectWorst([]error{failed, err})

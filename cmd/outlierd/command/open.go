@@ -83,36 +83,38 @@ func openDaemon(ctx context.Context, g *globals, daemon *serve.Client, folder st
 		return err
 	}
 	login := daemon.Page + ticket.Path
-	if show || findBrowser() == "" {
+	program := findBrowser()
+	if show || program == "" {
 		return g.out.print(pageAt{login}, "%s\n", login)
 	}
-	return openBrowser(g, daemon.Page, func(program string) error { return openLogin(ctx, program, folder, login) },
-		"'outlierd open --print' prints an address that logs in any browser")
+	if err := g.out.print(pageAt{daemon.Page + "/"}, "%s/\n", daemon.Page); err != nil {
+		return err
+	}
+	file, err := writeLogin(folder, login)
+	if err == nil {
+		err = exec.CommandContext(ctx, program, file).Run()
+	}
+	return sayUnopened(g, program, err, "'outlierd open --print' prints an address that logs in any browser")
 }
 
 // openView serves the published file, and opens the page in a browser.
 func openView(ctx context.Context, g *globals, config *job.Config, show bool) error {
 	return serveView(ctx, g, config, func(address string) error {
-		return openBrowser(g, address, func(program string) error {
-			if show || program == "" {
-				return nil
-			}
-			return exec.CommandContext(ctx, program, address+"/").Run() // the address is no secret
-		}, "open the address in one")
+		program := findBrowser()
+		if err := g.out.print(pageAt{address + "/"}, "%s/\n", address); err != nil || show || program == "" {
+			return err
+		}
+		err := exec.CommandContext(ctx, program, address+"/").Run() // the address is no secret
+		return sayUnopened(g, program, err, "open the address in one")
 	})
 }
 
-// openBrowser prints the address of the page, and opens it with the system's program for that, or says how else to see it.
-func openBrowser(g *globals, address string, open func(program string) error, remedy string) error {
-	if err := g.out.print(pageAt{address + "/"}, "%s/\n", address); err != nil {
-		return err
-	}
-	program := findBrowser()
-	if err := open(program); err != nil {
+// sayUnopened says how else to see the page if the system's program has opened no browser.
+func sayUnopened(g *globals, program string, err error, remedy string) error {
+	if err != nil {
 		_, err = fmt.Fprintf(g.world.err, "no browser was opened: %s: %v; %s\n", program, err, remedy)
-		return err
 	}
-	return nil
+	return err
 }
 
 // findBrowser returns the path of the system's program for opening files, or "".
@@ -132,22 +134,18 @@ func findBrowser() string {
 // could read it.
 const loginFile = "login.html"
 
-// openLogin opens an address with a program, through a file that only the user can read.
-func openLogin(ctx context.Context, program, folder, address string) error {
-	path, err := filepath.Abs(filepath.Join(folder, loginFile))
-	if err != nil {
-		return err
+// writeLogin writes a file that leads to an address, and that only the user can read.
+func writeLogin(folder, address string) (path string, err error) {
+	if path, err = filepath.Abs(filepath.Join(folder, loginFile)); err != nil {
+		return "", err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return "", err
 	}
 	text := fmt.Sprintf("<!DOCTYPE html>\n<meta charset=\"utf-8\">\n"+
 		"<meta http-equiv=\"refresh\" content=\"0;url=%[1]s\">\n<title>outlierd</title>\n"+
 		"<a href=\"%[1]s\">Log in</a>\n", html.EscapeString(address))
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return exec.CommandContext(ctx, program, path).Run()
+	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
 // # The page without a daemon

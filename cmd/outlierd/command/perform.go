@@ -395,11 +395,32 @@ func (r *runner) reportRun(ctx context.Context, row *runs.Run, began time.Time, 
 	return nil
 }
 
-// reportBest prints the titles of the best hits, and the command that shows more. A published file that cannot be read
-// is not an error of the run.
+// reportBest prints the titles of the three best hits of a run of a job, as far as they are published, and the command that
+// shows more. A published file that cannot be read is not an error of the run.
 func (r *runner) reportBest(ctx context.Context, row *runs.Run) {
-	titles, more, err := bestTitles(ctx, r.p, row)
-	if err != nil && ctx.Err() == nil {
+	spec, path := r.p.Engine.Config.Job(row.Job), published(r.p.Engine.Config)
+	if spec == nil || path == "" || row.Hits == 0 || !row.Status.EndedWell() {
+		return
+	}
+	var ids, titles []string
+	hits, err := r.p.Engine.Store.Hits.Best(row.ID, runs.Choice{Most: 3, All: true, Desc: !spec.Ascending})
+	for _, hit := range hits {
+		ids = append(ids, hit.VideoID)
+	}
+	text, more := query.RowsOf("outliers", "video_id", "t.title, t.channel_title", "", ids), best
+	if spec.Verb == job.VerbFindChannels {
+		more = "select title, handle, subscribers from found_channels order by subscribers desc limit 10"
+		text = query.RowsOf("found_channels", "channel_id", "t.title, t.handle", "", ids)
+	}
+	if err == nil {
+		err = query.Run(ctx, path, text, nil, func(values []any) error {
+			title, _ := values[0].(string)
+			channel, _ := values[1].(string)
+			titles = append(titles, report.Title(title, channel))
+			return nil
+		})
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, query.ErrNotPublished) {
 		fmt.Fprintf(r.g.out.w, "  the best hits cannot be shown: %s\n", term.Plain(err.Error()))
 	}
 	if len(titles) == 0 {
@@ -410,38 +431,6 @@ func (r *runner) reportBest(ctx context.Context, row *runs.Run) {
 		command = "open"
 	}
 	fmt.Fprintf(r.g.out.w, "  the best are:\n    %s\n  more: %s\n", strings.Join(titles, "\n    "), r.g.typed(command))
-}
-
-// bestTitles returns the titles of the three best hits of a run of a job, as far as they are published, and a query that
-// shows more.
-func bestTitles(ctx context.Context, p *program, row *runs.Run) (titles []string, more string, err error) {
-	spec, path := p.Engine.Config.Job(row.Job), published(p.Engine.Config)
-	if spec == nil || path == "" || row.Hits == 0 || !row.Status.EndedWell() {
-		return nil, "", nil
-	}
-	hits, err := p.Engine.Store.Hits.Best(row.ID, runs.Choice{Most: 3, All: true, Desc: !spec.Ascending})
-	if err != nil {
-		return nil, "", err
-	}
-	var ids []string
-	for _, hit := range hits {
-		ids = append(ids, hit.VideoID)
-	}
-	text, more := query.RowsOf("outliers", "video_id", "t.title, t.channel_title", "", ids), best
-	if spec.Verb == job.VerbFindChannels {
-		more = "select title, handle, subscribers from found_channels order by subscribers desc limit 10"
-		text = query.RowsOf("found_channels", "channel_id", "t.title, t.handle", "", ids)
-	}
-	err = query.Run(ctx, path, text, nil, func(values []any) error {
-		title, _ := values[0].(string)
-		channel, _ := values[1].(string)
-		titles = append(titles, report.Title(title, channel))
-		return nil
-	})
-	if errors.Is(err, query.ErrNotPublished) {
-		return nil, "", nil
-	}
-	return titles, more, err
 }
 
 // offerRest adds the command that buys the rest to the outcome of a run.

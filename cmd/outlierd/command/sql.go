@@ -44,10 +44,11 @@ the query from standard input. No daemon is needed.`,
 			if err != nil {
 				return err
 			}
+			run := query.Run
 			if unsafe {
-				return printQueryBy(c.Context(), g, config, text, query.RunUnsafe)
+				run = query.RunUnsafe
 			}
-			err = printQuery(c.Context(), g, config, text)
+			err = printQuery(c.Context(), g, config, text, run)
 			if errors.Is(err, query.ErrDenied) {
 				err = fmt.Errorf("%w\nto let it read and write other files, run it with --unsafe", err)
 			}
@@ -73,15 +74,11 @@ func readQuery(in io.Reader, arg string) (string, error) {
 	return string(given), nil
 }
 
-// printQuery prints the result of a query over the published file.
-func printQuery(ctx context.Context, g *globals, config *job.Config, text string) error {
-	return printQueryBy(ctx, g, config, text, query.Run)
-}
-
 // querying is [query.Run] or [query.RunUnsafe].
 type querying func(ctx context.Context, path, text string, columns func([]string) error, row func([]any) error) error
 
-func printQueryBy(ctx context.Context, g *globals, config *job.Config, text string, run querying) error {
+// printQuery prints the result of a query over the published file.
+func printQuery(ctx context.Context, g *globals, config *job.Config, text string, run querying) error {
 	path, _, err := publishedFile(ctx, g, config)
 	if err != nil {
 		return err
