@@ -5,12 +5,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/sync/backup"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
+	"outlierd/sync/journal"
+	"outlierd/sync/marks"
+	"outlierd/sync/runs"
 	"outlierd/sync/serve"
 )
 
@@ -116,6 +124,73 @@ func addCommands(root *cobra.Command, g *globals) {
 		root.AddCommand(g.commands...)
 	}
 	root.AddCommand(simulateCommand(g), manCommand(g), versionCommand(g), answerCommand(g), downloadCommand(g), playCommand(g))
+}
+
+// # Documents
+//
+// With -o json a command prints one document: a value of one type, or a list of such values. From the types a test
+// writes the lists of members in docs/commands.md.
+
+// documented is the document of commands: an empty value of its type.
+type documented struct {
+	commands string
+	zero     any
+}
+
+// documents lists all documents.
+var documents = []documented{
+	{"backup, restore", backup.Backup{}},
+	{"budget resume", serve.Lifted{}},
+	{"budget, budget adjust", forecast.Budget{}},
+	{"channels resolve", channelsResolved{}},
+	{"check", report.Checked{}},
+	{"connect", []snippets{}},
+	{"cursor reset", cursorsReset{}},
+	{"cursor set", serve.SetCursors{}},
+	{"cursor show", []runs.Watermark{}},
+	{"doctor", setup{}},
+	{"export", fileExported{}},
+	{"forget", forgottenThings{}},
+	{"health", health{}},
+	{"import", serve.Imported{}},
+	{"init, man", filesWritten{}},
+	{"lint", linted{}},
+	{"mark", []marks.Mark{}},
+	{"notify test", testSent{}},
+	{"open", pageAt{}},
+	{"pause", []runs.Pause{}},
+	{"plan", forecast.Forecast{}},
+	{"prune", prunedNow{}},
+	{"queue", []*forecast.Waiting{}},
+	{"queue clear", serve.Cleared{}},
+	{"rebuild", rebuilt{}},
+	{"report preview", previewWritten{}},
+	{"resume", jobsResumed{}},
+	{"run --cancel", runCancelled{}},
+	{"run --dry-run, backfill --dry-run", []report.Price{}},
+	{"run, backfill", []*report.Run{}},
+	{"runs", []*runs.Run{}},
+	{"runs RUN", report.Run{}},
+	{"scan adopt", runs.Scan{}},
+	{"scan list", []runs.Scan{}},
+	{"scan resolve", scanResolved{}},
+	{"schema drift", []journal.Drift{}},
+	{"schema tables", []tableColumn{}},
+	{"share", fileShared{}},
+	{"simulate", simulatorAt{}},
+	{"status", forecast.Status{}},
+	{"version", versions{}},
+	{"why", report.Origin{}},
+}
+
+// mustBeListed panics if the manual does not have the documents of a type.
+func mustBeListed(of reflect.Type) {
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if !slices.ContainsFunc(documents, func(d documented) bool { return reflect.TypeOf(d.zero) == of }) {
+		panic(fmt.Sprintf("documents lacks %s", of))
+	}
 }
 
 // group returns a command that only has subcommands.
