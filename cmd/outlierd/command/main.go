@@ -1,6 +1,7 @@
 // Package command is the program: a file for each command or for a few about the same thing, and the wiring.
 //
-// spend.go, perform.go, once.go, hits.go and output.go are shared by several commands, and wire.go opens everything.
+// spend.go, perform.go, once.go, hits.go and output.go are shared by several commands, command.go lists all, and wire.go
+// opens everything.
 package command
 
 import (
