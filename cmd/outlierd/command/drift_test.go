@@ -21,7 +21,7 @@ func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
 		service.ServeHTTP(answer, r)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(answer.Code)
-		fmt.Fprint(w, strings.Replace(answer.Body.String(), `{"id":`, `{"was":`, 1))
+		fmt.Fprint(w, strings.Replace(answer.Body.String(), `"id":`, `"was":`, 1))
 	})
 	_, stderr, code := p.do(p.Context(), "search", "tea")
 	if code != exitPartial {
