@@ -99,13 +99,17 @@ func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since 
 	if err != nil {
 		return l, err
 	}
+	dues, err := in.Schedule.Noted()
+	if err != nil {
+		return l, err
+	}
 	var come []runs.Due
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
 		if spec.Disabled {
 			continue
 		}
-		last, err := lastDue(in.Schedule, log, spec, now, config.Timezone)
+		last, err := lastDue(in.Schedule, dues[spec.Name], log, spec, now, config.Timezone)
 		if err != nil {
 			return l, err
 		}
@@ -154,13 +158,12 @@ func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since 
 	return l, err
 }
 
-// lastDue returns the time up to which the due times of a job have come. For a job that no schedule has seen before,
-// or if the clock was ahead, that is now.
-func lastDue(in *runs.Schedule, log *slog.Logger, spec *job.Spec, now time.Time, zone *time.Location) (
-	last time.Time, err error) {
-	last, err = in.Noted(spec.Name)
-	if err != nil || !last.IsZero() && !last.After(now) {
-		return last, err
+// lastDue returns the time up to which the due times of a job have come: the recorded one. For a job that no schedule
+// has seen before, or if the clock was ahead, that is now, which it records.
+func lastDue(in *runs.Schedule, last time.Time, log *slog.Logger, spec *job.Spec, now time.Time, zone *time.Location) (
+	time.Time, error) {
+	if !last.IsZero() && !last.After(now) {
+		return last, nil
 	}
 	if last.After(now) {
 		log.Warn("due time in the future counted as now: the clock was ahead when it ran", "job", spec.Name,

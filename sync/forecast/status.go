@@ -231,6 +231,10 @@ func (s *Status) addJobs(r *Reader) error {
 	if err != nil {
 		return err
 	}
+	dues, err := r.Store.Schedule.Noted()
+	if err != nil {
+		return err
+	}
 	specs := make([]*job.Spec, 0, len(r.Config.Jobs))
 	for i := range r.Config.Jobs {
 		specs = append(specs, &r.Config.Jobs[i])
@@ -248,9 +252,7 @@ func (s *Status) addJobs(r *Reader) error {
 		}
 		if !j.Unlisted {
 			j.Paused = facts.PausedBy(r.Config, spec, pauses)
-			if err := j.addDue(r, spec, noted, s.At); err != nil {
-				return err
-			}
+			j.addDue(r.Config, spec, noted, dues[spec.Name], s.At)
 		}
 		if at := slices.IndexFunc(going, func(u facts.Unfinished) bool { return u.Spec == spec }); at >= 0 {
 			j.setUnfinished(&going[at], searches, why, s.Process != nil)
@@ -273,26 +275,23 @@ func (j *JobStatus) addPast(r *Reader) (err error) {
 }
 
 // addDue adds when a job is due: next, after its pause if it has one, or in the past if it has missed a
-// run that it will catch up on. noted are the due times whose runs have not begun.
-func (j *JobStatus) addDue(r *Reader, spec *job.Spec, noted []runs.Due, now time.Time) error {
-	clock, zone := r.Config.ScheduledBy(spec), r.Config.Timezone
+// run that it will catch up on. noted are the due times whose runs have not begun, and last is the last one that has
+// come.
+func (j *JobStatus) addDue(config *job.Config, spec *job.Spec, noted []runs.Due, last, now time.Time) {
+	clock, zone := config.ScheduledBy(spec), config.Timezone
 	from := now
 	if j.Paused != nil {
 		from = j.Paused.Until
 	}
 	if from.IsZero() {
-		return nil
+		return
 	}
 	j.Due = clock.Coming(from, zone)
 	if !j.Due.IsZero() && clock.Jitter > 0 {
 		j.Begins = clock.Begins(j.Due, zone)
 	}
-	if clock != spec || spec.Disabled || j.Paused != nil || spec.CatchUp == job.CatchUpNone {
-		return nil
-	}
-	last, err := r.Store.Schedule.Noted(spec.Name)
-	if err != nil || last.IsZero() {
-		return err
+	if clock != spec || spec.Disabled || j.Paused != nil || spec.CatchUp == job.CatchUpNone || last.IsZero() {
+		return
 	}
 	missed := clock.Next(last, zone)
 	if at := slices.IndexFunc(noted, func(d runs.Due) bool { return d.Job == spec.Name }); at >= 0 {
@@ -304,7 +303,6 @@ func (j *JobStatus) addDue(r *Reader, spec *job.Spec, noted []runs.Due, now time
 			j.Begins = end
 		}
 	}
-	return nil
 }
 
 // setUnfinished adds the state of the job's unfinished run that is resumed first. A process that holds the

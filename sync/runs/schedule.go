@@ -67,13 +67,25 @@ func (sc *Schedule) Dues() ([]Due, error) {
 
 // noted has the time up to which the due times of a job have a run or a row of their own, or will have none.
 func noted(job string) store.Cell[time.Time] {
-	return store.Cell[time.Time]{Key: "due times noted: " + job}
+	return store.Cell[time.Time]{Key: notedKey + job}
 }
 
-// Noted returns the time up to which the due times of a job have come: the last one, under this name or a former
-// one, or when a schedule first saw the job; zero if none did. It is in the future if the clock was ahead.
-func (sc *Schedule) Noted(job string) (time.Time, error) {
-	return noted(job).Get(sc.db)
+const notedKey = "due times noted: "
+
+// Noted returns the time up to which the due times of each job have come: the last one, under this name or a former
+// one, or when a schedule first saw the job; none if none did. It is in the future if the clock was ahead.
+func (sc *Schedule) Noted() (map[string]time.Time, error) {
+	type last struct {
+		job string
+		due time.Time
+	}
+	all, err := store.List(sc.db, func(l *last) []any { return []any{&l.job, store.JSON(&l.due)} },
+		`SELECT substr(key, length(?1) + 1), value FROM meta WHERE substr(key, 1, length(?1)) = ?1`, notedKey)
+	dues := map[string]time.Time{}
+	for _, l := range all {
+		dues[l.job] = l.due
+	}
+	return dues, err
 }
 
 // SetNoted sets the time after which the next due time of a job comes.
