@@ -247,8 +247,13 @@ func (s *Status) addJobs(r *Reader) error {
 	for _, spec := range specs {
 		j := JobStatus{Job: spec.Name, Unlisted: r.Config.Job(spec.Name) == nil, Disabled: spec.Disabled,
 			Tags: spec.Tags, After: spec.After, Doing: JobIdle, Queued: queued[spec.Name]}
-		if err := j.addPast(r); err != nil {
+		if err := j.addPast(r, spec.Name); err != nil {
 			return err
+		}
+		if j.Last == nil && spec.Was != "" {
+			if err := j.addPast(r, spec.Was); err != nil {
+				return err
+			}
 		}
 		if !j.Unlisted {
 			j.Paused = facts.PausedBy(r.Config, spec, pauses)
@@ -262,12 +267,12 @@ func (s *Status) addJobs(r *Reader) error {
 	return nil
 }
 
-// addPast adds how earlier runs of a job ended.
-func (j *JobStatus) addPast(r *Reader) (err error) {
-	if j.Last, err = lastRun(r.Store.Runs, runs.Filter{Job: j.Job}); err != nil || j.Last == nil {
+// addPast adds how earlier runs of a job ended, under its name or its former one.
+func (j *JobStatus) addPast(r *Reader, name string) (err error) {
+	if j.Last, err = lastRun(r.Store.Runs, runs.Filter{Job: name}); err != nil || j.Last == nil {
 		return err
 	}
-	streak, err := r.Store.Runs.Streak(j.Job)
+	streak, err := r.Store.Runs.Streak(name)
 	if streak.Runs > 0 {
 		j.Streak = &streak
 	}
