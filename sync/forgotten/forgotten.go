@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"outlierd/sync/store"
@@ -133,19 +134,15 @@ func Add(tx *store.Tx, ids []ID) error {
 	}
 	for _, id := range ids {
 		h := hashOf(key, id)
-		_, err := tx.Exec(`INSERT INTO forgotten (hash, kind, at, erased) VALUES (?, ?, ?, 0)
-			ON CONFLICT DO UPDATE SET erased = 0`, h[:], string(id.Kind), store.Micros(tx.Now()))
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, tx.Exec(`INSERT INTO forgotten (hash, kind, at, erased) VALUES (?, ?, ?, 0)
+			ON CONFLICT DO UPDATE SET erased = 0`, h[:], string(id.Kind), store.Micros(tx.Now())))
 	}
-	return nil
+	return err
 }
 
 // Finish records that all ids have been erased, including from the sinks.
 func Finish(db *store.Store) error {
-	_, err := db.Exec(`UPDATE forgotten SET erased = 1 WHERE erased = 0`)
-	return err
+	return db.Exec(`UPDATE forgotten SET erased = 1 WHERE erased = 0`)
 }
 
 // Unfinished counts the ids that are not yet erased everywhere because the process was stopped.

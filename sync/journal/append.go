@@ -38,9 +38,8 @@ func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, bod
 // MarkMissing records that the service has no such entity, according to an answer, and when it is
 // asked again.
 func MarkMissing(tx *store.Tx, id int64, retryAt time.Time) error {
-	_, err := tx.Exec(`UPDATE responses SET missing = 1, retry_at = ? WHERE id = ?`,
+	return tx.Exec(`UPDATE responses SET missing = 1, retry_at = ? WHERE id = ?`,
 		store.Micros(retryAt), id)
-	return err
 }
 
 // NoPage is the page of an answer that is not a page of its search.

@@ -115,7 +115,7 @@ func (p *packer) packPlain(body []byte) packed {
 
 func replaceRows(tx *store.Tx, rows []entryRow) error {
 	for _, r := range rows {
-		_, err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, item = ?, encoding = ?, sum = ?, body = ?
+		err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, item = ?, encoding = ?, sum = ?, body = ?
 			WHERE id = ?`,
 			r.Entity, r.params, r.Item, r.encoding, r.sum, r.body, r.ID)
 		if err != nil {

@@ -24,14 +24,12 @@ func (k *Learned) Paging(op outlier.Operation) (Paging, error) {
 // LearnPaging stores what `from` counts at an endpoint, "page" or "offset". If it was known already, the
 // stored time does not change.
 func LearnPaging(tx *store.Tx, op outlier.Operation, reading string) error {
-	_, err := tx.Exec(`INSERT INTO paging (op, reading, learned_at) VALUES (?, ?, ?)
+	return tx.Exec(`INSERT INTO paging (op, reading, learned_at) VALUES (?, ?, ?)
 		ON CONFLICT DO UPDATE SET reading = excluded.reading, learned_at = excluded.learned_at
 		WHERE reading <> excluded.reading`, op, reading, store.Micros(tx.Now()))
-	return err
 }
 
 // UnlearnPaging removes what was learned about an endpoint, after an answer has contradicted it.
 func UnlearnPaging(tx *store.Tx, op outlier.Operation) error {
-	_, err := tx.Exec(`DELETE FROM paging WHERE op = ?`, op)
-	return err
+	return tx.Exec(`DELETE FROM paging WHERE op = ?`, op)
 }

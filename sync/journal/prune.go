@@ -107,9 +107,8 @@ func (j *Journal) pruneSome(tx *store.Tx, keep Keep) error {
 		return err
 	}
 	empty := j.pack.packPlain(nil)
-	_, err = tx.Exec(`UPDATE responses SET encoding = ?, sum = ?, body = ? WHERE id >= ? AND id <= ?`,
+	return tx.Exec(`UPDATE responses SET encoding = ?, sum = ?, body = ? WHERE id >= ? AND id <= ?`,
 		empty.encoding, empty.sum, empty.body, old[0].id, last)
-	return err
 }
 
 // header is what pruning reads of an answer.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -35,11 +36,8 @@ func HandOver(tx *store.Tx, old, new string, rename int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`DELETE FROM jobs WHERE job IN (?, ?)`, old, new); err != nil {
-		return err
-	}
-	_, err = tx.Exec(`INSERT INTO jobs (job, account) VALUES (?, ?), (?, ?)`, new, account, old, fmt.Sprintf("%s~%d", old, rename))
-	return err
+	return errors.Join(tx.Exec(`DELETE FROM jobs WHERE job IN (?, ?)`, old, new),
+		tx.Exec(`INSERT INTO jobs (job, account) VALUES (?, ?), (?, ?)`, new, account, old, fmt.Sprintf("%s~%d", old, rename)))
 }
 
 func accountAfter(tx *store.Tx, old, new string) (string, error) {

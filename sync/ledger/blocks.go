@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -58,8 +59,7 @@ func SetBlock(in store.Writer, kind BlockKind, key, reason string, until time.Ti
 
 // LiftBlock lifts a block of a key; nothing happens if there is none.
 func LiftBlock(in store.Writer, kind BlockKind, key string) error {
-	_, err := in.Exec(`DELETE FROM blocks WHERE kind = ? AND key = ?`, kind, key)
-	return err
+	return in.Exec(`DELETE FROM blocks WHERE kind = ? AND key = ?`, kind, key)
 }
 
 // Get returns the block of a key, even if it has expired, which the caller must check; nil if
@@ -97,11 +97,6 @@ func (bs *Blocks) blocksOf(key string) ([]Block, error) {
 
 // Lift lifts the blocks of a key, and ends that of the clock.
 func Lift(tx *store.Tx, key string) error {
-	_, err := tx.Exec(`DELETE FROM blocks WHERE key = ? AND kind IN (?, ?)`,
-		key, BlockCredits, BlockKey)
-	if err == nil {
-		_, err = tx.Exec(`UPDATE blocks SET until = ? WHERE kind = ? AND until = 0`,
-			store.Micros(time.Now()), BlockClock)
-	}
-	return err
+	return errors.Join(tx.Exec(`DELETE FROM blocks WHERE key = ? AND kind IN (?, ?)`, key, BlockCredits, BlockKey),
+		tx.Exec(`UPDATE blocks SET until = ? WHERE kind = ? AND until = 0`, store.Micros(time.Now()), BlockClock))
 }

@@ -35,12 +35,10 @@ func (l *Ledger) HoldOf(step int64) (outlier.Credits, error) {
 // Release gives back what is left in the hold of a step, if there is any. It does nothing while the start of the
 // scan that the hold is for is not confirmed: a person who finds the scan will want to read it.
 func Release(tx *store.Tx, step int64) error {
-	_, err := tx.Exec(`UPDATE attempts SET holding = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE step = ?)`, step)
-	return err
+	return tx.Exec(`UPDATE attempts SET holding = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE step = ?)`, step)
 }
 
 // ReleaseRun is [Release] for all steps of a run.
 func ReleaseRun(tx *store.Tx, run string) error {
-	_, err := tx.Exec(`UPDATE attempts SET holding = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE run = ?)`, run)
-	return err
+	return tx.Exec(`UPDATE attempts SET holding = 0 WHERE id IN (SELECT id FROM releasable_holds WHERE run = ?)`, run)
 }

@@ -69,7 +69,7 @@ func (l *Ledger) Recover(tx *store.Tx) error {
 	left, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_open
 		WHERE state IN ('reserved', 'sending'))`)
 	if err == nil && left {
-		_, err = tx.Exec(`UPDATE attempts SET state = iif(state = 'reserved', 'refunded', 'unknown'), settled_at = ?,
+		err = tx.Exec(`UPDATE attempts SET state = iif(state = 'reserved', 'refunded', 'unknown'), settled_at = ?,
 			error = iif(state = 'reserved', 'never sent: the process ended before', 'the process ended before an answer was kept')
 			WHERE state IN ('reserved', 'sending')`, store.Micros(time.Now()))
 	}

@@ -110,9 +110,8 @@ var errSettled = errors.New("the attempt has been settled before")
 // Sending implements [outlier.Attempt].
 func (a *attempt) Sending() error {
 	err := a.l.db.Update(func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE attempts SET state = 'sending', sent_at = ? WHERE id = ?`,
+		return tx.Exec(`UPDATE attempts SET state = 'sending', sent_at = ? WHERE id = ?`,
 			store.Micros(tx.Now()), a.id)
-		return err
 	})
 	if err == nil && a.price > 0 {
 		err = a.l.db.RecordSent(a.id)
@@ -212,9 +211,8 @@ func (a *attempt) worthKeeping(answer *outlier.Answer, o outlier.Outcome) bool {
 // Paging records the position of the answer being settled within the whole result, for
 // ops.requests. A negative number is unknown.
 func Paging(tx *store.Tx, k Kept, from, size, total int64) error {
-	_, err := tx.Exec(`UPDATE attempts SET page_from = ?, page_size = ?, page_total = ? WHERE id = ?`,
+	return tx.Exec(`UPDATE attempts SET page_from = ?, page_size = ?, page_total = ? WHERE id = ?`,
 		store.Known(from), store.Known(size), store.Known(total), k.Attempt)
-	return err
 }
 
 // errorText returns what the ledger keeps of an attempt's error: the kind and the service's

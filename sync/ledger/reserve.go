@@ -61,7 +61,7 @@ func (a *attempt) bookPeriods(tx *store.Tx, row store.Columns, at time.Time) (ca
 
 // setCaps replaces the caps in force by those of a call that counts for the given periods.
 func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
-	if _, err := tx.Exec(`DELETE FROM caps`); err != nil {
+	if err := tx.Exec(`DELETE FROM caps`); err != nil {
 		return err
 	}
 	for _, c := range caps {
@@ -116,7 +116,7 @@ func (l *Ledger) SetAside(p Purchase, first func(*store.Tx) error) error {
 			return err
 		}
 		for _, state := range []string{"sending", "charged"} {
-			if _, err := tx.Exec(`UPDATE attempts SET state = ?, settled_at = ? WHERE id = ?`,
+			if err := tx.Exec(`UPDATE attempts SET state = ?, settled_at = ? WHERE id = ?`,
 				state, store.Micros(tx.Now()), a.id); err != nil {
 				return err
 			}

@@ -24,14 +24,13 @@ func RefundStart(tx *store.Tx, intent int64) (refunded outlier.Credits, err erro
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.Exec(`UPDATE attempts SET state = 'refunded', settled_at = ?, error = 'operator: not created'
+	err = tx.Exec(`UPDATE attempts SET state = 'refunded', settled_at = ?, error = 'operator: not created'
 		WHERE intent = ? AND state = 'unknown'`, store.Micros(tx.Now()), intent)
 	return refunded, err
 }
 
 // ChargeStart records an operator's statement that a scan was started.
 func ChargeStart(tx *store.Tx, intent int64) error {
-	_, err := tx.Exec(`UPDATE attempts SET state = 'charged', settled_at = ?, error = 'operator: adopted'
+	return tx.Exec(`UPDATE attempts SET state = 'charged', settled_at = ?, error = 'operator: adopted'
 		WHERE intent = ? AND state = 'unknown'`, store.Micros(tx.Now()), intent)
-	return err
 }

@@ -285,8 +285,7 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 		})
 		step := statetest.BeginRun(t, s, "run-2")
 		statetest.Update(t, s, func(tx *store.Tx) error {
-			_, err := tx.Exec(`UPDATE steps SET watermark = 'key', began = ?, pages = 1 WHERE id = ?`, store.Micros(time.Now()), step.ID)
-			return err
+			return tx.Exec(`UPDATE steps SET watermark = 'key', began = ?, pages = 1 WHERE id = ?`, store.Micros(time.Now()), step.ID)
 		})
 		if at, err := s.Watermarks.LastSearched("ideas", "key"); at.IsZero() || err != nil {
 			t.Errorf("it was last searched at %s (%v)", at, err)

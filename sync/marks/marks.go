@@ -5,6 +5,7 @@ package marks
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -191,24 +192,13 @@ func List(in store.Reader) ([]Mark, error) {
 
 // Forget erases the marks of videos, given by their ids or those of their channels, and the ids from all
 // texts.
-func Forget(tx *store.Tx, ids [][]byte) error {
-	for _, id := range ids {
-		_, err := tx.Exec(`UPDATE marks SET video = NULL, starred = 0, hidden = 0, tags = '[]', note = '', marked = ?
-			WHERE video = ?`, store.Micros(tx.Now()), string(id))
-		if err != nil {
-			return err
-		}
-	}
-	if err := store.Erase(tx, "marks", ids, "tags", "note"); err != nil {
-		return err
-	}
+func Forget(tx *store.Tx, ids [][]byte) (err error) {
 	for _, id := range ids { // two views may become one
-		_, err := tx.Exec(`DELETE FROM views WHERE instr(name, ?1) > 0 OR instr(address, ?1) > 0`, string(id))
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, tx.Exec(`UPDATE marks SET video = NULL, starred = 0, hidden = 0, tags = '[]', note = '',
+			marked = ? WHERE video = ?`, store.Micros(tx.Now()), string(id)),
+			tx.Exec(`DELETE FROM views WHERE instr(name, ?1) > 0 OR instr(address, ?1) > 0`, string(id)))
 	}
-	return nil
+	return errors.Join(err, store.Erase(tx, "marks", ids, "tags", "note"))
 }
 
 // Ops is the operations table of marks.
@@ -299,7 +289,7 @@ func DeleteView(tx *store.Tx, name string) error {
 
 // changeView performs a statement that must change the view of that name.
 func changeView(tx *store.Tx, name, statement string, values ...any) error {
-	rows, err := tx.Exec(statement, values...)
+	rows, err := tx.Change(statement, values...)
 	if err == nil && rows == 0 {
 		err = refuseEdit("there is no view %q", name)
 	}

@@ -80,11 +80,9 @@ func (q *Questions) evaluateAlert(ctx context.Context, alert job.Alert) error {
 			fresh, err := recordRows(tx, alert, rows)
 			return errors.Join(err, q.Watcher.putEvents(tx, alert.Notify, alertEvents(alert, definition, tx.Now(), fresh)...))
 		}
-		if _, err := tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name); err != nil {
-			return err
-		}
-		_, err = recordRows(tx, alert, rows)
-		return errors.Join(err, setState(tx, subject, definition))
+		err = tx.Exec(`DELETE FROM alert_rows WHERE alert = ?`, alert.Name)
+		_, failed := recordRows(tx, alert, rows)
+		return errors.Join(err, failed, setState(tx, subject, definition))
 	})
 }
 
@@ -92,7 +90,7 @@ func (q *Questions) evaluateAlert(ctx context.Context, alert job.Alert) error {
 // one key, the first one counts. The cost depends on the rows of the result, not on the number of rows ever seen.
 func recordRows(tx *store.Tx, alert job.Alert, rows []keyed) (fresh []keyed, err error) {
 	for _, r := range rows {
-		added, err := tx.Exec(`INSERT INTO alert_rows (alert, key, seen) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		added, err := tx.Change(`INSERT INTO alert_rows (alert, key, seen) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 			alert.Name, r.hash, store.Micros(tx.Now()))
 		if err != nil {
 			return nil, err

@@ -157,7 +157,7 @@ func (d *Deliverer) sendEvent(ctx context.Context, t *job.Target, e Event) error
 }
 
 func (d *Deliverer) expireEvents() {
-	var lost int64
+	var lost int
 	certain, known, err := d.Ledger.CertainTime()
 	if err == nil && known {
 		err = d.Store.Update(func(tx *store.Tx) (err error) {

@@ -2,7 +2,7 @@ package notify
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 
 	"outlierd/sync/state"
 	"outlierd/sync/store"
@@ -11,23 +11,12 @@ import (
 // Forget removes messages, sent or not, that name one of these ids, and the rows of alerts whose key is one.
 // Of a row with a key of several columns, only the hash of all of them is stored.
 func Forget(s *state.Store, ids [][]byte) error {
-	err := s.DB.Update(func(tx *store.Tx) error {
+	return s.DB.Update(func(tx *store.Tx) (err error) {
 		for _, id := range ids {
-			key, err := json.Marshal(string(id)) // as in readRow
-			if err != nil {
-				return err
-			}
-			if _, err := tx.Exec(`DELETE FROM notify_outbox WHERE instr(payload, ?) > 0`, string(id)); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(`DELETE FROM alert_rows WHERE key = ?`, idOf(string(key))); err != nil {
-				return err
-			}
+			key, failed := json.Marshal(string(id)) // as in readRow
+			err = errors.Join(err, failed, tx.Exec(`DELETE FROM notify_outbox WHERE instr(payload, ?) > 0`, string(id)),
+				tx.Exec(`DELETE FROM alert_rows WHERE key = ?`, idOf(string(key))))
 		}
-		return nil
+		return err
 	})
-	if err != nil {
-		return fmt.Errorf("erase ids from notifications: %w", err)
-	}
-	return nil
 }

@@ -318,8 +318,7 @@ func TestRefusedRecipientDelaysNoOther(t *testing.T) {
 	flush := func() {
 		t.Helper()
 		w.update(func(tx *store.Tx) error {
-			_, err := tx.Exec("UPDATE notify_outbox SET next_try = 1")
-			return err
+			return tx.Exec("UPDATE notify_outbox SET next_try = 1")
 		})
 		w.deliverer(func(http.ResponseWriter, *http.Request) {}).Flush(t.Context())
 		w.close()

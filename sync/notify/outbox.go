@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,14 +77,14 @@ func (w *Watcher) writeEvent(tx *store.Tx, target string, e Event) (written bool
 		return false, err
 	}
 	now := store.Micros(tx.Now())
-	rows, err := tx.Exec(`INSERT INTO notify_outbox (event, kind, target, payload, created, next_try)
+	rows, err := tx.Change(`INSERT INTO notify_outbox (event, kind, target, payload, created, next_try)
 		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.ID, string(e.Kind), target, string(payload), now, now)
 	return rows > 0, err
 }
 
 // dropOldest drops the oldest events of a target beyond [mostWaiting].
 func (w *Watcher) dropOldest(tx *store.Tx, target string) error {
-	n, err := tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND target = ?1 AND id <= (
+	n, err := tx.Change(`DELETE FROM notify_outbox WHERE delivered = 0 AND target = ?1 AND id <= (
 		SELECT id FROM notify_outbox WHERE delivered = 0 AND target = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`,
 		target, mostWaiting)
 	if n > 0 {
@@ -141,34 +142,26 @@ func nextFor(in store.Reader, target string, now time.Time) (*waiting, error) {
 
 // settleEvent records that a target has accepted an event.
 func settleEvent(in store.Writer, id int64) error {
-	_, err := in.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
+	return in.Exec(`UPDATE notify_outbox SET delivered = ?, tries = tries + 1 WHERE id = ?`,
 		store.Micros(time.Now()), id)
-	return err
 }
 
 // postponeEvent records an attempt that failed.
 func postponeEvent(in store.Writer, id int64, until time.Time) error {
-	_, err := in.Exec(`UPDATE notify_outbox SET next_try = ?, tries = tries + 1 WHERE id = ?`,
+	return in.Exec(`UPDATE notify_outbox SET next_try = ?, tries = tries + 1 WHERE id = ?`,
 		store.Micros(until), id)
-	return err
 }
 
 // expireBefore deletes events that are old at the given time, see [ledger.Ledger.CertainTime], and returns how many
 // of them were not delivered. Events with a time in the local clock's future, recorded while it was ahead,
 // count as new.
-func expireBefore(tx *store.Tx, certain time.Time) (lost int64, err error) {
-	if _, err := tx.Exec(`UPDATE notify_outbox SET created = ?1 WHERE delivered = 0 AND created > ?1`,
-		store.Micros(tx.Now())); err != nil {
-		return 0, err
-	}
-	lost, err = tx.Exec(`DELETE FROM notify_outbox WHERE delivered = 0 AND created < ?`,
+func expireBefore(tx *store.Tx, certain time.Time) (lost int, err error) {
+	err = errors.Join(
+		tx.Exec(`UPDATE notify_outbox SET created = ?1 WHERE delivered = 0 AND created > ?1`, store.Micros(tx.Now())),
+		tx.Exec(`DELETE FROM notify_outbox WHERE delivered > 0 AND delivered < ?`, store.Micros(certain.Add(-keepDelivered))))
+	lost, failed := tx.Change(`DELETE FROM notify_outbox WHERE delivered = 0 AND created < ?`,
 		store.Micros(certain.Add(-keepWaiting)))
-	if err != nil {
-		return 0, err
-	}
-	_, err = tx.Exec(`DELETE FROM notify_outbox WHERE delivered > 0 AND delivered < ?`,
-		store.Micros(certain.Add(-keepDelivered)))
-	return lost, err
+	return lost, errors.Join(err, failed)
 }
 
 // lastState returns the last state of a subject that targets were notified of, "" for none, and since when.
@@ -179,8 +172,7 @@ func lastState(in store.Reader, subject string) (state string, since time.Time, 
 
 // setState records the state that targets were notified of.
 func setState(in store.Writer, subject, state string) error {
-	_, err := in.Exec(`INSERT INTO notify_episodes (subject, state, since) VALUES (?, ?, ?)
+	return in.Exec(`INSERT INTO notify_episodes (subject, state, since) VALUES (?, ?, ?)
 		ON CONFLICT (subject) DO UPDATE SET state = excluded.state, since = excluded.since`,
 		subject, state, store.Micros(time.Now()))
-	return err
 }

@@ -370,8 +370,7 @@ func TestReportWaitsForTheMailServer(t *testing.T) {
 	for i, target := range []*job.Target{away, away, back, back} {
 		w.config.Targets = []job.Target{*target}
 		w.update(func(tx *store.Tx) error {
-			_, err := tx.Exec("UPDATE notify_outbox SET next_try = 1, created = created - ?", (12 * time.Hour).Microseconds())
-			return err
+			return tx.Exec("UPDATE notify_outbox SET next_try = 1, created = created - ?", (12 * time.Hour).Microseconds())
 		})
 		w.deliverer(func(http.ResponseWriter, *http.Request) {}).Flush(t.Context())
 		w.close()

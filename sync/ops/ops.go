@@ -4,6 +4,7 @@ package ops
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/url"
@@ -104,10 +105,7 @@ func Forget(db *store.Store, version int64) error {
 		if err != nil || before >= version {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM ops_changes WHERE version <= ?`, version); err != nil {
-			return err
-		}
-		return forgotten.Set(tx, version)
+		return errors.Join(tx.Exec(`DELETE FROM ops_changes WHERE version <= ?`, version), forgotten.Set(tx, version))
 	})
 }
 

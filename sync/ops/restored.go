@@ -1,6 +1,10 @@
 package ops
 
-import "outlierd/sync/store"
+import (
+	"errors"
+
+	"outlierd/sync/store"
+)
 
 // # States restored from a backup
 //
@@ -36,14 +40,9 @@ func Skip(tx *store.Tx, answers int64) error {
 		return err
 	}
 	next := max(tx.Now().UnixMicro(), at+leastSkipped)
-	if err := skipped.Set(tx, append(all, Skipped{After: at, Until: next, Answers: answers})); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(`DELETE FROM sqlite_sequence WHERE name = 'ops_changes'`); err != nil {
-		return err
-	}
-	_, err = tx.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES ('ops_changes', ?)`, next)
-	return err
+	return errors.Join(skipped.Set(tx, append(all, Skipped{After: at, Until: next, Answers: answers})),
+		tx.Exec(`DELETE FROM sqlite_sequence WHERE name = 'ops_changes'`),
+		tx.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES ('ops_changes', ?)`, next))
 }
 
 // Restores has the skipped versions of all restores of a state.

@@ -147,14 +147,14 @@ func (q *Queue) addTask(tx *store.Tx, task Task, skipped func(Task, time.Time)) 
 		}
 		return nil
 	}
-	_, err = tx.Exec(`INSERT INTO tasks (op, entity, value, max_age, mark, not_before, since, wanted_at, rank)
+	err = tx.Exec(`INSERT INTO tasks (op, entity, value, max_age, mark, not_before, since, wanted_at, rank)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?3 - ?7 / 86400e6)
 		ON CONFLICT DO UPDATE SET value = max(value, ?3), max_age = min(max_age, ?4), mark = coalesce(?5, mark),
 			wanted_at = ?7, rank = max(rank, ?3 - since / 86400e6)`,
 		task.Op, task.Entity, task.Value, store.Duration(&task.MaxAge), task.Mark, store.Time(&task.NotBefore),
 		store.Micros(tx.Now()))
 	if err == nil {
-		_, err = tx.Exec(`INSERT INTO wants (task, job, run) SELECT id, ?3, ?4 FROM tasks WHERE op = ?1 AND entity = ?2
+		err = tx.Exec(`INSERT INTO wants (task, job, run) SELECT id, ?3, ?4 FROM tasks WHERE op = ?1 AND entity = ?2
 			ON CONFLICT DO NOTHING`, task.Op, task.Entity, task.Job, task.Run)
 	}
 	return err
@@ -204,31 +204,28 @@ func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Ti
 		err = journal.MarkMissing(tx, response, retryAt)
 	}
 	if err == nil {
-		_, err = tx.Exec(`DELETE FROM tasks WHERE op = ? AND entity = ?`, task.Op, task.Entity)
+		err = tx.Exec(`DELETE FROM tasks WHERE op = ? AND entity = ?`, task.Op, task.Entity)
 	}
 	return err
 }
 
 // Fail records that a task failed. It stays queued until a week after a job last requested it.
 func Fail(in store.Writer, task Task, at time.Time, reason string, retryAt time.Time) error {
-	_, err := in.Exec(`UPDATE tasks SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ?, failures = 0, refusals = 0
+	return in.Exec(`UPDATE tasks SET attempts = attempts + 1, failed_at = ?, reason = ?, not_before = ?, failures = 0, refusals = 0
 		WHERE op = ? AND entity = ?`,
 		store.Micros(at), store.Bounded(reason), store.Micros(retryAt), task.Op, task.Entity)
-	return err
 }
 
 // SaveTries records the attempts at a call, if it is queued.
 func SaveTries(in store.Writer, op outlier.Operation, entity string, t outlier.Tries) error {
-	_, err := in.Exec(`UPDATE tasks SET failures = ?, refusals = ?, not_before = ? WHERE op = ? AND entity = ?`,
+	return in.Exec(`UPDATE tasks SET failures = ?, refusals = ?, not_before = ? WHERE op = ? AND entity = ?`,
 		t.Failures, t.Refusals, store.Time(&t.NotBefore), op, entity)
-	return err
 }
 
 // RetryNow ends the back-off of the tasks that a job wants.
 func (q *Queue) RetryNow(job string) error {
-	_, err := q.db.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before <> 0
+	return q.db.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before <> 0
 		AND id IN (SELECT task FROM wants WHERE job = ?)`, job)
-	return err
 }
 
 // Queued returns the number of queued tasks, including those in back-off.
@@ -268,16 +265,14 @@ func (q *Queue) Expire(in store.Writer) error {
 	if now := time.Now(); now.Before(at) {
 		at = now
 	}
-	_, err := in.Exec(`DELETE FROM tasks WHERE wanted_at <= ?`, store.Micros(at.Add(-keepQueued)))
-	return err
+	return in.Exec(`DELETE FROM tasks WHERE wanted_at <= ?`, store.Micros(at.Add(-keepQueued)))
 }
 
 // Correct ends the back-off of calls that would last longer than any call stays queued: the clock
 // was ahead when they failed.
 func Correct(tx *store.Tx) error {
-	_, err := tx.Exec(`UPDATE tasks SET not_before = ? WHERE not_before > ?`,
+	return tx.Exec(`UPDATE tasks SET not_before = ? WHERE not_before > ?`,
 		store.Micros(tx.Now()), store.Micros(tx.Now().Add(keepQueued)))
-	return err
 }
 
 // # Reading the queue

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"errors"
+
 	"outlierd/outlier"
 	"outlierd/sync/store"
 )
@@ -18,8 +20,7 @@ func (q *Queue) DropUnwanted(wanted func(job string, op outlier.Operation) bool)
 			if wanted(c.Job, c.Op) {
 				continue
 			}
-			_, err := tx.Exec(`DELETE FROM wants WHERE job = ? AND task IN (SELECT id FROM tasks WHERE op = ?)`, c.Job, c.Op)
-			if err != nil {
+			if err := tx.Exec(`DELETE FROM wants WHERE job = ? AND task IN (SELECT id FROM tasks WHERE op = ?)`, c.Job, c.Op); err != nil {
 				return err
 			}
 		}
@@ -33,7 +34,7 @@ func (q *Queue) DropUnwanted(wanted func(job string, op outlier.Operation) bool)
 // many were kept because another job wants them.
 func (q *Queue) Cancel(job string) (dropped, kept int, err error) {
 	err = q.db.Update(func(tx *store.Tx) error {
-		all, err := tx.Exec(`DELETE FROM wants WHERE job = ?`, job)
+		all, err := tx.Change(`DELETE FROM wants WHERE job = ?`, job)
 		if err == nil {
 			dropped, err = dropUnwanted(tx)
 		}
@@ -45,35 +46,22 @@ func (q *Queue) Cancel(job string) (dropped, kept int, err error) {
 
 // dropUnwanted removes the tasks that no job wants, and returns their number.
 func dropUnwanted(tx *store.Tx) (int, error) {
-	n, err := tx.Exec(`DELETE FROM tasks WHERE NOT EXISTS (SELECT 1 FROM wants WHERE task = tasks.id)`)
+	n, err := tx.Change(`DELETE FROM tasks WHERE NOT EXISTS (SELECT 1 FROM wants WHERE task = tasks.id)`)
 	return int(n), err
 }
 
 // Rename moves the calls of a job to its new name. A call that the new name wants already stays as
 // it is.
 func Rename(tx *store.Tx, old, new string) error {
-	for _, statement := range []string{
-		`UPDATE OR IGNORE wants SET job = ?2 WHERE job = ?1`,
-		`DELETE FROM wants WHERE job = ?1`,
-	} {
-		if _, err := tx.Exec(statement, old, new); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(tx.Exec(`UPDATE OR IGNORE wants SET job = ?2 WHERE job = ?1`, old, new),
+		tx.Exec(`DELETE FROM wants WHERE job = ?`, old))
 }
 
 // Forget removes the queued calls about entities and the record of when they were last requested.
-func Forget(tx *store.Tx, ids [][]byte) error {
+func Forget(tx *store.Tx, ids [][]byte) (err error) {
 	for _, id := range ids {
-		for _, statement := range []string{
-			`DELETE FROM tasks WHERE entity = ?`,
-			`DELETE FROM freshness WHERE entity = ?`,
-		} {
-			if _, err := tx.Exec(statement, string(id)); err != nil {
-				return err
-			}
-		}
+		err = errors.Join(err, tx.Exec(`DELETE FROM tasks WHERE entity = ?`, string(id)),
+			tx.Exec(`DELETE FROM freshness WHERE entity = ?`, string(id)))
 	}
-	return nil
+	return err
 }

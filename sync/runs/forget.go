@@ -1,10 +1,14 @@
 package runs
 
-import "outlierd/sync/store"
+import (
+	"errors"
+
+	"outlierd/sync/store"
+)
 
 // Forget removes videos, given by their ids or those of their channels, from the recorded hits, and
 // erases the ids from the requests of runs. The records of scans do not change.
-func Forget(tx *store.Tx, ids [][]byte) error {
+func Forget(tx *store.Tx, ids [][]byte) (err error) {
 	for _, id := range ids {
 		for _, statement := range []string{
 			`DELETE FROM seen WHERE video = ?`,
@@ -14,17 +18,13 @@ func Forget(tx *store.Tx, ids [][]byte) error {
 			// Two keys would become one. Such a search is refused from now on, and needs none.
 			`DELETE FROM watermarks WHERE instr(key, ?) > 0`,
 		} {
-			if _, err := tx.Exec(statement, string(id)); err != nil {
-				return err
-			}
+			err = errors.Join(err, tx.Exec(statement, string(id)))
 		}
 	}
 	for table, columns := range map[string][]string{
 		"steps": {"item", "queries", "seeds", "params", "watermark"}, "runs": {"plan", "error"}, "pauses": {"why"},
 	} {
-		if err := store.Erase(tx, table, ids, columns...); err != nil {
-			return err
-		}
+		err = errors.Join(err, store.Erase(tx, table, ids, columns...))
 	}
-	return nil
+	return err
 }

@@ -45,7 +45,7 @@ func AddHits(
 		if err := markSeen(tx, hit.VideoID, number, &seen); err != nil {
 			return seen, err
 		}
-		added, err := tx.Exec(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded)
+		added, err := tx.Change(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			number, step, hit.VideoID, hit.ChannelID, hit.Value, page, rankBase+i+1, hit.Comments, hit.Excluded)
 		if err != nil {
@@ -67,7 +67,7 @@ func rowNumber(tx *store.Tx, run string) (int64, error) {
 
 // markSeen records that a run has seen a video, if no run has before, and counts it.
 func markSeen(tx *store.Tx, video string, run int64, seen *PageHits) error {
-	added, err := tx.Exec(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+	added, err := tx.Change(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		video, run, uncovered)
 	if err != nil {
 		return err
@@ -90,9 +90,8 @@ func Cover(tx *store.Tx, run string, step int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`UPDATE seen SET covered = ?1 WHERE covered = ?3
+	return tx.Exec(`UPDATE seen SET covered = ?1 WHERE covered = ?3
 		AND video IN (SELECT video FROM run_hits WHERE run = ?1 AND step = ?2)`, number, step, uncovered)
-	return err
 }
 
 // chain joins the steps that share the search of step ?1, the first of which is ?2, and their runs.

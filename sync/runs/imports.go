@@ -31,13 +31,13 @@ func Import(tx *store.Tx, origin string, videos []Imported) (added int, err erro
 		list[i] = [2]any{v.Video, store.Micros(v.FirstSeen)}
 	}
 	text := store.JSON(list)
-	rows, err := tx.Exec(`INSERT INTO imported (video, first_seen, origin, at, after)
+	rows, err := tx.Change(`INSERT INTO imported (video, first_seen, origin, at, after)
 		SELECT value ->> 0, value ->> 1, ?2, ?3, ?4 FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`,
 		text, origin, store.Micros(tx.Now()), after)
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.Exec(`INSERT INTO seen (video, run, covered) SELECT value ->> 0, 0, 0 FROM json_each(?1) WHERE true
+	err = tx.Exec(`INSERT INTO seen (video, run, covered) SELECT value ->> 0, 0, 0 FROM json_each(?1) WHERE true
 		ON CONFLICT DO UPDATE SET covered = 0 WHERE covered = ?2`, text, uncovered)
 	return int(rows), err
 }

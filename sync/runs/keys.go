@@ -43,8 +43,7 @@ func addKey(tx *store.Tx, r Run) error {
 	if r.Key == (Key{}) {
 		return nil
 	}
-	_, err := tx.Exec(`INSERT INTO run_keys (key, run, request) VALUES (?, ?, ?)`, r.Key.Hash[:], r.ID, r.Key.Request)
-	return err
+	return tx.Exec(`INSERT INTO run_keys (key, run, request) VALUES (?, ?, ?)`, r.Key.Hash[:], r.ID, r.Key.Request)
 }
 
 // Keyed returns the run of a key, or nil if the key is new. If it was used for another request, it returns a

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"errors"
 	"time"
 
 	"outlierd/sync/store"
@@ -31,26 +32,17 @@ func (sc *Schedule) Pauses(now time.Time) (map[string]*Pause, error) {
 
 // Pause pauses jobs, replacing their current pauses.
 func (sc *Schedule) Pause(pauses []Pause) error {
-	return sc.db.Update(func(tx *store.Tx) error {
+	return sc.db.Update(func(tx *store.Tx) (err error) {
 		for _, p := range pauses {
-			_, err := store.Insert(tx, "pauses", p.columns(), `ON CONFLICT DO UPDATE
+			_, failed := store.Insert(tx, "pauses", p.columns(), `ON CONFLICT DO UPDATE
 				SET since = excluded.since, until = excluded.until, why = excluded.why`)
-			if err != nil {
-				return err
-			}
+			err = errors.Join(err, failed)
 		}
-		return nil
+		return err
 	})
 }
 
 // Unpause ends the pauses of jobs.
 func (sc *Schedule) Unpause(jobs []string) error {
-	return sc.db.Update(func(tx *store.Tx) error {
-		for _, job := range jobs {
-			if _, err := tx.Exec(`DELETE FROM pauses WHERE job = ?`, job); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return sc.db.Exec(`DELETE FROM pauses WHERE job IN (SELECT value FROM json_each(?))`, store.JSON(jobs))
 }

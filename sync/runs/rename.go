@@ -20,12 +20,8 @@ func Rename(tx *store.Tx, old, new string) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := handOver(tx, old, new, id); err != nil {
-		return false, err
-	}
 	// A rename can be reverted, and then be done again.
-	_, err = tx.Exec(`DELETE FROM renames WHERE old = ? AND new = ?`, new, old)
-	return false, err
+	return false, errors.Join(handOver(tx, old, new, id), tx.Exec(`DELETE FROM renames WHERE old = ? AND new = ?`, new, old))
 }
 
 // isRenamed reports whether a job's rename has been carried out; see [Rename].
@@ -35,16 +31,8 @@ func isRenamed(tx *store.Tx, old, new string) (done bool, err error) {
 }
 
 func handOver(tx *store.Tx, old, new string, rename int64) error {
-	if err := ledger.HandOver(tx, old, new, rename); err != nil {
-		return err
-	}
 	last, err := noted(old).Get(tx)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(moveNoted(tx, new, last), noted(old).Clear(tx)); err != nil {
-		return err
-	}
+	err = errors.Join(err, ledger.HandOver(tx, old, new, rename), moveNoted(tx, new, last), noted(old).Clear(tx))
 	// The new name has a watermark of its own only if it was used before the rename was
 	// declared. The later of the two has covered more.
 	for _, statement := range []string{
@@ -57,9 +45,7 @@ func handOver(tx *store.Tx, old, new string, rename int64) error {
 		`UPDATE OR IGNORE pauses SET job = ?2 WHERE job = ?1`,
 		`DELETE FROM pauses WHERE job = ?1`,
 	} {
-		if _, err := tx.Exec(statement, old, new); err != nil {
-			return err
-		}
+		err = errors.Join(err, tx.Exec(statement, old, new))
 	}
-	return nil
+	return err
 }

@@ -183,24 +183,16 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 			}
 			return err
 		}
-		if err := addKey(tx, r); err != nil {
-			return err
-		}
-		if err := DropDues(tx, []Due{{Job: r.Job, At: r.Due}}); err != nil {
-			return err
-		}
+		err := errors.Join(addKey(tx, r), DropDues(tx, []Due{{Job: r.Job, At: r.Due}}))
 		if r.Trigger != After {
-			if err := moveNoted(tx, r.Job, r.Due); err != nil {
-				return err
-			}
+			err = errors.Join(err, moveNoted(tx, r.Job, r.Due))
 		}
 		for i, step := range steps {
 			step.Run, step.Ordinal = r.ID, i
-			if _, err := addStep(tx, step); err != nil {
-				return err
-			}
+			_, failed := addStep(tx, step)
+			err = errors.Join(err, failed)
 		}
-		return rs.began(tx, r)
+		return errors.Join(err, rs.began(tx, r))
 	})
 }
 
@@ -222,8 +214,8 @@ func finishRun(tx *store.Tx, r Run, unfinished bool) error {
 	maps.Copy(columns, r.request())
 	columns["unfinished"] = unfinished
 	err := store.Set(tx, "runs", "run", r.ID, columns)
-	if err == nil && !unfinished {
-		err = ledger.ReleaseRun(tx, r.ID)
+	if !unfinished {
+		err = errors.Join(err, ledger.ReleaseRun(tx, r.ID))
 	}
 	return err
 }
@@ -258,11 +250,8 @@ func (rs *Runs) Resume(r Run) error {
 // TryAgain lets an unfinished run try again what it goes on without: open searches that have stopped.
 func (rs *Runs) TryAgain(run string) error {
 	return rs.db.Update(func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE steps SET problem = '', capped = 0 WHERE run = ? AND stop = '' AND problem <> ''`, run)
-		if err == nil {
-			err = SetSearched(tx, run, false)
-		}
-		return err
+		return errors.Join(SetSearched(tx, run, false),
+			tx.Exec(`UPDATE steps SET problem = '', capped = 0 WHERE run = ? AND stop = '' AND problem <> ''`, run))
 	})
 }
 
@@ -278,8 +267,7 @@ func SetFresh(tx *store.Tx, r *Run) error {
 
 // CountCall counts a data call of a run that has failed, or that was answered with the news that there is nothing.
 func CountCall(in store.Writer, run string, failed bool) error {
-	_, err := in.Exec(`UPDATE runs SET failures = failures + ?2, missing = missing + 1 - ?2 WHERE run = ?1`, run, failed)
-	return err
+	return in.Exec(`UPDATE runs SET failures = failures + ?2, missing = missing + 1 - ?2 WHERE run = ?1`, run, failed)
 }
 
 // Ordered returns the unfinished runs that somebody asked a schedule for, in the order of the requests.
@@ -291,10 +279,7 @@ func (rs *Runs) Ordered() ([]Run, error) {
 // not started yet are refused, so that a run that wants one requests it again. The ledger must be
 // recovered first: it records the outcome of attempts in the scans.
 func Recover(tx *store.Tx) error {
-	if _, err := tx.Exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`); err != nil {
-		return err
-	}
-	return interruptAll(tx)
+	return errors.Join(tx.Exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`), interruptAll(tx))
 }
 
 // interruptAll records the runs in progress as interrupted: they belong to a process that was killed, because

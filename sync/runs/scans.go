@@ -2,6 +2,7 @@ package runs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -156,13 +157,10 @@ func joinInstead(tx *store.Tx, scan *Scan, before *Scan) error {
 // refused one of the step for which nothing was reserved, such as when the rate limit delayed it or a cap was reached.
 func (ss *Scans) Intend(tx *store.Tx, s Scan) (int64, error) {
 	s.State, s.Intended = ScanIntended, ss.clock.Now()
-	_, err := tx.Exec(`UPDATE scans SET state = 'expired' WHERE identity = ?1 AND state = 'running' AND NOT `+timely,
-		s.identity(), store.Micros(s.Intended))
+	err := errors.Join(dropRefused(tx, s.Step), tx.Exec(`UPDATE scans SET state = 'expired' WHERE identity = ?1
+		AND state = 'running' AND NOT `+timely, s.identity(), store.Micros(s.Intended)))
 	if err == nil && s.Again {
-		_, err = tx.Exec(`UPDATE scans SET replaced = 1 WHERE identity = ? AND state = 'running'`, s.identity())
-	}
-	if err == nil {
-		err = dropRefused(tx, s.Step)
+		err = tx.Exec(`UPDATE scans SET replaced = 1 WHERE identity = ? AND state = 'running'`, s.identity())
 	}
 	if err != nil {
 		return 0, err
@@ -181,7 +179,7 @@ func dropRefused(tx *store.Tx, step int64) error {
 	for i := 0; err == nil && i < len(refused); i++ {
 		var attempted bool
 		if attempted, err = ledger.Attempted(tx, refused[i]); err == nil && !attempted {
-			_, err = tx.Exec(`DELETE FROM scans WHERE id = ?`, refused[i])
+			err = tx.Exec(`DELETE FROM scans WHERE id = ?`, refused[i])
 		}
 	}
 	return err

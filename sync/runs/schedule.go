@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"errors"
 	"time"
 
 	"outlierd/sync/store"
@@ -29,7 +30,7 @@ func (d *Due) columns() store.Columns {
 // NoteDues records due times, except those that are recorded already and those that have a run.
 func NoteDues(tx *store.Tx, all []Due) error {
 	for _, d := range all {
-		_, err := tx.Exec(`INSERT INTO dues (job, due, trigger, noted) SELECT ?1, ?2, ?3, ?4
+		err := tx.Exec(`INSERT INTO dues (job, due, trigger, noted) SELECT ?1, ?2, ?3, ?4
 			WHERE NOT EXISTS (SELECT 1 FROM runs WHERE job = ?1 AND due = ?2 AND due <> 0)
 			ON CONFLICT DO NOTHING`,
 			d.Job, store.Micros(d.At), d.Trigger, store.Micros(tx.Now()))
@@ -44,20 +45,17 @@ func NoteDues(tx *store.Tx, all []Due) error {
 }
 
 // DropDues removes due times.
-func DropDues(tx *store.Tx, all []Due) error {
+func DropDues(tx *store.Tx, all []Due) (err error) {
 	for _, d := range all {
-		if _, err := tx.Exec(`DELETE FROM dues WHERE job = ? AND due = ?`, d.Job, store.Micros(d.At)); err != nil {
-			return err
-		}
+		err = errors.Join(err, tx.Exec(`DELETE FROM dues WHERE job = ? AND due = ?`, d.Job, store.Micros(d.At)))
 	}
-	return nil
+	return err
 }
 
 // Delay records when to try again to start the run of a due time.
 func (sc *Schedule) Delay(d Due) error {
-	_, err := sc.db.Exec(`UPDATE dues SET not_before = ?3 WHERE job = ?1 AND due = ?2`,
+	return sc.db.Exec(`UPDATE dues SET not_before = ?3 WHERE job = ?1 AND due = ?2`,
 		d.Job, store.Micros(d.At), store.Micros(d.NotBefore))
-	return err
 }
 
 // Dues returns the due times whose runs are not recorded yet, oldest first.

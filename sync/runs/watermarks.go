@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -141,7 +142,7 @@ func (ws *Watermarks) Set(job, key string, at time.Time) error {
 // Reset removes the watermarks of a job and returns their number. The job's next run starts
 // as if it were the first.
 func (ws *Watermarks) Reset(job string) (n int, err error) {
-	gone, err := ws.db.Exec(`DELETE FROM watermarks WHERE job = ?`, job)
+	gone, err := ws.db.Change(`DELETE FROM watermarks WHERE job = ?`, job)
 	return int(gone), err
 }
 
@@ -153,15 +154,12 @@ func CorrectWatermarks(tx *store.Tx, now time.Time) error {
 		store.Micros(now.Add(ledger.Skew)))
 	for _, w := range ahead {
 		// A trigger refuses to move the watermark of a run back.
-		if _, err := tx.Exec(`DELETE FROM watermarks WHERE job = ? AND key = ?`, w.Job, w.Key); err != nil {
-			return err
-		}
 		if w.At = w.Set; now.Before(w.At) {
 			w.At = now
 		}
-		if _, err := store.Insert(tx, "watermarks", w.columns(), ""); err != nil {
-			return err
-		}
+		err = errors.Join(err, tx.Exec(`DELETE FROM watermarks WHERE job = ? AND key = ?`, w.Job, w.Key))
+		_, failed := store.Insert(tx, "watermarks", w.columns(), "")
+		err = errors.Join(err, failed)
 	}
 	return err
 }

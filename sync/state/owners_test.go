@@ -13,7 +13,7 @@ import (
 
 // owned are the tables and views of each package.
 var owned = map[string][]string{
-	"store":   {"meta", "sqlite_schema", "pragma_quick_check"},
+	"store":   {"meta", "sqlite_schema", "pragma_quick_check", "pragma_page_count"},
 	"ops":     {"ops_changes", "sqlite_sequence"},
 	"journal": {"responses", "drift", "paging", "limits", "sqlite_sequence"},
 	"ledger":  {"attempts", "caps", "blocks", "jobs", "hold_rests", "releasable_holds", "cap_sums"},

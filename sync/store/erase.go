@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 )
@@ -20,18 +21,15 @@ func Without(text string, ids [][]byte) string {
 }
 
 // Erase replaces ids by [Erased] in these columns of a table.
-func Erase(tx *Tx, table string, ids [][]byte, columns ...string) error {
+func Erase(tx *Tx, table string, ids [][]byte, columns ...string) (err error) {
 	for _, column := range columns {
 		for _, id := range ids {
-			_, err := tx.Exec(`UPDATE `+table+` SET `+column+` = iif(typeof(`+column+`) = 'blob',
+			err = errors.Join(err, tx.Exec(`UPDATE `+table+` SET `+column+` = iif(typeof(`+column+`) = 'blob',
 				CAST(replace(`+column+`, ?1, ?2) AS BLOB), replace(`+column+`, ?1, ?2)) WHERE instr(`+column+`, ?1) > 0`,
-				string(id), Erased)
-			if err != nil {
-				return fmt.Errorf("erase ids from %s of %s: %w", column, table, err)
-			}
+				string(id), Erased))
 		}
 	}
-	return nil
+	return err
 }
 
 // EraseMeta replaces ids by [Erased] in the values of the table meta, such as the jobs of the last schedule.

@@ -24,24 +24,12 @@ func (i Inside) toGiveBack() bool {
 }
 
 // Inside returns the free space within the file.
-func (s *Store) Inside() (i Inside, err error) {
-	err = s.View(func(tx *Tx) error {
-		i, err = readInside(tx)
-		return err
-	})
-	return i, err
-}
+func (s *Store) Inside() (Inside, error) { return readInside(s) }
 
-func readInside(tx *Tx) (Inside, error) {
-	var size, pages, free int64
-	for query, to := range map[string]*int64{
-		`PRAGMA page_size`: &size, `PRAGMA page_count`: &pages, `PRAGMA freelist_count`: &free,
-	} {
-		if _, err := Scan(tx, []any{to}, query); err != nil {
-			return Inside{}, fmt.Errorf("read the free space in the state: %w", err)
-		}
-	}
-	return Inside{Bytes: pages * size, Free: free * size}, nil
+func readInside(in Reader) (i Inside, err error) {
+	_, err = Scan(in, []any{&i.Bytes, &i.Free}, `SELECT page_count * page_size, freelist_count * page_size
+		FROM pragma_page_count(), pragma_page_size(), pragma_freelist_count()`)
+	return i, err
 }
 
 // GiveBack returns some of the free space within the file to the disk, if there is much of it, in
@@ -53,7 +41,7 @@ func (s *Store) GiveBack() (more bool, err error) {
 		return false, err
 	}
 	err = s.UpdateWithin(0, func(tx *Tx) error {
-		if _, err := tx.Exec(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenBack)); err != nil {
+		if err := tx.Exec(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenBack)); err != nil {
 			return fmt.Errorf("return free space to the disk: %w", err)
 		}
 		have, err = readInside(tx)

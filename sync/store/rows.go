@@ -18,7 +18,8 @@ type Reader interface{ read(f func(*Tx) error) error }
 // Writer is what a statement changes: a [Tx], or a [Store], of which each statement is a transaction of its own.
 type Writer interface {
 	Reader
-	Exec(query string, args ...any) (rows int64, err error)
+	Exec(query string, args ...any) error
+	Change(query string, args ...any) (rows int, err error)
 	write(f func(*Tx) error) error
 }
 
@@ -41,19 +42,31 @@ func Read[T any](in Reader, f func(*Tx) (T, error)) (value T, err error) {
 	return value, nil
 }
 
-// Exec performs a statement that writes, and returns how many rows it has changed.
-func (t *Tx) Exec(query string, args ...any) (rows int64, err error) {
+// Exec performs a statement that writes.
+func (t *Tx) Exec(query string, args ...any) error {
+	_, err := t.Change(query, args...)
+	return err
+}
+
+// Exec performs a statement as a transaction.
+func (s *Store) Exec(query string, args ...any) error {
+	return s.Update(func(tx *Tx) error { return tx.Exec(query, args...) })
+}
+
+// Change is [Tx.Exec], and returns how many rows the statement has changed.
+func (t *Tx) Change(query string, args ...any) (rows int, err error) {
 	result, err := t.exec(query, args...)
 	if err != nil {
 		return 0, nameTable(query, err)
 	}
-	return result.RowsAffected()
+	n, err := result.RowsAffected()
+	return int(n), err
 }
 
-// Exec performs a statement as a transaction.
-func (s *Store) Exec(query string, args ...any) (rows int64, err error) {
+// Change is [Store.Exec], and returns how many rows the statement has changed.
+func (s *Store) Change(query string, args ...any) (rows int, err error) {
 	err = s.Update(func(tx *Tx) error {
-		rows, err = tx.Exec(query, args...)
+		rows, err = tx.Change(query, args...)
 		return err
 	})
 	return rows, err
@@ -105,7 +118,7 @@ func Insert(in Writer, table string, row Columns, orElse string) (id int64, err 
 // Set sets columns of the rows that have a value in the column key. It returns an error if there is none.
 func Set(in Writer, table, key string, value any, row Columns) error {
 	names := slices.Sorted(maps.Keys(row))
-	rows, err := in.Exec(`UPDATE `+table+` SET `+strings.Join(names, " = ?, ")+` = ? WHERE `+key+` = ?`,
+	rows, err := in.Change(`UPDATE `+table+` SET `+strings.Join(names, " = ?, ")+` = ? WHERE `+key+` = ?`,
 		append(row.valuesOf(names), value)...)
 	if err == nil && rows == 0 {
 		err = fmt.Errorf("table %s of the state: no such record: %s = %v", table, key, value)

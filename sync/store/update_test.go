@@ -52,7 +52,7 @@ func TestReadersWaitForNoTransaction(t *testing.T) {
 		}
 	})
 	err := s.DB.Update(func(tx *store.Tx) error {
-		_, err := tx.Exec(`INSERT INTO pauses (job, since, until, why) VALUES ('ideas', 1, 0, '')`)
+		err := tx.Exec(`INSERT INTO pauses (job, since, until, why) VALUES ('ideas', 1, 0, '')`)
 		close(before)
 		<-within
 		return err

@@ -105,11 +105,7 @@ type Cell[T any] struct{ Key string }
 
 // Get returns the value; the zero value if none is set.
 func (c Cell[T]) Get(in Reader) (value T, err error) {
-	text, err := Value[string](in, `SELECT value FROM meta WHERE key = ?`, c.Key)
-	if err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &value)
-	}
-	if err != nil {
+	if _, err = Scan(in, []any{JSON(&value)}, `SELECT value FROM meta WHERE key = ?`, c.Key); err != nil {
 		err = fmt.Errorf("read %q: %w", c.Key, err)
 	}
 	return value, err
@@ -117,19 +113,12 @@ func (c Cell[T]) Get(in Reader) (value T, err error) {
 
 // Set sets the value.
 func (c Cell[T]) Set(in Writer, value T) error {
-	_, err := in.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`,
+	return in.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`,
 		c.Key, JSON(&value))
-	if err != nil {
-		return fmt.Errorf("set %q: %w", c.Key, err)
-	}
-	return nil
 }
 
 // Clear removes the value.
-func (c Cell[T]) Clear(in Writer) error {
-	_, err := in.Exec(`DELETE FROM meta WHERE key = ?`, c.Key)
-	return err
-}
+func (c Cell[T]) Clear(in Writer) error { return in.Exec(`DELETE FROM meta WHERE key = ?`, c.Key) }
 
 // maxText is the maximum length in bytes of a stored text that others wrote.
 const maxText = 500
