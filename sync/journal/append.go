@@ -27,7 +27,7 @@ func (j *Journal) Pack(answer *outlier.Answer) Packed { return Packed{j.pack.pac
 
 // Append stores an answer and returns its id.
 func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, body Packed) (id int64, err error) {
-	return store.Insert(tx, "responses", store.Columns{
+	return store.InsertID(tx, "responses", store.Columns{
 		"run": c.Run, "job": c.Job, "step": c.Step, "op": c.Op, "entity": c.Entity, "params": c.Params, "item": c.Item,
 		"page": c.Page, "rank_base": c.RankBase, "sent_at": store.Time(&answer.SentAt),
 		"received_at": store.Time(&answer.ReceivedAt), "http_status": answer.Status, "outcome": o,

@@ -56,7 +56,7 @@ func noteDrift(tx *store.Tx, d Drift) (bool, error) {
 		return false, err
 	}
 	d.Example = store.Bounded(d.Example)
-	_, err = store.Insert(tx, "drift", d.columns(), `ON CONFLICT DO UPDATE SET count = count + excluded.count,
+	err = store.Insert(tx, "drift", d.columns(), `ON CONFLICT DO UPDATE SET count = count + excluded.count,
 		first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`)
 	return !known, err
 }

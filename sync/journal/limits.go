@@ -31,8 +31,7 @@ func (k *Learned) AddLimit(l Limit) error {
 		if l.At.IsZero() {
 			l.At = tx.Now()
 		}
-		_, err = store.Insert(tx, "limits", columns, "")
-		return err
+		return store.Insert(tx, "limits", columns, "")
 	})
 }
 

@@ -53,8 +53,7 @@ func (b *Block) Stands(now time.Time) bool {
 // already in force keeps its start time.
 func SetBlock(in store.Writer, kind BlockKind, key, reason string, until time.Time) error {
 	b := Block{Kind: kind, Key: key, Reason: store.Bounded(reason), Since: time.Now(), Until: until}
-	_, err := store.Insert(in, "blocks", b.columns(), `ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`)
-	return err
+	return store.Insert(in, "blocks", b.columns(), `ON CONFLICT DO UPDATE SET reason = excluded.reason, until = excluded.until`)
 }
 
 // LiftBlock lifts a block of a key; nothing happens if there is none.

@@ -27,7 +27,7 @@ func (a *attempt) insertRow(tx *store.Tx) (err error) {
 			return err
 		}
 	}
-	if a.id, err = store.Insert(tx, "attempts", row, ""); err != nil {
+	if a.id, err = store.InsertID(tx, "attempts", row, ""); err != nil {
 		return a.l.explainRefusal(tx, caps, a, err)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (l *Ledger) setCaps(tx *store.Tx, periods []Period, caps []Cap) error {
 		if err != nil {
 			return err
 		}
-		_, err = store.Insert(tx, "caps", store.Columns{"scope": p.Scope, "period": p.Key, "account": p.account,
+		err = store.Insert(tx, "caps", store.Columns{"scope": p.Scope, "period": p.Key, "account": p.account,
 			"begins": p.begins, "ends": p.ends, "max": max(c.Max, 0)}, "")
 		if err != nil {
 			return err

@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
 	"outlierd/outlier"
@@ -31,15 +31,14 @@ func (l *Ledger) Held(c Cap) (outlier.Credits, error) {
 // what is left under the cap. The row is kept forever.
 func (l *Ledger) Adjust(credits outlier.Credits, why string) error {
 	if credits == 0 || why == "" {
-		return errors.New("an amount and a reason are needed")
+		return fmt.Errorf("adjust the budget by %d credits: an amount and a reason are needed", credits)
 	}
 	now := l.clock.Now()
-	_, err := store.Insert(l.db, "attempts", store.Columns{
+	return store.Insert(l.db, "attempts", store.Columns{
 		"op": adjustment, "state": outlier.Charged, "day": Day(now, l.location),
 		"cycle": Cycle(now, l.location, l.renews), "caps": "[]", "reserved_at": store.Time(&now),
 		"settled_at": store.Time(&now), "error": store.Bounded(why), "adjustment": credits,
 	}, "")
-	return err
 }
 
 // adjustment is the operation of a row made by [Ledger.Adjust].

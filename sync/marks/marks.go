@@ -164,9 +164,8 @@ func Apply(tx *store.Tx, e Edit) ([]Mark, error) {
 }
 
 func putMark(tx *store.Tx, m *Mark) error {
-	_, err := store.Insert(tx, "marks", m.columns(), `ON CONFLICT (video) DO UPDATE SET starred = excluded.starred,
+	return store.Insert(tx, "marks", m.columns(), `ON CONFLICT (video) DO UPDATE SET starred = excluded.starred,
 		hidden = excluded.hidden, tags = excluded.tags, note = excluded.note, marked = excluded.marked`)
-	return err
 }
 
 func (m *Mark) columns() store.Columns {
@@ -257,7 +256,7 @@ func SaveView(tx *store.Tx, v View) error {
 		return refuseEdit("%d views are saved, which is the maximum: delete one first", others)
 	}
 	if v.Saved = tx.Now(); err == nil {
-		_, err = store.Insert(tx, "views", v.columns(), `ON CONFLICT (name) DO UPDATE
+		err = store.Insert(tx, "views", v.columns(), `ON CONFLICT (name) DO UPDATE
 			SET address = excluded.address, saved = excluded.saved`)
 	}
 	return err

@@ -195,7 +195,7 @@ func MarkOf(tx *store.Tx, op outlier.Operation, entity string) (*int64, error) {
 // service has no such entity, and it is not requested again before retryAt. Done belongs in the
 // Commit of the answer, whose journal id is response.
 func Done(tx *store.Tx, task Task, response int64, missing bool, retryAt time.Time) error {
-	_, err := store.Insert(tx, "freshness", store.Columns{
+	err := store.Insert(tx, "freshness", store.Columns{
 		"op": task.Op, "entity": task.Entity, "response": response, "at": store.Micros(tx.Now()), "missing": missing,
 		"retry_at": store.Time(&retryAt), "mark": task.Mark,
 	}, `ON CONFLICT DO UPDATE SET response = excluded.response, at = excluded.at,

@@ -34,9 +34,8 @@ func (sc *Schedule) Pauses(now time.Time) (map[string]*Pause, error) {
 func (sc *Schedule) Pause(pauses []Pause) error {
 	return sc.db.Update(func(tx *store.Tx) (err error) {
 		for _, p := range pauses {
-			_, failed := store.Insert(tx, "pauses", p.columns(), `ON CONFLICT DO UPDATE
-				SET since = excluded.since, until = excluded.until, why = excluded.why`)
-			err = errors.Join(err, failed)
+			err = errors.Join(err, store.Insert(tx, "pauses", p.columns(), `ON CONFLICT DO UPDATE
+				SET since = excluded.since, until = excluded.until, why = excluded.why`))
 		}
 		return err
 	})

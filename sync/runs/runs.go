@@ -177,7 +177,7 @@ func (rs *Runs) Begin(r Run, steps []Step) error {
 	return rs.db.Update(func(tx *store.Tx) error {
 		columns := r.columns()
 		columns["unfinished"] = !r.Status.EndedWell()
-		if _, err := store.Insert(tx, "runs", columns, ""); err != nil {
+		if err := store.Insert(tx, "runs", columns, ""); err != nil {
 			if store.IsConstraint(err) {
 				err = fmt.Errorf("run %s of job %s: its due time %s has a run already: %w", r.ID, r.Job, r.Due.Format(time.RFC3339), err)
 			}
@@ -305,9 +305,7 @@ func interruptRun(tx *store.Tx, r *Run) error {
 		r.Ended = r.Started
 	}
 	r.Status, r.ResumedFor = Interrupted, time.Time{}
-	columns := r.progress()
-	maps.Copy(columns, r.request())
-	return store.Set(tx, "runs", "run", r.ID, columns)
+	return Finish(tx, *r)
 }
 
 // AddRows adds to the numbers of rows of a run, by table. Nothing happens if there is no such run.

@@ -169,7 +169,7 @@ func (ss *Scans) Intend(tx *store.Tx, s Scan) (int64, error) {
 	delete(columns, "id")
 	identity := s.identity()
 	columns["identity"] = &identity
-	return store.Insert(tx, "scans", columns, "")
+	return store.InsertID(tx, "scans", columns, "")
 }
 
 // dropRefused removes the intents of a step that were refused before anything was reserved for them.

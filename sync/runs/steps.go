@@ -132,7 +132,7 @@ func AddStep(tx *store.Tx, s Step) (id int64, err error) {
 func addStep(tx *store.Tx, s Step) (int64, error) {
 	columns := fixed(&s)
 	maps.Copy(columns, progress(&s))
-	return store.Insert(tx, "steps", columns, "")
+	return store.InsertID(tx, "steps", columns, "")
 }
 
 // SaveStep records the progress of a step. Values resolved at the beginning never change.

@@ -44,8 +44,7 @@ func MoveWatermark(tx *store.Tx, w Watermark) error {
 		return fmt.Errorf("move watermark %q of job %s: a run moves it, or it is set by hand", w.Key, w.Job)
 	}
 	w.Set = tx.Now()
-	_, err := store.Insert(tx, "watermarks", w.columns(), replaceWatermark+` WHERE excluded.at > at`)
-	return err
+	return store.Insert(tx, "watermarks", w.columns(), replaceWatermark+` WHERE excluded.at > at`)
 }
 
 // At returns the time up to which a job has covered key; zero if it never has.
@@ -135,8 +134,7 @@ func (ws *Watermarks) Set(job, key string, at time.Time) error {
 	case key == "":
 		return store.Set(ws.db, "watermarks", "job", job, store.Columns{"at": store.Time(&at), "run": "", "set_at": store.Time(&w.Set)})
 	}
-	_, err := store.Insert(ws.db, "watermarks", w.columns(), replaceWatermark)
-	return err
+	return store.Insert(ws.db, "watermarks", w.columns(), replaceWatermark)
 }
 
 // Reset removes the watermarks of a job and returns their number. The job's next run starts
@@ -158,8 +156,7 @@ func CorrectWatermarks(tx *store.Tx, now time.Time) error {
 			w.At = now
 		}
 		err = errors.Join(err, tx.Exec(`DELETE FROM watermarks WHERE job = ? AND key = ?`, w.Job, w.Key))
-		_, failed := store.Insert(tx, "watermarks", w.columns(), "")
-		err = errors.Join(err, failed)
+		err = errors.Join(err, store.Insert(tx, "watermarks", w.columns(), ""))
 	}
 	return err
 }

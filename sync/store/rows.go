@@ -99,9 +99,14 @@ func nameTable(query string, err error) error {
 // has in another form.
 type Columns map[string]any
 
-// Insert inserts a row and returns its id. If orElse is not "", it is what to do about a conflict, such as
-// "ON CONFLICT DO NOTHING".
-func Insert(in Writer, table string, row Columns, orElse string) (id int64, err error) {
+// Insert inserts a row. If orElse is not "", it is what to do about a conflict, such as "ON CONFLICT DO NOTHING".
+func Insert(in Writer, table string, row Columns, orElse string) error {
+	_, err := InsertID(in, table, row, orElse)
+	return err
+}
+
+// InsertID is [Insert], and returns the id of the row.
+func InsertID(in Writer, table string, row Columns, orElse string) (id int64, err error) {
 	names := slices.Sorted(maps.Keys(row))
 	err = in.write(func(tx *Tx) error {
 		result, err := tx.exec(`INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+
