@@ -14,7 +14,11 @@ import (
 // Load reads the file at path. env looks up variables, as os.LookupEnv does. For a file that cannot be read
 // or has mistakes, the error is [yamltree.Mistakes].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
-	return load(path, env, needs{service: true, jobs: true})
+	src, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, []byte(src), env)
 }
 
 // LoadToRead is [Load] for commands that make no calls: if the service's address or key cannot be
@@ -30,7 +34,11 @@ func LoadForOnce(path string, env func(string) (string, bool)) (*Config, error) 
 
 // Parse parses src as the content of the file at path. The error is [yamltree.Mistakes].
 func Parse(path string, src []byte, env func(string) (string, bool)) (*Config, error) {
-	b := newBuilder([]source{{path, string(src)}}, env, needs{service: true, jobs: true})
+	return parseFor(path, string(src), env, needs{service: true, jobs: true})
+}
+
+func parseFor(path, src string, env func(string) (string, bool), needs needs) (*Config, error) {
+	b := newBuilder([]source{{path, src}}, env, needs)
 	b.fresh = true
 	return b.finish()
 }
@@ -46,9 +54,7 @@ func load(path string, env func(string) (string, bool), needs needs) (*Config, e
 	if err != nil {
 		return nil, err
 	}
-	b := newBuilder([]source{{path, src}}, env, needs)
-	b.fresh = true
-	return b.finish()
+	return parseFor(path, src, env, needs)
 }
 
 func readFile(path string) (string, error) {
