@@ -73,17 +73,7 @@ const notedKey = "due times noted: "
 // Noted returns the time up to which the due times of each job have come: the last one, under this name or a former
 // one, or when a schedule first saw the job; none if none did. It is in the future if the clock was ahead.
 func (sc *Schedule) Noted() (map[string]time.Time, error) {
-	type last struct {
-		job string
-		due time.Time
-	}
-	all, err := store.List(sc.db, func(l *last) []any { return []any{&l.job, store.JSON(&l.due)} },
-		`SELECT substr(key, length(?1) + 1), value FROM meta WHERE substr(key, 1, length(?1)) = ?1`, notedKey)
-	dues := map[string]time.Time{}
-	for _, l := range all {
-		dues[l.job] = l.due
-	}
-	return dues, err
+	return store.Cells[time.Time](sc.db, notedKey)
 }
 
 // SetNoted sets the time after which the next due time of a job comes.

@@ -117,6 +117,21 @@ func (c Cell[T]) Set(in Writer, value T) error {
 		c.Key, JSON(&value))
 }
 
+// Cells returns the values of all cells whose keys have a prefix, by the rest of the key.
+func Cells[T any](in Reader, prefix string) (map[string]T, error) {
+	type cell struct {
+		key   string
+		value T
+	}
+	found, err := List(in, func(c *cell) []any { return []any{&c.key, JSON(&c.value)} },
+		`SELECT substr(key, length(?1) + 1), value FROM meta WHERE substr(key, 1, length(?1)) = ?1`, prefix)
+	all := map[string]T{}
+	for _, c := range found {
+		all[c.key] = c.value
+	}
+	return all, err
+}
+
 // Clear removes the value.
 func (c Cell[T]) Clear(in Writer) error { return in.Exec(`DELETE FROM meta WHERE key = ?`, c.Key) }
 
