@@ -56,7 +56,7 @@ func (r *Reader) Plan(ctx context.Context, spec *job.Spec, o Options) (*plan.Pla
 	if spec.Rest != "" {
 		return r.planRest(spec, o.Calls)
 	}
-	if o.Share != nil && !r.hasShare(spec) {
+	if o.Share != nil && !hasShare(r.Config.Budget, spec) {
 		o.Share = nil
 	}
 	known, err := r.Facts(ctx, spec, o)

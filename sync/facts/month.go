@@ -137,8 +137,8 @@ func (r *Reader) PlanNow(ctx context.Context, spec *job.Spec, scheduled bool, no
 }
 
 // hasShare reports whether scheduled runs of a job are limited to shares of the month.
-func (r *Reader) hasShare(spec *job.Spec) bool {
-	return r.Config.Budget.Pace == job.PaceEven && r.Config.Budget.PerMonth != nil && !spec.Auto
+func hasShare(b job.Budget, spec *job.Spec) bool {
+	return b.Pace == job.PaceEven && b.PerMonth != nil && !spec.Auto
 }
 
 // orderTurns puts the searches of a job in the order of their turns: those that ran longest ago, or never, first.

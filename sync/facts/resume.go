@@ -112,7 +112,7 @@ func (r *Reader) Unfinished(spec *job.Spec, due time.Time) (all []Unfinished, er
 	paid := 0
 	for i := 0; err == nil && i < len(rows); i++ {
 		var u Unfinished
-		u, err = r.judge(spec, &rows[i], r.asks(spec, &rows[i]), due)
+		u, err = r.judge(spec, &rows[i], whoAsks(spec, &rows[i], r.Afresh), due)
 		if all = slices.Insert(all, paid, u); u.scan == "paid" {
 			paid++
 		}
@@ -210,12 +210,12 @@ func (r *Reader) conditionOf(spec *job.Spec, old *runs.Run, steps []runs.Step, d
 	return c, err
 }
 
-// asks returns who asks about an unfinished run, as in the table.
-func (r *Reader) asks(spec *job.Spec, old *runs.Run) string {
+// whoAsks returns who asks about an unfinished run, as in the table.
+func whoAsks(spec *job.Spec, old *runs.Run, afresh bool) string {
 	switch {
 	case spec.Rest == "" && job.IsOnce(spec.Name) && (spec.Verb != "" || spec.Request != old.Request):
 		return "one-off" // without a verb it is the record's own, see [CurrentSpec]
-	case r.Afresh && old.Overridden == spec.Overridden:
+	case afresh && old.Overridden == spec.Overridden:
 		return "afresh"
 	case Same(spec, old):
 		return "same"

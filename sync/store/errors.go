@@ -158,21 +158,17 @@ func (s *Store) explainError(err error) error {
 	}
 	switch resultCode(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		err = s.stopFor(&CorruptError{Path: s.Path(), Detail: err.Error()})
-		if s.holds { // so that the next start checks everything
-			err = errors.Join(err, signFile(s.lock, mustCheck))
-		}
-		return err
+		failure = &CorruptError{Path: s.Path(), Detail: err.Error()}
 	case sqlite3.SQLITE_IOERR:
-		return s.stopFor(fmt.Errorf("the disk of %s does not work: %w; restart outlierd when it works again", s.dir, err))
+		failure = fmt.Errorf("the disk of %s does not work: %w; restart outlierd when it works again", s.dir, err)
 	case sqlite3.SQLITE_BUSY:
 		return &LockedError{Path: s.Path(), Cause: err}
+	default:
+		return err
 	}
-	return err
-}
-
-// stopFor stops the store permanently, and returns err.
-func (s *Store) stopFor(err error) error {
-	s.broken.CompareAndSwap(nil, &err)
-	return err
+	s.broken.CompareAndSwap(nil, &failure)
+	if _, corrupt := errors.AsType[*CorruptError](failure); corrupt && s.holds { // so that the next start checks everything
+		return errors.Join(failure, signFile(s.lock, mustCheck))
+	}
+	return failure
 }

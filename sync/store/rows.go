@@ -13,25 +13,25 @@ import (
 )
 
 // Reader is what a query reads: a [Tx], or a [Store], of which each query sees what is durable then.
-type Reader interface{ read(f func(*Tx) error) error }
+type Reader interface{ View(f func(*Tx) error) error }
 
 // Writer is what a statement changes: a [Tx], or a [Store], of which each statement is a transaction of its own.
 type Writer interface {
 	Reader
 	Exec(query string, args ...any) error
 	Change(query string, args ...any) (rows int, err error)
-	write(f func(*Tx) error) error
+	Update(f func(*Tx) error) error
 }
 
-func (t *Tx) read(f func(*Tx) error) error  { return f(t) }
-func (t *Tx) write(f func(*Tx) error) error { return f(t) }
+// View performs f as part of the transaction.
+func (t *Tx) View(f func(*Tx) error) error { return f(t) }
 
-func (s *Store) read(f func(*Tx) error) error  { return s.View(f) }
-func (s *Store) write(f func(*Tx) error) error { return s.Update(f) }
+// Update performs f as part of the transaction.
+func (t *Tx) Update(f func(*Tx) error) error { return f(t) }
 
 // Read returns what f reads by several queries that see the same.
 func Read[T any](in Reader, f func(*Tx) (T, error)) (value T, err error) {
-	err = in.read(func(tx *Tx) error {
+	err = in.View(func(tx *Tx) error {
 		value, err = f(tx)
 		return err
 	})
@@ -108,7 +108,7 @@ func Insert(in Writer, table string, row Columns, orElse string) error {
 // InsertID is [Insert], and returns the id of the row.
 func InsertID(in Writer, table string, row Columns, orElse string) (id int64, err error) {
 	names := slices.Sorted(maps.Keys(row))
-	err = in.write(func(tx *Tx) error {
+	err = in.Update(func(tx *Tx) error {
 		result, err := tx.exec(`INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+
 			strings.Repeat(`?, `, len(names)-1)+`?) `+orElse, row.valuesOf(names)...)
 		if err != nil {
@@ -185,7 +185,7 @@ func Scan(in Reader, into []any, query string, args ...any) (found bool, err err
 
 // List reads all rows of a query; into returns the destinations of the columns, as for Scan.
 func List[T any](in Reader, into func(*T) []any, query string, args ...any) (all []T, err error) {
-	err = in.read(func(tx *Tx) error {
+	err = in.View(func(tx *Tx) error {
 		all, err = list(tx, into, query, args...)
 		return nameTable(query, err)
 	})
