@@ -9,9 +9,9 @@ type Demand struct {
 	Step outlier.Credits `json:"-"`    // the least that is useful: a page, or a scan and a page of its results
 }
 
-// Share returns what the next run of a job may spend of the credits left in the cycle, of which
-// all jobs together want the given number, so that all jobs are treated fairly: everything that it asks for if there is enough
-// for all jobs, otherwise the job's part in proportion to its demand, spread over its runs.
+// Share returns what the next run of a job may spend of the credits left in the cycle, of which all jobs together
+// want the given number, so that all jobs are treated fairly: everything that it asks for if there is enough for all
+// jobs, otherwise the job's part in proportion to its demand, spread over its runs.
 //
 // What one run does not spend is available to later runs, because each calls Share again. A part
 // that is too small for a step in every run is saved until it is enough for one, so that a job

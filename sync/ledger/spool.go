@@ -44,7 +44,7 @@ type spooled struct {
 	Outcome outlier.Outcome
 	Answer  outlier.Answer // without its request, headers and error
 	Sum     []byte         // SHA-256 of the body
-	Err     *outlier.Error // without its cause; nil if the answer is none
+	Err     *outlier.Error // without its cause; nil if the answer is not an error
 }
 
 // isLater reports whether an answer can be settled later.

@@ -68,6 +68,27 @@ func TestFullDiskIsAnError(t *testing.T) {
 	}
 }
 
+// TestFailedTransactionLeavesNothing: SQLite itself rolls back what a full disk has stopped. What would follow in the
+// transaction must not take effect on its own, such as dropping the due time of a run that was not recorded.
+func TestFailedTransactionLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	due := []runs.Due{{Job: "ideas", At: statetest.Noon, Trigger: "schedule"}}
+	if err := s.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, due) }); err != nil {
+		t.Fatal(err)
+	}
+	fillUp(t, s, 30)
+	run := runs.Run{ID: "run-1", Job: "ideas", Due: statetest.Noon, Key: runs.Key{Request: noise(400_000)}}
+	err := s.Runs.Begin(run, []runs.Step{{}})
+	if !store.IsFull(err) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Begin: %v, want a FullError on one line", err)
+	}
+	rows, err := s.Runs.List("ideas", 0)
+	if dues, failed := s.Schedule.Dues(); len(dues) != 1 || len(rows) > 0 || err != nil || failed != nil {
+		t.Errorf("due are %+v and the runs are %+v (%v, %v), want the due time and no run", dues, rows, err, failed)
+	}
+}
+
 // TestAnswerWaitsForSpace: an answer in hand is settled once there is space, free or paid.
 func TestAnswerWaitsForSpace(t *testing.T) {
 	t.Parallel()

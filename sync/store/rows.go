@@ -57,7 +57,7 @@ func (s *Store) Exec(query string, args ...any) error {
 func (t *Tx) Change(query string, args ...any) (rows int, err error) {
 	result, err := t.exec(query, args...)
 	if err != nil {
-		return 0, nameTable(query, err)
+		return 0, err
 	}
 	n, err := result.RowsAffected()
 	return int(n), err
@@ -72,15 +72,24 @@ func (s *Store) Change(query string, args ...any) (rows int, err error) {
 	return rows, err
 }
 
-func (t *Tx) exec(query string, args ...any) (sql.Result, error) {
-	if t.view {
+// exec performs a statement that writes. After some errors, such as a full disk, SQLite has rolled back, and what
+// followed would take effect without what came before: it is refused. After a violated constraint the transaction
+// may go on.
+func (t *Tx) exec(query string, args ...any) (result sql.Result, err error) {
+	switch {
+	case t.view:
 		return nil, errView
+	case t.failed != nil:
+		return nil, t.failed
 	}
 	stmt, err := t.conn.prepareOnce(query)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		result, err = stmt.Exec(args...)
 	}
-	return stmt.Exec(args...)
+	if err = nameTable(query, err); !IsConstraint(err) {
+		t.failed = err
+	}
+	return result, err
 }
 
 // tableIn finds the first table in a statement.
@@ -111,10 +120,9 @@ func InsertID(in Writer, table string, row Columns, orElse string) (id int64, er
 	err = in.Update(func(tx *Tx) error {
 		result, err := tx.exec(`INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+
 			strings.Repeat(`?, `, len(names)-1)+`?) `+orElse, row.valuesOf(names)...)
-		if err != nil {
-			return fmt.Errorf("table %s of the state: %w", table, err)
+		if err == nil {
+			id, err = result.LastInsertId()
 		}
-		id, err = result.LastInsertId()
 		return err
 	})
 	return id, err

@@ -38,9 +38,10 @@ var (
 // Tx is a transaction. In [Store.View] it can only read. It is valid only inside the function that
 // received it.
 type Tx struct {
-	conn *conn
-	now  time.Time
-	view bool
+	conn   *conn
+	now    time.Time
+	view   bool
+	failed error // of a statement that may have ended the transaction; no statement writes after it
 }
 
 // Now returns when the transaction began, by the local clock.
@@ -77,7 +78,11 @@ func (s *Store) updateWithin(patience time.Duration, f func(*Tx) error) error {
 	if err := s.beginWrite(patience); err != nil {
 		return s.explainError(err)
 	}
-	err := f(&Tx{conn: s.conn, now: time.Now()})
+	tx := &Tx{conn: s.conn, now: time.Now()}
+	err := f(tx)
+	if tx.failed != nil {
+		err = tx.failed
+	}
 	if err == nil {
 		err = s.conn.execPlain(`COMMIT`)
 	}
