@@ -2,8 +2,10 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/runs"
 )
 
 // TestForecastAppliesDayAndJobCaps: credits that a cap will refuse are not projected.
@@ -54,4 +56,32 @@ jobs:
 			}
 		})
 	}
+}
+
+// TestContinuedRunNeedsNoMoreThanItsShare of the month, so no other cap cuts what the share allows.
+func TestContinuedRunNeedsNoMoreThanItsShare(t *testing.T) {
+	t.Parallel()
+	bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 70, per_day: 4, pace: even}
+jobs:
+  daily: {every: 24h, search: {query: [home espresso], pages: 3}}
+`, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			p, err := e.Facts().PlanNow(w.ctx, w.config.Job("daily"), true, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := runs.Run{ID: "run-1", Job: "daily", Trigger: string(Scheduled), Due: time.Now(), Started: time.Now(),
+				Ended: time.Now(), Status: runs.Interrupted, Plan: &p.Stored}
+			if err := e.Store.Runs.Begin(row, p.Steps); err != nil {
+				t.Fatal(err)
+			}
+		})
+		f, _ := w.foreseen()
+		if next := f.Jobs[0]; next.Continues != "run-1" || next.Worst.Credits != 2 || len(next.Cuts) > 0 {
+			t.Errorf("%+v, want the rest of the run for 2 credits, and no cap that cuts it", next)
+		}
+	})
 }

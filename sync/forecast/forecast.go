@@ -403,7 +403,7 @@ func (c *calculation) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 	f.rest = f.Expected.Credits
 	var wanted outlier.Credits // without the cap
 	for _, search := range f.Searches {
-		if f.Share == nil { // else they take turns
+		if p.Stored.Share == nil { // else they take turns
 			wanted += search.Credits
 		}
 	}
