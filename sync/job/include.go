@@ -106,7 +106,7 @@ func (b *builder) addEntries(part *yamltree.Node) {
 		case of != nil && !slices.Contains(schema().NamedKeys(), e.Key.Text):
 			e.Key.RefuseWithHint("move it to "+b.cfg.Path, "an included file has only %s",
 				strings.Join(schema().NamedKeys(), ", "))
-		case section == nil:
+		case section == nil || of == nil: // an unknown key is refused in each file
 			b.root.Entries = append(b.root.Entries, e)
 		case section.Kind != yamltree.Mapping || e.Value.Kind != yamltree.Mapping:
 			of.Check(e.Value, b.variables())

@@ -101,6 +101,8 @@ func TestMistakesInIncludedFiles(t *testing.T) {
 			"jobs.d/a.yaml:1:1: include: an included file has only"},
 		"an unknown key": {map[string]string{"jobs.yaml": including + job, "jobs.d/a.yaml": "jbos: {}\n"},
 			"jobs.d/a.yaml:1:1: jbos: unknown key; did you mean jobs?"},
+		"an unknown key of two files": {map[string]string{"jobs.yaml": including + job, "jobs.d/a.yaml": "jbos: 1\n", "jobs.d/b.yaml": "jbos: 2\n"},
+			"jobs.d/b.yaml:1:1: jbos: unknown key; did you mean jobs?"},
 		"a list": {map[string]string{"jobs.yaml": including + job, "jobs.d/a.yaml": "- tea\n"},
 			"jobs.d/a.yaml:1:1: must be a mapping with alerts, filters"},
 		"no YAML": {map[string]string{"jobs.yaml": including + job, "jobs.d/a.yaml": "jobs: {\n"},
@@ -131,9 +133,13 @@ func TestMistakesInIncludedFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folderOf(t, c.files)
 			_, err := Load("jobs.yaml", nothingSet)
-			if found, ok := errors.AsType[yamltree.Mistakes](err); !ok || !strings.Contains(err.Error(), c.want) ||
-				len(found) != 1 && name != "an included file alone" {
-				t.Errorf("got %v, want one mistake: %s", err, c.want)
+			wants := 1
+			if name == "an included file alone" || name == "an unknown key of two files" {
+				wants = 2
+			}
+			found, ok := errors.AsType[yamltree.Mistakes](err)
+			if !ok || len(found) != wants || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %d mistakes: %s", err, wants, c.want)
 			}
 		})
 	}

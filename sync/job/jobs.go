@@ -53,7 +53,8 @@ func inheritDefaults(job, defaults *yamltree.Node) {
 	findsVideos := job.Get("search") != nil || job.Get("related") != nil || job.Get("scan") != nil
 	for _, e := range defaults.Pairs() {
 		switch key := e.Key.Text; {
-		case !schema().Get("defaults").Has(key), job.Get(key) != nil, !isTimed && oneOff().Needs[key] != nil, !findsVideos && key == "enrich":
+		case !schema().Get("defaults").Has(key), job.Get(key) != nil:
+		case !isTimed && oneOff().Needs[key] != nil, !findsVideos && key == "enrich":
 		default:
 			job.Entries = append(job.Entries, e)
 		}

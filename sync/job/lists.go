@@ -25,9 +25,10 @@ func (b *builder) readLoops(job *yamltree.Node) (loops []Loop) {
 			continue
 		}
 		source, members := readSource(b.cfg, b.root, n.Get(name))
+		known := map[string]bool{}
 		for _, m := range members {
-			if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) && strings.TrimSpace(m.Text) != "" &&
-				!slices.Contains(source.Values, m.Text) {
+			if m.Has(yamltree.Text, yamltree.Whole, yamltree.Number) && strings.TrimSpace(m.Text) != "" && !known[m.Text] {
+				known[m.Text] = true
 				source.Values, source.nodes = append(source.Values, m.Text), append(source.nodes, m)
 			}
 		}

@@ -74,7 +74,7 @@ func (c *checker) expandNode(n *Node, s *Schema) bool {
 		err = NotSet(names[0])
 	}
 	n.Names = names
-	isFilled := func(m mapping) bool { return m.schema.Filled }
+	isFilled := slices.ContainsFunc(c.around, func(m mapping) bool { return m.schema.Filled })
 	why, mayMiss := c.Optional[n.path]
 	switch {
 	case err == nil:
@@ -84,7 +84,7 @@ func (c *checker) expandNode(n *Node, s *Schema) bool {
 			n.Kind = kind
 		}
 		return true
-	case len(names) > 0 && s.Filled && s.allows(Template):
+	case len(names) > 0 && isFilled && s.Filled && s.allows(Template):
 		n.Kind, n.Pattern = Template, text
 	case s.Secret && errors.Is(err, ErrNotRun):
 		n.Wrong = true
@@ -93,7 +93,7 @@ func (c *checker) expandNode(n *Node, s *Schema) bool {
 		n.Wrong = true
 	case s.Secret:
 		n.Refuse("%v", withoutDefault(err))
-	case len(names) > 0 && slices.ContainsFunc(c.around, isFilled):
+	case len(names) > 0 && isFilled:
 		n.Refuse("${%s} has no value: for_each fills in only texts such as query and title_pattern, and %v", names[0], err)
 	default:
 		n.Refuse("%v", err)

@@ -26,7 +26,7 @@ type Schema struct {
 	Change  string          `json:"x-change"`  // what a change of the value means, in words of the caller
 	Secret  bool            `json:"writeOnly"` // the value must not be shown
 	Unused  bool            `json:"x-unused"`  // a warning says that the key has no effect yet
-	Filled  bool            `json:"x-filled"`  // a text may be a [Template], or some in a mapping
+	Filled  bool            `json:"x-filled"`  // a text may be a [Template], if a mapping around it has this, too
 	Form    string          `json:"x-form"`    // the name of one of the [Forms]
 	Section string          `json:"x-names"`   // the value is a key in this section of [Variables.Names]
 
