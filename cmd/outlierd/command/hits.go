@@ -371,7 +371,8 @@ func videoData(g *globals, name, what, does, kind, fresh string, v view) *cobra.
 		body["refresh_after"] = fresh
 	}
 	return (&oneOff{
-		verb: job.VerbVideos, arg: "id", parse: outlier.ParseVideoID, flags: []string{"max-age"}, body: body, show: showFacts(g, v),
+		verb: job.VerbVideos, arg: "id", parse: outlier.ParseVideoID, flags: []string{"max-age"}, body: body,
+		show: showFacts(g, v),
 	}).addTo(&cobra.Command{
 		Use: name + " VIDEO…", Short: fmt.Sprintf("Fetch and print a video's %s; free", what),
 		Long: fmt.Sprintf("Fetch and print, for videos by id or address, %s.\n\n%s", does, knownLong),
