@@ -276,10 +276,11 @@ func (rs *Runs) Ordered() ([]Run, error) {
 }
 
 // Recover closes what the last process left open: its runs are interrupted, and its scans that were
-// not started yet are refused, so that a run that wants one requests it again. The ledger must be
-// recovered first: it records the outcome of attempts in the scans.
+// not started yet are refused, so that a run that wants one requests it again. What it could not start is
+// tried at once. The ledger must be recovered first: it records the outcome of attempts in the scans.
 func Recover(tx *store.Tx) error {
-	return errors.Join(tx.Exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`), interruptAll(tx))
+	return errors.Join(tx.Exec(`UPDATE scans SET state = 'refused' WHERE state = 'intended'`),
+		tx.Exec(`UPDATE dues SET not_before = 0 WHERE not_before <> 0`), interruptAll(tx))
 }
 
 // interruptAll records the runs in progress as interrupted: they belong to a process that was killed, because

@@ -508,7 +508,7 @@ func (p *play) settle() {
 	if cmd == nil {
 		return
 	}
-	time.Sleep(max(5*p.scale, p.length/20))
+	time.Sleep(max(5*p.scale, p.length/8)) // a run that could not start is tried again after a minute
 	p.leaves()
 	p.note("last stop of up")
 	cmd.Process.Signal(syscall.SIGTERM)
@@ -697,6 +697,9 @@ func (p *play) commands(ctx context.Context, random *rand.Rand) {
 		p.others.RUnlock()
 		if code == 0 || code == exitHeld || p.hadOutage(began.Add(-time.Second), "") {
 			continue
+		}
+		if code == exitPaused && strings.Contains(text, "budget.per_day") {
+			continue // the credits of the day are spent, also by what was said to be spent elsewhere
 		}
 		if args[0] == "sql" && strings.Contains(text, "does not exist yet") || up && !p.keeps(began) {
 			continue // nothing was published yet; or up has ended meanwhile, so that the command failed or ran alone

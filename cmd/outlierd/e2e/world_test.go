@@ -26,6 +26,7 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitPartial     = 3
+	exitPaused      = 4
 	exitHeld        = 6
 	exitInterrupted = 130
 )
