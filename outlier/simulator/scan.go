@@ -63,7 +63,7 @@ func (w *queries) findQuery(id string) (query []string, ok bool) {
 	return query, ok
 }
 
-// scanAnswer is the record of a scan; nil if there is none with this id.
+// scanAnswer is the record of a scan; nil if no scan has this id.
 func (s *Service) scanAnswer(id string, at instant) any {
 	n, ok := scanOf(s.options.Seed, id)
 	if !ok {

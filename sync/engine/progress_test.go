@@ -108,7 +108,7 @@ func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 	})
 }
 
-// newestProgress returns the progress of the newest run in progress, of none if there is none.
+// newestProgress returns the progress of the newest run in progress; the zero Progress if no run is.
 func newestProgress(e *Engine) (Progress, error) {
 	all, err := e.Store.Runs.InProgress()
 	newest := ""

@@ -350,17 +350,17 @@ func tally(tx *store.Tx, r *Run) (last time.Time, err error) {
 	return last, err
 }
 
-// Get returns a run of any job; nil if there is none with this id.
+// Get returns a run of any job; nil if no run has this id.
 func (rs *Runs) Get(id string) (*Run, error) {
 	return first(rs.listRuns(`FROM runs WHERE run = ?`, id))
 }
 
-// ContinuingRun returns an unfinished run, without the totals of one in progress; nil if there is none with this id.
+// ContinuingRun returns an unfinished run, without the totals of one in progress; nil if no such run has this id.
 func (rs *Runs) ContinuingRun(id string) (*Run, error) {
 	return first(rs.selectRuns(rs.db, `FROM runs WHERE run = ? AND `+mayGoOn, id))
 }
 
-// first returns the first of the runs that were read; nil if there is none.
+// first returns the first of the runs that were read; nil if none was found.
 func first(all []Run, err error) (*Run, error) {
 	if err != nil || len(all) == 0 {
 		return nil, err

@@ -128,13 +128,14 @@ func InsertID(in Writer, table string, row Columns, orElse string) (id int64, er
 	return id, err
 }
 
-// Set sets columns of the rows that have a value in the column key. It returns an error if there is none.
+// Set sets columns of the rows that have a value in the column key, before which there may be a condition, as in
+// "ended = 0 AND run". It returns an error if no row has it.
 func Set(in Writer, table, key string, value any, row Columns) error {
 	names := slices.Sorted(maps.Keys(row))
 	rows, err := in.Change(`UPDATE `+table+` SET `+strings.Join(names, " = ?, ")+` = ? WHERE `+key+` = ?`,
 		append(row.valuesOf(names), value)...)
 	if err == nil && rows == 0 {
-		err = fmt.Errorf("table %s of the state: no such record: %s = %v", table, key, value)
+		err = fmt.Errorf("table %s of the state: no such record: %s = %v", table, key[strings.LastIndexByte(key, ' ')+1:], value)
 	}
 	return err
 }

@@ -140,7 +140,8 @@ func newNotifier(p *program, env lookup) (*daemon.Notifier, error) {
 }
 
 // newReporter returns what sends reports, with pictures and attachments, and what runs their SQL.
-func newReporter(config *job.Config, env lookup, tables *page.Tables, log *slog.Logger) (*notify.Sender, notify.Questions, error) {
+func newReporter(config *job.Config, env lookup, tables *page.Tables, log *slog.Logger) (
+	*notify.Sender, notify.Questions, error) {
 	find := seeds(config)
 	asks := notify.Questions{
 		Log: log, Ask: func(ctx context.Context, sql string) ([]string, error) { return find(ctx, sql, "") },

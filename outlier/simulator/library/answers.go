@@ -170,7 +170,7 @@ var pictureSizes = map[string][2]int{
 	"portrait": {405, 720}, "portrait-high": {1080, 1920},
 }
 
-// PictureSize returns the width and height of pictures with a name; 0 if there are none.
+// PictureSize returns the width and height of pictures with a name; 0 for an unknown name.
 func PictureSize(name string) (width, height int) {
 	size := pictureSizes[name]
 	return size[0], size[1]
