@@ -230,15 +230,15 @@ func (c *Check) compareOperations(ctx context.Context, want compare.Source, s Ta
 	if r.Operations.Known = err == nil && !changes.All; !r.Operations.Known {
 		return r, err
 	}
-	for _, t := range schema.OpsTables() {
-		changed := changes.Changed(state.OpsTable(t.Name))
-		d, err := c.Reader.Compare(ctx, want, s.Source, t, changed...)
+	for _, t := range state.OpsTables {
+		changed := changes.Changed(&t)
+		d, err := c.Reader.Compare(ctx, want, s.Source, t.Table, changed...)
 		if err != nil {
-			return r.withUnreadable(ctx, t, err)
+			return r.withUnreadable(ctx, t.Table, err)
 		}
 		r.Operations.Rows += d.Rows
 		r.Operations.Later += int64(len(changed))
-		r.addDifference(t, d)
+		r.addDifference(t.Table, d)
 	}
 	return r, nil
 }

@@ -20,9 +20,10 @@ import (
 	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/schema"
 	"outlierd/sync/ops"
 	"outlierd/sync/runs"
-	"outlierd/sync/state"
+	"outlierd/sync/state/statetest"
 )
 
 // A bubble's clock cannot be set, but each bubble begins in the year 2000: a process in the next one
@@ -310,10 +311,12 @@ func (p *process) bought(e *Engine, rows []runs.Run) {
 // books checks that each purchase is booked on the service's day, or on the day of the scan from whose hold it is paid,
 // that no day exceeds its cap, and that the ledger has what was charged, and beyond that only unknown credits.
 func (p *process) books(e *Engine) {
-	columns := state.OpsColumns("ops.credits")
-	at := func(name string) int { return slices.Index(columns, name) }
+	table := statetest.OpsTable("ops.credits")
+	at := func(name string) int {
+		return slices.IndexFunc(table.Columns, func(c schema.Column) bool { return c.Name == name })
+	}
 	spent, held := map[string]outlier.Credits{}, map[string]outlier.Credits{}
-	for rows, err := range state.OpsTable("ops.credits").Rows(e.Store.DB, ops.Changes{All: true}, 1000) {
+	for rows, err := range table.Rows(e.Store.DB, ops.Changes{All: true}, 1000) {
 		if err != nil {
 			p.Fatal(err)
 		}

@@ -1,9 +1,7 @@
 package load
 
 import (
-	"fmt"
 	"iter"
-	"slices"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -23,7 +21,13 @@ func Operations(from *state.Store) (*sinks.Ops, error) {
 
 // opsOf returns changes since a version of the operations tables as a warehouse takes them.
 func opsOf(from *state.Store, changes ops.Changes, since int64) *sinks.Ops {
-	return &sinks.Ops{Since: since, Version: changes.Version, From: state.OpsFrom(changes), Rows: opsRows(from, changes)}
+	of := &sinks.Ops{Since: since, Version: changes.Version, From: map[string]int64{}, Rows: opsRows(from, changes)}
+	for i := range state.OpsTables {
+		if id, changed := changes.From(&state.OpsTables[i]); changed {
+			of.From[state.OpsTables[i].Name] = id
+		}
+	}
+	return of
 }
 
 // opsBatchRows limits how many rows of the operations tables are held in memory.
@@ -32,15 +36,9 @@ const opsBatchRows = 10_000
 // opsRows yields the changes in parts of at most opsBatchRows rows. It reads them from the state as the caller continues.
 func opsRows(from *state.Store, changes ops.Changes) iter.Seq2[schema.Part, error] {
 	return func(yield func(schema.Part, error) bool) {
-		for _, table := range schema.OpsTables() {
-			columns := state.OpsColumns(table.Name)
-			if !slices.EqualFunc(columns, table.Columns, func(name string, c schema.Column) bool { return name == c.Name }) {
-				yield(schema.Part{}, fmt.Errorf("table %s is declared with other columns than the state has: %v",
-					table.Name, columns))
-				return
-			}
-			for rows, err := range state.OpsTable(table.Name).Rows(from.DB, changes, opsBatchRows) {
-				part := schema.Part{Table: table}
+		for _, table := range state.OpsTables {
+			for rows, err := range table.Rows(from.DB, changes, opsBatchRows) {
+				part := schema.Part{Table: table.Table}
 				if err == nil {
 					part.Rows, err = schema.NewRecord(table.Schema(), rows)
 				}

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"outlierd/schema"
 	"outlierd/sync/ops"
 	"outlierd/sync/store"
 )
@@ -202,17 +203,8 @@ func Forget(tx *store.Tx, ids [][]byte) (err error) {
 
 // Ops is the operations table of marks.
 var Ops = []ops.Table{{
-	Name:   "ops.marks",
-	Source: "marks", From: `marks`, ID: `id`,
-	Columns: []ops.Column{
-		ops.Col("id", `id`, ops.Plain),
-		ops.Col("video_id", `video`, ops.Text),
-		ops.Col("starred", `starred`, ops.Bool),
-		ops.Col("hidden", `hidden`, ops.Bool),
-		ops.Col("tags", `tags`, ops.Texts),
-		ops.Col("note", `note`, ops.Text),
-		ops.Col("marked_at", `marked`, ops.Moment),
-	},
+	Table: schema.OpsMarks, Source: "marks", From: `marks`,
+	SQL: map[string]string{"video_id": `video`, "marked_at": `marked`},
 }}
 
 // View is an address of the page that a person has saved under a name.

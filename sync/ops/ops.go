@@ -3,6 +3,7 @@
 package ops
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,28 +13,21 @@ import (
 	"strings"
 	"time"
 
+	"outlierd/schema"
 	"outlierd/sync/store"
 )
 
-// Table defines how an operations table is derived from the state. Its columns are those declared
-// under the same name in package schema, in the same order.
+// Table says how the rows of an operations table are read from the state. The table is declared in package schema.
 type Table struct {
-	Name    string
-	Source  string // the table of the state that triggers changes
-	From    string // FROM clause of the query for the rows
-	ID      string // the number of a row, equal to that of the source's row
-	Columns []Column
-}
+	*schema.Table
+	Source string // the table of the state that triggers changes, whose row has the same id
+	From   string // FROM clause of the query for the rows
 
-// Column is a column of a [Table].
-type Column struct {
-	Name string
-	SQL  string
-	As   func(any) (any, error) // converts a value of SQLite for the sinks
+	// SQL has the expressions of the columns that are not columns of From under their own names, and As converts the
+	// values that the column's type does not say how to convert.
+	SQL map[string]string
+	As  map[string]func(any) (any, error)
 }
-
-// Col returns a column with that name, computed by an SQL expression.
-func Col(name, sql string, as func(any) (any, error)) Column { return Column{name, sql, as} }
 
 // Changes are the rows of the operations tables that have changed since a version.
 type Changes struct {
@@ -116,7 +110,7 @@ func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]a
 	return func(yield func([][]any, error) bool) {
 		from, changed := changes.From(t)
 		for last := from - 1; changed; {
-			rows, err := t.readRows(db, `> ?1 ORDER BY `+t.ID+` LIMIT ?2`, last, most)
+			rows, err := t.readRows(db, last, most)
 			if err != nil {
 				yield(nil, fmt.Errorf("read %s: %w", t.Name, err))
 				return
@@ -129,14 +123,13 @@ func (t *Table) Rows(db *store.Store, changes Changes, most int) iter.Seq2[[][]a
 	}
 }
 
-// readRows reads the rows whose number meets a condition. The first column is the number.
-func (t *Table) readRows(in store.Reader, condition string, args ...any) ([][]any, error) {
+// readRows reads the first rows after one. The first column is the number of a row.
+func (t *Table) readRows(in store.Reader, after int64, most int) ([][]any, error) {
 	var expressions []string
 	for _, c := range t.Columns {
-		expressions = append(expressions, c.SQL)
+		expressions = append(expressions, cmp.Or(t.SQL[c.Name], c.Name))
 	}
-	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s %s`,
-		strings.Join(expressions, ", "), t.From, t.ID, condition)
+	query := fmt.Sprintf(`SELECT %s FROM %s WHERE id > ?1 ORDER BY id LIMIT ?2`, strings.Join(expressions, ", "), t.From)
 	rows, err := store.List(in, func(row *[]any) []any {
 		*row = make([]any, len(t.Columns))
 		into := make([]any, len(t.Columns))
@@ -144,13 +137,17 @@ func (t *Table) readRows(in store.Reader, condition string, args ...any) ([][]an
 			into[i] = &(*row)[i]
 		}
 		return into
-	}, query, args...)
+	}, query, after, most)
 	for _, row := range rows {
 		for i, c := range t.Columns {
 			if row[i] == nil {
 				continue
 			}
-			if row[i], err = c.As(row[i]); err != nil {
+			convert := t.As[c.Name]
+			if convert == nil {
+				convert = conversions[c.SQLType()]
+			}
+			if row[i], err = convert(row[i]); err != nil {
 				return nil, fmt.Errorf("row %v, column %s: %w", row[0], c.Name, err)
 			}
 		}
@@ -158,52 +155,47 @@ func (t *Table) readRows(in store.Reader, condition string, args ...any) ([][]an
 	return rows, err
 }
 
-// Plain returns the value unchanged.
-func Plain(v any) (any, error) { return v, nil }
+// conversions convert the values of SQLite to those of a column's type.
+var conversions = map[string]func(any) (any, error){
+	"BIGINT": keepNumber, "VARCHAR": readText, "BOOLEAN": readBool, "TIMESTAMPTZ": readMoment, "DOUBLE": readSeconds,
+	"VARCHAR[]": readJSON[[]string], "MAP(VARCHAR, BIGINT)": readJSON[map[string]int64], "JSON": Parameters(),
+}
 
-// Text returns a string; NULL if it is empty.
-func Text(v any) (any, error) {
+func keepNumber(v any) (any, error) { return v, nil }
+
+// readText returns a string; NULL if it is empty.
+func readText(v any) (any, error) {
 	if v == "" {
 		return nil, nil
 	}
 	return v, nil
 }
 
-// Bool converts 0 and 1.
-func Bool(v any) (any, error) { return v != int64(0), nil }
+// readBool converts 0 and 1.
+func readBool(v any) (any, error) { return v != int64(0), nil }
 
-// Moment converts microseconds to a time; NULL for 0.
-func Moment(v any) (any, error) {
+// readMoment converts microseconds to a time; NULL for 0.
+func readMoment(v any) (any, error) {
 	if us, ok := v.(int64); ok && us != 0 {
 		return store.Instant(us), nil
 	}
 	return nil, nil
 }
 
-// Seconds converts a duration in microseconds to seconds.
-func Seconds(v any) (any, error) {
+// readSeconds converts a duration in microseconds to seconds.
+func readSeconds(v any) (any, error) {
 	us, _ := v.(int64)
 	return (time.Duration(us) * time.Microsecond).Seconds(), nil
 }
 
-// Texts decodes a JSON list of strings.
-func Texts(v any) (any, error) {
-	var list []string
-	err := json.Unmarshal([]byte(v.(string)), &list)
-	if list == nil {
+// readJSON decodes a list or an object; NULL for null.
+func readJSON[T []string | map[string]int64](v any) (any, error) {
+	var value T
+	err := json.Unmarshal([]byte(v.(string)), &value)
+	if value == nil {
 		return nil, err
 	}
-	return list, err
-}
-
-// Counts decodes a JSON object of numbers.
-func Counts(v any) (any, error) {
-	var rows map[string]int64
-	err := json.Unmarshal([]byte(v.(string)), &rows)
-	if rows == nil {
-		return nil, err
-	}
-	return rows, err
+	return value, err
 }
 
 // Parameters returns a function that converts a request's parameters, except some, to a JSON

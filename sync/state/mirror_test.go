@@ -5,7 +5,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"outlierd/schema"
 	"outlierd/sync/ops"
 	"outlierd/sync/state"
 )
@@ -39,8 +38,8 @@ func (m *mirror) follow(s *state.Store) error {
 }
 
 func (m *mirror) take(s *state.Store, changes ops.Changes) error {
-	for _, table := range schema.OpsTables() {
-		for rows, err := range state.OpsTable(table.Name).Rows(s.DB, changes, 3) {
+	for _, table := range state.OpsTables {
+		for rows, err := range table.Rows(s.DB, changes, 3) {
 			if err != nil {
 				return err
 			}

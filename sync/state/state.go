@@ -300,40 +300,8 @@ func (s *Store) Jobs() ([]string, error) {
 	return slices.Compact(names), err
 }
 
-// opsTables are the operations tables of all packages.
-var opsTables = slices.Concat(runs.Ops, ledger.Ops, journal.Ops, marks.Ops)
-
-// OpsTable returns the definition of an operations table; nil if there is none of that name.
-func OpsTable(name string) *ops.Table {
-	i := slices.IndexFunc(opsTables, func(t ops.Table) bool { return t.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &opsTables[i]
-}
-
-// OpsColumns returns the columns of an operations table.
-func OpsColumns(table string) (columns []string) {
-	t := OpsTable(table)
-	if t == nil {
-		return nil
-	}
-	for _, c := range t.Columns {
-		columns = append(columns, c.Name)
-	}
-	return columns
-}
-
-// OpsFrom returns the number of the first changed row of each operations table that has changed.
-func OpsFrom(changes ops.Changes) map[string]int64 {
-	from := map[string]int64{}
-	for i := range opsTables {
-		if id, changed := changes.From(&opsTables[i]); changed {
-			from[opsTables[i].Name] = id
-		}
-	}
-	return from
-}
+// OpsTables are the operations tables of all packages.
+var OpsTables = slices.Concat(runs.Ops, ledger.Ops, journal.Ops, marks.Ops)
 
 // Restored records that the state was just restored from a backup, so that what sinks have of the state
 // that was lost is distinguished from what they have of this one; see [ops.Skip].

@@ -4,9 +4,15 @@ import (
 	"slices"
 	"testing"
 
+	"outlierd/schema"
 	"outlierd/sync/ops"
 	"outlierd/sync/state"
 )
+
+// OpsTable is the operations table of a name.
+func OpsTable(name string) *ops.Table {
+	return &state.OpsTables[slices.IndexFunc(state.OpsTables, func(t ops.Table) bool { return t.Name == name })]
+}
 
 // OpsRows are the rows of an operations table that have changed since a version.
 func OpsRows(t *testing.T, s *state.Store, table string, since int64) (all [][]any) {
@@ -15,7 +21,7 @@ func OpsRows(t *testing.T, s *state.Store, table string, since int64) (all [][]a
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := state.OpsTable(table)
+	of := OpsTable(table)
 	changed := changes.Changed(of)
 	for rows, err := range of.Rows(s.DB, changes, 2) {
 		if err != nil {
@@ -33,7 +39,7 @@ func OpsRows(t *testing.T, s *state.Store, table string, since int64) (all [][]a
 // Column picks one column of the rows that have changed since a version.
 func Column(t *testing.T, s *state.Store, table, name string, since int64) (values []any) {
 	t.Helper()
-	at := slices.Index(state.OpsColumns(table), name)
+	at := slices.IndexFunc(OpsTable(table).Columns, func(c schema.Column) bool { return c.Name == name })
 	for _, row := range OpsRows(t, s, table, since) {
 		values = append(values, row[at])
 	}
