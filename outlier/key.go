@@ -1,13 +1,22 @@
 package outlier
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"html"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/go-faster/jx"
+	"github.com/klauspost/compress/gzip"
 )
 
 // Key is the account's secret (interface, Authentication). Printed, logged or marshalled, it is always
@@ -62,3 +71,206 @@ func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, redacted) } // fmt.
 
 // MarshalText implements [encoding.TextMarshaler].
 func (k Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// A service may send the key back: an error quotes what it refuses, a debugging tool echoes the headers
+// of the request. The key is removed as soon as an answer arrives, so that neither the journal nor
+// anything derived from it contains the key.
+
+// shortestAlone is the minimum length in bytes of a key that is searched for on its own. A shorter one
+// may be part of ordinary words, so it is searched for together with its prefix in the header.
+const shortestAlone = 8
+
+// Redact removes the key from a text from outside, or one that is about to leave the program.
+func (k Key) Redact(s string) string {
+	clean, _ := k.redactBytes([]byte(s))
+	return string(clean)
+}
+
+// redactBytes removes the key from bytes from outside. It reports whether they contained the key, and returns b
+// itself if not.
+func (k Key) redactBytes(b []byte) (clean []byte, held bool) {
+	if k.IsZero() || !mayHold(b, k.forms()) {
+		return b, false
+	}
+	pattern := k.matchEscaped()
+	clean = pattern.ReplaceAllLiteral(b, []byte(redacted))
+	if jx.Valid(b) && !jx.Valid(clean) { // a key of digits was, or was within, a number
+		clean = pattern.ReplaceAllFunc(b, func(found []byte) []byte { return bytes.Repeat([]byte("9"), len(found)) })
+	}
+	return clean, !bytes.Equal(clean, b)
+}
+
+// form is a text that an answer with the key must contain, and the result of [decodeEscapes] for it.
+type form struct{ plain, folded []byte }
+
+// makeForms returns the key and its base64 forms, without duplicates.
+func (k Key) makeForms() (all []form) {
+	texts := append(k.base64Forms(), k.headerText())
+	slices.Sort(texts)
+	for _, text := range slices.Compact(texts) {
+		all = append(all, form{[]byte(text), decodeEscapes(decodeEscapes([]byte(text)))})
+	}
+	return all
+}
+
+// mayHold reports whether b may contain the key with these forms. That is much faster to decide than
+// where it is.
+func mayHold(b []byte, forms []form) bool {
+	folded := decodeEscapes(b)
+	escaped := len(folded) != len(b) || len(b) > 0 && &folded[0] != &b[0]
+	if escaped {
+		folded = decodeEscapes(folded)
+	}
+	return slices.ContainsFunc(forms, func(f form) bool {
+		return bytes.Contains(b, f.plain) || escaped && bytes.Contains(folded, f.folded)
+	})
+}
+
+// escapes finds the bytes that begin an escape. All other bytes stand for themselves.
+type escapes struct {
+	in []byte
+	at [3]int // where the first one of each kind is, at or after the last position searched from
+}
+
+// nextEscape returns where the first escape at or after i begins; the end if there is none. Calls with
+// ascending positions take one pass for each kind in total.
+func (e *escapes) nextEscape(i int) int {
+	first := len(e.in)
+	for kind, c := range [...]byte{'\\', '%', '&'} {
+		if e.at[kind] < i || i == 0 {
+			if e.at[kind] = len(e.in); i < len(e.in) {
+				if n := bytes.IndexByte(e.in[i:], c); n >= 0 {
+					e.at[kind] = i + n
+				}
+			}
+		}
+		first = min(first, e.at[kind])
+	}
+	return first
+}
+
+// decodeEscapes decodes the escapes that [Key.matchEscaped] recognizes, and drops backslashes. It returns the text
+// itself if there is nothing to decode.
+func decodeEscapes(text []byte) []byte {
+	find := escapes{in: text}
+	at := find.nextEscape(0)
+	if at == len(text) {
+		return text
+	}
+	out := append(make([]byte, 0, len(text)), text[:at]...)
+	for at < len(text) {
+		b := text[at:]
+		c, n := b[0], 0 // the character, and the number of further bytes that encode it
+		switch c {
+		case '\\':
+			if n = 5; !bytes.HasPrefix(b[1:], []byte("u00")) || !readHex(b[4:], &c) {
+				n = 0
+			}
+		case '%':
+			for bytes.HasPrefix(b[n+1:], []byte("25")) {
+				n += 2
+			}
+			if readHex(b[n+1:], &c) {
+				n += 2
+			}
+		case '&':
+			if end := bytes.IndexByte(b[:min(10, len(b))], ';'); end > 0 {
+				if text := html.UnescapeString(string(b[:end+1])); len(text) == 1 {
+					c, n = text[0], end
+				}
+			}
+		}
+		if c != '\\' || n > 0 {
+			out = append(out, c)
+		}
+		from := at + n + 1
+		at = find.nextEscape(from)
+		out = append(out, text[from:at]...)
+	}
+	return out
+}
+
+// readHex reads two hexadecimal digits, and reports whether there are any.
+func readHex(b []byte, c *byte) bool {
+	var one [1]byte
+	if len(b) < 2 {
+		return false
+	}
+	_, err := hex.Decode(one[:], b[:2])
+	if err == nil {
+		*c = one[0]
+	}
+	return err == nil
+}
+
+// headerText returns the key, or the header's value if the key is too short.
+func (k Key) headerText() string {
+	if len(*k.text) < shortestAlone {
+		return k.authorization()
+	}
+	return *k.text
+}
+
+// base64Forms returns the parts of the key's base64 forms that do not depend on the bytes before and after it.
+func (k Key) base64Forms() (all []string) {
+	for before := range 3 { // bytes in the same group as the first bytes of the key
+		padded := append(make([]byte, before), k.headerText()...)
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			all = append(all, encoding.EncodeToString(padded)[(8*before+5)/6:8*len(padded)/6])
+		}
+	}
+	return all
+}
+
+// matchEscaped matches the key with any of its characters escaped as in JSON, JSON within JSON, an address or
+// HTML, and the key in base64. If an escape were missing here, a reader that decodes it would show the
+// key.
+func (k Key) matchEscaped() *regexp.Regexp {
+	var b strings.Builder
+	for _, c := range []byte(k.headerText()) { // for example a slash: / \/ \u002f %2f %252f &#47; &#x2f;
+		fmt.Fprintf(&b, `(?:\\*%[1]s|(?i:\\+u00%02[2]x|%%(?:25)*%02[2]x|(?:&|\\+u0026)(?:#%[2]d|#x%02[2]x|%[3]s);))`,
+			regexp.QuoteMeta(string(c)), c, cmp.Or(entities[c], "none"))
+	}
+	for _, text := range k.base64Forms() {
+		b.WriteString("|" + strings.ReplaceAll(regexp.QuoteMeta(text), "/", `\\*/`))
+	}
+	return regexp.MustCompile(b.String())
+}
+
+// entities has the characters with a name in HTML.
+var entities = map[byte]string{'&': "amp", '"': "quot", '<': "lt", '>': "gt", '\'': "apos"}
+
+// redactKey removes the key from an answer that has just arrived. A body that contains it is stored
+// decompressed.
+func (a *Answer) redactKey(k Key) {
+	for _, values := range a.Header {
+		for i, value := range values {
+			clean, _ := k.redactBytes([]byte(value))
+			values[i] = string(clean)
+		}
+	}
+	plain := a.Body
+	if a.Encoding == "gzip" {
+		opened, used, err := gunzipBody(a.Body)
+		if err == nil {
+			a.opened, a.Body = Lenient(opened), a.Body[:used]
+		} else if opened = readablePrefix(a.Body); errors.Is(err, io.ErrUnexpectedEOF) && jx.Valid(Lenient(opened)) {
+			a.Body, a.Encoding = opened, "" // only the checksum is missing
+		}
+		plain = opened
+	}
+	if clean, held := k.redactBytes(plain); held {
+		a.Body, a.Encoding, a.opened = clean, "", nil
+	}
+}
+
+// readablePrefix returns as much of a gzip body as can be decompressed.
+func readablePrefix(body []byte) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	var b bytes.Buffer
+	_, _ = b.ReadFrom(io.LimitReader(z, maxOpen)) // the error is expected: the bytes before it are used
+	return b.Bytes()
+}

@@ -1,8 +1,27 @@
+// Package pace decides when the next request may be sent, so that the whole quota of the key is used and the service
+// refuses nothing.
+//
+// The service documents neither how many requests it allows nor in which kind of window (interface, Rate limits). Three
+// parts decide:
+//
+//   - The window (core.go, log.go): at most n requests in any period of length w, which satisfies windows aligned to the
+//     clock, windows from the first hit, sliding windows and token buckets. Requests are not spread: after a pause the
+//     whole window may be used at once. A request holds a slot from the moment it is granted until one window after it
+//     was sent, plus a margin for unequal latencies.
+//   - What answers state (reading.go, header.go, stated.go): n, w, when to continue, and whether the service has
+//     counted requests of other clients.
+//   - An even pace (pacing.go), a [rate.Limiter] of one request each, in addition to the window. It begins with a refusal,
+//     whatever its reason, or when other clients keep using the key, and adapts until refusals are rare.
+//
+// The state is written to a file before a request may be sent (file.go). docs/design/pace.md explains what is learned, and
+// testdata/limiters.md has the measurements.
 package pace
 
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -238,4 +257,37 @@ func (l *Limiter) ETA(calls int) time.Duration {
 	now := l.lockUpdated()
 	defer l.mu.Unlock()
 	return l.core.nextSlot(now, calls).Sub(now)
+}
+
+// A requestLog has the times at which the requests of the last windows were sent, oldest first.
+type requestLog []time.Time
+
+// add inserts n requests in the order of time: one that was sent later may be answered earlier.
+func (g *requestLog) add(t time.Time, n int) {
+	i := len(*g)
+	for i > 0 && (*g)[i-1].After(t) {
+		i--
+	}
+	*g = slices.Insert(*g, i, slices.Repeat([]time.Time{t}, n)...)
+}
+
+// dropBefore drops the requests that are not after since, and changes times after now to now, in case the clock was set back.
+func (g *requestLog) dropBefore(since, now time.Time) {
+	*g = (*g)[len(*g)-g.countSince(since):]
+	for i := len(*g) - 1; i >= 0 && (*g)[i].After(now); i-- {
+		(*g)[i] = now
+	}
+}
+
+// nthNewest returns when the nth-newest request was sent; false if there are fewer than n.
+func (g requestLog) nthNewest(n int) (time.Time, bool) {
+	if n > len(g) {
+		return time.Time{}, false
+	}
+	return g[len(g)-n], true
+}
+
+// countSince counts the requests after t.
+func (g requestLog) countSince(t time.Time) int {
+	return len(g) - sort.Search(len(g), func(i int) bool { return g[i].After(t) })
 }

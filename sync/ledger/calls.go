@@ -103,3 +103,8 @@ func (cs *Calls) ByOperation(run string) ([]OpTotal, error) {
 		FROM attempts WHERE run = ?1 AND counts_for = '' OR counts_for <> '' AND counts_for = ?1
 		GROUP BY op ORDER BY requests DESC, op`, run)
 }
+
+// TriesColumns are the columns of [outlier.Tries] in the row of what needs the call: a search, or a queued call.
+func TriesColumns(t *outlier.Tries) store.Columns {
+	return store.Columns{"failures": &t.Failures, "refusals": &t.Refusals, "not_before": store.Time(&t.NotBefore)}
+}

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"outlierd/sync/job"
+	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
@@ -175,4 +177,54 @@ func setState(in store.Writer, subject, state string) error {
 	return in.Exec(`INSERT INTO notify_episodes (subject, state, since) VALUES (?, ?, ?)
 		ON CONFLICT (subject) DO UPDATE SET state = excluded.state, since = excluded.since`,
 		subject, state, store.Micros(time.Now()))
+}
+
+const mostRecent = 1000
+
+// Notification is an event and the targets that are notified of it.
+type Notification struct {
+	Event
+	Targets string // their names
+	Waits   bool   // a target has not accepted it yet
+}
+
+// Recent returns the newest events since a time, at most most of them, newest first. It omits those of
+// runs that started or succeeded. It reads only the last [mostRecent] rows of the outbox, so its cost
+// does not depend on the number of events in a month.
+func Recent(db *store.Store, since time.Time, most int) (all []Notification, err error) {
+	type row struct {
+		payload, targets string
+		waits            bool
+	}
+	err = db.View(func(tx *store.Tx) error {
+		rows, err := store.List(tx, func(r *row) []any { return []any{&r.payload, &r.targets, &r.waits} },
+			`SELECT max(payload), group_concat(substr(target, 1, instr(target || ' ', ' ') - 1), ', ' ORDER BY id),
+				min(delivered) = 0 FROM (SELECT * FROM notify_outbox ORDER BY id DESC LIMIT `+strconv.Itoa(mostRecent)+`)
+				WHERE created >= ? AND kind NOT IN (?, ?, ?) GROUP BY event ORDER BY max(id) DESC LIMIT ?`,
+			store.Micros(since), string(Published), string(Started), string(Test), most)
+		for i := 0; err == nil && i < len(rows); i++ {
+			names := slices.Compact(strings.Split(rows[i].targets, ", ")) // a mail has a row for each recipient
+			one := Notification{Targets: strings.Join(names, ", "), Waits: rows[i].waits}
+			err = json.Unmarshal([]byte(rows[i].payload), &one.Event)
+			all = append(all, one)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the sent notifications: %w", err)
+	}
+	return all, nil
+}
+
+// Forget removes messages, sent or not, that name one of these ids, and the rows of alerts whose key is one.
+// Of a row with a key of several columns, only the hash of all of them is stored.
+func Forget(s *state.Store, ids [][]byte) error {
+	return s.DB.Update(func(tx *store.Tx) (err error) {
+		for _, id := range ids {
+			key, failed := json.Marshal(string(id)) // as in readRow
+			err = errors.Join(err, failed, tx.Exec(`DELETE FROM notify_outbox WHERE instr(payload, ?) > 0`, string(id)),
+				tx.Exec(`DELETE FROM alert_rows WHERE key = ?`, idOf(string(key))))
+		}
+		return err
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"path"
 	"regexp"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"outlierd/internal/excerpt"
+	"outlierd/internal/subprocess"
 	"outlierd/sync/job"
 )
 
@@ -256,4 +258,27 @@ func Describe(t *job.Target) string {
 func encodeEvent(e Event) ([]byte, error) {
 	text, err := json.Marshal(e)
 	return append(text, '\n'), err
+}
+
+// passedOn are the environment variables that a command inherits. Others could hold secrets, such as
+// the service's key.
+var passedOn = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "TMPDIR"}
+
+// runCommand starts a target's program without a shell. It passes the event on standard input, and its
+// main fields in the environment.
+func (s *Sender) runCommand(ctx context.Context, t *job.Target, e Event) error {
+	input, err := encodeEvent(e)
+	if err != nil {
+		return err
+	}
+	return subprocess.Run(ctx, timeout, t.Command, func(c *exec.Cmd) {
+		c.Dir, c.Stdin, c.Env = s.Dir, bytes.NewReader(input), []string{}
+		for _, name := range passedOn {
+			if value, ok := s.Env(name); ok {
+				c.Env = append(c.Env, name+"="+value)
+			}
+		}
+		c.Env = append(c.Env, "OUTLIERD_EVENT="+string(e.Kind), "OUTLIERD_EVENT_ID="+e.ID,
+			"OUTLIERD_JOB="+e.Job, "OUTLIERD_TITLE="+e.Title)
+	})
 }

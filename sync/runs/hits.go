@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"time"
 
 	"outlierd/outlier"
+	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/store"
 )
@@ -175,3 +177,110 @@ func (hs *Hits) Best(run string, c Choice) ([]Hit, error) {
 }
 
 func (h *Hit) ranked() []any { return []any{&h.VideoID, &h.ChannelID, &h.Comments, &h.Value} }
+
+// # Why is this here?
+//
+// Every row can be traced to the request that returned it, by indexes on the ids of hits and calls.
+
+// Sighting is one occurrence of a video or a channel in the results of a search.
+type Sighting struct {
+	Run     string        `json:"run"`
+	Job     string        `json:"job"`
+	Trigger string        `json:"trigger"`
+	Due     time.Time     `json:"-"`          // of the run; zero for a manual one
+	Started time.Time     `json:"started_at"` // of the run
+	Step    int64         `json:"-"`
+	Query   outlier.Query `json:"-"`
+	Item    string        `json:"item,omitempty"` // the for_each value
+	Queries []string      `json:"queries,omitempty"`
+	Seeds   []string      `json:"seeds,omitempty"`
+	Window  string        `json:"window,omitempty"`
+	Scan    string        `json:"scan_id,omitempty"` // id of the scan whose results these are
+	Channel string        `json:"-"`                 // of the video
+	Page    int           `json:"page"`              // of 40 hits, from 0
+	Rank    int           `json:"rank"`              // 1-based, over the whole result
+	Hits    int           `json:"hits"`              // of the page, without those that the search had returned before
+	First   bool          `json:"first"`             // the run was the first to see it
+
+	Calls []ledger.Call `json:"calls"` // the attempts for the page; none if it was taken from the journal
+}
+
+func (s *Sighting) columns() store.Columns {
+	return store.Columns{
+		"r.run": &s.Run, "r.job": &s.Job, "r.trigger": &s.Trigger, "r.due": store.Time(&s.Due),
+		"r.started": store.Time(&s.Started), "s.id": &s.Step, "s.op": opOf{&s.Query}, "s.params": paramsOf{&s.Query},
+		"s.item": &s.Item, "s.queries": store.JSON(&s.Queries), "s.seeds": store.JSON(&s.Seeds), "s.window": &s.Window,
+		"s.scan": &s.Scan, "h.channel": &s.Channel, "h.page": &s.Page, "h.rank": &s.Rank,
+		"h.run = (SELECT run FROM seen WHERE video = ?1)":                                   &s.First,
+		"(SELECT count(*) FROM run_hits WHERE (run, step, page) = (h.run, h.step, h.page))": &s.Hits,
+	}
+}
+
+// Sightings returns all sightings of an id, oldest first.
+func (hs *Hits) Sightings(id string) ([]Sighting, error) {
+	return store.Read(hs.db, func(tx *store.Tx) ([]Sighting, error) {
+		all, err := store.Select(tx, (*Sighting).columns, `FROM run_hits h JOIN runs r ON r.id = h.run
+			JOIN steps s ON s.id = h.step WHERE h.video = ?1 ORDER BY r.id, s.ordinal`, id)
+		for i := 0; err == nil && i < len(all); i++ {
+			s := &all[i]
+			s.Calls, err = ledger.CallsOfPage(tx, s.Run, s.Step, s.Page)
+		}
+		return all, err
+	})
+}
+
+// Imported is a video that was seen before, by other means than a run.
+type Imported struct {
+	Video     string    `json:"video_id"`
+	FirstSeen time.Time `json:"first_seen_at"`
+	Origin    string    `json:"origin,omitempty"` // name of the file
+	At        time.Time `json:"imported_at,omitzero"`
+}
+
+func (i *Imported) columns() store.Columns {
+	return store.Columns{"video": &i.Video, "first_seen": store.Time(&i.FirstSeen), "origin": &i.Origin, "at": store.Time(&i.At)}
+}
+
+// Import records videos that were seen before. They count as known to all later runs, as if a complete search had
+// covered them. Those that were imported before stay as they are. It returns how many were added.
+func Import(tx *store.Tx, origin string, videos []Imported) (added int, err error) {
+	after, err := journal.LastID(tx)
+	if err != nil {
+		return 0, err
+	}
+	list := make([][2]any, len(videos))
+	for i, v := range videos {
+		list[i] = [2]any{v.Video, store.Micros(v.FirstSeen)}
+	}
+	text := store.JSON(list)
+	rows, err := tx.Change(`INSERT INTO imported (video, first_seen, origin, at, after)
+		SELECT value ->> 0, value ->> 1, ?2, ?3, ?4 FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`,
+		text, origin, store.Micros(tx.Now()), after)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.Exec(`INSERT INTO seen (video, run, covered) SELECT value ->> 0, 0, 0 FROM json_each(?1) WHERE true
+		ON CONFLICT DO UPDATE SET covered = 0 WHERE covered = ?2`, text, uncovered)
+	return int(rows), err
+}
+
+// ImportOf returns the import of a video; nil if there was none.
+func (hs *Hits) ImportOf(video string) (*Imported, error) {
+	return store.First(hs.db, (*Imported).columns, `FROM imported WHERE video = ?`, video)
+}
+
+// HasImports reports whether any video was imported.
+func (hs *Hits) HasImports() (bool, error) {
+	return store.Value[bool](hs.db, `SELECT EXISTS (SELECT 1 FROM imported)`)
+}
+
+// ImportedBefore returns when videos were first seen, of those that were imported before an answer.
+func (hs *Hits) ImportedBefore(answer int64, videos []string) (map[string]time.Time, error) {
+	all, err := store.Select(hs.db, (*Imported).columns,
+		`FROM imported WHERE video IN (SELECT value FROM json_each(?)) AND after < ?`, store.JSON(videos), answer)
+	found := make(map[string]time.Time, len(all))
+	for _, v := range all {
+		found[v.Video] = v.FirstSeen
+	}
+	return found, err
+}

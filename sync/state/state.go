@@ -1,8 +1,20 @@
+// Package state opens the state folder, the durable storage of the program: it combines the
+// journal, the ledger, the queue and the runs in the SQLite file of package store. It contains the
+// migrations of all their tables, and operations on several of them: checking, renaming a job, and
+// changes by operators to a folder that a process has locked.
+//
+// # One commit point
+//
+// An answer, its outcome, the cursor behind it and the calls it leads to are one transaction, durable
+// when [store.Store.Update] returns: the packages use the same [store.Tx].
 package state
 
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -316,4 +328,44 @@ func (s *Store) Restored() error {
 // Copy writes the state in a folder to a new file; see [store.Copy].
 func Copy(ctx context.Context, dir, to string, o Options) error {
 	return store.Copy(ctx, dir, to, o.store())
+}
+
+// instance has the name of this state.
+var instance = store.Cell[string]{Key: "instance"}
+
+// Instance returns the name of this state, which distinguishes its rows in a lake that several
+// daemons fill; "" if it has none yet. Backups keep the name.
+func (s *Store) Instance() (string, error) {
+	return instance.Get(s.DB)
+}
+
+// NamedInstance is [Store.Instance], but creates the name if there is none.
+func (s *Store) NamedInstance() (name string, err error) {
+	if name, err = s.Instance(); err != nil || name != "" {
+		return name, err
+	}
+	id := make([]byte, 8)
+	rand.Read(id) // never fails
+	name = hex.EncodeToString(id)
+	return name, instance.Set(s.DB, name)
+}
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migrations returns the steps that lead from one schema version to the next, in the order of their
+// files. The version of a state is the number of steps applied to it, so once a release has a step, it
+// never changes. All packages that own tables share one list, as a step may change tables of several.
+func migrations() (steps []string) {
+	files, err := migrationFiles.ReadDir("migrations")
+	for _, file := range files {
+		text, failed := migrationFiles.ReadFile("migrations/" + file.Name())
+		if steps = append(steps, string(text)); failed != nil {
+			err = failed
+		}
+	}
+	if err != nil {
+		panic(fmt.Sprintf("embedded migrations: %v", err))
+	}
+	return steps
 }
