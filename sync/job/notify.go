@@ -261,10 +261,17 @@ func readAlerts(c *Config, root, n *yamltree.Node) {
 	}
 }
 
-// Secrets returns the texts of the target that no log and no error may show: its address, its password, and
-// the values of headers.
+// Secrets returns the texts of the target that no log and no error may show: its address and the long parts of it,
+// its password, and the values of headers.
 func (t *Target) Secrets() []string {
 	all := []string{t.URL.Reveal(), t.Mail.Password.Reveal()}
+	if u, err := url.Parse(t.URL.Reveal()); err == nil {
+		for part := range strings.FieldsFuncSeq(u.RequestURI(), func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
+			if len(part) >= 2*shortestSecret { // an answer may quote the path; "hook" says nothing
+				all = append(all, part)
+			}
+		}
+	}
 	for _, value := range t.Headers {
 		_, credentials, _ := strings.Cut(value.Reveal(), " ") // an answer may quote them without "Bearer"
 		for _, text := range []string{value.Reveal(), credentials} {

@@ -116,7 +116,7 @@ func withoutSecrets(err error, t *job.Target) error {
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		clean := *refused
-		clean.Answer = hide(refused.Answer)
+		clean.Answer = excerpt.Runes(hide(refused.Answer), 120)
 		return &clean
 	}
 	if clean := hide(err.Error()); clean != err.Error() {
@@ -170,7 +170,7 @@ func (s *Sender) post(ctx context.Context, host, address string, m message) erro
 		return nil
 	}
 	return &RefusedError{
-		Host: host, Status: answer.StatusCode, Answer: excerpt.Runes(oneLine(strings.ToValidUTF8(string(said), "")), 120),
+		Host: host, Status: answer.StatusCode, Answer: oneLine(strings.ToValidUTF8(string(said), "")),
 		After: retryAfter(answer.Header.Get("Retry-After")),
 	}
 }

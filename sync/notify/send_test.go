@@ -406,6 +406,20 @@ func TestOnlySecretsAreHidden(t *testing.T) {
 	}
 }
 
+// An answer that quotes the address does not show its secrets, not even where it is cut.
+func TestAnswersQuoteNoAddress(t *testing.T) {
+	for _, before := range []string{"", strings.Repeat("x", 115)} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, before+"Cannot POST "+r.RequestURI, http.StatusNotFound)
+		}))
+		err := sender().Send(t.Context(), targetOf(t, `{webhook: "`+server.URL+`/hook/${SECRET}?token=${SECRET}"}`), breakout())
+		if text := errText(err); !strings.Contains(text, before+"Can") || strings.Contains(text, "CANARY") {
+			t.Error(text)
+		}
+		server.Close()
+	}
+}
+
 func errText(err error) string {
 	if err == nil {
 		return ""
