@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -98,11 +99,10 @@ func cancel(e *Engine, o *OrderedRun) {
 // once returns the job of a one-off search.
 func (w *workshop) once(query string, pages int) *job.Spec {
 	w.Helper()
-	spec, err := w.config.Once(job.VerbSearch, fmt.Appendf(nil, `{"search": {"query": [%q], "pages": %d}}`, query, pages))
+	spec, err := w.config.Once(job.OneOff{Keys: job.Keys{"search.query": {query}, "search.pages": {strconv.Itoa(pages)}}})
 	if err != nil {
 		w.Fatal(err)
 	}
-	spec.Name = job.OnceMark + "search"
 	return spec
 }
 

@@ -38,7 +38,7 @@ func TestCommandsRunOnlyWhenSecretsAreNeeded(t *testing.T) {
 	if _, d := DaemonOf("jobs.yaml", nothingSet); d.Token.Reveal() != "" {
 		t.Error("the daemon's settings have a token that was not read")
 	}
-	if _, err := c.Once(VerbSearch, []byte(`{"search": {"query": "x"}}`)); err != nil {
+	if _, err := c.Once(OneOff{Keys: Keys{"search.query": {"x"}}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat("log"); err == nil {

@@ -74,7 +74,7 @@ func TestIncludedFilesAreOneWithTheJobFile(t *testing.T) {
 	if got := c.Files(); got != "jobs.yaml with 4 included files" {
 		t.Errorf("the files are %s", got)
 	}
-	once, err := c.Once(VerbSearch, []byte(`{"search": {"query": "x", "where": {"use": "strong"}}}`))
+	once, err := c.Once(OneOff{Keys: Keys{"search.query": {"x"}, "search.where.use": {"strong"}}})
 	if err != nil || once.ask.Params.Get("zScoreFrom") == "" {
 		t.Errorf("a one-off request with an included filter: %v, %v", once, err)
 	}

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -163,34 +162,24 @@ func (s *Spec) setValues(values map[string]string) error {
 	return nil
 }
 
-// Once returns a one-off job that is not in the file. yaml is the mapping of one job with the given verb,
-// which may use the lists and filters of the file. The job has no schedule and no defaults, and its name
-// is that of the verb. The error is [yamltree.Mistakes].
-func (c *Config) Once(verb Verb, yaml []byte) (*Spec, error) {
+// Once returns the job of a one-off request, which may use the lists and filters of the file. It has no schedule and no
+// defaults. The error is [yamltree.Mistakes].
+func (c *Config) Once(o OneOff) (*Spec, error) {
 	b := newBuilder(c.sources, c.env, c.needs) // because reading a job marks nodes
 	b.readTree()
 	b.file.Forget()
 	b.cfg = c
-	once := b.file.Part(commandLine, yaml)
-	n := once.Parse()
-	if n == nil || !n.Has(yamltree.Mapping) {
-		once.Report(1, 1, fmt.Sprintf("a %s is described by a mapping", verb), "")
-		return nil, once.Mistakes()
-	}
+	line := b.file.Part(commandLine, nil)
+	n := line.Typed(oneOff(), o.Keys, o.Names)
 	oneOff().Check(n, yamltree.Variables{Names: b.root})
-	for _, key := range oneOff().Exclusive {
-		if due := n.Get(key); due != nil {
-			due.Head().Refuse("a one-off request has no schedule")
-		}
-	}
-	spec := b.readJob(string(verb), n)
-	if spec.Verb != verb && len(once.Mistakes()) == 0 {
-		once.Report(1, 1, fmt.Sprintf("this is a %s, not a %s", spec.Verb, verb), "")
-	}
-	if found := once.Mistakes(); len(found) > 0 {
+	spec := b.readJob("", n)
+	if found := line.Mistakes(); len(found) > 0 {
 		return nil, found
 	}
-	spec.once = &OneOff{Verb: verb, Job: yaml}
+	if spec.Name = OnceMark + string(spec.Verb); o.Assistant {
+		spec.Name = AssistantMark + string(spec.Verb)
+	}
+	spec.once = &o
 	spec.SeedsFresh = 0 // its rows are printed, and reuse_for keeps it from buying a page twice
 	return &spec, nil
 }
@@ -206,12 +195,15 @@ type Asked struct {
 	Changes *Overrides `json:"overrides,omitempty"` // to either
 }
 
-// OneOff is a one-off request: a mapping like that of a job in the file.
+// OneOff is a one-off request: a job whose keys a person types. Their values are literal: no variables are expanded.
 type OneOff struct {
-	Verb      Verb            `json:"verb"`
-	Job       json.RawMessage `json:"job"`
-	Assistant bool            `json:"assistant,omitempty"` // an assistant asks, whose budget is `mcp`
+	Keys      Keys              `json:"keys"`
+	Names     map[string]string `json:"-"`                   // what mistakes call the keys: flags and arguments
+	Assistant bool              `json:"assistant,omitempty"` // an assistant asks, whose budget is `mcp`
 }
+
+// Keys have the texts of a job's keys by their paths, such as search.where.z_score; see [yamltree.File.Typed].
+type Keys map[string][]string
 
 // Asked returns how the spec was requested. [Config.Asked] returns the same spec for it.
 func (s *Spec) Asked() Asked {
@@ -222,33 +214,20 @@ func (s *Spec) Asked() Asked {
 }
 
 // Asked returns the requested spec; nil if the file has no such job.
-func (c *Config) Asked(a Asked) (*Spec, error) {
-	var spec Spec
-	if a.Once != nil {
-		once, err := c.Once(a.Once.Verb, a.Once.Job)
-		if err != nil {
-			return nil, err
-		}
-		spec = *once
-	} else if named := c.Job(a.Job); named != nil {
-		spec = *named
-	} else {
-		return nil, nil
+func (c *Config) Asked(a Asked) (spec *Spec, err error) {
+	if spec = c.Job(a.Job); a.Once != nil {
+		spec, err = c.Once(*a.Once)
 	}
+	if spec == nil {
+		return nil, err
+	}
+	changed := *spec
 	if a.Changes != nil {
-		changed, err := spec.With(*a.Changes)
-		if err != nil {
+		if changed, err = spec.With(*a.Changes); err != nil {
 			return nil, err
 		}
-		spec = changed
 	}
-	if a.Once != nil {
-		spec.once, spec.Name = a.Once, OnceMark+string(a.Once.Verb)
-	}
-	if a.Once != nil && a.Once.Assistant {
-		spec.Name = AssistantMark + string(a.Once.Verb)
-	}
-	return &spec, nil
+	return &changed, nil
 }
 
 // OnceMark is the prefix of the names of one-off jobs, which no job of a file can have.

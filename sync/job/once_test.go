@@ -98,12 +98,13 @@ filters: {breakout: {z_score: 2.., type: video}}
 defaults: {enrich: {details: {}}, budget: {per_run: 2}}
 jobs: {search: {search: {query: other}}}
 `)
-	spec, err := config.Once(VerbSearch, []byte("search: {query: {list: topics}, where: {use: breakout, type: short, title_pattern: 'a ${b} *'}}\nenrich: {comments: {top: 1}}\n"))
+	spec, err := config.Once(OneOff{Keys: Keys{"search.query.list": {"topics"}, "search.where.use": {"breakout"}, "search.where.type": {"short"},
+		"search.where.title_pattern": {"a ${b} *"}, "enrich.comments": nil, "enrich.comments.top": {"1"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &Spec{
-		Name: "search", CatchUp: CatchUpLatest, Verb: VerbSearch, At: yamltree.Place{File: "command line", Line: 1, Column: 1},
+		Name: "once:search", CatchUp: CatchUpLatest, Verb: VerbSearch, At: yamltree.Place{File: "command line", Line: 1, Column: 1},
 		Terms: Terms{Pages: 1, ReuseFor: 6 * time.Hour, Sort: Sort{By: "zScore"},
 			Enrich: []Call{{Op: outlier.OpComments, Top: 1, RefreshAfter: 2 * day, Value: 2}}},
 	}
@@ -121,48 +122,53 @@ jobs: {search: {search: {query: other}}}
 
 func TestAOneOffJobOfEveryVerb(t *testing.T) {
 	config := parse(t, head+"jobs: {a: {search: {}}}\n")
-	for verb, yaml := range map[Verb]string{
-		VerbSearch:          "search: {query: x}",
-		VerbRelated:         `related: {video_id: "https://video.example/watch?v=dQw4w9WgXcQ"}`,
-		VerbScan:            "scan: {query: x}",
-		VerbChannels:        "channels: {id: UC1234567890abcdefghijkl}",
-		VerbVideos:          "videos: {id: [dQw4w9WgXcQ], fetch: [comments]}",
-		VerbFindChannels:    "find_channels: {query: x}",
-		VerbTrendingFormats: "trending_formats: {}",
+	for verb, keys := range map[Verb]Keys{
+		VerbSearch:          {"search.query": {"x"}},
+		VerbRelated:         {"related.video_id": {"https://video.example/watch?v=dQw4w9WgXcQ"}},
+		VerbScan:            {"scan.query": {"x"}},
+		VerbChannels:        {"channels.id": {"UC1234567890abcdefghijkl"}},
+		VerbVideos:          {"videos.id": {"dQw4w9WgXcQ"}, "videos.fetch": {"comments"}},
+		VerbFindChannels:    {"find_channels.query": {"x"}},
+		VerbTrendingFormats: {"trending_formats": nil, "trending_formats.a.b": {"7", "007"}},
 	} {
-		spec, err := config.Once(verb, []byte(yaml))
+		spec, err := config.Once(OneOff{Keys: keys})
 		if err != nil {
 			t.Errorf("%s: %v", verb, err)
 			continue
 		}
-		if got := must(t, spec, nothingKnown()); spec.Verb != verb || spec.Name != string(verb) || len(got.Asks)+len(got.IDs) != 1 {
+		got := must(t, spec, nothingKnown())
+		if spec.Verb != verb || spec.Name != "once:"+string(verb) || len(got.Asks)+len(got.IDs) != 1 {
 			t.Errorf("%s is %+v and asks %+v", verb, spec, got)
+		}
+		if verb == VerbTrendingFormats && !slices.Equal(got.Asks[0].Query.Params()["a.b"], []string{"7", "007"}) {
+			t.Errorf("it asks for %v", got.Asks[0].Query.Params())
 		}
 	}
 }
 
 func TestMistakesOfTheCommandLineStandThere(t *testing.T) {
 	config := parse(t, head+"lists: {codes: [en, xx]}\nbudget: {per_month: 40}\njobs: {a: {search: {}}}\n")
-	for _, c := range []struct{ yaml, want string }{
-		{"search: {qery: x}", "command line:1:10: search.qery: unknown key; did you mean query?"},
-		{"search: {where: {z_score: 2}}", "command line:1:27: search.where.z_score: must be a range"},
-		{"search: {where: {language: {list: codes}}}", "/etc/outlierd/jobs.yaml:4:21: lists.codes: used as language: must be"},
-		{"search: {where: {use: nothing}}", `must be the name of a filter, or a list of names, got "nothing"`},
-		{"search: {}\nschedule: '@daily'", "command line:2:1: schedule: a one-off request has no schedule"},
-		{"search: {query: '${x}', sort: '${x}'}", "command line:1:31: search.sort: must be one of"},
-		{"related: {title: x}", "command line:1:1: this is a related, not a search"},
-		{"scan: {query: x}", "the price of a fast scan"},
-		{"about: x", "must have one of search, related"},
-		{"", "a search is described by a mapping"},
-		{"[x", "not YAML"},
-		{"x", "a search is described by a mapping"},
+	for _, c := range []struct {
+		keys Keys
+		want string
+	}{
+		{Keys{"search.qery": {"x"}}, "command line:1:1: search.qery: unknown key; did you mean query?"},
+		{Keys{"search.query": {"x"}, "search.where.z_score": {"2"}}, `command line:1:2: search.where.z_score: must be a range such as 2.., ..3.5 or 2..3.5, got "2"`},
+		{Keys{"search.pages": {"0"}}, "search.pages: must be at least 1, got 0"},
+		{Keys{"search.pages": {"many"}}, `search.pages: must be a number of pages such as 2, or all, got "many"`},
+		{Keys{"search.where.language.list": {"codes"}}, "/etc/outlierd/jobs.yaml:4:21: lists.codes: used as language: must be"},
+		{Keys{"search.where.use": {"nothing"}}, `must be the name of a filter, got "nothing"`},
+		{Keys{"search.query": {"${x}"}, "search.sort": {"${x}"}}, "command line:1:2: search.sort: must be one of"},
+		{Keys{"scan.query": {"x"}}, "the price of a fast scan"},
+		{Keys{"about": {"x"}}, "must have one of search, related"},
+		{nil, "must have one of search, related"},
 	} {
-		spec, err := config.Once(VerbSearch, []byte(c.yaml))
+		spec, err := config.Once(OneOff{Keys: c.keys})
 		if _, ok := errors.AsType[yamltree.Mistakes](err); !ok || !strings.Contains(err.Error(), c.want) || spec != nil {
-			t.Errorf("%s gives %v, want %q", c.yaml, err, c.want)
+			t.Errorf("%v gives %v, want %q", c.keys, err, c.want)
 		}
 	}
-	if _, err := config.Once(VerbSearch, []byte("search: {where: {language: {list: codes}}}")); err == nil {
+	if _, err := config.Once(OneOff{Keys: Keys{"search.where.language.list": {"codes"}}}); err == nil {
 		t.Error("a mistake in the file is told only once")
 	}
 }

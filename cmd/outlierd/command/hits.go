@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,14 +28,14 @@ var (
 
 // # Flags of one-off requests
 //
-// A flag of a one-off command is a key of its job: what is typed becomes the value of the key, is checked like that of
-// the job file, and a mistake is named by the flag.
+// A flag of a one-off command is a key of its job: what is typed is read like the value of the key in the job file, and
+// a mistake is named by the flag.
 
-// A keyFlag is the flag for a key: set puts what was typed into a mapping. For completion, values returns what can be
-// written for an operation.
+// A keyFlag is the flag for a key below a verb. add adds what was typed to the keys of a request. For completion,
+// values returns what can be written for an operation.
 type keyFlag struct {
 	name, key, usage string
-	set              func(into wishes, key, text string) error
+	add              func(o *oneOff, key, flag, text string) error
 	values           func(outlier.Operation) []string
 }
 
@@ -47,7 +46,7 @@ var keyFlags = []keyFlag{
 	{"mode", "mode", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)", setText,
 		fixed("fast", "standard")},
 	{"param", "", "a parameter to send, as name=value; repeatable", addParameter, nil},
-	{"pages", "pages", "buy at most `N` pages of 40 rows", setNumber, nil},
+	{"pages", "pages", "buy at most `N` pages of 40 rows", setText, nil},
 	{"related-to", "related_to", "a channel to relate to, by id or address; repeatable", addText, nil},
 	{"seed", "seed", "seed of a random order", setText, nil},
 	{"sort", "sort", "the order as in the job file, such as \"recency desc\"", setText, sortOrders},
@@ -74,108 +73,71 @@ func filterKeys(op outlier.Operation) (all []string) {
 	return all
 }
 
-// addFlags adds the flags with these names to a command for an operation.
-func (w wishes) addFlags(c *cobra.Command, op outlier.Operation, names ...string) {
+// addFlags adds the flags with these names, of which some are about the reading of a scan.
+func (o *oneOff) addFlags(c *cobra.Command, names []string) {
 	for _, f := range keyFlags {
-		if !slices.Contains(names, f.name) {
+		key := f.key
+		if slices.Contains(names, "read."+f.name) {
+			key = "read." + key
+		} else if !slices.Contains(names, f.name) {
 			continue
 		}
 		usage := f.usage
-		if preset := w[f.key]; preset != nil {
-			usage += fmt.Sprintf(" (default %v)", preset)
+		if preset := o.keys[key]; preset != nil {
+			usage += fmt.Sprintf(" (default %s)", preset[0])
 		}
-		c.Flags().Func(f.name, usage, func(text string) error { return f.set(w, f.key, text) })
+		c.Flags().Func(f.name, usage, func(text string) error { return f.add(o, key, "--"+f.name, text) })
 		if f.values != nil {
-			completeFlag(c, f.name, f.values(op)...)
+			completeFlag(c, f.name, f.values(o.op)...)
 		}
 	}
 }
 
-func setText(into wishes, key, text string) error {
-	into[key] = text
-	return nil
+// set gives a key below the verb texts, in place of those that it has.
+func (o *oneOff) set(key, typedAs string, texts ...string) {
+	o.keys[key], o.names[key] = texts, typedAs
 }
 
-func setNumber(into wishes, key, text string) error {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return errors.New("it must be a number")
-	}
-	into[key] = n
+func setText(o *oneOff, key, flag, text string) error {
+	o.set(key, flag, text)
 	return nil
 }
 
 // addText adds one of several texts.
-func addText(into wishes, key, text string) error {
-	before, _ := into[key].([]string)
-	into[key] = append(before, text)
+func addText(o *oneOff, key, flag, text string) error {
+	o.set(key, flag, append(o.keys[key], text)...)
 	return nil
 }
 
 // addParameter adds a parameter of an operation whose parameters are not documented: each is a key.
-func addParameter(into wishes, _, pair string) error {
+func addParameter(o *oneOff, _, flag, pair string) error {
 	name, text, ok := strings.Cut(pair, "=")
-	switch {
-	case !ok || strings.TrimSpace(name) == "":
+	if !ok || strings.TrimSpace(name) == "" {
 		return errors.New("must be name=value, as in language=en")
-	case strings.HasPrefix(name, "x-"): // the job file ignores such keys
-		return errors.New("a name cannot begin with x-")
 	}
-	return addText(into, name, text)
+	return addText(o, name, flag+" "+name, text)
 }
 
 // addFilter adds a key=value pair in the syntax of a job's where: a list is [en, de] or a repeated key, and ~ removes a
 // filter that `use` added.
-func addFilter(into wishes, key, pair string) error {
-	where, _ := into[key].(wishes)
-	if where == nil {
-		where = wishes{}
-	}
-	name, text, ok := strings.Cut(pair, "=")
+func addFilter(o *oneOff, key, flag, pair string) error {
+	name, text, _ := strings.Cut(pair, "=")
 	name, text = strings.TrimSpace(name), strings.TrimSpace(text)
-	if !ok || name == "" || text == "" {
+	if name == "" || text == "" || strings.Contains(name, ".") {
 		return errors.New("want key=value, as in z_score=2.. or language=[en, de]")
 	}
-	value, err := parseValue(text)
-	if err != nil {
-		return err
-	}
-	if before, again := where[name]; again {
-		value = slices.Concat(members(before), members(value))
-	}
-	where[name], into[key] = value, where
-	return nil
-}
-
-// parseValue converts a text of the command line to a YAML value. A list is read as in the job file.
-func parseValue(text string) (any, error) {
-	switch {
-	case strings.HasPrefix(text, "["):
-		list := yamltree.New("--where", []byte(text), slices.Clone[[]string]).Parse()
-		if list == nil || list.Kind != yamltree.List {
-			return nil, errors.New("the list must be like [en, de]; write a text with [ ] , or quotes between quotes")
+	texts, key := []string{text}, key+"."+name
+	if strings.HasPrefix(text, "[") {
+		list := yamltree.New(flag, []byte(text), slices.Clone[[]string]).Parse()
+		if texts = nil; list == nil || list.Kind != yamltree.List {
+			return errors.New("the list must be like [en, de]; write a text with [ ] , or quotes between quotes")
 		}
-		all := []any{}
 		for _, member := range list.Items {
-			all = append(all, member.Text)
+			texts = append(texts, member.Text)
 		}
-		return all, nil
-	case text == "true", text == "false":
-		return text == "true", nil
-	case text == "~":
-		return nil, nil
 	}
-	if n, err := strconv.ParseUint(text, 10, 63); err == nil && strconv.FormatUint(n, 10) == text { // not 007, which JSON refuses
-		return json.Number(text), nil // the parser decides what kind of number it is
-	}
-	return text, nil
-}
-
-func members(v any) []any {
-	if all, ok := v.([]any); ok {
-		return all
-	}
-	return []any{v}
+	o.set(key, flag+" "+name, append(o.keys[key], texts...)...)
+	return nil
 }
 
 // againUsage is that of --again.
@@ -184,21 +146,22 @@ const againUsage = "buy again what was bought within the last six hours"
 // A shower returns the query over the published file for the result of a request.
 type shower func(context.Context, showing) (string, error)
 
-// A oneOff is a command that makes one request without a job in the file: what is typed becomes the job of its verb.
+// A oneOff is a command that makes one request without a job in the file: what is typed are the keys of its verb.
 type oneOff struct {
 	verb   job.Verb
 	op     outlier.Operation            // whose filters and orders its flags have
-	body   wishes                       // of the verb: presets, and what is typed
+	keys   job.Keys                     // below the verb: presets, and what is typed
 	arg    string                       // the key of the arguments; "" if parse keeps them
 	parse  func(string) (string, error) // reads an argument; nil for any text
-	flags  []string                     // of [keyFlags]
+	flags  []string                     // of [keyFlags]; those of a scan's reading as read.pages
 	again  string                       // the usage of --again; "" if nothing is bought
 	enrich []string                     // what can be fetched for the hits
-	check  func() error                 // of what was typed; nil for none
+	check  func(*oneOff) error          // of what was typed; nil for none
 	before func(context.Context, showing) error
 	show   shower
 
-	// What is typed, beside the body:
+	// What is typed, beside the keys:
+	names   map[string]string // what mistakes call the keys
 	afresh  bool
 	fetches []string
 	top     int
@@ -209,14 +172,15 @@ func (o *oneOff) addTo(c *cobra.Command, g *globals) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := o.readArguments(args)
 		if err == nil && o.check != nil {
-			err = o.check()
+			err = o.check(o)
 		}
 		if err != nil {
 			return usageError{err}
 		}
 		return o.run(c.Context(), g)
 	}
-	o.body.addFlags(c, o.op, o.flags...)
+	o.names = map[string]string{}
+	o.addFlags(c, o.flags)
 	if o.again != "" {
 		c.Flags().BoolVar(&o.afresh, "again", false, o.again)
 		g.spending.addFlags(c)
@@ -229,7 +193,7 @@ func (o *oneOff) addTo(c *cobra.Command, g *globals) *cobra.Command {
 	return c
 }
 
-// readArguments adds the arguments to the body, each of them once.
+// readArguments adds the arguments to the keys, each of them once.
 func (o *oneOff) readArguments(args []string) (err error) {
 	var all []string
 	for _, arg := range args {
@@ -243,9 +207,33 @@ func (o *oneOff) readArguments(args []string) (err error) {
 		}
 	}
 	if len(all) > 0 && o.arg != "" {
-		o.body[o.arg] = all
+		o.set(o.arg, strings.ToUpper(strings.TrimSuffix(o.arg, "_id")), all...)
 	}
 	return nil
+}
+
+// request returns the request for what was typed.
+func (o *oneOff) request() job.OneOff {
+	once := onceOf(o.verb, o.keys)
+	for key, name := range o.names {
+		once.Names[string(o.verb)+"."+key] = name
+	}
+	for _, kind := range o.fetches {
+		once.Keys["enrich."+kind], once.Names["enrich."+kind] = nil, "--enrich "+kind
+		if o.top != 0 {
+			once.Keys["enrich."+kind+".top"], once.Names["enrich."+kind+".top"] = []string{strconv.Itoa(o.top)}, "--top"
+		}
+	}
+	return once
+}
+
+// onceOf returns the request with keys below a verb.
+func onceOf(verb job.Verb, keys job.Keys) job.OneOff {
+	once := job.OneOff{Keys: job.Keys{string(verb): nil}, Names: map[string]string{}}
+	for key, texts := range keys {
+		once.Keys[string(verb)+"."+key] = texts
+	}
+	return once
 }
 
 // What can be fetched for hits that are channels, and for videos.
@@ -253,19 +241,6 @@ var (
 	ofChannel = []string{"channel_videos", "channel_shorts"}
 	ofVideo   = append([]string{"details", "comments", "transcript"}, ofChannel...)
 )
-
-// fetchesOf returns the mapping of enrich; top is 0 for all hits.
-func fetchesOf(kinds []string, top int) wishes {
-	all := wishes{}
-	for _, kind := range kinds {
-		fetch := wishes{}
-		if top != 0 {
-			fetch["top"] = top
-		}
-		all[kind] = fetch
-	}
-	return all
-}
 
 // showHits returns the query for the hits of a run, best first, with their current data. It includes pages
 // that came from the journal, whose rows belong to other runs.
@@ -332,7 +307,7 @@ func channelCommand(g *globals) *cobra.Command {
 	uploads := false
 	c := (&oneOff{
 		verb: job.VerbChannels, arg: "id", parse: outlier.ParseChannel, flags: []string{"max-age"},
-		body: wishes{"fetch": ofChannel, "refresh_after": "7d"},
+		keys: job.Keys{"fetch": ofChannel, "refresh_after": {"7d"}},
 		show: func(ctx context.Context, s showing) (string, error) {
 			if uploads {
 				return showFacts(g, ofUploads)(ctx, s)
@@ -366,12 +341,12 @@ func transcriptCommand(g *globals) *cobra.Command {
 // videoData returns a command that fetches a kind of data about videos. It prints stored answers that are not older than
 // fresh; "" for any.
 func videoData(g *globals, name, what, does, kind, fresh string, v view) *cobra.Command {
-	body := wishes{"fetch": []string{kind}}
+	keys := job.Keys{"fetch": {kind}}
 	if fresh != "" {
-		body["refresh_after"] = fresh
+		keys["refresh_after"] = []string{fresh}
 	}
 	return (&oneOff{
-		verb: job.VerbVideos, arg: "id", parse: outlier.ParseVideoID, flags: []string{"max-age"}, body: body,
+		verb: job.VerbVideos, arg: "id", parse: outlier.ParseVideoID, flags: []string{"max-age"}, keys: keys,
 		show: showFacts(g, v),
 	}).addTo(&cobra.Command{
 		Use: name + " VIDEO…", Short: fmt.Sprintf("Fetch and print a video's %s; free", what),

@@ -86,8 +86,8 @@ func forAssistants(g *globals) mcp.Program {
 					return "", fmt.Errorf("order: there is no %q; use ratio, score, views, gain, found, published or subscribers", f.Order)
 				}
 				wanted := query.Outliers{Words: f.Words, Week: f.New, Order: f.Order, Now: time.Now(),
-					Chosen: map[string][]string{"query": {f.Query}, "job": {f.Job}, "channel": {f.Channel}}}
-				wanted.Where, err = conditionsOf(config, f.Where)
+					Chosen: job.Keys{"query": {f.Query}, "job": {f.Job}, "channel": {f.Channel}}}
+				wanted.Where, err = conditionsOf(config, mcp.WritePairs(f.Where))
 				return wanted.Plain(), err
 			})
 		},
@@ -177,13 +177,18 @@ var hitColumns = map[string]string{
 	"revenueEstimation": "(t.revenue_estimation_from + t.revenue_estimation_to) / 2",
 }
 
-// conditionsOf returns the filters of a job as conditions over the table outliers AS t.
-func conditionsOf(config *job.Config, where map[string]any) (all []string, err error) {
-	if len(where) == 0 {
+// conditionsOf returns filters, KEY=VALUE as in a job, as conditions over the table outliers AS t.
+func conditionsOf(config *job.Config, filters []string) (all []string, err error) {
+	if len(filters) == 0 {
 		return nil, nil
 	}
-	typed := wishes{"search": wishes{"query": []string{"any"}, "where": where}}
-	spec, err := onceSpec(config, job.OneOff{Verb: job.VerbSearch}, typed, job.Overrides{})
+	search := &oneOff{verb: job.VerbSearch, keys: job.Keys{"query": {"any"}}, names: map[string]string{}}
+	for _, pair := range filters {
+		if err := addFilter(search, "where", "where", pair); err != nil {
+			return nil, fmt.Errorf("where %s: %w", pair, err)
+		}
+	}
+	spec, err := onceSpec(config, search.request(), job.Overrides{})
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,9 +25,6 @@ import (
 // never continue an earlier run, which was about something else, and their rows are printed. Standard output is for
 // the rows, and messages about the run go to standard error.
 
-// wishes is the mapping of a job. Its values are literal: no variables are expanded.
-type wishes map[string]any
-
 // showing is a run whose rows are printed.
 type showing struct {
 	program *program
@@ -37,17 +33,30 @@ type showing struct {
 }
 
 // onceSpec returns the job of a one-off request. Its mistakes are mistakes of the command line.
-func onceSpec(config *job.Config, once job.OneOff, typed wishes, changes job.Overrides) (*job.Spec, error) {
-	text, err := json.Marshal(typed) // which is also YAML
-	if err != nil {
-		return nil, err
-	}
-	once.Job = text
+func onceSpec(config *job.Config, once job.OneOff, changes job.Overrides) (*job.Spec, error) {
 	spec, err := config.Asked(job.Asked{Once: &once, Changes: &changes})
 	if err != nil {
-		return nil, usageError{nameMistakes(once.Verb, config.Path, err)}
+		return nil, usageError{nameMistakes(config.Path, err)}
 	}
 	return spec, nil
+}
+
+// nameMistakes reports the mistakes of a one-off job without their places, because the command line has no lines.
+// Mistakes of the job file itself keep them.
+func nameMistakes(file string, err error) error {
+	mistakes, ok := errors.AsType[yamltree.Mistakes](err)
+	if !ok {
+		return err
+	}
+	var lines []string
+	for _, m := range mistakes {
+		line := m.String()
+		if m.File != file {
+			line = strings.TrimPrefix(line, m.Place.String()+": ")
+		}
+		lines = append(lines, line)
+	}
+	return errors.New(strings.Join(lines, "\n"))
 }
 
 // run performs a request and prints its rows. Before anything is spent it makes sure that they can be printed.
@@ -56,12 +65,9 @@ func (o *oneOff) run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	typed := wishes{string(o.verb): o.body}
-	if len(o.fetches) > 0 {
-		typed["enrich"] = fetchesOf(o.fetches, o.top)
-	}
-	once := job.OneOff{Verb: o.verb, Assistant: g.spending.assistant}
-	spec, err := onceSpec(config, once, typed, job.Overrides{Again: o.afresh})
+	once := o.request()
+	once.Assistant = g.spending.assistant
+	spec, err := onceSpec(config, once, job.Overrides{Again: o.afresh})
 	if err != nil {
 		return err
 	}
@@ -139,9 +145,10 @@ func (r *runner) findNamedChannels(ctx context.Context, spec *job.Spec) error {
 // free and have the id of its channel. Handles are searched for, if the user confirms the price.
 func (r *runner) findChannels(ctx context.Context, unknown []string) error {
 	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), &runner{r.g.aside(), r.p}
-	ask := func(verb job.Verb, body wishes) error {
-		once := job.OneOff{Verb: verb, Assistant: r.g.spending.assistant}
-		spec, err := onceSpec(r.p.Engine.Config, once, wishes{string(verb): body}, job.Overrides{})
+	ask := func(verb job.Verb, keys job.Keys) error {
+		once := onceOf(verb, keys)
+		once.Assistant = r.g.spending.assistant
+		spec, err := onceSpec(r.p.Engine.Config, once, job.Overrides{})
 		if err != nil {
 			return err
 		}
@@ -149,7 +156,8 @@ func (r *runner) findChannels(ctx context.Context, unknown []string) error {
 		return err
 	}
 	if len(videos) > 0 {
-		if err := ask(job.VerbVideos, wishes{"id": videos, "fetch": []string{"details"}, "refresh_after": "52w"}); err != nil {
+		details := job.Keys{"id": videos, "fetch": {"details"}, "refresh_after": {"52w"}}
+		if err := ask(job.VerbVideos, details); err != nil {
 			return err
 		}
 	}
@@ -170,59 +178,9 @@ func (r *runner) findChannels(ctx context.Context, unknown []string) error {
 		}
 	}
 	for _, handle := range handles {
-		if err := ask(job.VerbFindChannels, wishes{"query": strings.TrimPrefix(handle, "@")}); err != nil {
+		if err := ask(job.VerbFindChannels, job.Keys{"query": {strings.TrimPrefix(handle, "@")}}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// # Mistakes of the command line
-//
-// A one-off command describes a job by its flags and arguments, and is checked like the file. A mistake
-// is reported by flag or argument, because the user typed no "search.where.zscore", and there is no
-// line to show.
-
-// typedAs maps keys of a job to arguments, and to flags that are not [keyFlags].
-var typedAs = map[string]string{"enrich": "--enrich", "query": "QUERY", "video_id": "VIDEO", "channel_id": "CHANNEL", "id": "ID"}
-
-// nameMistakes reports the mistakes of a one-off job by flags and arguments. Mistakes of the job file itself
-// keep their positions.
-func nameMistakes(verb job.Verb, file string, err error) error {
-	mistakes, ok := errors.AsType[yamltree.Mistakes](err)
-	if !ok {
-		return err
-	}
-	var lines []string
-	for _, m := range mistakes {
-		line := m.String()
-		if m.File != file {
-			path, what, _ := strings.Cut(m.Message, ": ")
-			line = asTyped(verb, path) + ": " + what
-			if m.Hint != "" {
-				line += "; " + m.Hint
-			}
-		}
-		lines = append(lines, line)
-	}
-	return errors.New(strings.Join(lines, "\n"))
-}
-
-// asTyped returns the flag for the key at a path: "--where z_score" for search.where.z_score, "--top" for
-// enrich.details.top.
-func asTyped(verb job.Verb, path string) string {
-	path = strings.TrimPrefix(path, string(verb)+".")
-	path = strings.TrimPrefix(path, "read.")
-	key, below, _ := strings.Cut(path, ".")
-	name := typedAs[key]
-	if key == "enrich" && strings.HasSuffix(below, ".top") {
-		name, below = "--top", ""
-	}
-	if i := slices.IndexFunc(keyFlags, func(f keyFlag) bool { return f.key == key }); i >= 0 {
-		name = "--" + keyFlags[i].name
-	}
-	if name == "" {
-		return path
-	}
-	return strings.TrimSpace(name + " " + below)
 }

@@ -181,37 +181,35 @@ func TestEmptyAnswerIsReported(t *testing.T) {
 
 func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 	t.Parallel()
-	config := configOf(t, dearJobs)
-	for _, test := range []struct {
-		verb job.Verb
-		job  wishes
-		want string
-	}{
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"zscore": "2.."}}}, "--where zscore: unknown key; did you mean z_score?"},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "where": wishes{"use": "nope"}}}, `--where use: must be the name of a filter, or a list of names, got "nope"`},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{""}}}, "QUERY: is empty, must be text"},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}, "pages": 0, "by": "x"}}, "--by: must be semantic or lexical, got \"x\"\n--pages: must be at least 1, got 0"},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"details": wishes{"top": -1}}}, "--top: must be at least 1, got -1"},
-		{job.VerbSearch, wishes{"search": wishes{"query": []string{"tea"}}, "enrich": wishes{"detail": wishes{}}}, "--enrich detail: unknown key; did you mean details?"},
-		{job.VerbRelated, wishes{"related": wishes{"video_id": []string{"nope"}}}, `VIDEO: "nope" is neither a video id`},
-		{job.VerbRelated, wishes{"related": wishes{"related_channel_id": []string{"no/pe"}}}, `--channel: "no/pe" is neither a channel id`},
-		{job.VerbRelated, wishes{"related": wishes{"thumbnail_video_id": "nope"}}, `--thumbnail: "nope" is neither a video id`},
-		{job.VerbFindChannels, wishes{"find_channels": wishes{"related_to": []string{"no/pe"}}}, `--related-to: "no/pe" is neither a channel id`},
-		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "mode": "quick"}}, `--mode: must be fast or standard, got "quick"`},
-		{job.VerbScan, wishes{"scan": wishes{"query": []string{"tea"}, "read": wishes{"sort": "x"}}}, "--sort: must be one of"},
-		{job.VerbVideos, wishes{"videos": wishes{"id": []string{"AAAAAAAAAAA"}, "fetch": []string{"details"}, "refresh_after": "x"}}, "--max-age: must be a duration"},
+	p := &person{T: t, dir: t.TempDir(), env: func(string) (string, bool) { return "", false }}
+	p.write(dearJobs)
+	for command, want := range map[string]string{
+		"search tea --where zscore=2..":        "--where zscore: unknown key; did you mean z_score?",
+		"search tea --where use=nope":          `--where use: must be the name of a filter, got "nope"`,
+		"search ''":                            "QUERY: is empty, must be text",
+		"search tea --pages 0 --by x":          "--by: must be semantic or lexical, got \"x\"\n--pages: must be at least 1, got 0",
+		"search tea --pages few":               `--pages: must be a number of pages such as 2, or all, got "few"`,
+		"search tea --enrich details --top -1": "--top: must be at least 1, got -1",
+		"search tea --enrich detail":           "--enrich detail: unknown key; did you mean details?",
+		"related nope":                         `VIDEO: "nope" is neither a video id`,
+		"related --channel no/pe":              `--channel: "no/pe" is neither a channel id`,
+		"related --thumbnail nope":             `--thumbnail: "nope" is neither a video id`,
+		"find-channels --related-to no/pe":     `--related-to: "no/pe" is neither a channel id`,
+		"scan start tea --mode quick":          `--mode: must be fast or standard, got "quick"`,
+		"scan start tea --sort x":              "--sort: must be one of",
+		"video AAAAAAAAAAA --max-age x":        "--max-age: must be a duration",
 	} {
-		_, err := onceSpec(config, job.OneOff{Verb: test.verb}, test.job, job.Overrides{})
-		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
-			t.Errorf("%v: got %v, want %s", test.job, err, test.want)
+		args := strings.Fields(command)
+		for i, arg := range args {
+			args[i] = strings.Trim(arg, "'")
 		}
-		if exitCode(t.Context(), err) != exitUsage {
-			t.Errorf("%v: exit code %d, want %d", test.job, exitCode(t.Context(), err), exitUsage)
+		if got := p.refused(exitUsage, args...); !strings.HasPrefix(got, "outlierd: "+want) {
+			t.Errorf("%s: got %s, want %s", command, got, want)
 		}
 	}
 	// A cap of the job file is named with its place in the file.
 	capped := configOf(t, strings.Replace(dearJobs, "per_month", "per_day: 20, per_month", 1))
-	_, err := onceSpec(capped, job.OneOff{Verb: job.VerbScan}, wishes{"scan": wishes{"query": []string{"tea"}}}, job.Overrides{})
+	_, err := onceSpec(capped, onceOf(job.VerbScan, job.Keys{"query": {"tea"}}), job.Overrides{})
 	if err == nil || !strings.HasPrefix(err.Error(), "/jobs.yaml:4:") {
 		t.Errorf("a scan above the cap of the file: got %v, want an error at /jobs.yaml:4", err)
 	}

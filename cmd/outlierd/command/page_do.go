@@ -235,9 +235,9 @@ var lookAlikes = map[string]string{
 	"video_id":           "the topic of video %s",
 }
 
-// onceOf returns the title of a one-off request and its job.
-func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err error) {
-	verb, body, id := job.VerbVideos, wishes{}, ""
+// readOnce returns the title of a one-off request and its job.
+func (a actions) readOnce(asked page.Action) (title string, spec *job.Spec, err error) {
+	verb, keys, id := job.VerbVideos, job.Keys{}, ""
 	if asked.Video != "" {
 		if id, err = outlier.ParseVideoID(asked.Video); err != nil {
 			return "", nil, err
@@ -253,28 +253,25 @@ func (a actions) onceOf(asked page.Action) (title string, spec *job.Spec, err er
 			of = asked.Title
 		}
 		title = "Find videos with " + fmt.Sprintf(like, term.Clip(of, 100))
-		verb, body[asked.By] = job.VerbRelated, []string{of}
-		if asked.By == "thumbnail_video_id" {
-			body[asked.By] = of
-		}
+		verb, keys[asked.By] = job.VerbRelated, []string{of}
 	case page.SearchOnce:
 		if asked.Query == "" {
 			return "", nil, errors.New("enter what to search for")
 		}
 		title = fmt.Sprintf("Search once for %q", term.Clip(asked.Query, 100))
-		verb, body["query"] = job.VerbSearch, []string{asked.Query}
+		verb, keys["query"] = job.VerbSearch, []string{asked.Query}
 	default:
 		title = "Fetch the transcript of video " + id
-		body["id"], body["fetch"] = []string{id}, []outlier.Operation{outlier.OpTranscript}
+		keys["id"], keys["fetch"] = []string{id}, []string{string(outlier.OpTranscript)}
 	}
-	spec, err = onceSpec(a.seen.Engine.Config, job.OneOff{Verb: verb}, wishes{string(verb): body}, job.Overrides{})
+	spec, err = onceSpec(a.seen.Engine.Config, onceOf(verb, keys), job.Overrides{})
 	return title, spec, err
 }
 
 // offerOnce makes a one-off request, whose offer has its maximum cost and what the budget leaves. It costs nothing if its
 // only page is in the journal.
 func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, error) {
-	title, spec, err := a.onceOf(asked)
+	title, spec, err := a.readOnce(asked)
 	if err != nil {
 		return nil, err
 	}

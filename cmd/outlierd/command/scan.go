@@ -46,15 +46,15 @@ func scanListCommand(g *globals) *cobra.Command {
 
 func scanStartCommand(g *globals) *cobra.Command {
 	var channels bool
-	read := wishes{"pages": 5}
-	scan := wishes{"mode": "fast", "read": read}
 	c := (&oneOff{
-		verb: job.VerbScan, op: outlier.OpSearch, arg: "query", body: scan, flags: []string{"mode"},
+		verb: job.VerbScan, op: outlier.OpSearch, arg: "query",
+		flags: []string{"mode", "read.pages", "read.where", "read.sort"},
+		keys:  job.Keys{"mode": {"fast"}, "read.pages": {"5"}},
 		again: "start a scan even if the same one is live",
-		check: func() error {
+		check: func(o *oneOff) error {
 			if channels {
-				scan["channel_id"] = scan["query"]
-				delete(scan, "query")
+				o.set("channel_id", "CHANNEL", o.keys["query"]...)
+				delete(o.keys, "query")
 			}
 			return nil
 		},
@@ -71,26 +71,26 @@ If a scan of the same queries or channels and of the same mode is live, the comm
 for that one and reads it. With --again it starts another.`,
 		Example: `  outlierd scan start "espresso machine repair" --pages 10 --where z_score=3..`,
 	}, g)
-	read.addFlags(c, outlier.OpSearch, "pages", "where", "sort")
 	c.Flags().BoolVar(&channels, "channel", false, "the arguments are channels, by id or address")
 	return c
 }
 
 func scanReadCommand(g *globals) *cobra.Command {
 	id := ""
-	search := wishes{"pages": 1}
 	return (&oneOff{
-		verb: job.VerbSearch, op: outlier.OpSearch, body: search, flags: []string{"pages", "sort", "where"}, again: againUsage,
+		verb: job.VerbSearch, op: outlier.OpSearch, flags: []string{"pages", "sort", "where"}, again: againUsage,
+		keys: job.Keys{"pages": {"1"}},
 		parse: func(arg string) (_ string, err error) {
 			id, err = scanID(arg)
 			return id, err
 		},
 		before: func(ctx context.Context, s showing) error { return refuseUnreadable(ctx, s.program, id) },
-		check: func() error {
-			if where, _ := search["where"].(wishes); where["reference_id"] != nil {
+		check: func(o *oneOff) error {
+			if o.keys["where.reference_id"] != nil {
 				return errors.New("--where reference_id: the command sets it to the id of the scan")
 			}
-			return addFilter(search, "where", "reference_id="+id)
+			o.set("where.reference_id", "ID", id)
+			return nil
 		},
 		show: showHits(g.out, ofOutliers),
 	}).addTo(&cobra.Command{

@@ -21,7 +21,7 @@ import (
 
 func searchCommand(g *globals) *cobra.Command {
 	return (&oneOff{
-		verb: job.VerbSearch, op: outlier.OpSearch, arg: "query", body: wishes{"pages": 1}, again: againUsage,
+		verb: job.VerbSearch, op: outlier.OpSearch, arg: "query", keys: job.Keys{"pages": {"1"}}, again: againUsage,
 		flags: []string{"by", "pages", "seed", "sort", "where"}, enrich: ofVideo, show: showHits(g.out, ofOutliers),
 	}).addTo(&cobra.Command{
 		Use:   "search QUERY…",
@@ -37,20 +37,20 @@ page that was bought within the last six hours comes from the journal and costs 
 func relatedCommand(g *globals) *cobra.Command {
 	var by []string
 	var limit int
-	body := wishes{"pages": 1}
 	c := (&oneOff{
-		verb: job.VerbRelated, op: outlier.OpRelated, arg: "video_id", body: body, again: againUsage,
+		verb: job.VerbRelated, op: outlier.OpRelated, arg: "video_id", again: againUsage,
+		keys:  job.Keys{"pages": {"1"}},
 		flags: []string{"channel", "pages", "thumbnail", "title", "where"}, enrich: ofVideo,
-		check: func() error {
+		check: func(o *oneOff) error {
 			for _, way := range by {
 				if way != "channel" {
-					body["by"] = way
+					o.set("by", "--by", way)
 				}
 			}
 			switch {
 			case limit < 0:
 				return fmt.Errorf("--limit must be 0 or more, got %d", limit)
-			case !slices.ContainsFunc(relatedSeeds, func(key string) bool { return body[key] != nil }):
+			case !slices.ContainsFunc(relatedSeeds, func(key string) bool { return o.keys[key] != nil }):
 				return errors.New("nothing to relate to: name videos, or pass --title, --thumbnail or --channel")
 			}
 			return nil
@@ -114,21 +114,23 @@ func formatLimit(rows int) string {
 }
 
 func findChannelsCommand(g *globals) *cobra.Command {
-	body := wishes{"pages": 1}
+	var isRelated bool
 	return (&oneOff{
-		verb: job.VerbFindChannels, op: outlier.OpFindChannels, arg: "query", body: body, again: againUsage,
+		verb: job.VerbFindChannels, op: outlier.OpFindChannels, arg: "query", again: againUsage,
+		keys:  job.Keys{"pages": {"1"}},
 		flags: []string{"pages", "related-to", "seed", "sort", "where"}, enrich: ofChannel,
-		check: func() error {
-			switch queried, related := body["query"] != nil, body["related_to"] != nil; {
-			case queried && related:
+		check: func(o *oneOff) error {
+			isRelated = o.keys["related_to"] != nil
+			switch isQueried := o.keys["query"] != nil; {
+			case isQueried && isRelated:
 				return errors.New("give a query or --related-to, not both")
-			case !queried && !related:
+			case !isQueried && !isRelated:
 				return errors.New("nothing to search for: give a query, or --related-to a channel")
 			}
 			return nil
 		},
 		show: func(ctx context.Context, s showing) (string, error) {
-			if body["related_to"] != nil {
+			if isRelated {
 				return listRanked(g.out, s, ofFound, 0)
 			}
 			return showHits(g.out, ofFound)(ctx, s)
@@ -145,7 +147,8 @@ first, and print them. Several queries are one request over all of them.`,
 
 func trendingFormatsCommand(g *globals) *cobra.Command {
 	return (&oneOff{
-		verb: job.VerbTrendingFormats, body: wishes{}, flags: []string{"param"}, again: againUsage, show: showFormats(g.out),
+		verb: job.VerbTrendingFormats, keys: job.Keys{}, flags: []string{"param"}, again: againUsage,
+		show: showFormats(g.out),
 	}).addTo(&cobra.Command{
 		Use:   "trending-formats",
 		Short: "Fetch and print the trending formats; 1 credit",

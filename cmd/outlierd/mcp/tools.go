@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,18 +182,24 @@ func (s *server) searchService(ctx context.Context, req *sdk.CallToolRequest, p 
 		return nil, fmt.Errorf("pages must be 1 or more, got %d", p.Pages)
 	}
 	p.pages = max(1, p.Pages)
-	for key, value := range p.Where {
-		text, is := value.(string)
-		if !is {
-			encoded, err := json.Marshal(value)
-			if err != nil {
-				return nil, err
-			}
+	for _, pair := range WritePairs(p.Where) {
+		flags = append(flags, "--where="+pair)
+	}
+	flags = append(flags, fmt.Sprintf("--pages=%d", p.pages), "--")
+	return s.runPaid(ctx, req, p.spending, append(flags, about...)...)
+}
+
+// WritePairs returns filters as they are typed: KEY=VALUE.
+func WritePairs(where map[string]any) (pairs []string) {
+	for _, key := range slices.Sorted(maps.Keys(where)) {
+		text, isText := where[key].(string)
+		if !isText {
+			encoded, _ := json.Marshal(where[key]) // it was JSON
 			text = string(encoded)
 		}
-		flags = append(flags, "--where="+key+"="+text)
+		pairs = append(pairs, key+"="+text)
 	}
-	return s.runPaid(ctx, req, p.spending, slices.Concat(flags, []string{fmt.Sprintf("--pages=%d", p.pages), "--"}, about)...)
+	return pairs
 }
 
 func (s *server) queryTables(ctx context.Context, sql string, limit int) (*result, error) {
