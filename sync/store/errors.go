@@ -149,6 +149,9 @@ func isWriteError(err error) bool {
 // explainError converts SQLite's errors to the errors of this package. After errors that leave the
 // content of the disk unknown it stops the store permanently: a failed fsync must not be retried.
 func (s *Store) explainError(err error) error {
+	if s.from != nil {
+		s = s.from
+	}
 	failure := s.Failure()
 	switch {
 	case err == nil, failure != nil && errors.Is(err, failure):

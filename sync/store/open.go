@@ -228,11 +228,13 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.broken.CompareAndSwap(nil, &ErrClosed)
 	if s.from != nil {
-		s.broken.CompareAndSwap(nil, &ErrClosed)
+		if err := s.conn.execPlain(`COMMIT`); err != nil {
+			return s.explainError(errors.Join(err, s.conn.closeAll()))
+		}
 		return s.from.putReader(s.conn)
 	}
-	s.broken.CompareAndSwap(nil, &ErrClosed)
 	var errs []error
 	s.reading.Lock()
 	for _, c := range s.readers { // before the writer, which removes the log

@@ -13,7 +13,10 @@ import (
 )
 
 // Reader is what a query reads: a [Tx], or a [Store], of which each query sees what is durable then.
-type Reader interface{ View(f func(*Tx) error) error }
+type Reader interface {
+	View(f func(*Tx) error) error
+	query(f func(*Tx) error) error
+}
 
 // Writer is what a statement changes: a [Tx], or a [Store], of which each statement is a transaction of its own.
 type Writer interface {
@@ -25,6 +28,8 @@ type Writer interface {
 
 // View performs f as part of the transaction.
 func (t *Tx) View(f func(*Tx) error) error { return f(t) }
+
+func (t *Tx) query(f func(*Tx) error) error { return f(t) }
 
 // Update performs f as part of the transaction.
 func (t *Tx) Update(f func(*Tx) error) error { return f(t) }
@@ -97,8 +102,11 @@ var tableIn = lazyregexp.New(`\b(?:FROM|INTO|UPDATE(?: OR [A-Z]+)?) ([a-z_]+)`)
 
 // nameTable adds to the error of a statement which table it is about.
 func nameTable(query string, err error) error {
-	if found := tableIn().FindStringSubmatch(query); found != nil && err != nil {
-		return fmt.Errorf("table %s of the state: %w", found[1], err)
+	if err == nil {
+		return nil
+	}
+	if found := tableIn().FindStringSubmatch(query); found != nil {
+		err = fmt.Errorf("table %s of the state: %w", found[1], err)
 	}
 	return err
 }
@@ -194,7 +202,7 @@ func Scan(in Reader, into []any, query string, args ...any) (found bool, err err
 
 // List reads all rows of a query; into returns the destinations of the columns, as for Scan.
 func List[T any](in Reader, into func(*T) []any, query string, args ...any) (all []T, err error) {
-	err = in.View(func(tx *Tx) error {
+	err = in.query(func(tx *Tx) error {
 		all, err = list(tx, into, query, args...)
 		return nameTable(query, err)
 	})

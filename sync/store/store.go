@@ -151,6 +151,18 @@ func (s *Store) Failure() error {
 // read, and waits for no other transaction.
 func (s *Store) View(f func(*Tx) error) error {
 	if s.snapshot {
+		return s.query(f)
+	}
+	in, err := s.Snapshot()
+	if err != nil {
+		return err
+	}
+	return errors.Join(in.query(f), in.Close())
+}
+
+// query performs f, which reads by one statement. That needs no transaction.
+func (s *Store) query(f func(*Tx) error) error {
+	if s.snapshot {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err := s.Failure(); err != nil {
@@ -159,11 +171,10 @@ func (s *Store) View(f func(*Tx) error) error {
 		return s.explainError(f(&Tx{conn: s.conn, now: time.Now(), view: true}))
 	}
 	c, err := s.takeReader()
-	if err != nil {
-		return s.explainError(err)
+	if err == nil {
+		err = errors.Join(f(&Tx{conn: c, now: time.Now(), view: true}), s.putReader(c))
 	}
-	err = f(&Tx{conn: c, now: time.Now(), view: true})
-	return s.explainError(errors.Join(err, s.putReader(c)))
+	return s.explainError(err)
 }
 
 // Snapshot returns the store to read: all views of it see the same, and wait for no other transaction. It must
@@ -173,13 +184,16 @@ func (s *Store) Snapshot() (*Store, error) {
 	if err != nil {
 		return nil, s.explainError(err)
 	}
+	if err := c.execPlain(`BEGIN`); err != nil {
+		return nil, s.explainError(errors.Join(err, c.closeAll()))
+	}
 	return &Store{Folder: s.Folder, snapshot: true, conn: c, from: s}, nil
 }
 
 // maxReaders is how many connections to read are kept open while no view uses them.
 const maxReaders = 4
 
-// takeReader returns a connection in a transaction that reads.
+// takeReader returns a connection that reads.
 func (s *Store) takeReader() (c *conn, err error) {
 	if err := s.Failure(); err != nil {
 		return nil, err
@@ -189,25 +203,17 @@ func (s *Store) takeReader() (c *conn, err error) {
 		c, s.readers = s.readers[last], s.readers[:last]
 	}
 	s.reading.Unlock()
-	if c == nil {
-		if err := s.findPlace(); err != nil { // the connection would be to another file
-			return nil, err
-		}
-		if c, err = s.attachConnection("ro"); err != nil {
-			return nil, err
-		}
+	if c != nil {
+		return c, nil
 	}
-	if err := c.execPlain(`BEGIN`); err != nil {
-		return nil, errors.Join(err, c.closeAll())
+	if err := s.findPlace(); err != nil { // the connection would be to another file
+		return nil, err
 	}
-	return c, nil
+	return s.attachConnection("ro")
 }
 
-// putReader ends the transaction of [Store.takeReader].
+// putReader takes back a connection of [Store.takeReader].
 func (s *Store) putReader(c *conn) error {
-	if err := c.execPlain(`COMMIT`); err != nil {
-		return errors.Join(err, c.closeAll())
-	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	if len(s.readers) >= maxReaders || s.Failure() != nil {
