@@ -91,15 +91,7 @@ func (e *Engine) DueNow(now time.Time) ([]*DueRun, error) {
 // missed. Of a paused job none comes: when the pause ends, catch_up decides. since is when the process began to run
 // the schedule.
 func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since time.Time) (l dueList, err error) {
-	pauses, err := in.Schedule.Pauses(now)
-	if err != nil {
-		return l, err
-	}
-	noted, err := in.Schedule.Dues()
-	if err != nil {
-		return l, err
-	}
-	dues, err := in.Schedule.Noted()
+	c, err := in.Schedule.DueTimes(now)
 	if err != nil {
 		return l, err
 	}
@@ -109,20 +101,20 @@ func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since 
 		if spec.Disabled {
 			continue
 		}
-		last, err := lastDue(in.Schedule, dues[spec.Name], log, spec, now, config.Timezone)
+		last, err := lastDue(in.Schedule, c.Noted[spec.Name], log, spec, now, config.Timezone)
 		if err != nil {
 			return l, err
 		}
-		if pauses[spec.Name] != nil {
+		if c.Pauses[spec.Name] != nil {
 			last = now
 		}
 		due, next := dueSince(last, spec, now, config.Timezone)
 		if next != nil {
-			next.Paused = pauses[spec.Name]
+			next.Paused = c.Pauses[spec.Name]
 			l.next = append(l.next, next)
 		}
 		isOfJob := func(d runs.Due) bool { return d.Job == spec.Name }
-		waits := spec.CatchUp == job.CatchUpAll && slices.ContainsFunc(noted, isOfJob)
+		waits := spec.CatchUp == job.CatchUpAll && slices.ContainsFunc(c.Dues, isOfJob)
 		if due == nil || waits || spec.CatchUp == job.CatchUpNone && now.Sub(due.Begins) > missedAfter {
 			continue
 		}
@@ -137,13 +129,13 @@ func readDues(config *job.Config, in *state.Store, log *slog.Logger, now, since 
 	if len(come) > 0 {
 		err = in.DB.Update(func(tx *store.Tx) error { return runs.NoteDues(tx, come) })
 		if err == nil {
-			noted, err = in.Schedule.Dues()
+			c.Dues, err = in.Schedule.Dues()
 		}
 	}
 	var dropped []runs.Due
-	for i, d := range noted {
-		spec, paused := config.Job(d.Job), pauses[d.Job] != nil
-		later := slices.ContainsFunc(noted[i+1:], func(other runs.Due) bool { return other.Job == d.Job })
+	for i, d := range c.Dues {
+		spec, paused := config.Job(d.Job), c.Pauses[d.Job] != nil
+		later := slices.ContainsFunc(c.Dues[i+1:], func(other runs.Due) bool { return other.Job == d.Job })
 		switch {
 		case passesOver(spec, d, later, paused || d.Noted.Before(since), now, config.Timezone):
 			dropped = append(dropped, d)

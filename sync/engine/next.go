@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"outlierd/sync/plan"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 )
 
 // # What comes next
@@ -213,27 +215,35 @@ func newestFirst(a, b *runs.Step) int {
 	return cmp.Or(cmp.Compare(b.Window, a.Window), cmp.Compare(a.Next, b.Next))
 }
 
-// look reads what the next action depends on.
-func (w *worker) look() (*workFacts, error) {
-	now := time.Now()
-	task, err := w.engine.Store.Queue.NextTask(now, queue.Filter{})
+// look reads what the next action depends on, all of it as of one moment.
+func (w *worker) look() (f *workFacts, err error) {
+	in, err := w.engine.Store.Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	f := &workFacts{}
-	if f.runs, err = w.inProgress(); err != nil {
+	defer func() { err = errors.Join(err, in.Close()) }()
+	now := time.Now()
+	task, err := in.Queue.NextTask(now, queue.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	f = &workFacts{}
+	if f.wake, err = in.Queue.NextRetry(now, queue.Filter{}); err != nil {
+		return nil, err
+	}
+	if f.runs, err = w.inProgress(in); err != nil {
 		return nil, err
 	}
 	for _, r := range f.runs {
 		r.putOff = !r.urgent && now.Before(w.fullUntil)
-		r.err = r.read(now, task)
+		r.err = r.read(in, now, task)
 	}
 	for _, r := range f.runs {
 		if !r.urgent || r.search != nil || r.err != nil {
 			continue
 		}
 		// Even while the queue is paused, which shows whether the service answers again.
-		if r.task, err = w.engine.Store.Queue.NextTask(now, queue.Filter{Job: r.row.Job}); err != nil {
+		if r.task, err = in.Queue.NextTask(now, queue.Filter{Job: r.row.Job}); err != nil {
 			return nil, err
 		}
 		if r.task != nil && !slices.Contains(f.waiters(r.task), r) {
@@ -248,18 +258,18 @@ func (w *worker) look() (*workFacts, error) {
 
 // read reads what the next action of a run depends on. next is the next data call of all: a run that wants it needs no
 // other query.
-func (r *run) read(now time.Time, next *queue.Task) (err error) {
-	requests := checkRequests(r.engine.Store.DB, &r.row)
+func (r *run) read(in *state.Store, now time.Time, next *queue.Task) (err error) {
+	requests := checkRequests(in.DB, &r.row)
 	if requests != nil && !isA[*RequestsError](requests) {
 		return requests
 	}
 	r.spent = r.timeUp() || requests != nil
 	if !r.row.Searched {
-		r.search, err = r.look(now, requests)
+		r.search, err = r.look(in, now, requests)
 		return err
 	}
 	if r.pending = next != nil && slices.Contains(next.Wanting(), r.row.Job); !r.pending {
-		r.pending, err = r.engine.Store.Queue.Pending(now, queue.Filter{Job: r.row.Job})
+		r.pending, err = in.Queue.Pending(now, queue.Filter{Job: r.row.Job})
 	}
 	return err
 }
@@ -284,18 +294,17 @@ func (f *workFacts) waiters(task *queue.Task) (all []*run) {
 }
 
 // look reads what the next action of a run's searches depends on.
-func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
-	e := r.engine
+func (r *run) look(in *state.Store, now time.Time, requests error) (f *searchFacts, err error) {
 	f = &searchFacts{
-		now: now, plan: r.row.Plan, scans: map[int64]*runs.Scan{}, timeUp: r.timeUp(), requests: requests, mayPoll: e.Pace.Poll(),
-		priceOf: r.priceOf,
+		now: now, plan: r.row.Plan, scans: map[int64]*runs.Scan{}, timeUp: r.timeUp(), requests: requests,
+		mayPoll: r.engine.Pace.Poll(), priceOf: r.priceOf,
 	}
 	if f.plan.Share != nil {
-		if f.held, err = e.Store.Ledger.Held(ledger.Cap{Scope: ledger.ScopeRun, Period: r.row.ID}); err != nil {
+		if f.held, err = in.Ledger.Held(ledger.Cap{Scope: ledger.ScopeRun, Period: r.row.ID}); err != nil {
 			return nil, err
 		}
 	}
-	if f.steps, err = e.Store.Steps.OfRun(r.row.ID); err != nil {
+	if f.steps, err = in.Steps.OfRun(r.row.ID); err != nil {
 		return nil, err
 	}
 	for _, step := range openSteps(f.plan, f.steps) {
@@ -303,7 +312,7 @@ func (r *run) look(now time.Time, requests error) (f *searchFacts, err error) {
 		if step.Query.Op() != outlier.OpStartScan {
 			continue
 		}
-		scan, live, err := r.scanOf(step)
+		scan, live, err := scanOf(in.Scans, r.row.Plan, step)
 		if err != nil {
 			return nil, err
 		}
@@ -321,10 +330,10 @@ func (r *run) priceOf(step *runs.Step) outlier.Credits {
 }
 
 // scanOf returns the scan that a step has started or joined, and if it has none, the live one that it would repeat.
-func (r *run) scanOf(step *runs.Step) (scan, live *runs.Scan, err error) {
-	scan, err = r.engine.Store.Scans.OfStep(step.ID)
+func scanOf(in *runs.Scans, of *plan.Stored, step *runs.Step) (scan, live *runs.Scan, err error) {
+	scan, err = in.OfStep(step.ID)
 	if err == nil && scan.Unstarted() {
-		live, err = r.engine.Store.Scans.Live(facts.ScanOf(step, r.row.Plan.Again))
+		live, err = in.Live(facts.ScanOf(step, of.Again))
 	}
 	return scan, live, err
 }

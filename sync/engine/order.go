@@ -247,7 +247,7 @@ func (s *scheduler) startOrder(ctx context.Context, o *Order, ordered *OrderedRu
 	} else if before != nil {
 		return &RepeatedError{before}
 	}
-	going, err := w.inProgress()
+	going, err := w.inProgress(w.engine.Store)
 	if err == nil {
 		err = o.refresh(ctx, w.engine, going)
 	}
@@ -391,7 +391,7 @@ func (r *run) makeUrgent() (err error) {
 
 // detachUrgent ends the wait for all urgent runs, which cannot continue now.
 func (w *worker) detachUrgent(ctx context.Context, err error) error {
-	all, failed := w.inProgress()
+	all, failed := w.inProgress(w.engine.Store)
 	for _, r := range all {
 		if r.urgent {
 			w.detach(ctx, r, err)

@@ -86,7 +86,7 @@ func (r *run) searchErr(steps []runs.Step) (capped error) {
 		case step.Capped:
 			capped = &cappedError{step.Problem}
 		case step.Problem != "" && step.Stop == "" && step.Query.Op() == outlier.OpStartScan:
-			scan, live, failure := r.scanOf(step)
+			scan, live, failure := scanOf(r.engine.Store.Scans, r.row.Plan, step)
 			if scan = cmp.Or(live, scan); scan != nil && scan.State == runs.ScanUnknown {
 				err = &UnsettledScanError{Scan: *scan, said: step.Problem}
 			}

@@ -78,7 +78,7 @@ func (r *run) joinLive(ctx context.Context) {
 		if r.row.Plan.Joins[steps[i].Ordinal] == "" {
 			continue
 		}
-		if _, live, _ := r.scanOf(&steps[i]); live != nil && live.ScanID != "" {
+		if _, live, _ := scanOf(r.engine.Store.Scans, r.row.Plan, &steps[i]); live != nil && live.ScanID != "" {
 			_ = search{r, &steps[i]}.joinScan(ctx, live)
 		}
 	}

@@ -156,7 +156,7 @@ func (s *scheduler) prepare(ctx context.Context) error {
 // resumeUnfinished resumes the unfinished runs of the jobs for which of returns true: of each the first one, as the
 // others continue at the next due time.
 func (s *scheduler) resumeUnfinished(ctx context.Context, of func(*job.Spec) bool) {
-	going, err := s.worker.inProgress()
+	going, err := s.worker.inProgress(s.engine.Store)
 	if err != nil {
 		s.engine.log().Error("unfinished runs not continued", "err", err)
 	}
@@ -205,7 +205,7 @@ func (s *scheduler) makeWay(ctx context.Context, a *DueRun) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	going, err := s.worker.inProgress()
+	going, err := s.worker.inProgress(s.engine.Store)
 	if err != nil {
 		s.engine.log().Error("due runs delayed", "err", err)
 		return false
@@ -337,7 +337,7 @@ func (s *scheduler) pauseQueue(ctx context.Context, err error) {
 // stop interrupts the runs in progress, which the next start resumes. If there are none, it publishes
 // the answers that were received since the last run.
 func (s *scheduler) stop(ctx context.Context) {
-	all, err := s.worker.inProgress()
+	all, err := s.worker.inProgress(s.engine.Store)
 	for _, r := range all {
 		r.err = context.Cause(ctx)
 	}
@@ -398,11 +398,8 @@ func (s *scheduler) report(row *runs.Run, failed error) {
 
 // idle sleeps until there may be something to do, such as a run that is due next. Before that it prunes the journal.
 func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
-	until, err := s.worker.rest()
-	if until = soonest(until, nextDue); err != nil {
-		s.pauseQueue(ctx, err)
-		until = time.Now().Add(maxSleep)
-	} else if time.Now().Before(until) {
+	until := soonest(s.worker.restsUntil(), nextDue)
+	if time.Now().Before(until) {
 		again, err := s.worker.upkeep()
 		if until = earlier(until, again); err != nil {
 			s.engine.log().Warn("journal not pruned", "err", err)

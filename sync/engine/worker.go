@@ -15,8 +15,8 @@ import (
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
 	"outlierd/sync/load"
-	"outlierd/sync/queue"
 	"outlierd/sync/runs"
+	"outlierd/sync/state"
 	"outlierd/sync/store"
 )
 
@@ -47,9 +47,8 @@ type worker struct {
 	tell func(row *runs.Run, err error) // called when a run has ended, or cannot go on now
 }
 
-// expireEvery is the interval at which expired calls are removed from the queue. They are never made,
-// removed or not.
-const expireEvery = time.Minute
+// expireEvery is the interval at which expired calls are removed from the queue.
+const expireEvery = time.Hour
 
 // newWorker opens the sinks and brings them up to the end of the journal.
 func newWorker(ctx context.Context, e *Engine) (*worker, error) {
@@ -101,10 +100,7 @@ func (e *Engine) Perform(ctx context.Context, o *Order) (*runs.Run, error) {
 	for row == nil {
 		worked, err := w.work(ctx)
 		if err == nil && !worked {
-			var until time.Time
-			if until, err = w.rest(); err == nil {
-				err = sleep(ctx, time.Until(until))
-			}
+			err = sleep(ctx, time.Until(w.restsUntil()))
 		}
 		if err != nil && row == nil {
 			if unread := w.detachUrgent(ctx, err); unread != nil {
@@ -206,7 +202,7 @@ func (w *worker) endOver(ctx context.Context, over []*run) {
 	w.endAll(ctx, over)
 }
 
-// expire removes expired calls from the queue, once a minute.
+// expire removes expired calls from the queue, once an hour.
 func (w *worker) expire() error {
 	if time.Since(w.expired) < expireEvery {
 		return nil
@@ -215,17 +211,16 @@ func (w *worker) expire() error {
 	return w.engine.Store.Queue.Expire(w.engine.Store.DB)
 }
 
-// rest returns when there may be something to do, at most maxSleep from now.
-func (w *worker) rest() (until time.Time, err error) {
-	until = soonest(time.Now().Add(maxSleep), soonest(w.wake, w.loader.NextRetry()))
+// restsUntil returns when there may be something to do, at most maxSleep from now.
+func (w *worker) restsUntil() time.Time {
+	until := soonest(time.Now().Add(maxSleep), soonest(w.wake, w.loader.NextRetry()))
 	if w.loader.PagesIn || w.loader.Marked {
 		until = soonest(until, w.loader.PublishAt())
 	}
 	if w.pausedUntil.After(time.Now()) {
 		until = soonest(until, w.pausedUntil)
 	}
-	retry, err := w.engine.Store.Queue.NextRetry(time.Now(), queue.Filter{})
-	return soonest(until, retry), err
+	return until
 }
 
 // publishIfDue publishes what is new, when that is due: answers, what people have marked, and what the job file leaves out
@@ -308,8 +303,8 @@ func countCall(in store.Writer, waiters []*run, failed bool) (err error) {
 type inProgress []*run
 
 // inProgress reads the runs in progress.
-func (w *worker) inProgress() (all inProgress, err error) {
-	rows, err := w.engine.Store.Runs.InProgress()
+func (w *worker) inProgress(in *state.Store) (all inProgress, err error) {
+	rows, err := in.Runs.InProgress()
 	for i := range rows {
 		if !w.unkept[rows[i].ID] {
 			all = append(all, w.runOf(rows[i]))

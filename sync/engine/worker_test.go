@@ -387,7 +387,7 @@ jobs:
 					t.Fatal(err)
 				}
 			}
-			if going, err := again.worker.inProgress(); len(going) != 1 || err != nil {
+			if going, err := again.worker.inProgress(again.engine.Store); len(going) != 1 || err != nil {
 				t.Errorf("%d runs are under way (%v), want the one that was cut short", len(going), err)
 			}
 		})

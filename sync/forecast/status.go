@@ -223,15 +223,7 @@ func (s *Status) addJobs(r *Reader) error {
 	if calls := s.Queue.Calls + s.Queue.Pages; calls > 0 {
 		s.Queue.Done = s.At.Add(r.Pace.ETA(calls))
 	}
-	pauses, err := r.Store.Schedule.Pauses(s.At)
-	if err != nil {
-		return err
-	}
-	noted, err := r.Store.Schedule.Dues()
-	if err != nil {
-		return err
-	}
-	dues, err := r.Store.Schedule.Noted()
+	times, err := r.Store.Schedule.DueTimes(s.At)
 	if err != nil {
 		return err
 	}
@@ -256,8 +248,8 @@ func (s *Status) addJobs(r *Reader) error {
 			}
 		}
 		if !j.Unlisted {
-			j.Paused = facts.PausedBy(r.Config, spec, pauses)
-			j.addDue(r.Config, spec, noted, dues[spec.Name], s.At)
+			j.Paused = facts.PausedBy(r.Config, spec, times.Pauses)
+			j.addDue(r.Config, spec, times.Dues, times.Noted[spec.Name], s.At)
 		}
 		if at := slices.IndexFunc(going, func(u facts.Unfinished) bool { return u.Spec == spec }); at >= 0 {
 			j.setUnfinished(&going[at], searches, why, s.Process != nil)

@@ -48,8 +48,8 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 			t.Errorf("unfinished are %+v (%v)", rows, err)
 		}
 		for job, want := range map[string]time.Time{"new": statetest.Noon.Add(time.Hour), "old": {}} {
-			if due, err := s.Schedule.Noted(); err != nil || !due[job].Equal(want) {
-				t.Errorf("%s was last due at %s (%v), want %s", job, due[job], err, want)
+			if due, err := s.Schedule.DueTimes(time.Now()); err != nil || !due.Noted[job].Equal(want) {
+				t.Errorf("%s was last due at %s (%v), want %s", job, due.Noted[job], err, want)
 			}
 		}
 		if rows, err := s.Runs.List("old", 0); err != nil || len(rows) != 1 || rows[0].ID != "run-1" {
@@ -88,8 +88,8 @@ func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
 	checkWatermark(t, s, "a", "a", statetest.Noon)
 	statetest.CheckHeld(t, s, jobMonth("a"), 2)
 	statetest.CheckHeld(t, s, jobMonth("b"), 2)
-	if due, err := s.Schedule.Noted(); err != nil || !due["a"].Equal(statetest.Noon) {
-		t.Errorf("a was last due at %s (%v)", due["a"], err)
+	if due, err := s.Schedule.DueTimes(time.Now()); err != nil || !due.Noted["a"].Equal(statetest.Noon) {
+		t.Errorf("a was last due at %s (%v)", due.Noted["a"], err)
 	}
 	statetest.CheckBooks(t, s)
 }
@@ -109,8 +109,8 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 		checkWatermark(t, s, to[1], "k", statetest.Noon)
 		statetest.CheckHeld(t, s, jobMonth(to[0]), 0)
 		statetest.CheckHeld(t, s, jobMonth(to[1]), 2)
-		if due, err := s.Schedule.Noted(); err != nil || !due[to[1]].Equal(statetest.Noon) {
-			t.Errorf("%s was last due at %s (%v)", to[1], due[to[1]], err)
+		if due, err := s.Schedule.DueTimes(time.Now()); err != nil || !due.Noted[to[1]].Equal(statetest.Noon) {
+			t.Errorf("%s was last due at %s (%v)", to[1], due.Noted[to[1]], err)
 		}
 	}
 	statetest.CheckBooks(t, s)

@@ -130,8 +130,8 @@ func TestDueTimeIsPerformedOnce(t *testing.T) {
 	statetest.WantText(t, begin("run-6", "ideas", due), "run-6", "ideas", due.Format(time.RFC3339), "has a run already")
 	statetest.WantText(t, statetest.Shell(t, s, `UPDATE runs SET due = (SELECT due FROM runs WHERE run = 'run-1') WHERE run = 'run-3'`), "UNIQUE")
 	for job, want := range map[string]time.Time{"ideas": due.Add(time.Hour), "rivals": due, "news": {}} {
-		if got, err := s.Schedule.Noted(); err != nil || !got[job].Equal(want) {
-			t.Errorf("%s was last due at %s (%v), want %s", job, got[job], err, want)
+		if got, err := s.Schedule.DueTimes(time.Now()); err != nil || !got.Noted[job].Equal(want) {
+			t.Errorf("%s was last due at %s (%v), want %s", job, got.Noted[job], err, want)
 		}
 	}
 }

@@ -59,8 +59,35 @@ func (sc *Schedule) Delay(d Due) error {
 }
 
 // Dues returns the due times whose runs are not recorded yet, oldest first.
-func (sc *Schedule) Dues() ([]Due, error) {
-	return store.Select(sc.db, (*Due).columns, `FROM dues ORDER BY due, job`)
+func (sc *Schedule) Dues() ([]Due, error) { return listDues(sc.db) }
+
+func listDues(in store.Reader) ([]Due, error) {
+	return store.Select(in, (*Due).columns, `FROM dues ORDER BY due, job`)
+}
+
+// DueTimes is what is on record about the due times of all jobs.
+type DueTimes struct {
+	Pauses map[string]*Pause // in force, by job
+	Dues   []Due             // whose runs are not recorded yet, oldest first
+
+	// Noted has the time up to which the due times of each job have come: the last one, under this name or a former one,
+	// or when a schedule first saw the job; none if none did. It is in the future if the clock was ahead.
+	Noted map[string]time.Time
+}
+
+// DueTimes returns what is on record about due times at a time.
+func (sc *Schedule) DueTimes(now time.Time) (c DueTimes, err error) {
+	err = sc.db.View(func(tx *store.Tx) (err error) {
+		if c.Pauses, err = listPauses(tx, now); err != nil {
+			return err
+		}
+		if c.Dues, err = listDues(tx); err != nil {
+			return err
+		}
+		c.Noted, err = store.Cells[time.Time](tx, notedKey)
+		return err
+	})
+	return c, err
 }
 
 // noted has the time up to which the due times of a job have a run or a row of their own, or will have none.
@@ -69,12 +96,6 @@ func noted(job string) store.Cell[time.Time] {
 }
 
 const notedKey = "due times noted: "
-
-// Noted returns the time up to which the due times of each job have come: the last one, under this name or a former
-// one, or when a schedule first saw the job; none if none did. It is in the future if the clock was ahead.
-func (sc *Schedule) Noted() (map[string]time.Time, error) {
-	return store.Cells[time.Time](sc.db, notedKey)
-}
 
 // SetNoted sets the time after which the next due time of a job comes.
 func (sc *Schedule) SetNoted(job string, at time.Time) error {
@@ -110,8 +131,10 @@ func (p *Pause) columns() store.Columns {
 }
 
 // Pauses returns the pauses in force at a time, by job.
-func (sc *Schedule) Pauses(now time.Time) (map[string]*Pause, error) {
-	pauses, err := store.Select(sc.db, (*Pause).columns, `FROM pauses WHERE until = 0 OR until > ?`, store.Micros(now))
+func (sc *Schedule) Pauses(now time.Time) (map[string]*Pause, error) { return listPauses(sc.db, now) }
+
+func listPauses(in store.Reader, now time.Time) (map[string]*Pause, error) {
+	pauses, err := store.Select(in, (*Pause).columns, `FROM pauses WHERE until = 0 OR until > ?`, store.Micros(now))
 	all := map[string]*Pause{}
 	for i := range pauses {
 		all[pauses[i].Job] = &pauses[i]
