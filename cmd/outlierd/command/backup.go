@@ -54,7 +54,7 @@ AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL, or of Azure's, such as AZURE_STORAGE_CON
 		},
 	}
 	c.Flags().BoolVar(&check, "check", false, "compare an existing backup with its checksum; write nothing")
-	c.Flags().StringSliceVar(&encrypt, "encrypt", nil, "encrypt to this `public key` of age; may be repeated")
+	c.Flags().StringArrayVar(&encrypt, "encrypt", nil, "encrypt to this `public key` of age; may be repeated")
 	which.addFlags(c)
 	return c
 }
