@@ -22,7 +22,7 @@ func TestClockThatWasAheadDoesNotStopTheSchedule(t *testing.T) {
 	testenv.RacesLittle(t)
 	for _, c := range []struct {
 		ahead time.Duration
-		up    bool // the schedule runs all the time, not by `run --due` each 15 minutes
+		up    bool // the schedule runs all the time, not by `run --due` each half hour
 		want  string
 	}{
 		{2 * time.Hour, false, strings.Replace(dueHours, "03:00 ", "", 1)}, // has run already
@@ -56,12 +56,12 @@ jobs: {tea: {every: 1h, search: {query: [green tea]}}}
 			logged.Reset()
 			at(20*time.Minute, func(w *workshop) {
 				var dues []string
-				for range 10 * 4 {
+				for range 10*2 + 1 {
 					if c.up {
 						break
 					}
 					dues = append(dues, w.runLate()...)
-					time.Sleep(15 * time.Minute)
+					time.Sleep(30 * time.Minute)
 				}
 				if c.up {
 					for _, row := range w.serve(10 * time.Hour)[1:] {

@@ -37,7 +37,9 @@ func TestMonthOfAuto(t *testing.T) {
 		said, exact, last := 0, 0, map[string]time.Time{}
 		for range 31 {
 			order, pages := w.announced("niches")
-			rows := w.serve(day)
+			time.Sleep(6 * time.Hour)
+			rows := w.serve(time.Hour)
+			time.Sleep(17 * time.Hour)
 			sum, bought, taken := 0, []string(nil), []int(nil)
 			for _, step := range w.steps(&rows[len(rows)-1]) {
 				if step.Pages > 0 {

@@ -37,9 +37,9 @@ var seeds = flag.Int("seeds", 0, "how many seeds TestRunsStayWithinWhatPlanSaid 
 // or send anything. To repeat a failed seed alone: -seeds 1000 -run 'PlanSaid/^seed$'.
 func TestRunsStayWithinWhatPlanSaid(t *testing.T) {
 	t.Parallel()
-	few := 12
+	few := 6
 	if testing.Short() {
-		few = 6
+		few = 3
 	}
 	kinds, played := map[string]int{}, 0
 	for _, seed := range testenv.Seeds(t, *seeds, few, 1000) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/outlier/simulator"
@@ -1071,15 +1072,16 @@ func TestOrderOfAScanDoesNotBlockTheSchedule(t *testing.T) {
 	})
 }
 
-// TestKeyHasOneRun: an order is repeated with its key, after a kill before any transaction.
+// TestKeyHasOneRun: an order is repeated with its key, after a kill before one transaction in five, from a random
+// one on, or with -long before any.
 func TestKeyHasOneRun(t *testing.T) {
 	t.Parallel()
-	step := 1
-	if testing.Short() {
-		step = 9
+	step := 5
+	if *long {
+		step = 1
 	}
 	key, kills := runs.NewKey("monday", "short {}"), 0
-	for n, killed := 1, true; killed; n += step {
+	for n, killed := 1+testenv.Random(t).IntN(step), true; killed; n += step {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLife(newWorkshop(t, strings.Replace(busyFile, "every: 1h", "enabled: false", 1)), 1)
 			l.inspect(func(*Engine) {})

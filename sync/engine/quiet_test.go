@@ -35,7 +35,10 @@ func TestWeeksWithQuietHours(t *testing.T) {
 		began := time.Now()
 		w.inspect(func(e *Engine) { w.see(e, "latest", "all", "child") })
 		var rows []runs.Run
-		const days = 21 // each of the three kinds of days is on each day of the week
+		days := 9 // with the clock change
+		if *long {
+			days = 21 // each of the three kinds of days is on each day of the week
+		}
 		for day := range days {
 			until := func(hour, minute int) time.Duration {
 				return time.Until(time.Date(2000, time.March, 20+day, hour, minute, 0, 0, zone))

@@ -171,7 +171,7 @@ jobs:
   second: {schedule: ["0 5 * * *", "0 */6 * * *"], quiet: [03:00-06:00], reuse_for: 1m, search: {query: [moka pot], pages: 3}, enrich: {transcript: {top: 3}}}
   third: {after: first, reuse_for: 1m, search: {query: [latte art], pages: 2}, enrich: {channel_videos: {top: 2}}}
 `
-	for _, seed := range seedsToPlay(t, *schedules, 4, 1000) {
+	for _, seed := range seedsToPlay(t, *schedules, 2, 1000) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			var alone []string
 			play := func(killed bool) {
@@ -225,7 +225,7 @@ jobs:
 		"DAY", "66", "EVERY", "20m", "CAP", "20", "QUIET", "08:00-09:30",
 	}
 	jumps := []time.Duration{0, 0, time.Minute, -time.Minute, 3 * time.Hour, -3 * time.Hour, 2 * day, -2 * day, 31 * day, -31 * day}
-	for _, seed := range seedsToPlay(t, *schedules, 12, 10_000) {
+	for _, seed := range seedsToPlay(t, *schedules, 6, 10_000) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			edit := func(n int) string { return strings.NewReplacer(edits[8*n : 8*n+8]...).Replace(file) }
 			w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context(), asks: seed%2 == 1}
