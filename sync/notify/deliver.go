@@ -33,7 +33,7 @@ type Deliverer struct {
 
 // How often the deliverer polls for new events, and how long an attempt may still take when it stops.
 const (
-	lookEvery = 5 * time.Second
+	lookEvery = 15 * time.Second
 	grace     = 2 * time.Second
 )
 
