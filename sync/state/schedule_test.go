@@ -50,11 +50,7 @@ var schedules = flag.Int("schedules", 0, "how many schedules are played; 0 plays
 // that the command of CONTRIBUTING.md plays, so that ordinary runs play all in time.
 func seedsToPlay(t *testing.T) []uint64 {
 	t.Helper()
-	few := 30
-	if testing.Short() {
-		few = 10
-	}
-	return testenv.Seeds(t, *schedules, few, 10_000)
+	return testenv.Seeds(t, *schedules, 12, 10_000)
 }
 
 // TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap plays schedules.
@@ -98,7 +94,7 @@ func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
 func TestScheduleFollowsFromItsSeed(t *testing.T) {
 	t.Parallel()
 	fresh := newFolder(t)
-	for seed := range uint64(5) {
+	for seed := range uint64(2) {
 		once, again := play(t, fresh, seed, sabotage{}), play(t, fresh, seed, sabotage{})
 		if diff := gocmp.Diff(once.trace, again.trace); diff != "" || once.wrong != nil || again.wrong != nil {
 			t.Fatalf("seed %d (%v, %v) goes another way the second time:\n%s", seed, once.wrong, again.wrong, diff)
