@@ -77,7 +77,9 @@ type line struct {
 func (l *line) Close() error { return errors.Join(l.Copy.Close(), l.warehouse.Close()) }
 
 func openLine(dir string, server *buckettest.Server) *line {
-	w := warehouse.New(sinktest.Options(dir))
+	o := sinktest.Options(dir)
+	o.Uncommented = true
+	w := warehouse.New(o)
 	return &line{openCopy(dir, w, server), w}
 }
 
@@ -182,7 +184,7 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 	return m
 }
 
-var everyRequest = flag.Bool("every-request", false, "stop a process after each request, instead of after a random one in five")
+var everyRequest = flag.Bool("every-request", false, "stop a process after each request, instead of after a random one in twelve")
 
 // TestCopyIsWholeWhereverItIsCutShort stops a process after each request in turn. Readers must always
 // find the objects of the manifest, and the next process must complete the copy and delete all other
@@ -192,12 +194,9 @@ func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
 }
 
 func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.Server) {
-	j, step := sinktest.Sample(12), int64(5)
-	switch {
-	case *everyRequest:
+	j, step := sinktest.Sample(12), int64(12)
+	if *everyRequest {
 		step = 1
-	case testing.Short():
-		step = 9
 	}
 	for last := testenv.Random(t).Int64N(step); ; last += step {
 		dir, server := t.TempDir(), blank()

@@ -40,6 +40,10 @@ func TestNothingOfOthersIsReplaced(t *testing.T) {
 			return errors.Join(err, db.Close())
 		}
 	}
+	dir, j, answers := t.TempDir(), sinktest.Sample(14), int64(2)
+	l := open(t, dir)
+	l.Write(t, j, 0, 2)
+	l.Publish(t)
 	for name, c := range map[string]struct {
 		put  func(path string) error
 		want string
@@ -52,10 +56,6 @@ func TestNothingOfOthersIsReplaced(t *testing.T) {
 		"marks of no number": {duck("CREATE SCHEMA theirs.outlierd; CREATE TABLE theirs.outlierd.marks AS SELECT 'warehouse' AS name, 'x' AS id"), "another program"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, j := t.TempDir(), sinktest.Sample(6)
-			l := open(t, dir)
-			l.Write(t, j, 0, 2)
-			l.Publish(t)
 			path, away := published(dir), filepath.Join(dir, "away")
 			if err := errors.Join(os.Rename(path, away), c.put(path)); err != nil {
 				t.Fatal(err)
@@ -64,7 +64,7 @@ func TestNothingOfOthersIsReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.Write(t, j, 2, 4)
+			l.Write(t, j, answers, answers+1)
 			_, err = l.Copy.Shows(t.Context())
 			wantError(t, err, path, c.want, "move it away")
 			wantError(t, l.Copy.Publish(t.Context()), path, c.want, "move it away")
@@ -74,11 +74,12 @@ func TestNothingOfOthersIsReplaced(t *testing.T) {
 			if err := errors.Join(os.RemoveAll(path), os.Rename(away, path)); err != nil {
 				t.Fatal(err)
 			}
-			l.Write(t, j, 4, 6)
+			l.Write(t, j, answers+1, answers+2)
 			l.Publish(t)
-			l.Check(t, j, 6)
+			answers += 2
 		})
 	}
+	l.Check(t, j, answers)
 }
 
 func TestFolderThatCannotBeWrittenIsNamed(t *testing.T) {
@@ -340,7 +341,7 @@ func TestUnreadableFileStopsAnEmptyWarehouse(t *testing.T) {
 // off: by a kill, or by the disk. It is never published.
 func TestDamagedWarehouseIsMadeAnew(t *testing.T) {
 	random := testenv.Random(t)
-	blocks := []int64{random.Int64N(14), random.Int64N(14)}
+	blocks := []int64{random.Int64N(14)}
 	if *everyBlock {
 		blocks = nil
 		for block := range int64(15) {

@@ -25,7 +25,7 @@ func TestFillingStaysWithinMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds, and is about a program without the race detector, which takes memory of its own")
 	}
-	sizes := []string{"14"}
+	sizes := []string{"8"}
 	if *warehouses != "" {
 		sizes = append(sizes, strings.Split(*warehouses, ",")...)
 	}

@@ -103,7 +103,7 @@ const journalLength = 400
 // lineOf is the line of the other processes.
 func lineOf(dir string) (*warehouse.Warehouse, *duckdb.Copy, warehouse.Options) {
 	o := sinktest.Options(dir)
-	o.Published = published(dir)
+	o.Published, o.Uncommented = published(dir), true
 	w := warehouse.New(o)
 	return w, duckdb.New(w, published(dir), o.Temp), o
 }
@@ -239,28 +239,6 @@ func count(j sinktest.Journal, table *schema.Table, hi int64) (n int) {
 		n += len(a.Rows[table])
 	}
 	return n
-}
-
-func TestReaderSeesWholeBatches(t *testing.T) {
-	dir := t.TempDir()
-	l := open(t, dir)
-	l.Publish(t)
-	p := spawn(t, "reader", dir)
-	j := sinktest.Sample(journalLength)
-	for lo := int64(0); lo < 24; lo += 2 {
-		l.Write(t, j, lo, lo+2)
-		l.Publish(t)
-		p.says(t)
-	}
-	p.in.Close()
-	looks, last := 12, ""
-	for p.out.Scan() {
-		looks, last = looks+1, p.out.Text()
-	}
-	if err := p.Wait(); err != nil {
-		t.Fatalf("the reader failed: %v %s", err, p.errors)
-	}
-	t.Logf("%d looks, the last at watermark %s", looks, last)
 }
 
 // beHolder keeps the warehouse open until its input ends.

@@ -211,7 +211,7 @@ func withoutFile(t *schema.Table) string {
 	return "SELECT " + strings.Join(t.Identity(), ", ") + " FROM"
 }
 
-var manyHits = flag.Int64("hits", 200_000, "how many hits TestNewRowsCostLittle has before the new ones")
+var manyHits = flag.Int64("hits", 50_000, "how many hits TestNewRowsCostLittle has before the new ones")
 
 // TestNewRowsCostLittle: a publication of 40 new hits writes little of many rows again.
 func TestNewRowsCostLittle(t *testing.T) {

@@ -24,6 +24,8 @@ var few = []*schema.Table{schema.Outliers, schema.OutliersHistory}
 // one a day later; one of both by chance, or with -every-step each.
 func TestLostAndDamagedFilesHeal(t *testing.T) {
 	testenv.RacesLittle(t)
+	w, j, answers := newWorld(t, few, sinktest.Ops()), sinktest.Sample(60).Only(few...), int64(20)
+	w.write(j, answers)
 	for name, damage := range map[string]func(t *testing.T, w *world, parts []string) error{
 		"a lost part":      func(_ *testing.T, _ *world, parts []string) error { return os.Remove(parts[0]) },
 		"a lost last part": func(_ *testing.T, _ *world, parts []string) error { return os.Remove(parts[len(parts)-1]) },
@@ -63,14 +65,15 @@ func TestLostAndDamagedFilesHeal(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(40).Only(few...)
 			plays := []bool{testenv.Random(t).IntN(2) == 0}
 			if *everyStep {
 				plays = []bool{false, true}
 			}
 			for _, later := range plays {
-				w.write(j, 20)
+				options := w.copy.options
+				w.dir = filepath.Join(t.TempDir(), "parquet")
+				options.Dir = w.dir
+				w.open(options, w.copy.step)
 				w.publish()
 				if err := damage(t, w, w.files(schema.Outliers)); err != nil {
 					t.Fatal(err)
@@ -83,9 +86,13 @@ func TestLostAndDamagedFilesHeal(t *testing.T) {
 				}
 				w.publish()
 				w.check()
-				w.write(j, 40)
+				answers++
+				w.write(j, answers)
 				w.publish()
 				w.check()
+				if err := w.copy.Close(); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
@@ -344,7 +351,7 @@ func TestLookBesidePublications(t *testing.T) {
 		}
 		done <- looks
 	}()
-	for hi := int64(6); hi <= 30; hi += 3 {
+	for hi := int64(10); hi <= 30; hi += 5 {
 		w.write(j, hi)
 		w.publish()
 	}

@@ -73,7 +73,7 @@ func refused(t *testing.T, open Open) {
 
 // Each check opens files many times; ask for more with -rapid.checks.
 func init() {
-	if err := flag.Set("rapid.checks", "6"); err != nil {
+	if err := flag.Set("rapid.checks", "4"); err != nil {
 		panic(err)
 	}
 }

@@ -143,7 +143,7 @@ func (l *Line) diff(t testing.TB, table *schema.Table, j Journal, hi int64) stri
 // Diff compares rows in any order.
 func Diff(want, got []Row) string { return cmp.Diff(lines(want), lines(got)) }
 
-// Run runs the suite. Random tests run six times, unless the flag -rapid.checks is set.
+// Run runs the suite. Random tests run four times, unless the flag -rapid.checks is set.
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"a new copy is empty and readable":        newCopy,

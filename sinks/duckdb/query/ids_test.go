@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func TestBindRefusesMistakes(t *testing.T) {
 func open(t *testing.T, dir string) (*warehouse.Warehouse, *duckdb.Copy) {
 	t.Helper()
 	o := sinktest.Options(dir)
-	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	o.Tables, o.Ops, o.Uncommented = schema.Tables(), schema.OpsTables(), true
 	w := warehouse.New(o)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
@@ -98,12 +99,30 @@ func open(t *testing.T, dir string) (*warehouse.Warehouse, *duckdb.Copy) {
 	return w, c
 }
 
+// empty is a published file without rows; nil before one was made.
+var empty struct {
+	sync.Mutex
+	content []byte
+}
+
 // publishEmpty publishes a file without rows.
 func publishEmpty(t *testing.T) IDs {
 	t.Helper()
-	dir := t.TempDir()
-	open(t, dir)
-	return IDs{Path: filepath.Join(dir, "outliers.duckdb")}
+	empty.Lock()
+	defer empty.Unlock()
+	path := filepath.Join(t.TempDir(), "outliers.duckdb")
+	if empty.content != nil {
+		if err := os.WriteFile(path, empty.content, 0o444); err != nil {
+			t.Fatal(err)
+		}
+		return IDs{Path: path}
+	}
+	open(t, filepath.Dir(path))
+	var err error
+	if empty.content, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return IDs{Path: path}
 }
 
 func TestIDsRefuseMistakes(t *testing.T) {
