@@ -235,8 +235,9 @@ func (a applier) recordPage(tx *store.Tx, of *runs.Run, step *runs.Step, at plac
 	if err != nil {
 		return true, err
 	}
-	seen.Distinct = distinct(hits) - known // less those that this search, or the one it continues, has seen
-	step.Stop = decideStop(of.Plan, step, at, page, seen, distinct(hits))
+	distinct := len(runs.VideoIDs(hits))
+	seen.Distinct = distinct - known // less those that this search, or the one it continues, has seen
+	step.Stop = decideStop(of.Plan, step, at, page, seen, distinct)
 	if step.Stop != runs.StopMissing { // else the rest begins with this page
 		step.Next++
 	}

@@ -229,14 +229,4 @@ func forgotten(page outlier.Page) (n int) {
 	return n
 }
 
-func distinct(hits []runs.Hit) int {
-	ids := map[string]bool{}
-	for _, hit := range hits {
-		if hit.VideoID != "" {
-			ids[hit.VideoID] = true
-		}
-	}
-	return len(ids)
-}
-
 func (r *run) saveStep(step runs.Step) error { return runs.SaveStep(r.engine.Store.DB, step) }

@@ -23,6 +23,18 @@ type Hit struct {
 	Excluded           bool     // the job does not enrich it
 }
 
+// VideoIDs returns the distinct ids of hits, in their order.
+func VideoIDs(hits []Hit) []string {
+	ids, known := make([]string, 0, len(hits)), map[string]bool{"": true}
+	for _, hit := range hits {
+		if !known[hit.VideoID] {
+			known[hit.VideoID] = true
+			ids = append(ids, hit.VideoID)
+		}
+	}
+	return ids
+}
+
 // PageHits counts the distinct ids of a page.
 type PageHits struct {
 	Fresh    int // not covered by a search before the run began; see [Cover]
@@ -38,14 +50,20 @@ func AddHits(
 	if err != nil {
 		return seen, err
 	}
-	known := map[string]bool{"": true}
+	ids := store.JSON(VideoIDs(hits))
+	seen.New, err = tx.Change(`INSERT INTO seen (video, run, covered) SELECT value, ?2, ?3 FROM json_each(?1) WHERE true
+		ON CONFLICT DO NOTHING`, ids, number, uncovered)
+	if err != nil {
+		return seen, err
+	}
+	seen.Fresh, err = store.Value[int](tx, `SELECT count(*) FROM json_each(?1) CROSS JOIN seen ON video = value
+		WHERE run = ?2 OR covered IN (?2, ?3)`, ids, number, uncovered)
+	if err != nil {
+		return seen, err
+	}
 	for i, hit := range hits {
-		if known[hit.VideoID] {
+		if hit.VideoID == "" {
 			continue
-		}
-		known[hit.VideoID] = true
-		if err := markSeen(tx, hit.VideoID, number, &seen); err != nil {
-			return seen, err
 		}
 		added, err := tx.Change(`INSERT INTO run_hits (run, step, video, channel, value, page, rank, comments, excluded)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -53,7 +71,7 @@ func AddHits(
 		if err != nil {
 			return seen, err
 		}
-		seen.Distinct += int(added)
+		seen.Distinct += added
 	}
 	return seen, nil
 }
@@ -65,20 +83,6 @@ func rowNumber(tx *store.Tx, run string) (int64, error) {
 		err = fmt.Errorf("run %s was never started", run)
 	}
 	return n, err
-}
-
-// markSeen records that a run has seen a video, if no run has before, and counts it.
-func markSeen(tx *store.Tx, video string, run int64, seen *PageHits) error {
-	added, err := tx.Change(`INSERT INTO seen (video, run, covered) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
-		video, run, uncovered)
-	if err != nil {
-		return err
-	}
-	fresh, err := store.Value[bool](tx, `SELECT run = ?2 OR covered IN (?2, ?3) FROM seen WHERE video = ?1`, video, run, uncovered)
-	if seen.New += int(added); fresh {
-		seen.Fresh++
-	}
-	return err
 }
 
 // uncovered is the value of seen.covered for a video that no search has covered.
@@ -101,24 +105,10 @@ const chain = `steps s JOIN runs r ON r.run = s.run WHERE s.id IN (?1, ?2) OR s.
 
 // Sighted returns how many of the distinct hits were returned before by a step or by one that it
 // continues.
-func Sighted(tx *store.Tx, step *Step, hits []Hit) (known int, err error) {
-	counted := map[string]bool{"": true}
-	for _, hit := range hits {
-		if counted[hit.VideoID] {
-			continue
-		}
-		counted[hit.VideoID] = true
-		one, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM run_hits h
-			JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step)
-			WHERE h.video = ?3)`, step.ID, firstHit(step), hit.VideoID)
-		if err != nil {
-			return 0, err
-		}
-		if one {
-			known++
-		}
-	}
-	return known, nil
+func Sighted(tx *store.Tx, step *Step, hits []Hit) (int, error) {
+	return store.Value[int](tx, `SELECT count(*) FROM json_each(?3) e WHERE EXISTS (SELECT 1 FROM run_hits h
+		JOIN (SELECT r.id AS run, s.id AS step FROM `+chain+`) USING (run, step) WHERE h.video = e.value)`,
+		step.ID, firstHit(step), store.JSON(VideoIDs(hits)))
 }
 
 // FirstPage returns the ids of page one of a step's search, by rank.
