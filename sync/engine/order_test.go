@@ -144,7 +144,7 @@ func (s *sent) soFar() (calls []string, times []time.Time) {
 // TestOrderIsServedByAnIdleSchedule immediately.
 func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
 	t.Parallel()
-	bubble(t, scheduledFile, func(w *workshop) {
+	single(t, scheduledFile, func(w *workshop) {
 		w.keeping(func(e *Engine, stop func()) {
 			time.Sleep(10 * time.Minute)
 			asked := time.Now()
@@ -1133,7 +1133,7 @@ func TestKeyHasOneRun(t *testing.T) {
 // TestKeyJoinsARunInProgress, and stays with it.
 func TestKeyJoinsARunInProgress(t *testing.T) {
 	t.Parallel()
-	bubble(t, busyFile, func(w *workshop) {
+	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
 			first := w.order(e, Order{Spec: w.config.Job("other")})
 			second := w.order(e, Order{Spec: w.config.Job("other"), Key: runs.NewKey("a", "other {}")})

@@ -154,7 +154,7 @@ func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
 // TestProgressCanBeWatched: a watcher sees the progress of the run, and delays nothing.
 func TestProgressCanBeWatched(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
 		ctx, cancel := context.WithCancel(w.ctx)

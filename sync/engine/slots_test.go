@@ -28,8 +28,7 @@ func TestTenJobsFetchTheSameChannelsOnce(t *testing.T) {
 	for i := range 10 {
 		fmt.Fprintf(&file, "  job-%d: {every: 24h, channels: {id: {list: shelf}, fetch: [channel_videos]}}\n", i)
 	}
-	bubble(t, file.String(), func(w *workshop) {
-		w.bare = true
+	bare(t, file.String(), func(w *workshop) {
 		var sent []time.Time
 		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
 			sent = append(sent, time.Now())
