@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+//go:generate go test . -run TestTablesMatchTheGoldenFile|TestReferenceIsGenerated -update
+
 // preface says what holds for all tables.
 //
 //go:embed preface.md

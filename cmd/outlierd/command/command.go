@@ -131,6 +131,8 @@ func addCommands(root *cobra.Command, g *globals) {
 // With -o json a command prints one document: a value of one type, or a list of such values. From the types a test
 // writes the lists of members in docs/commands.md.
 
+//go:generate go test . -run TestManualHasTheDocuments|TestViewsPage -update
+
 // documented is the document of commands: an empty value of its type.
 type documented struct {
 	commands string

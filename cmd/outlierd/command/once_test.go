@@ -189,6 +189,7 @@ func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
 		"search ''":                            "QUERY: is empty, must be text",
 		"search tea --pages 0 --by x":          "--by: must be semantic or lexical, got \"x\"\n--pages: must be at least 1, got 0",
 		"search tea --pages few":               `--pages: must be a number of pages such as 2, or all, got "few"`,
+		"search tea --pages all":               "--pages: \"all\" needs a budget for the run; give a number of pages",
 		"search tea --enrich details --top -1": "--top: must be at least 1, got -1",
 		"search tea --enrich detail":           "--enrich detail: unknown key; did you mean details?",
 		"related nope":                         `VIDEO: "nope" is neither a video id`,
