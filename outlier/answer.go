@@ -69,23 +69,32 @@ func (a *Answer) JSON() ([]byte, error) {
 	if a.opened != nil {
 		return a.opened, nil
 	}
-	return unpackBody(a.Body, a.Encoding)
+	return Unpack(a.Body, a.Encoding)
 }
 
-// unpackBody decompresses a body and corrects it; see [Lenient].
-func unpackBody(body []byte, encoding string) ([]byte, error) {
-	var err error
+// Unpack decompresses a body with an encoding, "gzip" or "", and corrects it; see [Lenient].
+func Unpack(body []byte, encoding string) ([]byte, error) {
 	switch encoding {
 	case "":
 	case "gzip":
-		body, _, err = gunzipBody(body)
+		contents, _, err := gunzipBody(body)
+		if err != nil {
+			return nil, err
+		}
+		body = contents
 	default:
 		return nil, fmt.Errorf("the answer has the encoding %q, which was not requested", cleanLine(encoding))
 	}
-	return Lenient(body), err
+	return Lenient(body), nil
 }
 
-// gunzipBody decompresses gzip, and returns the length of the gzip data in body. Bytes after it, such as the
+// ReadablePart returns as much of a gzip body as can be decompressed.
+func ReadablePart(body []byte) []byte {
+	contents, _, _ := gunzipBody(body)
+	return contents
+}
+
+// gunzipBody decompresses gzip, with an error as much as possible, and returns the length of the gzip data in body. Bytes after it, such as the
 // line break of a proxy, are not part of the answer. Whether the contents are complete is decided by
 // their JSON. The last four bytes have the length of the contents, which is used as far as it is
 // plausible.
@@ -105,10 +114,10 @@ func gunzipBody(body []byte) (contents []byte, used int, err error) {
 	for {
 		z.Multistream(false)
 		if _, err := b.ReadFrom(io.LimitReader(z, maxOpen+1-int64(b.Len()))); err != nil {
-			return nil, 0, fmt.Errorf("inflate the answer: %w", cutShort(err))
+			return b.Bytes(), 0, fmt.Errorf("inflate the answer: %w", cutShort(err))
 		}
 		if b.Len() > maxOpen {
-			return nil, 0, errTooLarge(body)
+			return b.Bytes(), 0, errTooLarge(body)
 		}
 		used = len(body) - in.Len()
 		if z.Reset(in) != nil { // the end, or bytes that are not gzip

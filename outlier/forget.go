@@ -95,7 +95,7 @@ func (a *Answer) dropUnreadable(c *Client) {
 		return
 	}
 	if err != nil {
-		body = readablePrefix(a.Body)
+		body = ReadablePart(a.Body)
 	}
 	if authors || namesForgotten(body, c.Forgotten) || a.Encoding != "" && a.Encoding != "gzip" {
 		a.Body, a.Encoding, a.opened = nil, "", nil

@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	"github.com/go-faster/jx"
-	"github.com/klauspost/compress/gzip"
 )
 
 // Key is the account's secret (interface, Authentication). Printed, logged or marshalled, it is always
@@ -252,9 +251,10 @@ func (a *Answer) redactKey(k Key) {
 	plain := a.Body
 	if a.Encoding == "gzip" {
 		opened, used, err := gunzipBody(a.Body)
-		if err == nil {
+		switch {
+		case err == nil:
 			a.opened, a.Body = Lenient(opened), a.Body[:used]
-		} else if opened = readablePrefix(a.Body); errors.Is(err, io.ErrUnexpectedEOF) && jx.Valid(Lenient(opened)) {
+		case errors.Is(err, io.ErrUnexpectedEOF) && jx.Valid(Lenient(opened)):
 			a.Body, a.Encoding = opened, "" // only the checksum is missing
 		}
 		plain = opened
@@ -262,15 +262,4 @@ func (a *Answer) redactKey(k Key) {
 	if clean, held := k.redactBytes(plain); held {
 		a.Body, a.Encoding, a.opened = clean, "", nil
 	}
-}
-
-// readablePrefix returns as much of a gzip body as can be decompressed.
-func readablePrefix(body []byte) []byte {
-	z, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return nil
-	}
-	var b bytes.Buffer
-	_, _ = b.ReadFrom(io.LimitReader(z, maxOpen)) // the error is expected: the bytes before it are used
-	return b.Bytes()
 }

@@ -19,12 +19,6 @@ type Call struct {
 	RankBase int    // hits of the step before this page
 }
 
-// Packed is the compressed body of an answer.
-type Packed struct{ packed }
-
-// Pack compresses and hashes the body of an answer, outside the transaction that stores it.
-func (j *Journal) Pack(answer *outlier.Answer) Packed { return Packed{j.pack.packAnswer(answer)} }
-
 // Append stores an answer and returns its id.
 func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, body Packed) (id int64, err error) {
 	return store.InsertID(tx, "responses", store.Columns{

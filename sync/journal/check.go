@@ -44,7 +44,7 @@ func Parts(in store.Reader) ([]Part, error) {
 // keptBody is what [Journal.Check] reads of an answer.
 type keptBody struct {
 	id int64
-	packed
+	Packed
 }
 
 // Check verifies the checksums of the answers after an id, and counts them.

@@ -26,7 +26,6 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 	if err != nil {
 		return 0, 0, err
 	}
-	open := opener{packer: j.pack}
 	for after := int64(0); ; {
 		if ctx.Err() != nil {
 			return changed, unreadable, context.Cause(ctx)
@@ -42,7 +41,7 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 			if !r.isIntact() {
 				return changed, unreadable, j.damagedError(r.ID)
 			}
-			touched, readable := j.redactAnswer(r, &open, f)
+			touched, readable := redactAnswer(r, f)
 			if touched {
 				less = append(less, *r)
 			}
@@ -67,18 +66,18 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 
 // redactAnswer erases ids from an answer. It reports whether anything was erased, and whether the answer
 // could be parsed.
-func (j *Journal) redactAnswer(r *entryRow, open *opener, f Forgetting) (touched, readable bool) {
+func redactAnswer(r *entryRow, f Forgetting) (touched, readable bool) {
 	entity := f.Mentions(nil, []byte(r.Entity))
 	params := store.Without(r.params, f.Texts)
 	item := store.Without(r.Item, f.Texts)
 	touched = entity || params != r.params || item != r.Item
 	r.params, r.Item = params, item
-	body, all := open.readablePart(r.packed)
+	body, all := r.readablePart()
 	if entity {
 		if f.Taken != nil {
 			f.Taken(body)
 		}
-		r.Entity, r.packed = store.Erased, j.pack.packPlain(nil)
+		r.Entity, r.Packed = store.Erased, packBody(nil, asPlain)
 		return true, true
 	}
 	if all && !mayMention(body, f.Texts) {
@@ -86,11 +85,11 @@ func (j *Journal) redactAnswer(r *entryRow, open *opener, f Forgetting) (touched
 	}
 	clean, changed, err := outlier.Redact(body, f.Mentions, f.Taken)
 	if err != nil {
-		r.packed = j.pack.packPlain(nil)
+		r.Packed = packBody(nil, asPlain)
 		return true, false
 	}
 	if changed = changed || !all; changed {
-		r.packed = j.pack.packPlain(clean)
+		r.Packed = packBody(clean, asPlain)
 	}
 	return touched || changed, true
 }
@@ -106,11 +105,6 @@ func mayMention(body []byte, texts [][]byte) bool {
 		}
 	}
 	return false
-}
-
-// packPlain packs a body that was not received over the network.
-func (p *packer) packPlain(body []byte) packed {
-	return p.packAnswer(&outlier.Answer{Body: body})
 }
 
 func replaceRows(tx *store.Tx, rows []entryRow) error {

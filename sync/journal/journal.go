@@ -16,22 +16,10 @@ import (
 )
 
 // Journal is the table of answers of one state folder.
-type Journal struct {
-	db   *store.Store
-	pack *packer
-}
+type Journal struct{ db *store.Store }
 
 // New returns the journal of a database whose schema is up to date.
-func New(db *store.Store) (*Journal, error) {
-	pack, err := newPacker()
-	if err != nil {
-		return nil, err
-	}
-	return &Journal{db: db, pack: pack}, nil
-}
-
-// Over returns the journal in a snapshot of its database.
-func (j *Journal) Over(db *store.Store) *Journal { return &Journal{db: db, pack: j.pack} }
+func New(db *store.Store) *Journal { return &Journal{db} }
 
 // chunkSize is how many answers are read at a time: enough to make the query cheap, and few enough
 // to fit in memory at any size.
@@ -56,11 +44,11 @@ type Entry struct {
 	Missing bool      // the answer says that the service has no such entity
 	RetryAt time.Time // when a missing entity is requested again
 
-	Encoding string // as stored: "gzip", "zstd" or "" for plain
+	Encoding string // as stored: "gzip", or "" for plain
 	Size     int    // of the stored body, in bytes
 
-	// Body is the plain body. It is valid until the next entry, and nil if it cannot be
-	// decompressed because it was truncated or has an unsupported encoding.
+	// Body is the plain body. It is nil if it cannot be decompressed because it was truncated or has
+	// an unsupported encoding.
 	Body       []byte
 	Unreadable error // why Body is nil
 }
@@ -69,7 +57,7 @@ type Entry struct {
 type entryRow struct {
 	Entry
 	params string
-	packed
+	Packed
 }
 
 func (r *entryRow) columns() store.Columns {
@@ -90,7 +78,6 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 			yield(nil, cmp.Or[error](err, &PrunedError{After: after, Pruned: pruned}))
 			return
 		}
-		open := opener{packer: j.pack}
 		for {
 			chunk, err := j.readChunk(after)
 			if err != nil {
@@ -98,7 +85,7 @@ func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 				return
 			}
 			for i := range chunk {
-				entry, err := j.unpackRow(&chunk[i], &open)
+				entry, err := j.unpackRow(&chunk[i])
 				if !yield(entry, err) || err != nil {
 					return
 				}
@@ -119,7 +106,7 @@ func (j *Journal) readChunk(after int64) ([]entryRow, error) {
 }
 
 // unpackRow verifies and decompresses a row.
-func (j *Journal) unpackRow(r *entryRow, open *opener) (*Entry, error) {
+func (j *Journal) unpackRow(r *entryRow) (*Entry, error) {
 	if !r.isIntact() {
 		return nil, j.damagedError(r.ID)
 	}
@@ -131,7 +118,7 @@ func (j *Journal) unpackRow(r *entryRow, open *opener) (*Entry, error) {
 		}
 	}
 	e.Encoding, e.Size = r.encoding, len(r.body)
-	e.Body, e.Unreadable = open.openBody(r.packed)
+	e.Body, e.Unreadable = r.unpack()
 	return e, nil
 }
 
@@ -154,7 +141,7 @@ func (j *Journal) Answered(op outlier.Operation, params string, since, until tim
 		if err != nil || row == nil {
 			return nil, err
 		}
-		return j.unpackRow(row, &opener{packer: j.pack})
+		return j.unpackRow(row)
 	})
 }
 

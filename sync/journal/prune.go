@@ -106,7 +106,7 @@ func (j *Journal) pruneSome(tx *store.Tx, keep Keep) error {
 	if err := prunedMark.Set(tx, last); err != nil {
 		return err
 	}
-	empty := j.pack.packPlain(nil)
+	empty := packBody(nil, asPlain)
 	return tx.Exec(`UPDATE responses SET encoding = ?, sum = ?, body = ? WHERE id >= ? AND id <= ?`,
 		empty.encoding, empty.sum, empty.body, old[0].id, last)
 }

@@ -10,7 +10,7 @@ import (
 // does not count while a machine sleeps.
 func TestJumpOfTheMachinesClockEndsTheAgreement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := New(nil, nil, time.UTC, 1).Clock
+		clock := New(nil, time.UTC, 1).Clock
 		for _, jump := range []time.Duration{-time.Hour, time.Hour} {
 			clock.Confirm()
 			time.Sleep(time.Hour)

@@ -28,7 +28,6 @@ import (
 	"fmt"
 	"time"
 
-	"outlierd/sync/journal"
 	"outlierd/sync/store"
 )
 
@@ -43,7 +42,6 @@ type Books struct {
 // Ledger keeps the accounts of one state folder. Its methods may be called by several goroutines.
 type Ledger struct {
 	db       *store.Store
-	journal  *journal.Journal
 	location *time.Location
 	renews   int
 	clock    *Clock
@@ -54,15 +52,15 @@ type Ledger struct {
 
 // New returns the books in a database whose schema is up to date. Days and billing cycles begin
 // at midnight in location, and a cycle begins on day renews of the month.
-func New(db *store.Store, j *journal.Journal, location *time.Location, renews int) Books {
+func New(db *store.Store, location *time.Location, renews int) Books {
 	clock := &Clock{}
 	clock.set(time.Now(), false)
-	return booksOf(&Ledger{db: db, journal: j, location: location, renews: renews, clock: clock})
+	return booksOf(&Ledger{db: db, location: location, renews: renews, clock: clock})
 }
 
 // Over returns the books in a snapshot of the database, with the same clock.
-func (b Books) Over(db *store.Store, j *journal.Journal) Books {
-	return booksOf(&Ledger{db: db, journal: j, location: b.Ledger.location, renews: b.Ledger.renews, clock: b.Clock})
+func (b Books) Over(db *store.Store) Books {
+	return booksOf(&Ledger{db: db, location: b.Ledger.location, renews: b.Ledger.renews, clock: b.Clock})
 }
 
 func booksOf(l *Ledger) Books {

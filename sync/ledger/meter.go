@@ -130,7 +130,7 @@ func (a *attempt) Settle(answer *outlier.Answer, o outlier.Outcome) error {
 	}
 	answer.Waited += a.p.Waited
 	a.learnTime(answer)
-	packed := a.l.journal.Pack(answer)
+	packed := journal.Pack(answer)
 	err := a.settleOnce(answer, o, packed)
 	if isLater(err) {
 		err = a.spoolAnswer(answer, o, packed, err)

@@ -175,7 +175,7 @@ func (l *Ledger) settleSpooled(s spooled, apply func(*store.Tx, Spooled) error) 
 		a.p.Commit = func(tx *store.Tx, kept Kept) error { return apply(tx, Spooled{kept, s.Call, open.Intent}) }
 	}
 	log := l.db.Log().With("op", s.Call.Op, "entity", s.Call.Entity, "job", s.Call.Job, "run", s.Call.Run)
-	err = a.settleOnce(&s.Answer, s.Outcome, l.journal.Pack(&s.Answer))
+	err = a.settleOnce(&s.Answer, s.Outcome, journal.Pack(&s.Answer))
 	switch {
 	case !a.settled:
 		return err

@@ -86,20 +86,20 @@ type Store struct {
 }
 
 // storesOver returns the packages' stores in a file.
-func storesOver(db *store.Store, o Options) (*Store, error) {
-	j, err := journal.New(db)
-	if err != nil {
-		return nil, err
-	}
-	books := ledger.New(db, j, cmp.Or(o.Location, time.UTC), cmp.Or(o.Renews, 1))
+func storesOver(db *store.Store, o Options) *Store {
+	books := ledger.New(db, cmp.Or(o.Location, time.UTC), cmp.Or(o.Renews, 1))
 	if o.Ended == nil {
 		o.Ended = func(*store.Tx, runs.Run, bool) error { return nil }
 	}
-	return &Store{
-		DB: db, Journal: j, Learned: journal.LearnedIn(db), Books: books, Queue: queue.New(db, books.Clock),
-		Records: runs.New(db, books, o.Began),
-		service: o.Service, version: o.Version, ended: o.Ended,
-	}, nil
+	s := &Store{service: o.Service, version: o.Version, ended: o.Ended}
+	return s.over(db, books, o.Began)
+}
+
+// over returns the store with the packages' stores in a file, or in a snapshot of it.
+func (s Store) over(db *store.Store, books ledger.Books, began func(*store.Tx, runs.Run) error) *Store {
+	s.DB, s.Journal, s.Learned, s.Books = db, journal.New(db), journal.LearnedIn(db), books
+	s.Queue, s.Records = queue.New(db, books.Clock), runs.New(db, books, began)
+	return &s
 }
 
 // Snapshot returns the state as it is now, to read: everything that is read from it belongs together, and
@@ -109,13 +109,7 @@ func (s *Store) Snapshot() (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := s.Journal.Over(db)
-	books := s.Books.Over(db, j)
-	return &Store{
-		DB: db, Journal: j, Learned: journal.LearnedIn(db), Books: books, Queue: queue.New(db, books.Clock),
-		Records: runs.New(db, books, nil), Forgotten: s.Forgotten,
-		service: s.service, version: s.version, ended: s.ended,
-	}, nil
+	return s.over(db, s.Books.Over(db), nil), nil
 }
 
 // Open locks the state folder dir for this process, creating it if necessary, upgrades the file to
@@ -132,11 +126,8 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := storesOver(db, o)
-	if err == nil {
-		err = s.startUp(ctx, o.Apply)
-	}
-	if err != nil {
+	s := storesOver(db, o)
+	if err := s.startUp(ctx, o.Apply); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
@@ -229,11 +220,8 @@ func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := storesOver(db, o)
-	if err == nil {
-		err = db.View(s.checkBound)
-	}
-	if err != nil {
+	s := storesOver(db, o)
+	if err := db.View(s.checkBound); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
