@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
+	"outlierd/sync/state/statetest"
 )
 
 const scanFile = `
@@ -239,6 +241,28 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 		if rows = w.serve(time.Hour); len(rows) != before || rows[0].Status != runs.OK || rows[0].Pages != 3 {
 			t.Errorf("%d runs, the last %s with %d pages; want the run to go on with the adopted scan",
 				len(rows), rows[0].Status, rows[0].Pages)
+		}
+	})
+}
+
+// TestScanIsReadThoughItsCompressedStartBrokeOff: the part that arrived has its id.
+func TestScanIsReadThoughItsCompressedStartBrokeOff(t *testing.T) {
+	t.Parallel()
+	bare(t, scanFile, func(w *workshop) {
+		w.renew(anHour)
+		w.wire = roundTripper(func(r *http.Request) (*http.Response, error) {
+			answer, err := w.service.Transport().RoundTrip(r)
+			if err != nil || r.Method != http.MethodPost {
+				return answer, err
+			}
+			body, err := io.ReadAll(answer.Body)
+			packed := string(statetest.Gzipped(t, string(body)))
+			cut := page(http.StatusOK, "application/json", packed[:len(packed)*3/4])
+			cut.Header.Set("Content-Encoding", "gzip")
+			return cut, err
+		})
+		if row, err := w.run(); err != nil || row.Status != runs.OK || row.Pages != 3 || len(w.started()) != 1 {
+			t.Errorf("run %+v, error %v, %d scans started; want one that was read", row, err, len(w.started()))
 		}
 	})
 }

@@ -204,7 +204,10 @@ func RecordStart(tx *store.Tx, intent int64, answer *outlier.Answer, outcome out
 		return scan, nil, SaveScan(tx, *scan)
 	}
 	scan.State = ScanUnknown
-	body, _ := answer.JSON()
+	body, err := answer.JSON()
+	if err != nil {
+		body = outlier.ReadablePart(answer.Body)
+	}
 	if seen, _ := outlier.ReadScan(body); seen.ID != "" {
 		if before, err = namedBefore(tx, *scan, seen.ID); err != nil {
 			return nil, nil, err
