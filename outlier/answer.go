@@ -88,6 +88,21 @@ func Unpack(body []byte, encoding string) ([]byte, error) {
 	return Lenient(body), nil
 }
 
+// Pack compresses a body with gzip, in little time.
+func Pack(body []byte) []byte {
+	z, _ := writers.Get().(*gzip.Writer)
+	if z == nil {
+		z, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails for unknown levels only
+	}
+	defer writers.Put(z)
+	var packed bytes.Buffer
+	packed.Grow(len(body) / 4)
+	z.Reset(&packed)
+	_, _ = z.Write(body) // a buffer takes everything
+	_ = z.Close()
+	return packed.Bytes()
+}
+
 // ReadablePart returns as much of a gzip body as can be decompressed.
 func ReadablePart(body []byte) []byte {
 	contents, _, _ := gunzipBody(body)
@@ -126,8 +141,8 @@ func gunzipBody(body []byte) (contents []byte, used int, err error) {
 	}
 }
 
-// readers pools gzip readers: each has a window of 32 KiB.
-var readers sync.Pool
+// readers and writers pool what takes much memory: the windows of gzip.
+var readers, writers sync.Pool
 
 // cutShort returns one error for input that ends too early, wherever it ends.
 func cutShort(err error) error {

@@ -212,15 +212,15 @@ func (s *Service) refuseCall(c *call, no *refusal) *reply {
 	if no.status == 0 {
 		return &reply{ending: reset}
 	}
-	out := s.errorReply(c, no.status, no.err)
+	out := errorReply(c, no.status, no.err)
 	if no.status == http.StatusMethodNotAllowed {
 		out.header.Set("Allow", c.Op.Method())
 	}
 	return out
 }
 
-func (s *Service) errorReply(c *call, status int, err any) *reply {
-	return s.encoder.encodeReply(status, errorAnswer{err, "error"}, c.zip, c.At)
+func errorReply(c *call, status int, err any) *reply {
+	return encodeReply(status, errorAnswer{err, "error"}, c.zip, c.At)
 }
 
 // findReply answers from the library as of the given time. A frozen service keeps its answers,
@@ -228,9 +228,9 @@ func (s *Service) errorReply(c *call, status int, err any) *reply {
 func (s *Service) findReply(c *call, at instant) *reply {
 	find := func() *reply {
 		if answer := s.contentFor(c, at); answer != nil {
-			return s.encoder.encodeReply(http.StatusOK, answer, c.zip, c.At)
+			return encodeReply(http.StatusOK, answer, c.zip, c.At)
 		}
-		return s.errorReply(c, statusMissing, simpleError{"Not found"})
+		return errorReply(c, statusMissing, simpleError{"Not found"})
 	}
 	if !s.options.Freeze || c.aboutScans() {
 		return find()
@@ -239,7 +239,7 @@ func (s *Service) findReply(c *call, at instant) *reply {
 	if c.zip {
 		key += " gzip"
 	}
-	return s.encoder.replyFor(key, find)
+	return s.frozen.replyFor(key, find)
 }
 
 // aboutScans reports whether an answer depends on scans, which change with the real clock.
@@ -293,7 +293,7 @@ func (s *Service) serveCharged(c *call, good *reply) *reply {
 	}
 	out := s.applyFault(c, good, f)
 	if !s.ledger.sellAnswer(c) {
-		return s.errorReply(c, statusNoCredits, simpleError{"Insufficient credits"})
+		return errorReply(c, statusNoCredits, simpleError{"Insufficient credits"})
 	}
 	return out
 }
@@ -305,7 +305,7 @@ func (s *Service) applyFault(c *call, good *reply, f Fault) *reply {
 	switch f.name {
 	case ServerError.name:
 		c.Result, c.Scan = Failed, ""
-		out = *s.errorReply(c, http.StatusInternalServerError, simpleError{"Internal server error"})
+		out = *errorReply(c, http.StatusInternalServerError, simpleError{"Internal server error"})
 	case GatewayPage.name:
 		out = *newPage(http.StatusBadGateway, "text/html", []byte(gatewayHTML), c.At)
 	case GatewayJSON.name:

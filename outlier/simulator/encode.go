@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
+	"outlierd/outlier"
 )
 
 // reply is what leaves the service after delay: an answer, or a part of it.
@@ -43,12 +43,10 @@ func newPage(status int, mime string, body []byte, date time.Time) *reply {
 
 const mimeJSON = "application/json; charset=utf-8"
 
-// encoder encodes answers as JSON, compressed if the client accepts it.
-type encoder struct {
-	zippers sync.Pool
-
+// frozen has the answers of a frozen service, which never change.
+type frozen struct {
 	mu    sync.Mutex
-	kept  map[string]*reply // by identity; of a frozen service, whose answers never change
+	kept  map[string]*reply // by identity
 	bytes int
 }
 
@@ -58,8 +56,8 @@ const maxKept = 64 << 20
 // worthCompressing is the size in bytes from which compression pays.
 const worthCompressing = 1024
 
-// encodeReply encodes an answer. Compression is fast, as benchmarks measure the client.
-func (p *encoder) encodeReply(status int, answer any, zip bool, date time.Time) *reply {
+// encodeReply encodes an answer as JSON, compressed if the client accepts it.
+func encodeReply(status int, answer any, zip bool, date time.Time) *reply {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -70,26 +68,13 @@ func (p *encoder) encodeReply(status int, answer any, zip bool, date time.Time) 
 	if !zip || len(body) < worthCompressing {
 		return newPage(status, mimeJSON, body, date)
 	}
-	r := newPage(status, mimeJSON, p.gzipBody(body), date)
+	r := newPage(status, mimeJSON, outlier.Pack(body), date)
 	r.header.Set("Content-Encoding", "gzip")
 	return r
 }
 
-func (p *encoder) gzipBody(body []byte) []byte {
-	z, ok := p.zippers.Get().(*gzip.Writer)
-	if !ok {
-		z, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // errs on unknown levels only
-	}
-	defer p.zippers.Put(z)
-	var b bytes.Buffer
-	z.Reset(&b)
-	z.Write(body) // a bytes.Buffer takes everything
-	z.Close()
-	return b.Bytes()
-}
-
 // replyFor returns the reply kept under a key, or makes and keeps it.
-func (p *encoder) replyFor(key string, find func() *reply) *reply {
+func (p *frozen) replyFor(key string, find func() *reply) *reply {
 	p.mu.Lock()
 	r, ok := p.kept[key]
 	p.mu.Unlock()

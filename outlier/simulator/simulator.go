@@ -57,7 +57,7 @@ type Service struct {
 	window  window
 	faults  faultQueue
 	ledger  *ledger
-	encoder encoder
+	frozen  frozen
 	queries queries
 }
 
@@ -99,9 +99,9 @@ const booksPath = "/_simulator/books"
 // booksReply checks the key like every endpoint, and books nothing.
 func (s *Service) booksReply(c *call) *reply {
 	if !s.keyFits(c) {
-		return s.errorReply(c, statusUnauthorized, simpleError{"Unauthorized"})
+		return errorReply(c, statusUnauthorized, simpleError{"Unauthorized"})
 	}
-	return s.encoder.encodeReply(http.StatusOK, s.Books(), c.zip, c.At)
+	return encodeReply(http.StatusOK, s.Books(), c.zip, c.At)
 }
 
 // window is the rate limit of a key: a fixed window that begins with the first request after the

@@ -45,7 +45,7 @@ func TestAnswerOverTheLimitIsNamedWithIt(t *testing.T) {
 		if err == nil || row.Status != runs.Failed || !strings.Contains(row.Error, "bytes, and more than 64 MiB decompressed, which is the limit") {
 			t.Errorf("run %+v, error %v", row, err)
 		}
-		if text := log.String(); !strings.Contains(text, "the limit is 64 MiB of JSON") || strings.Contains(text, "not a JSON object") {
+		if text := log.String(); !strings.Contains(text, "more than 64 MiB decompressed, which is the limit") || strings.Contains(text, "not a JSON object") {
 			t.Errorf("log %s", text)
 		}
 	})

@@ -27,7 +27,7 @@ func TestJournalGivesAnswersBackAsTheyCame(t *testing.T) {
 	step := statetest.BeginRun(t, s, "run-1")
 	long := `{"hits":[` + strings.Repeat(`{"id":"dQw4w9WgXcQ"},`, 500) + `{}]}`
 	search := statetest.AnswerTo(statetest.SearchRequest("1"), "")
-	search.Body, search.Encoding = statetest.Gzipped(t, long), "gzip"
+	search.Body, search.Encoding = outlier.Pack([]byte(long)), "gzip"
 	p := ledger.Purchase{Run: "run-1", Job: "ideas", Step: step.ID, Item: "chess", Page: 1, RankBase: 40, Attempt: 2}
 	statetest.Buy(t, s, p, search, outlier.Charged)
 	plain := statetest.AnswerTo(statetest.DetailsRequest("video-00001"), "\xef\xbb\xbf"+long)
@@ -65,7 +65,7 @@ func TestUnreadableBodiesAreKept(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	cut := statetest.AnswerTo(statetest.SearchRequest("0"), "")
-	cut.Body, cut.Encoding = statetest.Gzipped(t, strings.Repeat("some text ", 100))[:30], "gzip"
+	cut.Body, cut.Encoding = outlier.Pack([]byte(strings.Repeat("some text ", 100)))[:30], "gzip"
 	statetest.Buy(t, s, ledger.Purchase{}, cut, outlier.Charged)
 	foreign := statetest.AnswerTo(statetest.SearchRequest("1"), "whatever br is")
 	foreign.Encoding = "br"

@@ -5,9 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
-	"sync"
-
-	"github.com/klauspost/compress/gzip"
 
 	"outlierd/outlier"
 )
@@ -35,30 +32,13 @@ func Pack(answer *outlier.Answer) Packed { return packBody(answer.Body, answer.E
 
 func packBody(body []byte, encoding string) Packed {
 	if encoding == asPlain && len(body) >= tooSmall {
-		body, encoding = gzipBody(body), asGzip
+		body, encoding = outlier.Pack(body), asGzip
 	}
 	if body == nil {
 		body = []byte{} // NULL would say that nothing was kept
 	}
 	sum := sha256.Sum256(body)
 	return Packed{encoding, body, sum[:]}
-}
-
-// writers pools compressors, which are expensive to create.
-var writers sync.Pool
-
-func gzipBody(body []byte) []byte {
-	z, _ := writers.Get().(*gzip.Writer)
-	if z == nil {
-		z, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails for unknown levels only
-	}
-	defer writers.Put(z)
-	var packed bytes.Buffer
-	packed.Grow(len(body) / 4)
-	z.Reset(&packed)
-	_, _ = z.Write(body) // a buffer takes everything
-	_ = z.Close()
-	return packed.Bytes()
 }
 
 func (k Packed) isIntact() bool {

@@ -200,7 +200,7 @@ func page(t testing.TB) []byte {
 		fmt.Fprintf(&b, `"},"statistics":{"viewCount":%d,"likeCount":%d,"zScore":%f,"averageViewsRatio":%f}}`,
 			random.IntN(1e8), random.IntN(1e6), random.NormFloat64(), random.ExpFloat64())
 	}
-	return statetest.Gzipped(t, b.String())
+	return outlier.Pack([]byte(b.String()))
 }
 
 func processorTime(b *testing.B) time.Duration {

@@ -4,7 +4,6 @@
 package statetest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/klauspost/compress/gzip"
 
 	"outlierd/outlier"
 	"outlierd/sync/journal"
@@ -235,20 +233,6 @@ func Hasty(t testing.TB, s *state.Store) *state.Store {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// Gzipped is a body as the service compresses it.
-func Gzipped(t testing.TB, body string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(body)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // CopyFolder is what a process would find that starts after this one was killed
