@@ -36,14 +36,19 @@ type Questions struct {
 // EvaluateAlerts runs every alert once.
 func (q *Questions) EvaluateAlerts(ctx context.Context) {
 	for _, alert := range q.Watcher.config.Alerts {
-		if !q.logFailure(ctx, Alert, alert.Name, q.evaluateAlert(ctx, alert)) {
-			return
-		}
+		q.answer(ctx, Alert, alert.Name, func(ctx context.Context) error { return q.evaluateAlert(ctx, alert) })
 	}
 }
 
-// logFailure logs why a question has no answer. It reports whether there is time for others.
-func (q *Questions) logFailure(ctx context.Context, kind Kind, name string, err error) (goes bool) {
+// answer answers a question, and logs why it has no answer. If ctx ends at some time, a question has half of the time
+// that is left, so that slow SQL leaves some to the others and to what delivers the answers.
+func (q *Questions) answer(ctx context.Context, kind Kind, name string, do func(context.Context) error) {
+	if end, ends := ctx.Deadline(); ends {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+	}
+	err := do(ctx)
 	question := string(kind) + " " + name
 	switch {
 	case err == nil:
@@ -51,9 +56,7 @@ func (q *Questions) logFailure(ctx context.Context, kind Kind, name string, err 
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		q.Log.Warn(string(kind)+" not evaluated", string(kind), name,
 			"err", "its SQL takes longer than a command waits for notifications; `outlierd up` gives it 30 s")
-		return false
-	case ctx.Err() != nil:
-		return false // the next process asks
+	case ctx.Err() != nil: // the next process asks
 	case q.failed[question] != err.Error():
 		if q.failed == nil {
 			q.failed = map[string]string{}
@@ -61,7 +64,6 @@ func (q *Questions) logFailure(ctx context.Context, kind Kind, name string, err 
 		q.failed[question] = err.Error()
 		q.Log.Warn(string(kind)+" failed", string(kind), name, "err", err)
 	}
-	return true
 }
 
 func (q *Questions) evaluateAlert(ctx context.Context, alert job.Alert) error {

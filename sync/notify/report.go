@@ -27,9 +27,7 @@ import (
 func (q *Questions) PrepareReports(ctx context.Context) {
 	for i := range q.Watcher.config.Reports {
 		report := &q.Watcher.config.Reports[i]
-		if !q.logFailure(ctx, Report, report.Name, q.prepareReport(ctx, report)) {
-			return
-		}
+		q.answer(ctx, Report, report.Name, func(ctx context.Context) error { return q.prepareReport(ctx, report) })
 	}
 }
 
