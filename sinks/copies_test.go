@@ -35,7 +35,7 @@ func newLine(t *testing.T, tables, ops []*schema.Table) *line {
 	dir := t.TempDir()
 	l := &line{file: filepath.Join(dir, "outliers.duckdb"), folder: filepath.Join(dir, "parquet")}
 	l.options = sinktest.Options(dir)
-	l.options.Tables, l.options.Ops = tables, ops
+	l.options.Tables, l.options.Ops, l.options.Uncommented = tables, ops, true
 	l.Warehouse = warehouse.New(l.options)
 	l.open()
 	t.Cleanup(func() { l.Close() })

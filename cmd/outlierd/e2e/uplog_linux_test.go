@@ -16,9 +16,12 @@ import (
 // continues, and the daemon stops in time with exit code 0.
 func TestUnreadLogStopsNothing(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	for name, lost := range map[string]func(*os.File) error{
-		"reader ended":   (*os.File).Close,
-		"reader stalled": func(*os.File) error { return nil },
+	for name, c := range map[string]struct {
+		lost func(*os.File) error
+		runs int
+	}{
+		"reader ended":   {(*os.File).Close, 4},
+		"reader stalled": {func(*os.File) error { return nil }, 12}, // enough for their log lines to fill the pipe
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,14 +54,13 @@ jobs:
 			if _, err := bufio.NewReaderSize(read, 16).ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}
-			if err := lost(read); err != nil {
+			if err := c.lost(read); err != nil {
 				t.Fatal(err)
 			}
-			const runs = 12 // enough for their log lines to fill the pipe
 			ended := func() int { return strings.Count(w.mustRun("runs", "-o", "ndjson"), `"status":"ok`) }
-			for until := time.Now().Add(time.Minute); ended() < runs; time.Sleep(200 * time.Millisecond) {
+			for until := time.Now().Add(time.Minute); ended() < c.runs; time.Sleep(200 * time.Millisecond) {
 				if time.Now().After(until) {
-					t.Fatalf("%d runs ended within a minute, want %d", ended(), runs)
+					t.Fatalf("%d runs ended within a minute, want %d", ended(), c.runs)
 				}
 			}
 			if took := d.stop(); took > longestStop || d.cmd.ProcessState.ExitCode() != 0 {
