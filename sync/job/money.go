@@ -77,8 +77,6 @@ func (b *builder) refuseUnbounded(spec *Spec, job, verb *yamltree.Node) {
 		hint = fmt.Sprintf("add per_run: %d to the job's budget", amount)
 	case budget != nil:
 		hint += ", which then replaces that of defaults"
-	case job.Key == nil: // a one-off request
-		hint = "give a number of pages"
 	}
 	pages := cmp.Or(verb.Get("pages"), verb.Get("read").Get("pages"))
 	pages.RefuseWithHint(hint, "\"all\" needs a budget for the run")

@@ -46,13 +46,14 @@ var keyFlags = []keyFlag{
 	{"mode", "mode", "fast (up to 1000 outliers, 50 credits) or standard (up to 2500, 100 credits)", setText,
 		fixed("fast", "standard")},
 	{"param", "", "a parameter to send, as name=value; repeatable", addParameter, nil},
-	{"pages", "pages", "buy at most `N` pages of 40 rows", setText, nil},
+	{"pages", "pages", "buy at most `N` pages of 40 rows", setNumber, nil},
 	{"related-to", "related_to", "a channel to relate to, by id or address; repeatable", addText, nil},
 	{"seed", "seed", "seed of a random order", setText, nil},
 	{"sort", "sort", "the order as in the job file, such as \"recency desc\"", setText, sortOrders},
 	{"thumbnail", "thumbnail_video_id", "a video with a similar thumbnail, by id or address", setText, nil},
 	{"title", "title", "a title to relate to; repeatable", addText, nil},
-	{"where", "where", "a filter `KEY=VALUE` as in the job file, such as language=[en, de]; repeatable", addFilter, filterKeys},
+	{"where", "where", "a filter `KEY=VALUE` as in the job file, such as language=[en, de]; repeatable", addFilter,
+		filterKeys},
 }
 
 func fixed(words ...string) func(outlier.Operation) []string {
@@ -101,6 +102,13 @@ func (o *oneOff) set(key, typedAs string, texts ...string) {
 func setText(o *oneOff, key, flag, text string) error {
 	o.set(key, flag, text)
 	return nil
+}
+
+func setNumber(o *oneOff, key, flag, text string) error {
+	if _, err := strconv.Atoi(text); err != nil {
+		return errors.New("it must be a number")
+	}
+	return setText(o, key, flag, text)
 }
 
 // addText adds one of several texts.
