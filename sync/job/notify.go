@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -264,7 +265,11 @@ func readAlerts(c *Config, root, n *yamltree.Node) {
 // Secrets returns the texts of the target that no log and no error may show: its address and the long parts of it,
 // its password, and the values of headers.
 func (t *Target) Secrets() []string {
-	all := []string{t.URL.Reveal(), t.Mail.Password.Reveal()}
+	all := []string{t.URL.Reveal()}
+	if password := t.Mail.Password.Reveal(); password != "" { // as it is, and as AUTH PLAIN and AUTH LOGIN send it
+		all = append(all, password, base64.StdEncoding.EncodeToString([]byte("\x00"+t.Mail.User+"\x00"+password)),
+			base64.StdEncoding.EncodeToString([]byte(password)))
+	}
 	if u, err := url.Parse(t.URL.Reveal()); err == nil {
 		for part := range strings.FieldsFuncSeq(u.RequestURI(), func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
 			if len(part) >= 2*shortestSecret { // an answer may quote the path; "hook" says nothing
