@@ -18,7 +18,7 @@ version: 1
 service: {url: "sim://", limit: 600/min, paging: page}
 jobs:
   one:
-    for_each: {topic: [go, tea]}
+    for_each: {topic: [go, ski]}
     search: {query: ["${topic}"], pages: 1, where: {z_score: 2.., published_at: WINDOW}}
     enrich: {details: {top: 2}, transcript: {top: 1}}
 `
@@ -58,7 +58,7 @@ func TestChangesSinceTheLastRun(t *testing.T) {
 		}},
 		"a rule to stop by": {"last 2d", "pages: 1", "pages: 1, stop_when: {new_below: 7%}", []string{"stop_when.new_below not set → 7%"}},
 		"a filter":          {"last 2d", "z_score: 2..", "z_score: 3..", []string{"where.z_score 2.. → 3..; 'cursor reset' searches earlier dates again"}},
-		"a search":          {"last 2d", "[go, tea]", "[go, chess]", []string{"for_each.topic [go, tea] → [go, chess]"}},
+		"a search":          {"last 2d", "[go, ski]", "[go, chess]", []string{"for_each.topic [go, ski] → [go, chess]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := strings.Replace(changingFile, "WINDOW", test.window, 1)
@@ -82,7 +82,7 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
-		w.use(strings.NewReplacer("[go, tea]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
+		w.use(strings.NewReplacer("[go, ski]", "[go, chess]", "pages: 1", "pages: 9").Replace(file))
 		if got, want := w.changes(), `search ["chess"] for "chess" starts from the beginning, at most 18 credits`; len(got) != 3 || got[2] != want {
 			t.Errorf("the plan says %q, want %q", got, want)
 		}
@@ -94,7 +94,7 @@ func TestChangesIncludePriceOfStartingOver(t *testing.T) {
 		})
 		want := []string{
 			`search ["go"] for "go" starts from the beginning, at most 2 credits`,
-			`search ["tea"] for "tea" starts from the beginning, at most 2 credits`,
+			`search ["ski"] for "ski" starts from the beginning, at most 2 credits`,
 		}
 		if diff := cmp.Diff(want, w.changes()); diff != "" {
 			t.Errorf("after a reset the plan says (-want +got):\n%s", diff)
@@ -108,7 +108,7 @@ func TestManyNewSearchesAreCounted(t *testing.T) {
 	file := strings.Replace(changingFile, "WINDOW", "since last success", 1)
 	bare(t, file, func(w *workshop) {
 		w.mustRun(runs.OK)
-		w.use(strings.Replace(file, "[go, tea]", "[a, b, c, d, e, f, g, h, i, j]", 1))
+		w.use(strings.Replace(file, "[go, ski]", "[a, b, c, d, e, f, g, h, i, j]", 1))
 		got := w.changes()
 		if want := "and 2 more start from the beginning"; len(got) != 10 || got[9] != want {
 			t.Errorf("the plan says %q, want 10 changes, of which the last is %q", got, want)
@@ -123,11 +123,11 @@ func TestSingleSearchRunChangesNothing(t *testing.T) {
 		w.mustRun(runs.OK)
 		time.Sleep(day)
 		w.inspect(func(e *Engine) {
-			tea, err := w.config.Job("one").With(job.Overrides{Set: map[string]string{"topic": "tea"}})
+			ski, err := w.config.Job("one").With(job.Overrides{Set: map[string]string{"topic": "ski"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, err := e.Run(w.ctx, &tea, Manual, time.Time{}); err != nil || row.Status != runs.OK {
+			if row, err := e.Run(w.ctx, &ski, Manual, time.Time{}); err != nil || row.Status != runs.OK {
 				t.Fatal(row, err)
 			}
 		})

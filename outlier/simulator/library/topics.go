@@ -85,7 +85,7 @@ func (s TopicSet) Names() []string {
 
 // niches are the subjects of channels.
 var niches = [nicheCount]niche{
-	{"coffee", "coffee cafe barista caffeine beans brew brewing", "26", 6.5, 0.3, [perNiche]subject{
+	{"coffee", "coffee cafe barista caffeine beans brew brewing tea matcha mate cocoa", "26", 6.5, 0.3, [perNiche]subject{
 		{[2]string{"home espresso", "おうちエスプレッソ"}, "machine portafilter crema shot dial"},
 		{[2]string{"moka pot", "マキネッタ"}, "stovetop bialetti italian"},
 		{[2]string{"latte art", "ラテアート"}, "milk steaming rosetta tulip cappuccino foam"},
