@@ -129,7 +129,7 @@ func beWriter(dir string) error {
 		say(marks.Answers + 1)
 		switch rand.IntN(8) {
 		case 0: // the last vacuum was long ago
-			err = w.Read(ctx, func(db *database.DB) error {
+			err = w.Run(ctx, func(db *database.DB) error {
 				_, err := db.Exec(ctx, "UPDATE warehouse.outlierd.marks SET id = 1 WHERE name = 'vacuum'")
 				return err
 			})

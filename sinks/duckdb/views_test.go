@@ -308,7 +308,7 @@ func TestCommentsSeenTellsWhatCanBeKnown(t *testing.T) {
 // alter changes a file behind the warehouse's back, as one of an earlier version may be, and closes it.
 func alter(t *testing.T, l *sinktest.Line, ddl string) {
 	t.Helper()
-	err := l.Warehouse.Read(t.Context(), func(db *database.DB) error {
+	err := l.Warehouse.Run(t.Context(), func(db *database.DB) error {
 		_, err := db.Exec(t.Context(), ddl+"; UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = 'declared'")
 		return err
 	})

@@ -229,7 +229,7 @@ func (c *Copy) updateFolder(ctx context.Context, old Manifest, surplus []string,
 	next := Manifest{Version: ManifestVersion, Warehouse: marks.Warehouse, Answers: marks.Answers, Ops: marks.Ops,
 		Omitted: json.RawMessage(marks.Omitted)}
 	var staged []string
-	err := c.warehouse.Read(ctx, func(db *database.DB) (err error) {
+	err := c.warehouse.Run(ctx, func(db *database.DB) (err error) {
 		found, err := db.Marks(ctx)
 		if err != nil {
 			return err

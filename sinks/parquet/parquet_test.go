@@ -153,7 +153,7 @@ func (w *world) check() {
 
 func (w *world) exec(do func(db *database.DB) error) {
 	w.Helper()
-	if err := w.warehouse.Read(w.Context(), do); err != nil {
+	if err := w.warehouse.Run(w.Context(), do); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -50,7 +50,7 @@ func Published(path string) Older {
 func readPublished(ctx context.Context, path string) (sinks.Marks, error) {
 	marks, err := database.ReadMarks(ctx, path)
 	if err == nil && marks.Changed {
-		err = database.ErrChanged
+		err = errors.New("it was changed after it was published")
 	}
 	return MarksOf(marks), err
 }
@@ -145,7 +145,7 @@ func (w *Warehouse) adoptRows(ctx context.Context, attach, leftOut string, upTo 
 	if err != nil {
 		return err
 	}
-	err = w.run(ctx, func(db *database.DB) error {
+	err = w.Run(ctx, func(db *database.DB) error {
 		if _, err := db.Exec(ctx, attach+"; BEGIN; DELETE FROM warehouse.outlierd.deleted"); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (w *Warehouse) CarryOver(ctx context.Context, from string, upTo int64) erro
 			"o._response_id > %d AND o._first_response_id <= %[5]d", database.TableName(t), strings.Join(set, ", "),
 			older(t), database.Same("t.", "o.", t.Key), upTo))
 	}
-	err := w.run(ctx, func(db *database.DB) error {
+	err := w.Run(ctx, func(db *database.DB) error {
 		_, err := db.Exec(ctx, strings.Join(append(sql, "COMMIT", "DETACH older"), "; "))
 		return err
 	})

@@ -81,7 +81,7 @@ func BenchmarkWriteBeside(b *testing.B) {
 func fill(b *testing.B, w *warehouse.Warehouse, rows int) {
 	b.Helper()
 	const columns = `printf('%%011x', hash(i) %% 17592186044416) AS video_id, 'title ' || i AS title, i AS view_count, i // 40 AS _response_id`
-	err := w.Read(b.Context(), func(db *database.DB) error {
+	err := w.Run(b.Context(), func(db *database.DB) error {
 		_, err := db.Exec(b.Context(), fmt.Sprintf(`INSERT INTO warehouse.main.outliers_history BY NAME
 				SELECT `+columns+`, TIMESTAMP '2026-01-01' + to_seconds(i) AS observed_at FROM range(%[1]d) AS r(i);
 			INSERT INTO warehouse.main.outliers BY NAME SELECT `+columns+`, i // 40 AS _first_response_id,

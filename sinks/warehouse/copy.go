@@ -12,7 +12,7 @@ import (
 // CopyTo copies the file to path, where no program reads it yet. The copy is read-only and complete: its log is empty,
 // every block of it has its checksum, and it is on disk.
 func (w *Warehouse) CopyTo(ctx context.Context, path string) error {
-	err := w.run(ctx, func(db *database.DB) error {
+	err := w.Run(ctx, func(db *database.DB) error {
 		number, err := database.CountCheckpoints(w.options.Path)
 		if err == nil {
 			_, err = db.Exec(ctx, setMark(database.Published, number+1)) // the checkpoint of closeSettled
@@ -34,7 +34,7 @@ func (w *Warehouse) CopyTo(ctx context.Context, path string) error {
 
 // closeSettled closes the file with an empty log.
 func (w *Warehouse) closeSettled(ctx context.Context) error {
-	err := w.run(ctx, func(db *database.DB) error { return errors.Join(db.Checkpoint(ctx), w.Close()) })
+	err := w.Run(ctx, func(db *database.DB) error { return errors.Join(db.Checkpoint(ctx), w.Close()) })
 	if err != nil {
 		return err
 	}

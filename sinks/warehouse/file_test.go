@@ -27,7 +27,7 @@ import (
 // ask returns the one value of a query.
 func ask(t testing.TB, w *warehouse.Warehouse, sql string) (value any) {
 	t.Helper()
-	err := w.Read(t.Context(), func(db *database.DB) error {
+	err := w.Run(t.Context(), func(db *database.DB) error {
 		rows, err := db.Query(t.Context(), sql)
 		if err == nil {
 			value = rows[0][0]
@@ -43,7 +43,7 @@ func ask(t testing.TB, w *warehouse.Warehouse, sql string) (value any) {
 // alter changes the file behind the warehouse's back, as one of an earlier version may be, and closes it.
 func alter(t testing.TB, w *warehouse.Warehouse, ddl string) {
 	t.Helper()
-	err := w.Read(t.Context(), func(db *database.DB) error {
+	err := w.Run(t.Context(), func(db *database.DB) error {
 		_, err := db.Exec(t.Context(), ddl+"; UPDATE warehouse.outlierd.marks SET id = 0 WHERE name = 'declared'")
 		return err
 	})

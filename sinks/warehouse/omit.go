@@ -14,7 +14,7 @@ import (
 // Omit implements [sinks.Warehouse]. It is one transaction. The tables are then as if they had been written without what
 // is left out.
 func (w *Warehouse) Omit(ctx context.Context, more sinks.Omitted) error {
-	err := w.run(ctx, func(db *database.DB) error {
+	err := w.Run(ctx, func(db *database.DB) error {
 		marks, err := db.Marks(ctx)
 		if err != nil {
 			return err

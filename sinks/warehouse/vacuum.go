@@ -28,12 +28,12 @@ func (w *Warehouse) vacuumIfDue(ctx context.Context, last int64) error {
 		return nil
 	}
 	if last > 0 {
-		err := w.run(ctx, func(db *database.DB) error { return w.rewrite(ctx, db) })
+		err := w.Run(ctx, func(db *database.DB) error { return w.rewrite(ctx, db) })
 		if err != nil && !database.OutOfMemory(err) {
 			return err
 		}
 	}
-	return w.run(ctx, func(db *database.DB) error {
+	return w.Run(ctx, func(db *database.DB) error {
 		_, err := db.Exec(ctx, setMark(database.Vacuum, now.Unix()))
 		return err
 	})

@@ -50,9 +50,11 @@ func (w *Warehouse) Close() error {
 	return err
 }
 
-// run runs a step, which must have no effect if it fails. The file is closed after an error. A step that runs out of
-// memory is repeated with twice as much. A file that turns out to be damaged is removed.
-func (w *Warehouse) run(ctx context.Context, step func(db *database.DB) error) error {
+// Run runs a step with the open warehouse, in which everything that was written is committed: the file is attached as
+// "warehouse". A step must have no effect if it fails. The file is closed after an error. A step that runs out of memory
+// is repeated with twice as much. A file that turns out to be damaged is removed: a step must not return such an error of
+// another file.
+func (w *Warehouse) Run(ctx context.Context, step func(db *database.DB) error) error {
 	for {
 		err := w.open(ctx)
 		if err == nil {
@@ -73,13 +75,6 @@ func (w *Warehouse) run(ctx context.Context, step func(db *database.DB) error) e
 	}
 }
 
-// Read calls read with the open warehouse, in which everything that was written is committed: the file is attached
-// as "warehouse". If read runs out of memory, it is repeated with more. It must not return an error of another DuckDB
-// file: one of a damaged block would be taken for the warehouse's.
-func (w *Warehouse) Read(ctx context.Context, read func(db *database.DB) error) error {
-	return w.run(ctx, read)
-}
-
 // Bytes implements [sinks.Warehouse].
 func (w *Warehouse) Bytes() int64 {
 	info, err := os.Stat(w.options.Path)
@@ -96,9 +91,22 @@ func (w *Warehouse) Marks(ctx context.Context) (marks sinks.Marks, err error) {
 		marks = MarksOf(known)
 		return err
 	}
-	err = w.run(ctx, read)
+	err = w.Run(ctx, read)
 	if database.Damaged(err) {
-		err = w.run(ctx, read)
+		err = w.Run(ctx, read)
+	}
+	return marks, err
+}
+
+// ReadMarks reads the marks of a published copy with the DuckDB of the warehouse, if that runs: to start another one takes
+// longer than to read them.
+func (w *Warehouse) ReadMarks(ctx context.Context, path string) (database.Marks, error) {
+	if w.db == nil {
+		return database.ReadMarks(ctx, path)
+	}
+	marks, err := w.db.ReadMarks(ctx, path)
+	if err != nil {
+		err = errors.Join(err, w.Close()) // a damaged file may end its DuckDB
 	}
 	return marks, err
 }
@@ -147,11 +155,12 @@ func (w *Warehouse) open(ctx context.Context) error {
 	if err := db.Attach(ctx, w.options.Path); err != nil {
 		return errors.Join(explainAttach(w.options.Path, err), db.Close())
 	}
-	declare := db.Declare
-	if w.options.Uncommented {
-		declare = db.DeclareUncommented
+	tables := slices.Concat(w.options.Tables, w.options.Ops)
+	var comments []string
+	if !w.options.Uncommented {
+		comments = database.CommentsOn(tables)
 	}
-	if err := declare(ctx, slices.Concat(w.options.Tables, w.options.Ops), rebuild); err != nil {
+	if err := db.Declare(ctx, tables, comments, rebuild); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", w.options.Path, err), db.Close())
 	}
 	w.db = db

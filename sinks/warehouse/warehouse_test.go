@@ -24,7 +24,7 @@ func (i *itself) Close() error                               { return nil }
 
 func (i *itself) read(t testing.TB, table *schema.Table) (rows []sinktest.Row) {
 	t.Helper()
-	err := i.Warehouse.Read(t.Context(), func(db *database.DB) error {
+	err := i.Warehouse.Run(t.Context(), func(db *database.DB) error {
 		rows = sinktest.Select(t, db, table, database.TableName(table))
 		return nil
 	})

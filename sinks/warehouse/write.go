@@ -19,7 +19,7 @@ import (
 // Write implements [sinks.Warehouse].
 func (w *Warehouse) Write(ctx context.Context, b sinks.Batch) error {
 	tried := false
-	err := w.run(ctx, func(db *database.DB) error {
+	err := w.Run(ctx, func(db *database.DB) error {
 		marks, err := db.Marks(ctx)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func setMark(mark string, to int64) string {
 // WriteOps implements [sinks.Warehouse]. It is one transaction.
 func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 	var marks database.Marks
-	err := w.run(ctx, func(db *database.DB) (err error) {
+	err := w.Run(ctx, func(db *database.DB) (err error) {
 		if marks, err = db.Marks(ctx); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func insertTail(t *schema.Table, version int64) string {
 
 // tidy gives back the memory that was used, and then checkpoints the file if its log is long.
 func (w *Warehouse) tidy(ctx context.Context) error {
-	return w.run(ctx, func(db *database.DB) error {
+	return w.Run(ctx, func(db *database.DB) error {
 		if err := db.Release(ctx); err != nil {
 			return err
 		}

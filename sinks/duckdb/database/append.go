@@ -55,25 +55,12 @@ func valuesOf(a arrow.Array) func(i int) any {
 	}
 }
 
-// boxed returns a function that returns values as any. Values that repeat from row to row, such as a parent's id, are
-// allocated once: a large answer has a million rows.
-func boxed[T comparable](value func(i int) T) func(i int) any {
-	var last T
-	var same any
-	return func(i int) any {
-		if v := value(i); same == nil || v != last {
-			last, same = v, v
-		}
-		return same
-	}
-}
-
 func validValuesOf(a arrow.Array) func(i int) any {
 	switch a := a.(type) {
 	case *array.String:
-		return boxed(a.Value)
+		return func(i int) any { return a.Value(i) }
 	case *array.Int64:
-		return boxed(a.Value)
+		return func(i int) any { return a.Value(i) }
 	case *array.Float64:
 		return func(i int) any { return a.Value(i) }
 	case *array.Boolean:

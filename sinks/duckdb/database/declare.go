@@ -75,17 +75,9 @@ const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF N
 
 // Declare changes the file to match the declarations. It adds missing tables and columns, and replaces comments and
 // views. It never drops a table or a column. A file that this version has declared is not looked through again. A column
-// that has another type than declared is an error with the remedy.
-func (db *DB) Declare(ctx context.Context, tables []*schema.Table, remedy string) error {
-	return db.declare(ctx, tables, commentsOn(tables), remedy)
-}
-
-// DeclareUncommented does so without comments, which take two thirds of the time, for a database that no person reads.
-func (db *DB) DeclareUncommented(ctx context.Context, tables []*schema.Table, remedy string) error {
-	return db.declare(ctx, tables, nil, remedy)
-}
-
-func (db *DB) declare(ctx context.Context, tables []*schema.Table, comments []string, remedy string) error {
+// that has another type than declared is an error with the remedy. Comments are those of [CommentsOn]. They take two thirds
+// of the time, and a database that no person reads needs none.
+func (db *DB) Declare(ctx context.Context, tables []*schema.Table, comments []string, remedy string) error {
 	ddl := append([]string{"BEGIN", createOwn}, createTables(tables)...)
 	for _, v := range viewsOf(tables) {
 		ddl = append(ddl, "CREATE OR REPLACE VIEW warehouse."+v.Name+" AS "+v.SQL)
@@ -164,8 +156,8 @@ func addColumns(tables []*schema.Table) (ddl []string) {
 	return ddl
 }
 
-// commentsOn returns the statements that replace the comments of tables and views.
-func commentsOn(tables []*schema.Table) (ddl []string) {
+// CommentsOn returns the statements that replace the comments of tables and views.
+func CommentsOn(tables []*schema.Table) (ddl []string) {
 	for _, t := range tables {
 		ddl = append(ddl, "COMMENT ON TABLE "+TableName(t)+" IS "+Text(t.Comment))
 		for _, c := range t.All() {

@@ -61,7 +61,7 @@ func TestNumbersArePacked(t *testing.T) {
 func TestTextsAreKeptWithoutDictionary(t *testing.T) {
 	db := start(t)
 	newFile(t, db)
-	if err := db.Declare(t.Context(), slices.Concat(schema.Tables(), schema.OpsTables()), ""); err != nil {
+	if err := db.Declare(t.Context(), slices.Concat(schema.Tables(), schema.OpsTables()), nil, ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err := db.Exec(t.Context(), `INSERT INTO warehouse.transcript_events (video_id, position, text)

@@ -39,8 +39,10 @@ const (
 var ErrForeign = errors.New("another program made this DuckDB file")
 
 // Marks reads the marks of the file that is attached as warehouse.
-func (db *DB) Marks(ctx context.Context) (m Marks, err error) {
-	rows, err := db.Query(ctx, "SELECT name, id, text FROM warehouse.outlierd.marks")
+func (db *DB) Marks(ctx context.Context) (Marks, error) { return db.marksOf(ctx, "warehouse") }
+
+func (db *DB) marksOf(ctx context.Context, file string) (m Marks, err error) {
+	rows, err := db.Query(ctx, "SELECT name, id, text FROM "+file+".outlierd.marks")
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok &&
 		(failed.Type == duckdb.ErrorTypeCatalog || failed.Type == duckdb.ErrorTypeBinder) {
 		return m, ErrForeign
@@ -63,9 +65,6 @@ func (db *DB) Marks(ctx context.Context) (m Marks, err error) {
 	return m, nil
 }
 
-// ErrChanged is the error for a published file that another program has written to.
-var ErrChanged = errors.New("it was changed after it was published")
-
 // ReadMarks reads the marks of a file that is not open for writing. Of a published file they say whether another program
 // has changed it.
 func ReadMarks(ctx context.Context, path string) (m Marks, err error) {
@@ -73,11 +72,19 @@ func ReadMarks(ctx context.Context, path string) (m Marks, err error) {
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := db.Exec(ctx, "ATTACH "+Text(path)+" AS warehouse (READ_ONLY)"); err != nil {
+	m, err = db.ReadMarks(ctx, path)
+	return m, errors.Join(err, db.Close())
+}
+
+// ReadMarks is [ReadMarks] with a DuckDB that runs, which must be closed after an error.
+func (db *DB) ReadMarks(ctx context.Context, path string) (m Marks, err error) {
+	if _, err := db.Exec(ctx, "ATTACH "+Text(path)+" AS other (READ_ONLY)"); err != nil {
 		return m, err
 	}
-	if m, err = db.Marks(ctx); err != nil {
+	if m, err = db.marksOf(ctx, "other"); err != nil {
+		return m, err
+	}
+	if _, err := db.Exec(ctx, "DETACH other"); err != nil {
 		return m, err
 	}
 	number, err := CountCheckpoints(path)
