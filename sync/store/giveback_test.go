@@ -10,6 +10,7 @@ import (
 	"outlierd/sync/ledger"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
+	"outlierd/sync/store"
 )
 
 // bulky journals answers of 100 KB each.
@@ -47,7 +48,7 @@ func giveBack(t *testing.T, s *state.Store) (steps int) {
 // sizeOf is the size of the file once its log has come into it.
 func sizeOf(t *testing.T, s *state.Store) int64 {
 	t.Helper()
-	room, err := s.DB.Inside()
+	room, err := store.ReadInside(s.DB)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestPrunedRoomReturnsToDisk(t *testing.T) {
 	if steps := giveBack(t, s); steps < 5 {
 		t.Errorf("15 MB were given back in %d steps, want many short ones", steps)
 	}
-	room, err := s.DB.Inside()
+	room, err := store.ReadInside(s.DB)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,10 +117,8 @@ func (i Inside) toGiveBack() bool {
 	return i.Free > littleFree && i.Free > i.Bytes/keptFree
 }
 
-// Inside returns the free space within the file.
-func (s *Store) Inside() (Inside, error) { return readInside(s) }
-
-func readInside(in Reader) (i Inside, err error) {
+// ReadInside returns the free space within the file.
+func ReadInside(in Reader) (i Inside, err error) {
 	_, err = Scan(in, []any{&i.Bytes, &i.Free}, `SELECT page_count * page_size, freelist_count * page_size
 		FROM pragma_page_count(), pragma_page_size(), pragma_freelist_count()`)
 	return i, err
@@ -130,7 +128,7 @@ func readInside(in Reader) (i Inside, err error) {
 // one short transaction. It reports whether there is more to return. It does not wait for another
 // program's lock.
 func (s *Store) GiveBack() (more bool, err error) {
-	have, err := s.Inside()
+	have, err := ReadInside(s)
 	if err != nil || !have.toGiveBack() {
 		return false, err
 	}
@@ -138,7 +136,7 @@ func (s *Store) GiveBack() (more bool, err error) {
 		if err := tx.Exec(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, givenBack)); err != nil {
 			return fmt.Errorf("return free space to the disk: %w", err)
 		}
-		have, err = readInside(tx)
+		have, err = ReadInside(tx)
 		return err
 	})
 	return have.toGiveBack(), err

@@ -330,7 +330,7 @@ func pruneJournal(ctx context.Context, out *printer, p *program, compact bool) e
 	if err != nil {
 		return err
 	}
-	room, err := db.Inside()
+	room, err := store.ReadInside(db)
 	if err != nil {
 		return err
 	}
