@@ -113,7 +113,8 @@ func (c Cell[T]) Get(in Reader) (value T, err error) {
 
 // Set sets the value.
 func (c Cell[T]) Set(in Writer, value T) error {
-	return in.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`,
+	return in.Exec(`INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value
+		WHERE value <> excluded.value`,
 		c.Key, JSON(&value))
 }
 
