@@ -109,10 +109,9 @@ func ReadablePart(body []byte) []byte {
 	return contents
 }
 
-// gunzipBody decompresses gzip, with an error as much as possible, and returns the length of the gzip data in body. Bytes after it, such as the
-// line break of a proxy, are not part of the answer. Whether the contents are complete is decided by
-// their JSON. The last four bytes have the length of the contents, which is used as far as it is
-// plausible.
+// gunzipBody decompresses gzip, with an error as much as possible, and returns the length of the gzip data in body.
+// Bytes after it, such as the line break of a proxy, are not part of the answer. Whether the contents are complete is
+// decided by their JSON. The last four bytes have the length of the contents, which is used as far as it is plausible.
 func gunzipBody(body []byte) (contents []byte, used int, err error) {
 	z, _ := readers.Get().(*gzip.Reader)
 	if z == nil {

@@ -327,7 +327,7 @@ var promises = []promise{
 		},
 	},
 	{
-		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else compressed with it), checksummed.",
+		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
 		[]string{"sync/journal TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/journal TestFlippedBitEndsTheJournal"},
 	},
 	{

@@ -43,7 +43,7 @@ func TestJournalGivesAnswersBackAsTheyCame(t *testing.T) {
 		Encoding: "gzip", Size: len(search.Body), Body: []byte(long),
 	}, {
 		ID: 2, Run: "run-1", Job: "ideas", Op: outlier.OpDetails, Entity: "video-00001",
-		SentAt: at(plain), ReceivedAt: at(plain), Status: 200, Outcome: outlier.Charged, Encoding: "gzip", Body: []byte(long),
+		SentAt: at(plain), ReceivedAt: at(plain), Status: 200, Outcome: outlier.Charged, Encoding: "zstd", Body: []byte(long),
 	}, {
 		ID: 3, Run: "run-1", Job: "ideas", Op: outlier.OpDetails, Entity: "video-00002",
 		SentAt: at(small), ReceivedAt: at(small), Status: 200, Outcome: outlier.Charged, Size: 2, Body: []byte(`{}`),

@@ -6,19 +6,25 @@ import (
 	"errors"
 	"io"
 
+	"github.com/klauspost/compress/zstd"
+
 	"outlierd/outlier"
 )
 
-// The encodings of stored bodies. A gzip body is stored as received; a plain one is compressed unless it is
-// too small to benefit. Any other name is an encoding that was not requested: the bytes are stored, but cannot
-// be decompressed.
+// The encodings of stored bodies. A gzip body is stored as received; a plain one is compressed with
+// zstd unless it is too small to benefit. Any other name is an encoding that was not requested: the
+// bytes are stored, but cannot be decompressed.
 const (
 	asPlain = ""
 	asGzip  = "gzip"
+	asZstd  = "zstd"
 )
 
 // tooSmall is the size in bytes below which compression does not help.
 const tooSmall = 256
+
+// maxPlain is the largest body that is decompressed with zstd, in bytes.
+const maxPlain = 64 << 20
 
 // Packed is the body of an answer as it is stored.
 type Packed struct {
@@ -32,7 +38,8 @@ func Pack(answer *outlier.Answer) Packed { return packBody(answer.Body, answer.E
 
 func packBody(body []byte, encoding string) Packed {
 	if encoding == asPlain && len(body) >= tooSmall {
-		body, encoding = outlier.Pack(body), asGzip
+		encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest)) // fails for unknown levels only
+		body, encoding = encoder.EncodeAll(body, make([]byte, 0, len(body)/4)), asZstd
 	}
 	if body == nil {
 		body = []byte{} // NULL would say that nothing was kept
@@ -47,7 +54,18 @@ func (k Packed) isIntact() bool {
 }
 
 // unpack returns the plain body. It fails if the body cannot be decompressed, such as a truncated one.
-func (k Packed) unpack() ([]byte, error) { return outlier.Unpack(k.body, k.encoding) }
+func (k Packed) unpack() ([]byte, error) {
+	if k.encoding != asZstd {
+		return outlier.Unpack(k.body, k.encoding)
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPlain))
+	if err != nil {
+		return nil, err
+	}
+	defer decoder.Close()
+	plain, err := decoder.DecodeAll(k.body, nil)
+	return outlier.Lenient(plain), err
+}
 
 // readablePart returns what can be read of a body, and whether that is all of it: an answer that broke off is
 // all there is, but a damaged one, or one of an unknown encoding, may have more.
