@@ -24,7 +24,7 @@ func (f *File) Typed(s *Schema, texts map[string][]string, names map[string]stri
 		if name := names[path]; name != "" {
 			n.path, n.Key.path = name, name
 		}
-		n.setTexts(part, texts[path])
+		part.setTexts(n, texts[path])
 	}
 	return root
 }
@@ -44,8 +44,8 @@ func (n *Node) addValue(key string, column int) *Node {
 	return value
 }
 
-// setTexts makes n the list or the scalar of the texts that were typed for a key.
-func (n *Node) setTexts(s *Schema, texts []string) {
+// setTexts makes n the list or the scalar of the texts that were typed for its key, which s describes.
+func (s *Schema) setTexts(n *Node, texts []string) {
 	switch isNull := len(texts) == 1 && texts[0] == "~"; {
 	case len(texts) == 0:
 	case len(texts) == 1 && (isNull || !s.allows(List)):
@@ -57,7 +57,7 @@ func (n *Node) setTexts(s *Schema, texts []string) {
 		n.Kind = List
 		for _, text := range texts {
 			item := &Node{Line: n.Line, Column: n.Column, path: n.path, file: n.file}
-			item.setTexts(cmp.Or(s.Items, &Schema{}), []string{text})
+			cmp.Or(s.Items, &Schema{}).setTexts(item, []string{text})
 			n.Items = append(n.Items, item)
 		}
 	}
