@@ -469,18 +469,21 @@ func TestDaysOfClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays days")
 	}
-	const file = `
+	days, month, flow := 5, 30, 8
+	if *long {
+		days, month, flow = 10, 50, 14
+	}
+	file := fmt.Sprintf(`
 version: 1
 service: {url: "https://service.example", key: "${KEY}", limit: 60/min}
-budget: {per_month: 50, per_day: 10}
+budget: {per_month: %d, per_day: 10}
 mcp: {budget: {per_day: 4, per_session: 6}}
 sinks: [{duckdb: outliers.duckdb}]
 daemon: {listen: "127.0.0.1:7411", token: "${TOKEN}", read_token: "${READ_TOKEN}"}
 jobs:
   daily: {schedule: "30 6 * * *", search: {query: moka pot, pages: 2}}
-  flow: {search: {query: tea, pages: 3}, budget: {per_month: 14}}
-`
-	const days = 10
+  flow: {search: {query: tea, pages: 3}, budget: {per_month: %d}}
+`, month, flow)
 	dice := testenv.Random(t)
 	bubble(t, file, func(p *person) {
 		service := simulator.New(simulator.Options{Seed: 1, Key: "any"})
@@ -535,7 +538,7 @@ jobs:
 				for left := 1 + dice.IntN(6); left > 0 && day <= days; left, day = left-1, day+1 {
 					order(c, "flow", fmt.Sprint("flow-", day), `{"max_credits": 6}`)
 					time.Sleep(time.Duration(dice.IntN(12)) * time.Hour)
-					for n := range 1 + dice.IntN(3) {
+					for n := range 3 {
 						bought += buy(session, fmt.Sprint("query ", day, n), 1+dice.IntN(2))
 					}
 					order(c, "flow", fmt.Sprint("flow-", 1+dice.IntN(day)), `{"max_credits": 6}`) // perhaps a run of an earlier day
@@ -566,8 +569,8 @@ jobs:
 		}
 		for query, most := range map[string]int{
 			"select max(n) from (select sum(price) n from ops.credits where outcome <> 'refunded' group by reserved_at::date)":                           10,
-			"select sum(price) from ops.credits where outcome <> 'refunded'":                                                                             50,
-			"select sum(price) from ops.credits where outcome <> 'refunded' and job = 'flow'":                                                            14,
+			"select sum(price) from ops.credits where outcome <> 'refunded'":                                                                             month,
+			"select sum(price) from ops.credits where outcome <> 'refunded' and job = 'flow'":                                                            flow,
 			"select max(n) from (select sum(price) n from ops.credits where outcome <> 'refunded' and job like 'once:mcp:%' group by reserved_at::date)": 4,
 		} {
 			if n, err := strconv.ParseFloat(p.ask(query), 64); err != nil || n == 0 || n > float64(most) {
