@@ -22,6 +22,7 @@ import (
 	"time"
 
 	_ "github.com/duckdb/duckdb-go/v2"
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"outlierd/outlier/simulator"
@@ -323,17 +324,23 @@ func answersOf(path string) (all []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.Query("SELECT body FROM responses WHERE encoding <> ''")
+	rows, err := db.Query("SELECT encoding, body FROM responses WHERE encoding <> ''")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
+		var encoding string
 		var body []byte
-		if err := rows.Scan(&body); err != nil {
+		if err := rows.Scan(&encoding, &body); err != nil {
 			return nil, err
 		}
-		plain, err := gzip.NewReader(bytes.NewReader(body))
+		var plain io.Reader
+		if encoding == "zstd" {
+			plain, err = zstd.NewReader(bytes.NewReader(body))
+		} else {
+			plain, err = gzip.NewReader(bytes.NewReader(body))
+		}
 		if err != nil {
 			return nil, err
 		}
