@@ -34,6 +34,14 @@ jobs:
   coffee: {schedule: "30 6 * * *", search: {query: [espresso], sort: z_score desc}, enrich: {channel_videos: {top: 2}, comments: {top: 4}}}
 `
 
+// hitsJobs store rows of hits alone.
+const hitsJobs = `
+version: 1
+service: {url: "sim://"}
+jobs:
+  coffee: {search: {query: [espresso], sort: z_score desc}}
+`
+
 // pruned returns the id of the last pruned answer.
 func (p *person) pruned() (upTo int64) {
 	p.Helper()
@@ -377,7 +385,7 @@ func TestPrunedRowsOutliveAnOlderBackup(t *testing.T) {
 func TestImportedTimesOutlivePruning(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	bubble(t, kept(fewJobs, "1d"), func(p *person) {
+	bubble(t, kept(hitsJobs, "1d"), func(p *person) {
 		p.must("run", "coffee")
 		list, again := filepath.Join(p.dir, "seen.csv"), "count(*) from outliers where first_seen_at = imported_seen_at"
 		p.must("export", "select video_id, first_seen_at - interval 1 year as first_seen_at from outliers", "--to", list)
@@ -405,7 +413,7 @@ func TestImportedTimesOutlivePruning(t *testing.T) {
 func TestFirstSightingsOutliveARestore(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	jobs := strings.Replace(kept(fewJobs, "1d"), "jobs:", "sinks: [{parquet: parquet}]\ntables: {outliers_history: {keep: 7d}}\njobs:", 1)
+	jobs := strings.Replace(kept(hitsJobs, "1d"), "jobs:", "sinks: [{parquet: parquet}]\ntables: {outliers_history: {keep: 7d}}\njobs:", 1)
 	bubble(t, jobs, func(p *person) {
 		p.must("run", "coffee")
 		time.Sleep(5 * 24 * time.Hour)
