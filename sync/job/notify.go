@@ -263,7 +263,7 @@ func readAlerts(c *Config, root, n *yamltree.Node) {
 }
 
 // Secrets returns the texts of the target that no log and no error may show: its address and the long parts of it,
-// its password, and the values of headers.
+// its password, and the values of headers. The longest are first, because one may be part of another.
 func (t *Target) Secrets() []string {
 	all := []string{t.URL.Reveal()}
 	if password := t.Mail.Password.Reveal(); password != "" { // as it is, and as AUTH PLAIN and AUTH LOGIN send it
@@ -273,7 +273,8 @@ func (t *Target) Secrets() []string {
 	if u, err := url.Parse(t.URL.Reveal()); err == nil {
 		for part := range strings.FieldsFuncSeq(u.RequestURI(), func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
 			if len(part) >= 2*shortestSecret { // an answer may quote the path; "hook" says nothing
-				all = append(all, part)
+				decoded, _ := url.QueryUnescape(part)
+				all = append(all, part, decoded)
 			}
 		}
 	}
@@ -285,5 +286,6 @@ func (t *Target) Secrets() []string {
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }

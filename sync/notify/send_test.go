@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -406,13 +407,15 @@ func TestOnlySecretsAreHidden(t *testing.T) {
 	}
 }
 
-// An answer that quotes the address does not show its secrets, not even where it is cut.
+// An answer that quotes the address, as it is or decoded, does not show its secrets, not even where it is cut.
 func TestAnswersQuoteNoAddress(t *testing.T) {
 	for _, before := range []string{"", strings.Repeat("x", 115)} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			http.Error(w, before+"Cannot POST "+r.RequestURI, http.StatusNotFound)
+			decoded, _ := url.QueryUnescape(r.RequestURI)
+			http.Error(w, before+"Cannot POST "+r.RequestURI+" "+decoded, http.StatusNotFound)
 		}))
-		err := sender().Send(t.Context(), targetOf(t, `{webhook: "`+server.URL+`/hook/${SECRET}?token=${SECRET}"}`), breakout())
+		target := targetOf(t, `{webhook: "`+server.URL+`/hook/${SECRET}?sig=${SECRET}-CANARY%2FCANARY"}`)
+		err := sender().Send(t.Context(), target, breakout())
 		if text := errText(err); !strings.Contains(text, before+"Can") || strings.Contains(text, "CANARY") {
 			t.Error(text)
 		}
