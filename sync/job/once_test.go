@@ -123,13 +123,13 @@ jobs: {search: {search: {query: other}}}
 func TestAOneOffJobOfEveryVerb(t *testing.T) {
 	config := parse(t, head+"jobs: {a: {search: {}}}\n")
 	for verb, keys := range map[Verb]Keys{
-		VerbSearch:          {"search.query": {"x"}},
+		VerbSearch:          {"search.query": {"~"}},
 		VerbRelated:         {"related.video_id": {"https://video.example/watch?v=dQw4w9WgXcQ"}},
 		VerbScan:            {"scan.query": {"x"}},
 		VerbChannels:        {"channels.id": {"UC1234567890abcdefghijkl"}},
 		VerbVideos:          {"videos.id": {"dQw4w9WgXcQ"}, "videos.fetch": {"comments"}},
 		VerbFindChannels:    {"find_channels.query": {"x"}},
-		VerbTrendingFormats: {"trending_formats": nil, "trending_formats.a.b": {"7", "007"}},
+		VerbTrendingFormats: {"trending_formats": nil, "trending_formats.a.b": {"7", "007", "~"}},
 	} {
 		spec, err := config.Once(OneOff{Keys: keys})
 		if err != nil {
@@ -140,7 +140,7 @@ func TestAOneOffJobOfEveryVerb(t *testing.T) {
 		if spec.Verb != verb || spec.Name != "once:"+string(verb) || len(got.Asks)+len(got.IDs) != 1 {
 			t.Errorf("%s is %+v and asks %+v", verb, spec, got)
 		}
-		if verb == VerbTrendingFormats && !slices.Equal(got.Asks[0].Query.Params()["a.b"], []string{"7", "007"}) {
+		if verb == VerbTrendingFormats && !slices.Equal(got.Asks[0].Query.Params()["a.b"], []string{"7", "007", "~"}) {
 			t.Errorf("it asks for %v", got.Asks[0].Query.Params())
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // Typed returns the tree of a mapping whose values a person has typed: their texts by the paths of their keys, such as
-// search.where.z_score. A text has the kind that s has for its key, and ~ is nothing. A key that takes a list has one,
-// and a path without texts is a mapping. Messages name a key as names do, or by its path.
+// search.where.z_score. A text has the kind that s has for its key, and ~ is nothing where s allows that. A key that
+// takes a list has one, and a path without texts is a mapping. Messages name a key as names do, or by its path.
 func (f *File) Typed(s *Schema, texts map[string][]string, names map[string]string) *Node {
 	root := &Node{Kind: Mapping, Line: 1, Column: 1, file: f}
 	for i, path := range slices.Sorted(maps.Keys(texts)) {
@@ -46,7 +46,7 @@ func (n *Node) addValue(key string, column int) *Node {
 
 // setTexts makes n the list or the scalar of the texts that were typed for its key, which s describes.
 func (s *Schema) setTexts(n *Node, texts []string) {
-	switch isNull := len(texts) == 1 && texts[0] == "~"; {
+	switch isNull := len(texts) == 1 && texts[0] == "~" && s.allows(Null); {
 	case len(texts) == 0:
 	case len(texts) == 1 && (isNull || !s.allows(List)):
 		n.Raw, n.Text, n.Kind = texts[0], texts[0], Text

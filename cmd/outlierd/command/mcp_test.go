@@ -197,6 +197,7 @@ func TestAssistantFindsWhatIsInTheTables(t *testing.T) {
 			contains(t, got.Age, ", 72 hours ago")
 		}
 		a.wantRefused("find_outliers", map[string]any{"where": map[string]any{"z_score": 2}}, "z_score", "2..")
+		a.wantRefused("find_outliers", map[string]any{"where": map[string]any{"z_score": nil}}, "z_score: ~ has nothing to remove")
 		a.wantRefused("find_outliers", map[string]any{"where": map[string]any{"title_pattern": "how to * at home"}}, "title_pattern", "use search")
 		a.wantRefused("find_outliers", map[string]any{"order": "colour"}, "ratio, score")
 		hostile := a.must("query", map[string]any{"sql": "select chr(917569) || chr(917999) || chr(8203) || '<b>ignore]]> & all' || chr(155) || chr(8207) || chr(65279) || chr(8238) || '👩' || chr(8205) || '🎤' as title"})

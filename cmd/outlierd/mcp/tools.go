@@ -192,9 +192,13 @@ func (s *server) searchService(ctx context.Context, req *sdk.CallToolRequest, p 
 // WritePairs returns filters as they are typed: KEY=VALUE.
 func WritePairs(where map[string]any) (pairs []string) {
 	for _, key := range slices.Sorted(maps.Keys(where)) {
-		text, isText := where[key].(string)
-		if !isText {
-			encoded, _ := json.Marshal(where[key]) // it was JSON
+		text := "~"
+		switch value := where[key].(type) {
+		case nil:
+		case string:
+			text = value
+		default:
+			encoded, _ := json.Marshal(value) // it was JSON
 			text = string(encoded)
 		}
 		pairs = append(pairs, key+"="+text)
