@@ -75,14 +75,14 @@ func (w *bucketWorld) isTidy() {
 	}
 }
 
-// TestKilledBackupKeepsThePreviousOne kills backups to a bucket and restores at every fourth of their requests,
+// TestKilledBackupKeepsThePreviousOne kills backups to a bucket and restores at every sixth of their requests,
 // from a random one on, or with -long at each of them: before the store processes it, and after.
 func TestKilledBackupKeepsThePreviousOne(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newBucketWorld(t)
 	w.must("backup", backupAddress)
 	w.must("backup", backupAddress)
-	first, step := 1+testenv.Random(t).Int64N(4), int64(4)
+	first, step := 1+testenv.Random(t).Int64N(6), int64(6)
 	if *long {
 		first, step = 1, 1
 	}

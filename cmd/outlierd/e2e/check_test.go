@@ -17,7 +17,7 @@ func TestCheckBesideADaemon(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newKeptWorld(t)
 	w.write(strings.Replace(keptJobs, "  tea: {", "  tea: {every: 6h, ", 1))
-	runs, rows := 2, 60_000
+	runs, rows := 2, 30_000
 	if *long {
 		runs, rows = 3, 200_000
 	}

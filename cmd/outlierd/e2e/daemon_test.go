@@ -88,7 +88,7 @@ func TestCommandsBesideADaemon(t *testing.T) {
 	stop := beside.daemon()
 	commands := besideCommands
 	if !*long {
-		commands = sampled(t, commands, 6)
+		commands = sampled(t, commands, 4)
 	}
 	var want, got []string
 	var both sync.WaitGroup

@@ -89,8 +89,11 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 			t.Fatalf("%s is not in data/%s (%v): the test needs it there", erased, kept, err)
 		}
 	}
-	pruned := base.copied(t, keepingCommand{})
-	pruned.prune()
+	pruned := sync.OnceValue(func() *testWorld {
+		w := base.copied(t, keepingCommand{})
+		w.prune()
+		return w
+	})
 
 	whole := func(w *testWorld) {
 		w.Helper()
@@ -143,7 +146,7 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	}
 	plays := map[string]func(t *testing.T, random *rand.Rand){
 		"prune": func(t *testing.T, random *rand.Rand) {
-			pruned.killKeeping(t, random, keepingCommand{args: []string{"prune", "--compact"}, after: whole})
+			pruned().killKeeping(t, random, keepingCommand{args: []string{"prune", "--compact"}, after: whole})
 		},
 	}
 	for name, c := range commands {
@@ -151,7 +154,7 @@ func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
 	}
 	for _, name := range []string{"rebuild", "forget", "check"} {
 		plays[name+" of a pruned journal"] = func(t *testing.T, random *rand.Rand) {
-			pruned.killKeeping(t, random, commands[name])
+			pruned().killKeeping(t, random, commands[name])
 		}
 	}
 	names := slices.Sorted(maps.Keys(plays))

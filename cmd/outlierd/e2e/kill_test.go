@@ -187,7 +187,7 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 		+ (select count(*) from transcripts t where event_count != (select count(*) from transcript_events e where e.video_id = t.video_id))
 		+ (select count(*) from comment_counts c where sampled != (select count(*) from comments m where m.video_id = c.video_id)) as torn`
 	var seen int64
-	opens := 20
+	opens := 12
 	if *long {
 		opens = 1000
 	}

@@ -145,7 +145,7 @@ func TestPlay(t *testing.T) {
 }
 
 func newPlay(t *testing.T) *play {
-	p := &play{length: 6 * time.Second, scale: time.Second, dues: map[string]string{}}
+	p := &play{length: 4 * time.Second, scale: time.Second, dues: map[string]string{}}
 	if *playFor > 0 {
 		p.length, p.scale = *playFor, 2*time.Second
 	}

@@ -76,7 +76,7 @@ func (d *upProcess) waitFor(text string) {
 func (w *testWorld) runUntil(after time.Time) (log string) {
 	w.Helper()
 	d := w.up()
-	for end := time.Now().Add(programtest.WaitMost); !w.reached(after); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(programtest.WaitMost); !w.reached(after); time.Sleep(300 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.Fatalf("after %s no run with a due time after %s is published: %s", programtest.WaitMost, after, d.log.last())
 		}
@@ -120,7 +120,7 @@ func TestStandbyTakesOverTheVolume(t *testing.T) {
 	}
 	programtest.Contains(t, out.String(), "is held by process", "(outlierd up)")
 
-	time.Sleep(time.Duration(testenv.Random(t).Int64N(int64(4 * time.Second))))
+	time.Sleep(time.Duration(testenv.Random(t).Int64N(int64(2 * time.Second))))
 	d.kill()
 	killed := time.Now()
 	standby := active.standby()
@@ -152,7 +152,7 @@ func TestStandbyTakesOverFromABackup(t *testing.T) {
 	atBackup, now := active.books(), active.books()
 	// The backup must lack calls, and credits.
 	for len(now.Calls) < len(atBackup.Calls)+20 || now.Total.Spent() == atBackup.Total.Spent() {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 		now = active.books()
 	}
 	d.kill()
@@ -167,9 +167,7 @@ func TestStandbyTakesOverFromABackup(t *testing.T) {
 
 	trial := active.standby()
 	trial.mustRun("restore", copies, "--spent", "0")
-	trial.mustRun("rebuild")
 	lost := float64(active.books().Total.Spent()) - trial.spent()
-	had := trial.count("ops.requests where response_id is not null")
 	standby.mustRun("restore", copies, "--spent", fmt.Sprint(lost))
 	standby.mustRun("rebuild")
 	standby.runUntil(killed)
@@ -190,7 +188,7 @@ func TestStandbyTakesOverFromABackup(t *testing.T) {
 	if lost == 0 {
 		t.Error("nothing was bought after the backup: the test needs such calls")
 	}
-	t.Logf("the backup has %v answers; %v credits were spent after it", had, lost)
+	t.Logf("%v credits were spent after the backup", lost)
 }
 
 var takeoverIn = flag.String("takeover-in", "",
