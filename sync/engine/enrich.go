@@ -76,7 +76,8 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 		return err
 	}
 	r.row.Searched = true
-	if err = r.read(r.engine.Store, time.Now(), nil); r.pending && !r.spent && len(steps) > 0 { // else the end of the run publishes
+	err = r.read(r.engine.Store, time.Now(), nil)
+	if r.pending && !r.spent && len(steps) > 0 { // else the end of the run publishes
 		r.worker.loader.PagesIn = true
 	}
 	return err

@@ -202,9 +202,9 @@ func (w *worker) endOver(ctx context.Context, over []*run) {
 	w.endAll(ctx, over)
 }
 
-// expire removes expired calls from the queue, once an hour.
+// expire removes expired calls from the queue, once an hour, and first as soon as the service has confirmed the time.
 func (w *worker) expire() error {
-	if time.Since(w.expired) < expireEvery {
+	if !w.engine.Store.Clock.Agreed() || time.Since(w.expired) < expireEvery {
 		return nil
 	}
 	w.expired = time.Now()

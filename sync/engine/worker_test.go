@@ -9,6 +9,7 @@ import (
 	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/queue"
 	"outlierd/sync/runs"
 )
 
@@ -389,6 +390,26 @@ jobs:
 			}
 			if going, err := again.worker.inProgress(again.engine.Store); len(going) != 1 || err != nil {
 				t.Errorf("%d runs are under way (%v), want the one that was cut short", len(going), err)
+			}
+		})
+	})
+}
+
+// TestShortRunsRemoveExpiredCalls: a run that buys nothing learns the service's time after its first turn.
+func TestShortRunsRemoveExpiredCalls(t *testing.T) {
+	t.Parallel()
+	bare(t, oneCall(outlier.OpDetails)+"  two: {videos: {id: [dQw4w9WgXcQ], fetch: [details]}}\n", func(w *workshop) {
+		well := w.wire
+		w.wire = answering(well, "{}")
+		w.mustRun(runs.Partial)
+		w.wire, w.asks = well, true
+		time.Sleep(8 * day)
+		w.withSinks(func(e *Engine) {
+			if row, err := e.Run(w.ctx, w.config.Job("two"), Manual, time.Time{}); err != nil || row.Requests != 1 {
+				t.Errorf("run %+v, error %v; want one that has made its call", row, err)
+			}
+			if n, err := e.Store.Queue.Queued(queue.Filter{}); n != 0 || err != nil {
+				t.Errorf("%d calls are queued (error %v), want none: the one that failed has expired", n, err)
 			}
 		})
 	})
