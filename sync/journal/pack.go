@@ -38,7 +38,8 @@ func Pack(answer *outlier.Answer) Packed { return packBody(answer.Body, answer.E
 
 func packBody(body []byte, encoding string) Packed {
 	if encoding == asPlain && len(body) >= tooSmall {
-		encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest)) // fails for unknown levels only
+		// It fails for unknown options only. By default it has a coder for each processor.
+		encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 		body, encoding = encoder.EncodeAll(body, make([]byte, 0, len(body)/4)), asZstd
 	}
 	if body == nil {
@@ -64,7 +65,10 @@ func (k Packed) unpack() ([]byte, error) {
 	}
 	defer decoder.Close()
 	plain, err := decoder.DecodeAll(k.body, nil)
-	return outlier.Lenient(plain), err
+	if err != nil {
+		return nil, err
+	}
+	return outlier.Lenient(plain), nil
 }
 
 // readablePart returns what can be read of a body, and whether that is all of it: an answer that broke off is
