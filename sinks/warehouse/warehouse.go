@@ -51,9 +51,9 @@ func (w *Warehouse) Close() error {
 }
 
 // Run runs a step with the open warehouse, in which everything that was written is committed: the file is attached as
-// "warehouse". A step must have no effect if it fails. The file is closed after an error. A step that runs out of memory
-// is repeated with twice as much. A file that turns out to be damaged is removed: a step must not return such an error of
-// another file.
+// "warehouse". A step must have no effect if it fails. The file is closed after an error. A step that runs out of
+// memory is repeated with twice as much. A file that turns out to be damaged is removed: a step must not return such an
+// error of another file.
 func (w *Warehouse) Run(ctx context.Context, step func(db *database.DB) error) error {
 	for {
 		err := w.open(ctx)
@@ -98,8 +98,8 @@ func (w *Warehouse) Marks(ctx context.Context) (marks sinks.Marks, err error) {
 	return marks, err
 }
 
-// ReadMarks reads the marks of a published copy with the DuckDB of the warehouse, if that runs: to start another one takes
-// longer than to read them.
+// ReadMarks reads the marks of a published copy with the DuckDB of the warehouse, if that runs: to start another one
+// takes longer than to read them.
 func (w *Warehouse) ReadMarks(ctx context.Context, path string) (database.Marks, error) {
 	if w.db == nil {
 		return database.ReadMarks(ctx, path)

@@ -75,8 +75,8 @@ const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF N
 
 // Declare changes the file to match the declarations. It adds missing tables and columns, and replaces comments and
 // views. It never drops a table or a column. A file that this version has declared is not looked through again. A column
-// that has another type than declared is an error with the remedy. Comments are those of [CommentsOn]. They take two thirds
-// of the time, and a database that no person reads needs none.
+// that has another type than declared is an error with the remedy. Comments are those of [CommentsOn]. They take two
+// thirds of the time, and a database that no person reads needs none.
 func (db *DB) Declare(ctx context.Context, tables []*schema.Table, comments []string, remedy string) error {
 	ddl := append([]string{"BEGIN", createOwn}, createTables(tables)...)
 	for _, v := range viewsOf(tables) {
