@@ -115,7 +115,7 @@ func NewNotifier(n *Notifier) *Notifier {
 	return n
 }
 
-// checkEvery is how often a daemon looks for events. The end of a run is reported at once.
+// checkEvery is how often a daemon looks for events; it also looks when it has refused an edit of the job file.
 const checkEvery = 15 * time.Second
 
 // Serve looks for events and delivers them until ctx ends.
