@@ -86,7 +86,7 @@ func forAssistants(g *globals) mcp.Program {
 					return "", fmt.Errorf("order: there is no %q; use ratio, score, views, gain, found, published or subscribers", f.Order)
 				}
 				wanted := query.Outliers{Words: f.Words, Week: f.New, Order: f.Order, Now: time.Now(),
-					Chosen: job.Keys{"query": {f.Query}, "job": {f.Job}, "channel": {f.Channel}}}
+					Chosen: map[string][]string{"query": {f.Query}, "job": {f.Job}, "channel": {f.Channel}}}
 				wanted.Where, err = conditionsOf(config, mcp.WritePairs(f.Where))
 				return wanted.Plain(), err
 			})
