@@ -4,7 +4,7 @@
 // The service documents neither how many requests it allows nor in which kind of window (interface, Rate limits). Three
 // parts decide:
 //
-//   - The window (core.go, log.go): at most n requests in any period of length w, which satisfies windows aligned to the
+//   - The window (core.go): at most n requests in any period of length w, which satisfies windows aligned to the
 //     clock, windows from the first hit, sliding windows and token buckets. Requests are not spread: after a pause the
 //     whole window may be used at once. A request holds a slot from the moment it is granted until one window after it
 //     was sent, plus a margin for unequal latencies.
