@@ -131,7 +131,7 @@ type escapes struct {
 	at [3]int // where the first one of each kind is, at or after the last position searched from
 }
 
-// nextEscape returns where the first escape at or after i begins; the end if there is none. Calls with
+// nextEscape returns where the first escape at or after i begins, or the end without one. Calls with
 // ascending positions take one pass for each kind in total.
 func (e *escapes) nextEscape(i int) int {
 	first := len(e.in)

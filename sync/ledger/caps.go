@@ -240,7 +240,8 @@ func (p period) within() (where string, args []any) {
 		return `run = ?1`, []any{p.Key}
 	}
 	if p.account != "" {
-		return `account IN (?3, iif(?3 = 'once:', 'once:mcp:', ?3)) AND counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends, p.account}
+		return `account IN (?3, iif(?3 = 'once:', 'once:mcp:', ?3)) AND counts_at >= ?1 AND counts_at < ?2`,
+			[]any{p.begins, p.ends, p.account}
 	}
 	return `counts_at >= ?1 AND counts_at < ?2`, []any{p.begins, p.ends}
 }

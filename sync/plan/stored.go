@@ -159,7 +159,7 @@ type Step struct {
 	Total   int64           `json:"total"`                 // the highest total that the service has reported; -1 while unknown
 	Reading string          `json:"-"`                     // what `from` counts, as learned from its pages: "page", "offset", or ""
 	Stop    string          `json:"stop_reason,omitempty"` // why no further page is taken; "" while open
-	Credits outlier.Credits `json:"credits"`               // cost of its attempts from the ledger, including those of unknown outcome
+	Credits outlier.Credits `json:"credits"`               // cost of its attempts, also of unknown outcome
 	Unread  int             `json:"-"`                     // of Hits, those that could not be stored
 	Reused  int             `json:"reused"`                // pages taken from the journal instead of bought
 	Left    int             `json:"left_pages"`            // pages left when it ended, for whatever reason; -1 if unknown

@@ -327,7 +327,7 @@ func (s *Store) Instance() (string, error) {
 	return instance.Get(s.DB)
 }
 
-// NamedInstance is [Store.Instance], but creates the name if there is none.
+// NamedInstance is [Store.Instance], but gives a state without a name a new one.
 func (s *Store) NamedInstance() (name string, err error) {
 	if name, err = s.Instance(); err != nil || name != "" {
 		return name, err

@@ -87,7 +87,7 @@ func (f *Folder) RecordSent(attempt int64) error {
 	return durable.WriteFile(f.SentPath(), append(text, '\n'), 0o600)
 }
 
-// readSent reads the file. There is none before the first paid call, and after a power failure it may be
+// readSent reads the file. It is missing before the first paid call, and after a power failure it may be
 // unreadable; the whole state is checked then.
 func (f *Folder) readSent() error {
 	text, err := os.ReadFile(f.SentPath())
