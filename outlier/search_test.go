@@ -181,7 +181,7 @@ func TestSearchRefusesWhatTheInterfaceDoes(t *testing.T) {
 		"dates the wrong way":       {"publishedAtFrom=2026-03-01T01:30:01Z", "publishedAtFrom order"},
 		"year of five digits":       {"publishedAtTo=" + Instant(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "publishedAtTo pattern"},
 		"language of three letters": {"language=en&language=deu", "language pattern"},
-		"language that is none":     {"language=xx", "language pattern"},
+		"unknown language":          {"language=xx", "language pattern"},
 		"language in capitals":      {"language=EN", "language pattern"},
 		"channel id too short":      {"channelId=UC123", "channelId pattern"},
 		"title without star":        {"titlePattern=how+to", "titlePattern pattern"},

@@ -88,7 +88,7 @@ func receive(from *bufio.Reader) string {
 			break
 		}
 		if value, ok := strings.CutPrefix(line, "Content-Length: "); ok {
-			length, _ = strconv.ParseInt(strings.TrimSpace(value), 10, 64) // what is none announces nothing
+			length, _ = strconv.ParseInt(strings.TrimSpace(value), 10, 64) // 0 if the value is no number
 		}
 	}
 	_, _ = io.CopyN(&got, from, length) // a body that is cut short shows in what was got

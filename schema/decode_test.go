@@ -404,8 +404,8 @@ func TestCommentKeysAreUniqueAndStable(t *testing.T) {
 	}
 }
 
-// TestDroppedVideosLeaveNoComments: the comments of a video that has no row, because it lacks an id or
-// is repeated, are none, and no repetitions for those of other videos.
+// TestDroppedVideosLeaveNoComments: a video without a row, because it lacks an id or is repeated, has
+// no comments either, and adds no repetitions to those of other videos.
 func TestDroppedVideosLeaveNoComments(t *testing.T) {
 	const same = `{"authorChannelId":"a","text":"hi"}`
 	const some = `{"text":"x"},{"text":"y"},` + same

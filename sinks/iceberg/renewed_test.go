@@ -63,7 +63,7 @@ func TestRenewedKeysOfABucket(t *testing.T) {
 
 	accept("second")
 	l.Write(t, journal, 2, 6)
-	for range 2 { // as long as nobody renews them
+	for range 2 { // as long as they are not renewed
 		err := l.Copy.Publish(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "the credentials have expired: renew them") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("with expired keys: %v", err)

@@ -357,6 +357,6 @@ func TestLookBesidePublications(t *testing.T) {
 	}
 	stop()
 	if looks := <-done; looks == 0 {
-		t.Error("nobody looked")
+		t.Error("no reader opened a file while they were written")
 	}
 }

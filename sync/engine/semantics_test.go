@@ -439,8 +439,8 @@ var promises = []promise{
 	},
 }
 
-// unbuilt has the beginnings of sentences without a test. Whoever implements one adds its tests above and
-// removes it here.
+// unbuilt has the beginnings of sentences without a test. A change that implements one adds its tests above
+// and removes it here.
 var unbuilt []string
 
 // TestEverySentenceHasItsTests: each sentence of testdata/semantics.txt has a row, each row is about one

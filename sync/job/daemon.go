@@ -36,7 +36,7 @@ const (
 const (
 	ThumbnailsProxy  = "proxy"  // the daemon, once
 	ThumbnailsDirect = "direct" // each browser, from the platform
-	ThumbnailsOff    = "off"    // nobody
+	ThumbnailsOff    = "off"    // not at all
 )
 
 // The values of daemon.reload: when `up` reads the job file again.

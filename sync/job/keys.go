@@ -228,7 +228,7 @@ func parseListener(text string) (string, error) {
 	return text, nil
 }
 
-// parseProxy parses the address of a proxy; "" is none. The error does not quote it, since it may have a password.
+// parseProxy parses the address of a proxy; "" means no proxy. The error does not quote it, since it may have a password.
 func parseProxy(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

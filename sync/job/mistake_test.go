@@ -102,7 +102,7 @@ func TestMistakesStandInOrderAndOnce(t *testing.T) {
 	}
 }
 
-// Whoever writes what a mistake says to write is not told of another one.
+// A value that the message of a mistake advises causes no other mistake.
 func TestWhatIsAdvisedIsNoMistake(t *testing.T) {
 	for _, c := range []struct{ part, value, advised string }{
 		{"pages: %s", `"3"`, "3"},

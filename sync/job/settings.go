@@ -161,7 +161,7 @@ var bucketAddress = lazyregexp.New(`^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|az:/
 	`(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$`)
 
 // BucketAddress returns the address of a bucket with an optional prefix, s3://bucket/prefix or
-// az://container/prefix, or "" if the text is none.
+// az://container/prefix, or "" if the text is no such address.
 func BucketAddress(text string) string {
 	if !bucketAddress().MatchString(text) {
 		return ""

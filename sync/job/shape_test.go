@@ -142,7 +142,7 @@ func TestTheSchemaHasTheParametersOfEveryVerb(t *testing.T) {
 	}
 }
 
-// Whoever copies an example out of the schema gets no mistake for it.
+// An example of the schema, copied into a job file, is no mistake.
 func TestTheSchemasExamplesHaveNoMistakes(t *testing.T) {
 	const head = `{"version":1,"service":{"url":"sim://"},"lists":{"topics":["x"]},"notify":{"team":{"webhook":""}},`
 	const coffee = `"coffee":{"search":{},"budget":{"per_run":20}}`

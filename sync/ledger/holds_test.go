@@ -159,7 +159,7 @@ func TestHoldOfAnUnconfirmedScanOutlivesItsRun(t *testing.T) {
 	t.Parallel()
 	ends := map[string]struct {
 		do   func(*testing.T, *state.Store, runs.Step)
-		over bool // the run cannot go on, so nobody reads what is adopted
+		over bool // the run cannot go on, so what is adopted is not read
 	}{
 		"its run ends": {func(t *testing.T, s *state.Store, step runs.Step) { statetest.FinishRun(t, s, step.Run, runs.Partial) }, true},
 		"its run is interrupted": {func(t *testing.T, s *state.Store, step runs.Step) {

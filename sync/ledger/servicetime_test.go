@@ -89,7 +89,7 @@ func TestDateIsBelievedIfItIsNearOrGivenTwice(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := statetest.Open(t, t.TempDir())
 			if s.Clock.Agreed() {
-				t.Error("the clock is agreed on, and nobody has told the time")
+				t.Error("the clock is confirmed without a Date of the service")
 			}
 			machine := time.Now()
 			for _, off := range test.told {
@@ -215,7 +215,7 @@ func exhaust(t *testing.T, s *state.Store, scope ledger.Scope, most outlier.Cred
 	}
 }
 
-// TestClockThatWasSetForwardEmptiesNoQueue: what nobody has asked for in a week goes only when
+// TestClockThatWasSetForwardEmptiesNoQueue: calls that no job has wanted for a week are removed only when
 // the service's clock says so, too.
 func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 	t.Parallel()
@@ -248,7 +248,7 @@ func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 	})
 }
 
-// TestNothingThatWasLearnedInTheFutureIsFresh: neither an answer nor that there is none.
+// TestNothingThatWasLearnedInTheFutureIsFresh: neither an answer nor a missing entity.
 func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

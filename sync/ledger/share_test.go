@@ -37,8 +37,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestSharesOfACycle plays whole cycles: nobody overspends, and whoever could be
-// afforded at all comes round.
+// TestSharesOfACycle plays whole cycles: no job overspends, and each job that the
+// budget can pay for gets a run.
 func TestSharesOfACycle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		left := outlier.Credits(rapid.IntRange(0, 400).Draw(t, "left"))

@@ -207,7 +207,7 @@ func TestIntentIsCarriedOutOnce(t *testing.T) {
 	p.Intent = 0
 	refused("without an intent")
 	p.Intent = 99
-	refused("for an intent that is none")
+	refused("for an unknown intent")
 	statetest.CheckHeld(t, s, statetest.Month(), 60)
 }
 

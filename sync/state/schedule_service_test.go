@@ -57,8 +57,8 @@ func (p *process) deliver(r *http.Request, c *call) (*http.Response, error) {
 	return resp, nil
 }
 
-// readBooks adds what the service has written since to what the call was for. Nobody
-// else can have called: jobs take turns.
+// readBooks adds what the service has written since to what the call was for. No other
+// call was made: jobs take turns.
 func (p *process) readBooks(c *call) {
 	lines := p.service.Books().Calls
 	for _, line := range lines[p.read:] {
