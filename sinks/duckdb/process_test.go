@@ -32,7 +32,7 @@ const role = "OUTLIERD_SINKTEST_ROLE"
 var ctx = context.Background()
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower, "filler": beFiller, "starved": beStarved}
+	roles := map[string]func(dir string) error{"writer": beWriter, "reader": beReader, "holder": beHolder, "borrower": beBorrower, "filler": beFiller, "starved": beStarved, "narrow": beNarrow}
 	what, dir, _ := strings.Cut(os.Getenv(role), ":")
 	if what == "" {
 		testenv.Prepare()

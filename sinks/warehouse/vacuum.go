@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"outlierd/internal/disk"
+	"outlierd/internal/machine"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -50,7 +50,7 @@ func (w *Warehouse) rewrite(ctx context.Context, db *database.DB) error {
 		return fmt.Errorf("size of %s: %w", w.options.Path, err)
 	}
 	used, total := rows[0][0].(int64), rows[0][1].(int64)
-	room, err := disk.FreeSpace(filepath.Dir(w.options.Path))
+	room, err := machine.FreeSpace(filepath.Dir(w.options.Path))
 	if err != nil || float64(total-used) < vacuumSaves*float64(total) || room < uint64(used+used/5) {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outlierd/internal/machine"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 )
@@ -37,7 +38,7 @@ func New(o Options) *Warehouse {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Warehouse{options: o, machine: database.Memory, now: time.Now}
+	return &Warehouse{options: o, machine: machine.Memory, now: time.Now}
 }
 
 // Close closes the file. It can be used again afterwards.

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"outlierd/internal/disk"
+	"outlierd/internal/machine"
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
 	"outlierd/sync/facts"
@@ -100,7 +100,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 		},
 		free: func() error {
 			room, err := s.Store.DB.Free()
-			if room != disk.Unknown {
+			if room != machine.Unknown {
 				gauge(free, float64(room))
 			}
 			return err

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"outlierd/internal/disk"
 	"outlierd/internal/durable"
+	"outlierd/internal/machine"
 )
 
 // Options configure a store.
@@ -47,7 +47,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.MinFree = cmp.Or(o.MinFree, MinFree)
 	if o.FreeSpace == nil {
-		o.FreeSpace = disk.FreeSpace
+		o.FreeSpace = machine.FreeSpace
 	}
 	if o.BootID == nil {
 		o.BootID = bootID

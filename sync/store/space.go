@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outlierd/internal/disk"
+	"outlierd/internal/machine"
 )
 
 // MinFree is the free space in bytes that is kept for the next answer, the sinks and other programs.
@@ -28,7 +28,7 @@ func (f *Folder) Room() error {
 	if free < f.options.MinFree {
 		return &LowSpaceError{Dir: f.dir, Free: free, Need: f.options.MinFree}
 	}
-	if files, err := disk.FreeFiles(f.dir); err != nil || files < MinFiles {
+	if files, err := machine.FreeFiles(f.dir); err != nil || files < MinFiles {
 		return cmp.Or(err, error(&LowSpaceError{Dir: f.dir, Free: files, Need: MinFiles, Files: true}))
 	}
 	return nil
@@ -77,7 +77,7 @@ const MinFiles = 128
 
 // Remedy returns what to do on a disk without space: often many bytes are free, and only the number of files is used up.
 func Remedy(dir string) string {
-	if files, err := disk.FreeFiles(dir); err == nil && files < MinFiles {
+	if files, err := machine.FreeFiles(dir); err == nil && files < MinFiles {
 		return fmt.Sprintf("remove some files (%d inodes are free)", files)
 	}
 	return "free some space"

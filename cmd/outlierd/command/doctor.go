@@ -20,8 +20,8 @@ import (
 	"outlierd/cmd/outlierd/daemon"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
-	"outlierd/internal/disk"
 	"outlierd/internal/durable"
+	"outlierd/internal/machine"
 	"outlierd/outlier"
 	"outlierd/sinks/bucket"
 	"outlierd/sinks/iceberg"
@@ -275,8 +275,8 @@ func (c *checkup) refuseUnwritable(folder string) error {
 func checkDisk(_ context.Context, c *checkup) {
 	const remedy = "free some space, or move the data folder to a larger disk"
 	there := existing(c.config.Data)
-	room, err := disk.FreeSpace(there)
-	files, wrong := disk.FreeFiles(there)
+	room, err := machine.FreeSpace(there)
+	files, wrong := machine.FreeFiles(there)
 	tables, takes := warehouseDisk(c.config)
 	switch {
 	case err != nil:
@@ -287,7 +287,7 @@ func checkDisk(_ context.Context, c *checkup) {
 	case files < store.MinFiles:
 		c.fail("disk", "remove some files, or move the data folder to a disk with more inodes",
 			"%d inodes are free, and %d are required before anything is bought", files, store.MinFiles)
-	case room == disk.Unknown:
+	case room == machine.Unknown:
 		c.ok("disk", "its file system does not say how much is free")
 	case room < store.MinFree+2*tables:
 		c.warn("disk", remedy, "%d MiB are free; %s, and its next copies up to %d MiB", room>>20, takes, 2*tables>>20)

@@ -13,7 +13,8 @@ import (
 
 	"github.com/duckdb/duckdb-go/v2"
 	"github.com/duckdb/duckdb-go/v2/mapping"
-	"golang.org/x/sys/unix"
+
+	"outlierd/internal/machine"
 )
 
 // DB is an embedded DuckDB instance. Its main database is in memory. Callers attach the database file
@@ -39,7 +40,7 @@ func Version() string { return mapping.LibraryVersion() }
 
 // Open starts DuckDB. It uses no network and reads no user settings.
 func Open(ctx context.Context, o Options) (*DB, error) {
-	if err := checkAddressSpace(unix.Getrlimit); err != nil {
+	if err := checkAddressSpace(); err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
 	// Without this option DuckDB would first start a thread per processor of the machine, which may be
@@ -60,17 +61,14 @@ const addressSpace = 2_000_000_000
 
 // checkAddressSpace returns an error if the process may reserve less. glibc then has no room for the heap of
 // DuckDB's thread, and maps each of its allocations by itself: the start takes minutes, and fails or aborts.
-func checkAddressSpace(read func(resource int, limit *unix.Rlimit) error) error {
-	var limit unix.Rlimit
-	if err := read(unix.RLIMIT_AS, &limit); err != nil {
-		return fmt.Errorf("read the limit of the address space: %w", err)
-	}
-	if limit.Cur >= addressSpace {
-		return nil
+func checkAddressSpace() error {
+	limit, err := machine.AddressSpace()
+	if err != nil || limit >= addressSpace {
+		return err
 	}
 	return fmt.Errorf("the address space is limited to %s (ulimit -v), and %s are needed: raise that limit; "+
 		"to limit memory, use a container or OUTLIERD_DUCKDB_MEMORY",
-		Megabytes(int64(limit.Cur)), Megabytes(addressSpace))
+		Megabytes(int64(limit)), Megabytes(addressSpace))
 }
 
 func (db *DB) openConnection(ctx context.Context, o Options) (err error) {

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"outlierd/internal/disk"
 	"outlierd/internal/lazyregexp"
+	"outlierd/internal/machine"
 	"outlierd/sinks/duckdb/database"
 )
 
@@ -20,9 +20,9 @@ type resources struct {
 
 // memoryLimit returns the limit of DuckDB's buffers for a query, in bytes: most, but at most a third of the memory of the
 // machine or container, where a daemon may run, too. Otherwise the kernel would kill one of them.
-func memoryLimit(most int64) int64 { return max(database.DefaultMemory, min(most, machine()/3)) }
+func memoryLimit(most int64) int64 { return max(database.DefaultMemory, min(most, machineMemory()/3)) }
 
-var machine = database.Memory // tests replace it
+var machineMemory = machine.Memory // tests replace it
 
 // perThread is the memory for which a query may use one thread more, in bytes. An export has a row group per thread in
 // memory.
@@ -40,8 +40,8 @@ const personal = math.MaxInt64
 // maxTemp returns the SQL that limits temporary files to half of the free disk space: a query must not leave a daemon
 // without any. DuckDB's default is nine tenths.
 func (r resources) maxTemp() string {
-	free, err := disk.FreeSpace(filepath.Dir(r.temp))
-	if r.temp == "" || err != nil || free == disk.Unknown {
+	free, err := machine.FreeSpace(filepath.Dir(r.temp))
+	if r.temp == "" || err != nil || free == machine.Unknown {
 		return ""
 	}
 	return fmt.Sprintf("SET max_temp_directory_size = '%dB'; ", free/2)

@@ -12,14 +12,15 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 	"golang.org/x/sys/unix"
 
+	"outlierd/internal/machine"
 	"outlierd/sinks/duckdb/database"
 )
 
 // TestRoomFollowsTheMachine: in a small container the kernel would kill the query or a daemon beside it.
 func TestRoomFollowsTheMachine(t *testing.T) {
-	defer func() { machine = database.Memory }()
+	defer func() { machineMemory = machine.Memory }()
 	for has, want := range map[int64]int64{128: 56, 256: 85, 1024: 341, 16384: 512} {
-		machine = func() int64 { return has << 20 }
+		machineMemory = func() int64 { return has << 20 }
 		if got := memoryLimit(exportMemory) >> 20; got != want {
 			t.Errorf("%d MiB of %d, want %d", got, has, want)
 		}
@@ -30,8 +31,8 @@ func TestRoomFollowsTheMachine(t *testing.T) {
 func inSmallContainer(t *testing.T) (path, temp string) {
 	path, temp = publishEmpty(t).Path, t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	machine = func() int64 { return 3 * database.DefaultMemory }
-	t.Cleanup(func() { machine = database.Memory })
+	machineMemory = func() int64 { return 3 * database.DefaultMemory }
+	t.Cleanup(func() { machineMemory = machine.Memory })
 	return path, temp
 }
 

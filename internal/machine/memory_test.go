@@ -1,4 +1,4 @@
-package database
+package machine
 
 import (
 	"testing"

@@ -1,5 +1,5 @@
-// Package disk says what is free on a disk.
-package disk
+// Package machine says what the machine has: free space on its disks, memory, and address space.
+package machine
 
 import (
 	"errors"

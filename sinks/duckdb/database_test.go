@@ -1,10 +1,13 @@
-package database_test
+package duckdb_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"outlierd/internal/testenv"
@@ -146,5 +149,41 @@ func TestEveryLackOfMemoryIsRecognized(t *testing.T) {
 		if database.OutOfMemory(errors.New(text)) {
 			t.Errorf("%q is no lack of memory", text)
 		}
+	}
+}
+
+// TestThreadsFollowTheOptions: the default is one thread, whatever the number of processors.
+func TestThreadsFollowTheOptions(t *testing.T) {
+	t.Parallel()
+	for threads, want := range map[int]string{0: "1", 1: "1", 3: "3"} {
+		db, err := database.Open(t.Context(), database.Options{Threads: threads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		rows, err := db.Query(t.Context(), "select current_setting('threads')::varchar")
+		if err != nil || fmt.Sprint(rows) != "[["+want+"]]" {
+			t.Errorf("%d threads: %v, %v, want %s", threads, rows, err, want)
+		}
+	}
+}
+
+// beNarrow starts DuckDB.
+func beNarrow(string) error {
+	db, err := database.Open(ctx, database.Options{})
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+// TestTooSmallAddressSpaceIsRefused: DuckDB would seem to hang, or abort the process.
+func TestTooSmallAddressSpaceIsRefused(t *testing.T) {
+	narrow := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -v 1900000 && exec "$0"`, os.Args[0])
+	narrow.Env = append(os.Environ(), role+"=narrow:")
+	said, err := narrow.CombinedOutput()
+	const want = "the address space is limited to 1855MB (ulimit -v), and 1907MB are needed: raise that limit"
+	if err == nil || !strings.Contains(string(said), want) {
+		t.Errorf("%v, %q, want %q", err, said, want)
 	}
 }

@@ -1,4 +1,4 @@
-package sinks_test
+package duckdb_test
 
 import (
 	"path/filepath"

@@ -1,6 +1,7 @@
-package database
+package machine
 
 import (
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -17,11 +18,11 @@ const assumedMemory = 2 << 30
 // Memory returns the memory that this process may use, in bytes: the machine's, or a lower limit of the
 // container or of a control group above it.
 func Memory() int64 {
-	var machine unix.Sysinfo_t
-	if unix.Sysinfo(&machine) != nil {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
 		return limitMemory(os.DirFS("/"), assumedMemory)
 	}
-	return limitMemory(os.DirFS("/"), int64(machine.Totalram)*int64(machine.Unit))
+	return limitMemory(os.DirFS("/"), int64(info.Totalram)*int64(info.Unit))
 }
 
 // limitMemory returns the memory of a machine, or what the files in root allow of it.
@@ -60,4 +61,13 @@ func groupLimit(root fs.FS, mount, group, file string) int64 {
 			return least
 		}
 	}
+}
+
+// AddressSpace returns how much this process may reserve, in bytes.
+func AddressSpace() (uint64, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil {
+		return 0, fmt.Errorf("read the limit of the address space: %w", err)
+	}
+	return limit.Cur, nil
 }
