@@ -160,9 +160,15 @@ func (c Columns) valuesOf(names []string) []any {
 // Select reads rows. columns returns the columns of a row, and from is the rest of the query: "FROM runs
 // WHERE job = ?".
 func Select[T any](in Reader, columns func(*T) Columns, from string, args ...any) ([]T, error) {
-	names := slices.Sorted(maps.Keys(columns(new(T))))
-	return List(in, func(row *T) []any { return columns(row).valuesOf(names) },
-		`SELECT `+strings.Join(names, ", ")+` `+from, args...)
+	var row, empty T
+	of := columns(&row)
+	names := slices.Sorted(maps.Keys(of))
+	into := of.valuesOf(names)
+	next := func() (*T, []any) {
+		row = empty
+		return &row, into
+	}
+	return list(in, next, `SELECT `+strings.Join(names, ", ")+` `+from, args...)
 }
 
 // First is [Select] for the first row; nil if there is none.
@@ -202,14 +208,23 @@ func Scan(in Reader, into []any, query string, args ...any) (found bool, err err
 
 // List reads all rows of a query; into returns the destinations of the columns, as for Scan.
 func List[T any](in Reader, into func(*T) []any, query string, args ...any) (all []T, err error) {
+	next := func() (*T, []any) {
+		row := new(T)
+		return row, into(row)
+	}
+	return list(in, next, query, args...)
+}
+
+// list reads all rows of a query. next returns where the next row goes, and the destinations of its columns.
+func list[T any](in Reader, next func() (*T, []any), query string, args ...any) (all []T, err error) {
 	err = in.query(func(tx *Tx) error {
-		all, err = list(tx, into, query, args...)
+		all, err = scanAll(tx, next, query, args...)
 		return nameTable(query, err)
 	})
 	return all, err
 }
 
-func list[T any](tx *Tx, into func(*T) []any, query string, args ...any) (all []T, err error) {
+func scanAll[T any](tx *Tx, next func() (*T, []any), query string, args ...any) (all []T, err error) {
 	stmt, err := tx.conn.prepareOnce(query)
 	if err != nil {
 		return nil, err
@@ -219,11 +234,11 @@ func list[T any](tx *Tx, into func(*T) []any, query string, args ...any) (all []
 		return nil, err
 	}
 	for rows.Next() {
-		var one T
-		if err := rows.Scan(into(&one)...); err != nil {
+		row, into := next()
+		if err := rows.Scan(into...); err != nil {
 			return nil, errors.Join(err, rows.Close())
 		}
-		all = append(all, one)
+		all = append(all, *row)
 	}
 	return all, errors.Join(rows.Err(), rows.Close())
 }
