@@ -66,7 +66,7 @@ func runCheck(ctx context.Context, g *globals, readData bool) error {
 	if err != nil {
 		return err
 	}
-	var found report.Checked
+	var found checked
 	found.Checked, err = seen.Check(ctx)
 	if err = errors.Join(err, seen.Close()); err != nil {
 		return err
@@ -76,7 +76,7 @@ func runCheck(ctx context.Context, g *globals, readData bool) error {
 	}
 	var away error // the results of the sinks do not depend on it
 	found.Buckets, away = checkBuckets(ctx, config, g.world.env, readData)
-	if err := g.out.print(found, "%s", report.Check(&found, g.out.look())); err != nil {
+	if err := g.out.print(found, "%s", found.describe(g.out.look())); err != nil {
 		return err
 	}
 	return errors.Join(sinksError(found.Sinks), bucketsError(found.Buckets), away)

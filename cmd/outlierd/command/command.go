@@ -145,7 +145,7 @@ var documents = []documented{
 	{"budget resume", serve.Lifted{}},
 	{"budget, budget adjust", forecast.Budget{}},
 	{"channels resolve", channelsResolved{}},
-	{"check", report.Checked{}},
+	{"check", checked{}},
 	{"connect", []snippets{}},
 	{"cursor reset", cursorsReset{}},
 	{"cursor set", serve.SetCursors{}},

@@ -13,7 +13,7 @@ import (
 // exist, and only cmd plays the service.
 var fenced = map[string][]string{
 	"outlierd/outlier/simulator":   {"outlier/simulator/library", "outlier/simulator", "cmd/outlierd/programtest", "cmd/outlierd/command"},
-	"outlierd/sinks/bucket":        {"sinks/iceberg", "cmd/outlierd/programtest", "cmd/outlierd/report", "cmd/outlierd/command"},
+	"outlierd/sinks/bucket":        {"sinks/iceberg", "cmd/outlierd/programtest", "cmd/outlierd/command"},
 	"outlierd/sinks/duckdb/query":  {"cmd/outlierd/page", "cmd/outlierd/command"},
 	"outlierd/sinks/iceberg":       {"cmd/outlierd/command"},
 	"outlierd/sinks/parquet":       {"sinks/bucket", "sinks/iceberg", "cmd/outlierd/command"},

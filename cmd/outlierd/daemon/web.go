@@ -172,9 +172,9 @@ func (h *Web) scopeOf(r *http.Request) scope {
 		given = token
 	}
 	switch {
-	case page.IsToken(h.Daemon.Token.Reveal(), given):
+	case serve.IsToken(h.Daemon.Token.Reveal(), given):
 		return scopeRun
-	case page.IsToken(h.Daemon.ReadToken.Reveal(), given), !h.Daemon.Guarded():
+	case serve.IsToken(h.Daemon.ReadToken.Reveal(), given), !h.Daemon.Guarded():
 		return scopeRead
 	}
 	return scopeNone

@@ -25,11 +25,11 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"outlierd/cmd/outlierd/page"
 	"outlierd/cmd/outlierd/report"
 	"outlierd/outlier"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
+	"outlierd/sync/serve"
 )
 
 // Program is what the server uses of the program. Errors say what to do.
@@ -332,7 +332,7 @@ func ServeHTTP(ctx context.Context, p Program, port net.Listener, token string) 
 func requireToken(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !is || !page.IsToken(token, given) {
+		if !is || !serve.IsToken(token, given) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "send the token of mcp.token: Authorization: Bearer TOKEN", http.StatusUnauthorized)
 			return

@@ -1,44 +1,45 @@
-package report
+package command
 
 import (
 	"fmt"
+	"strings"
 
+	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sinks/bucket"
 	"outlierd/sync/check"
 	"outlierd/sync/state"
 )
 
-// Checked is what a check of the state, the tables and the buckets has found.
-type Checked struct {
+// checked is what a check of the state, the tables and the buckets has found.
+type checked struct {
 	state.Checked
 	Sinks   []check.Result  `json:"sinks"`
 	Buckets []bucket.Report `json:"buckets,omitempty"`
 }
 
-// Check describes the result of a check, with the answers by operation.
-func Check(c *Checked, look term.Options) string {
-	l := &lines{}
-	l.add("state: no damage: %d answers", c.Answers)
+// describe returns the result of the check, with the answers by operation.
+func (c *checked) describe(look term.Options) string {
+	lines := []string{fmt.Sprintf("state: no damage: %d answers", c.Answers)}
 	if c.Pruned > 0 {
-		l.add("journal: pruned up to answer %d: of these only the headers were checked", c.Pruned)
+		lines = append(lines, fmt.Sprintf("journal: pruned up to answer %d: of these only the headers were checked", c.Pruned))
 	}
 	for _, r := range c.Sinks {
-		for _, line := range sinkLines(r) {
-			l.add("%s", line)
-		}
+		lines = append(lines, sinkLines(r)...)
 	}
 	for _, r := range c.Buckets {
-		for _, line := range bucketLines(r) {
-			l.add("%s", line)
-		}
+		lines = append(lines, bucketLines(r)...)
 	}
-	var rows [][]any
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintln(&b, line)
+	}
+	t := term.NewTable(&b, look, []string{"operation", "answers", "bytes", "first_at", "last_at"})
 	for _, part := range c.Journal {
-		rows = append(rows, []any{string(part.Op), part.Answers, part.Bytes, part.First, part.Last})
+		_ = t.Row([]any{string(part.Op), part.Answers, part.Bytes, part.First, part.Last}) // writing to a string does not fail
 	}
-	l.addTable(look, []string{"operation", "answers", "bytes", "first_at", "last_at"}, rows)
-	return l.String()
+	_ = t.End()
+	return b.String()
 }
 
 // bucketLines returns the lines about a bucket.
@@ -66,11 +67,11 @@ func bucketLines(r bucket.Report) (lines []string) {
 func sinkLines(r check.Result) []string {
 	var lines []string
 	for _, problem := range r.Problems {
-		lines = append(lines, r.Sink+": "+Path(r.Path)+": "+problem)
+		lines = append(lines, r.Sink+": "+report.Path(r.Path)+": "+problem)
 	}
 	for _, file := range r.Foreign {
 		lines = append(lines, fmt.Sprintf("%s: %s: %s is not a file of this sink, and readers of *.parquet find its rows",
-			r.Sink, Path(r.Path), file))
+			r.Sink, report.Path(r.Path), file))
 	}
 	if len(r.Problems) > 0 {
 		return lines
@@ -80,7 +81,7 @@ func sinkLines(r check.Result) []string {
 		rows += n
 	}
 	said := fmt.Sprintf("%s: %s holds answers up to %d, %s in %s",
-		r.Sink, Path(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
+		r.Sink, report.Path(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
 	switch {
 	case r.ReadData && r.Pruned > 0:
 		said += fmt.Sprintf("; all rows of answers after %d match the journal", r.Pruned)
@@ -94,7 +95,7 @@ func sinkLines(r check.Result) []string {
 			"journal, because it is pruned", r.Sink, r.Pruned))
 	case r.Same != "":
 		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)",
-			r.Sink, r.Pruned, Path(r.Same)))
+			r.Sink, r.Pruned, report.Path(r.Same)))
 	}
 	if r.Behind > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them",
