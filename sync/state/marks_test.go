@@ -1,4 +1,4 @@
-package marks_test
+package state_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package ops_test
+package state_test
 
 import (
 	"net/http"

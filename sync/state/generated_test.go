@@ -1,4 +1,4 @@
-package statetest_test
+package state_test
 
 import (
 	"context"
