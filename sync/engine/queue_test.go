@@ -69,6 +69,9 @@ func TestQueueOfAJobIsPartOfTheWholeQueue(t *testing.T) {
 			if !slices.IsSortedFunc(whole, func(a, b forecast.Waiting) int { return a.At.Compare(b.At) }) {
 				t.Error("the queue is not in the order in which it is done")
 			}
+			if !slices.ContainsFunc(whole, func(one forecast.Waiting) bool { return one.Why == "failed once: HTTP 502" }) {
+				t.Error("the queue does not say why a call failed")
+			}
 			for i, one := range whole { // whatever comes due meanwhile
 				if at := time.Now().Add(e.Pace.ETA(i + 1)); !one.At.Equal(at) && !(strings.HasPrefix(one.Why, "failed") && one.At.After(at)) {
 					t.Errorf("call %d (%s) is made at %s, want %s at the current pace", i, one.Why, one.At, at)

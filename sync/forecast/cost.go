@@ -113,7 +113,7 @@ func (f *Job) addExpected(h History, spec *job.Spec, p *plan.Plan, prices outlie
 		return
 	}
 	average := float64(past.credits) / float64(n)
-	f.Expected.Credits = min(roundToStep(average, f.least), f.Worst.Credits)
+	f.Expected.Credits = min(plan.RoundToStep(average, f.least), f.Worst.Credits)
 	f.Expected.Requests = min(int((past.requests+n/2)/n), f.Worst.Requests)
 	switch {
 	case past.shares > 0: // the part of its share that the job uses
@@ -123,25 +123,4 @@ func (f *Job) addExpected(h History, spec *job.Spec, p *plan.Plan, prices outlie
 	default:
 		f.each = min(average, f.each)
 	}
-}
-
-// roundToStep rounds an average to a multiple of the smallest purchase.
-func roundToStep(average float64, least outlier.Credits) outlier.Credits {
-	if least == 0 {
-		return outlier.Credits(math.Round(average))
-	}
-	return outlier.Credits(math.Round(average/float64(least))) * least
-}
-
-// limitTo limits an estimate to a cap, which buys a multiple of the smallest purchase. Requests are reduced in
-// proportion, because data calls follow from the pages.
-func (e *Estimate) limitTo(most, least outlier.Credits) {
-	if most >= e.Credits {
-		return
-	}
-	if least > 0 {
-		most -= most % least
-	}
-	e.Requests = int(int64(e.Requests) * int64(most) / int64(e.Credits))
-	e.Credits = most
 }

@@ -426,7 +426,7 @@ func (c *calculation) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 			continue
 		}
 		f.Cuts = append(f.Cuts, Cut{Cap: one.String(), Max: one.Max, Held: held, Leaves: leaves, Wants: wanted})
-		f.Expected.limitTo(leaves+f.held, f.least)
+		f.Expected.LimitTo(leaves+f.held, f.least)
 	}
 	return nil
 }

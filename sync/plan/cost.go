@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"time"
 
 	"outlierd/outlier"
@@ -19,6 +20,27 @@ type Cost struct {
 	Credits  outlier.Credits `json:"credits"`  // if every answer arrives
 	Lost     outlier.Credits `json:"cap"`      // if answers are lost and asked for again: the run's cap
 	Requests int             `json:"requests"` // if every answer arrives
+}
+
+// LimitTo limits a cost to a cap, which buys a multiple of the smallest purchase. Requests are reduced in
+// proportion, because data calls follow from the pages.
+func (c *Cost) LimitTo(most, least outlier.Credits) {
+	if most >= c.Credits {
+		return
+	}
+	if least > 0 {
+		most -= most % least
+	}
+	c.Requests = int(int64(c.Requests) * int64(most) / int64(c.Credits))
+	c.Credits = most
+}
+
+// RoundToStep rounds an average to a multiple of the smallest purchase.
+func RoundToStep(average float64, least outlier.Credits) outlier.Credits {
+	if least == 0 {
+		return outlier.Credits(math.Round(average))
+	}
+	return outlier.Credits(math.Round(average/float64(least))) * least
 }
 
 // Spent is what a run has used of its own caps.

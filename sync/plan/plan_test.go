@@ -220,3 +220,16 @@ func TestWorstCaseDoesNotOverflow(t *testing.T) {
 		t.Errorf("three searches for all pages cost %d credits, want %d", got, beyondCaps)
 	}
 }
+
+// TestExpectedCreditsAreWholePages: a page costs two credits, so one credit buys nothing.
+func TestExpectedCreditsAreWholePages(t *testing.T) {
+	for average, want := range map[float64]outlier.Credits{0: 0, 0.9: 0, 1: 2, 2.9: 2, 3: 4, 4: 4} {
+		if got := RoundToStep(average, 2); got != want {
+			t.Errorf("%d credits are expected from an average of %g, want %d", got, average, want)
+		}
+	}
+	c := Cost{Credits: 8, Requests: 12}
+	if c.LimitTo(5, 2); c.Credits != 4 || c.Requests != 6 {
+		t.Errorf("a cap of 5 lets %+v of 8 credits in 12 requests pass, want 4 in 6", c)
+	}
+}
