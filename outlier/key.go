@@ -75,9 +75,9 @@ func (k Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // of the request. The key is removed as soon as an answer arrives, so that neither the journal nor
 // anything derived from it contains the key.
 
-// shortestAlone is the minimum length in bytes of a key that is searched for on its own. A shorter one
+// minAlone is the minimum length in bytes of a key that is searched for on its own. A shorter one
 // may be part of ordinary words, so it is searched for together with its prefix in the header.
-const shortestAlone = 8
+const minAlone = 8
 
 // Redact removes the key from a text from outside, or one that is about to leave the program.
 func (k Key) Redact(s string) string {
@@ -204,7 +204,7 @@ func readHex(b []byte, c *byte) bool {
 
 // headerText returns the key, or the header's value if the key is too short.
 func (k Key) headerText() string {
-	if len(*k.text) < shortestAlone {
+	if len(*k.text) < minAlone {
 		return k.authorization()
 	}
 	return *k.text

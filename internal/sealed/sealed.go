@@ -39,11 +39,11 @@ func Check(recipients []string) error {
 
 // shorten returns the beginning of a public key, by which its owner recognizes it.
 func shorten(recipient string) string {
-	const most = 16
-	if len(recipient) <= most {
+	const maxShown = 16
+	if len(recipient) <= maxShown {
 		return recipient
 	}
-	return recipient[:most] + "…"
+	return recipient[:maxShown] + "…"
 }
 
 // Writer encrypts what is written to it. The file is complete once it is closed.

@@ -34,8 +34,8 @@ type azure struct {
 }
 
 const (
-	retryAfter   = 200 * time.Millisecond // first delay of a retry by the library; it doubles
-	mostPatience = 5 * time.Second        // maximum delay, also if the store requests a longer one
+	retryAfter    = 200 * time.Millisecond // first delay of a retry by the library; it doubles
+	maxRetryAfter = 5 * time.Second        // maximum delay, also if the store requests a longer one
 )
 
 // accountName matches names of storage accounts. Other texts could change the URL that contains the name.
@@ -44,7 +44,7 @@ var accountName = lazyregexp.New(`^[a-z0-9]{3,24}$`)
 func openAzure(bucket string, env func(string) (string, bool), transport http.RoundTripper) (client, error) {
 	return openContainer(bucket, env, &container.ClientOptions{ClientOptions: policy.ClientOptions{
 		Transport: sender{transport},
-		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: mostPatience},
+		Retry:     policy.RetryOptions{MaxRetries: attempts - 1, RetryDelay: retryAfter, MaxRetryDelay: maxRetryAfter},
 	}})
 }
 

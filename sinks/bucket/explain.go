@@ -10,8 +10,8 @@ import (
 	"outlierd/internal/excerpt"
 )
 
-// mostOfCode is the maximum length of an error code in a message, in characters.
-const mostOfCode = 60
+// maxCode is the maximum length of an error code in a message, in characters.
+const maxCode = 60
 
 // refused is an error response of the store. It has the store's error code but not its message, which
 // may repeat what was sent. It matches [fs.ErrNotExist] or [fs.ErrExist] where these apply.
@@ -31,7 +31,7 @@ const (
 
 // newRefused returns the error for a response.
 func newRefused(code string, status int, permissions string) *refused {
-	r := &refused{excerpt.Runes(code, mostOfCode), status, remedyOf(code)}
+	r := &refused{excerpt.Runes(code, maxCode), status, remedyOf(code)}
 	switch {
 	case r.remedy != "":
 	case r.Is(fs.ErrExist):

@@ -45,8 +45,8 @@ func (s Source) from(t *schema.Table) string {
 	return "(SELECT " + strings.Join(columns, ", ") + " WHERE false)"
 }
 
-// memoryLimit is the limit of DuckDB's buffers, in bytes.
-const memoryLimit = 256 << 20
+// maxMemory is the limit of DuckDB's buffers, in bytes.
+const maxMemory = 256 << 20
 
 // Reader reads tables. After an error it restarts DuckDB, because a damaged block makes an instance
 // unusable.
@@ -59,7 +59,7 @@ type Reader struct {
 // Open returns a reader. It starts DuckDB when it is first used. Data that does not fit into memory
 // goes to the folder temp.
 func Open(temp string) *Reader {
-	return &Reader{options: database.Options{Memory: memoryLimit, Threads: runtime.GOMAXPROCS(0), Temp: temp}}
+	return &Reader{options: database.Options{Memory: maxMemory, Threads: runtime.GOMAXPROCS(0), Temp: temp}}
 }
 
 // Close stops DuckDB.
@@ -197,11 +197,11 @@ func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table
 func (d *Difference) add(o Difference) {
 	d.Missing, d.Surplus, d.Changed = d.Missing+o.Missing, d.Surplus+o.Surplus, d.Changed+o.Changed
 	d.Examples = append(d.Examples, o.Examples...)
-	d.Examples = d.Examples[:min(len(d.Examples), mostExamples)]
+	d.Examples = d.Examples[:min(len(d.Examples), maxExamples)]
 }
 
-// mostExamples is the maximum number of examples per table.
-const mostExamples = 3
+// maxExamples is the maximum number of examples per table.
+const maxExamples = 3
 
 // compareColumns returns an error if the table lacks a column, or has one of another type: another version
 // of the program has written it. JSON is text in Parquet.

@@ -46,7 +46,7 @@ func TestNothingIsBoughtWhileTheStateIsMoved(t *testing.T) {
 			t.Fatal("no run, want one that waited for the state")
 		}
 		last := rows[len(rows)-1]
-		if last.Status != runs.OK || last.Ended.Before(back.Add(-time.Minute)) || last.Ended.After(back.Add(longestPause+time.Minute)) {
+		if last.Status != runs.OK || last.Ended.Before(back.Add(-time.Minute)) || last.Ended.After(back.Add(maxPause+time.Minute)) {
 			t.Errorf("the run is %s (%s) and ended %s; want ok within minutes of %s",
 				last.Status, last.Error, last.Ended, back)
 		}

@@ -290,8 +290,8 @@ func (s *scheduler) start(ctx context.Context, a *DueRun) (again time.Time) {
 	return a.noted.NotBefore
 }
 
-// longestPause is the maximum pause of the queue.
-const longestPause = 8 * maxSleep
+// maxPause is the maximum pause of the queue.
+const maxPause = 8 * maxSleep
 
 // recordWaits records which runs in progress wait for the rate limit, for longer than the job file lets a person wait:
 // all of them, or none.
@@ -325,7 +325,7 @@ func (s *scheduler) pauseQueue(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // the loop ends and interrupts the runs
 	}
-	s.worker.pausedUntil = time.Now().Add(min(maxSleep<<min(s.worker.pauses, 8), longestPause))
+	s.worker.pausedUntil = time.Now().Add(min(maxSleep<<min(s.worker.pauses, 8), maxPause))
 	s.worker.pauses++
 	s.engine.waits.add(waitRetry, time.Until(s.worker.pausedUntil))
 	if judge(err).scope == ofAll {

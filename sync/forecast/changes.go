@@ -57,8 +57,8 @@ func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History
 			begin = append(begin, fmt.Sprintf("%s starts from the beginning, at most %d credits", describeStep(step), credits))
 		}
 	}
-	if more := len(begin) - mostBeginnings; more > 0 {
-		begin = append(begin[:mostBeginnings], fmt.Sprintf("and %d more start from the beginning", more))
+	if more := len(begin) - maxBeginnings; more > 0 {
+		begin = append(begin[:maxBeginnings], fmt.Sprintf("and %d more start from the beginning", more))
 	}
 	f.Changes = append(f.Changes, begin...)
 	return nil
@@ -75,8 +75,8 @@ func (c *calculation) movesRecords(spec *job.Spec) (bool, error) {
 	return len(open)+len(marks) > 0, errors.Join(err, failed)
 }
 
-// mostBeginnings limits the number of searches that are named: a list may have thousands of new values.
-const mostBeginnings = 8
+// maxBeginnings limits the number of searches that are named: a list may have thousands of new values.
+const maxBeginnings = 8
 
 // changedSettings lists changes of the job in the words of the file. After a change of a filter the searches
 // keep their cursors.

@@ -15,7 +15,7 @@ type Backup struct {
 	Encrypt []string      `key:"encrypt"` // public keys of age; none for plain backups
 }
 
-const mostRecipients = 20
+const maxRecipients = 20
 
 func readBackup(c *Config, n *yamltree.Node) {
 	if !n.Has(yamltree.Mapping) {
@@ -51,8 +51,8 @@ func parseRecipient(text string) (string, error) { return text, sealed.Check([]s
 
 // checkRecipients refuses keys to which nothing can be encrypted together.
 func checkRecipients(n *yamltree.Node, all []string) {
-	if len(all) > mostRecipients {
-		n.Refuse("must have at most %d keys", mostRecipients)
+	if len(all) > maxRecipients {
+		n.Refuse("must have at most %d keys", maxRecipients)
 	} else if err := sealed.Check(all); err != nil && len(all) > 1 {
 		n.Refuse("%v", err)
 	}

@@ -112,11 +112,11 @@ func (b *builder) wordSettings() map[string]string {
 // hashed is the beginning of a hash in place of a value. No value of a file begins so.
 const hashed = "\x00"
 
-// mostDifferences limits the number of changes that are reported for one job, and widest the length of
+// maxDifferences limits the number of changes that are reported for one job, and widest the length of
 // each value in characters.
 const (
-	mostDifferences = 8
-	widest          = 60
+	maxDifferences = 8
+	widest         = 60
 )
 
 // Differences lists the settings of a job that differ, by name: "pages 2 → 3".
@@ -135,8 +135,8 @@ func Differences(was, is map[string]string) (changes []string) {
 			changes = append(changes, fmt.Sprintf("%s %s → %s", name, shortenValue(old), shortenValue(now)))
 		}
 	}
-	if more := len(changes) - mostDifferences; more > 0 {
-		changes = append(changes[:mostDifferences], fmt.Sprintf("and %d more", more))
+	if more := len(changes) - maxDifferences; more > 0 {
+		changes = append(changes[:maxDifferences], fmt.Sprintf("and %d more", more))
 	}
 	return changes
 }

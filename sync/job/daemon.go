@@ -103,13 +103,13 @@ func parseToken(text string) (Secret, error) {
 	switch {
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return Secret{}, errors.New("has a space, a line break or a letter that is not ASCII")
-	case len(text) < leastToken:
-		return Secret{}, fmt.Errorf("must have at least %d characters; `openssl rand -hex 32` makes one", leastToken)
+	case len(text) < minToken:
+		return Secret{}, fmt.Errorf("must have at least %d characters; `openssl rand -hex 32` makes one", minToken)
 	}
 	return Secret{&text}, nil
 }
 
-const leastToken = 16
+const minToken = 16
 
 // Assistants has the settings of `outlierd mcp`, the server for assistants.
 type Assistants struct {

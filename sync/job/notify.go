@@ -170,9 +170,9 @@ func readWebhook(t *Target, n *yamltree.Node) {
 	}
 }
 
-// shortestSecret is the shortest value of a header that is hidden in messages, in characters. A shorter one
+// minSecret is the shortest value of a header that is hidden in messages, in characters. A shorter one
 // protects nothing, and would make numbers in messages unreadable.
-const shortestSecret = 4
+const minSecret = 4
 
 var headerName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
 
@@ -272,7 +272,7 @@ func (t *Target) Secrets() []string {
 	}
 	if u, err := url.Parse(t.URL.Reveal()); err == nil {
 		for part := range strings.FieldsFuncSeq(u.RequestURI(), func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
-			if len(part) >= 2*shortestSecret { // an answer may quote the path; "hook" says nothing
+			if len(part) >= 2*minSecret { // an answer may quote the path; "hook" says nothing
 				decoded, _ := url.QueryUnescape(part)
 				all = append(all, part, decoded)
 			}
@@ -281,7 +281,7 @@ func (t *Target) Secrets() []string {
 	for _, value := range t.Headers {
 		_, credentials, _ := strings.Cut(value.Reveal(), " ") // an answer may quote them without "Bearer"
 		for _, text := range []string{value.Reveal(), credentials} {
-			if len(text) >= shortestSecret {
+			if len(text) >= minSecret {
 				all = append(all, text)
 			}
 		}

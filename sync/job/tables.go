@@ -19,8 +19,8 @@ type Table struct {
 	At yamltree.Place // in the file
 }
 
-// leastDays are read by the views of a week, such as new_this_week.
-const leastDays = 7
+// minDays are read by the views of a week, such as new_this_week.
+const minDays = 7
 
 // readTables reads what is left out of the tables. Keys and lineage always stay, and so do the value whose growth a
 // table shows and imported_seen_at, which decides first_seen_at: the file need not list them.
@@ -78,9 +78,9 @@ func readKeep(t *tables.Table, n *yamltree.Node) time.Duration {
 		n.RefuseWithHint("write it for "+t.History.Name, "is for histories, and %s has only the last row of each key", t.Name)
 	case t.Identity() != nil:
 		n.Refuse("is for histories, and %s has only the last answer about each %s", t.Name, t.Key[0])
-	case keep < leastDays*day || keep%day != 0:
+	case keep < minDays*day || keep%day != 0:
 		n.Refuse("must be whole days, and at least %dd, because views such as new_this_week read the last week, got %s",
-			leastDays, n.Shown())
+			minDays, n.Shown())
 	default:
 		return keep
 	}

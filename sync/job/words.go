@@ -27,11 +27,11 @@ func ParseDuration(text string) (time.Duration, error) {
 	if err != nil || unit == 0 {
 		return 0, notDuration(text)
 	}
-	const most = 3660 * day
+	const maxDuration = 3660 * day
 	switch {
 	case n == 0:
 		return 0, notDuration(text)
-	case time.Duration(n) > most/unit:
+	case time.Duration(n) > maxDuration/unit:
 		return 0, fmt.Errorf("%q is longer than ten years", text)
 	}
 	return time.Duration(n) * unit, nil
@@ -130,13 +130,13 @@ func parsePoll(text string) (poll, error) {
 	return poll{first, most}, nil
 }
 
-// leastKept is how long every answer keeps its body at least.
-const leastKept = day
+// minKept is how long every answer keeps its body at least.
+const minKept = day
 
 // Least returns how long every answer keeps its body at least, whatever the retention: a day, or as long
 // as a job may reuse it.
 func (c *Config) Least() time.Duration {
-	least := time.Duration(leastKept)
+	least := time.Duration(minKept)
 	for i := range c.Jobs {
 		least = max(least, c.Jobs[i].ReuseFor)
 	}
@@ -151,7 +151,7 @@ func parseRetention(text string) (time.Duration, error) {
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not an age in days or weeks, such as 400d", text)
-	case age < leastKept:
+	case age < minKept:
 		return 0, fmt.Errorf("%q is shorter than a day", text)
 	}
 	return age, nil

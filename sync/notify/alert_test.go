@@ -147,7 +147,7 @@ func TestOversizedAlertIsLoggedOnce(t *testing.T) {
 		return rows, nil
 	}}
 	a.EvaluateAlerts(t.Context())
-	rows = found(upTo(MaxRows * (mostWaiting + 50))...)
+	rows = found(upTo(MaxRows * (maxWaiting + 50))...)
 	a.EvaluateAlerts(t.Context())
 	if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `msg="notifications dropped" target=hook events=50 `) {
 		t.Errorf("log, want one line about 50 events:\n%.1000s", log)

@@ -420,12 +420,12 @@ func TestOutboxIsBounded(t *testing.T) {
 			t.Errorf("log, want 4 events dropped:\n%s", log)
 		}
 		var ids []string
-		for i := range mostWaiting + 5 {
+		for i := range maxWaiting + 5 {
 			ids = append(ids, fmt.Sprint(i))
 		}
 		w.put(ids...)
-		if n := w.waiting(); n != 2*mostWaiting {
-			t.Errorf("%d events wait, want %d for each of two targets", n, mostWaiting)
+		if n := w.waiting(); n != 2*maxWaiting {
+			t.Errorf("%d events wait, want %d for each of two targets", n, maxWaiting)
 		}
 		w.close()
 	})

@@ -132,9 +132,9 @@ func dialUntilDone(ctx context.Context, m *job.Mail) mail.DialContextFunc {
 	}
 }
 
-// mostOfMail is the maximum number of bytes that a mail server may send in one attempt. A normal dialogue
+// maxMail is the maximum number of bytes that a mail server may send in one attempt. A normal dialogue
 // has a few thousand.
-const mostOfMail = 1 << 20
+const maxMail = 1 << 20
 
 // dialBounded connects to a server that has not shown a certificate yet and may be anything. It limits
 // the bytes read, because the mail library reads lines of any length into memory.
@@ -143,7 +143,7 @@ func dialBounded(ctx context.Context, network, address string) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	return &bounded{Conn: c, left: mostOfMail}, nil
+	return &bounded{Conn: c, left: maxMail}, nil
 }
 
 // bounded is a connection from which a limited number of bytes can be read.

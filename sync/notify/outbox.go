@@ -22,7 +22,7 @@ import (
 const (
 	keepWaiting   = 7 * 24 * time.Hour
 	keepDelivered = 30 * 24 * time.Hour
-	mostWaiting   = 1000 // per target
+	maxWaiting    = 1000 // per target
 )
 
 // receivers returns the targets that get events. A mail has one for each recipient: a server may refuse one of them, and
@@ -84,14 +84,14 @@ func (w *Watcher) writeEvent(tx *store.Tx, target string, e Event) (written bool
 	return rows > 0, err
 }
 
-// dropOldest drops the oldest events of a target beyond [mostWaiting].
+// dropOldest drops the oldest events of a target beyond [maxWaiting].
 func (w *Watcher) dropOldest(tx *store.Tx, target string) error {
 	n, err := tx.Change(`DELETE FROM notify_outbox WHERE delivered = 0 AND target = ?1 AND id <= (
 		SELECT id FROM notify_outbox WHERE delivered = 0 AND target = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`,
-		target, mostWaiting)
+		target, maxWaiting)
 	if n > 0 {
 		w.log.Error("notifications dropped", "target", target, "events", n,
-			"err", fmt.Sprintf("more than %d are waiting", mostWaiting))
+			"err", fmt.Sprintf("more than %d are waiting", maxWaiting))
 	}
 	return err
 }
@@ -179,7 +179,7 @@ func setState(in store.Writer, subject, state string) error {
 		subject, state, store.Micros(time.Now()))
 }
 
-const mostRecent = 1000
+const maxRecent = 1000
 
 // Notification is an event and the targets that are notified of it.
 type Notification struct {
@@ -189,7 +189,7 @@ type Notification struct {
 }
 
 // Recent returns the newest events since a time, at most most of them, newest first. It omits those of
-// runs that started or succeeded. It reads only the last [mostRecent] rows of the outbox, so its cost
+// runs that started or succeeded. It reads only the last [maxRecent] rows of the outbox, so its cost
 // does not depend on the number of events in a month.
 func Recent(db *store.Store, since time.Time, most int) (all []Notification, err error) {
 	type row struct {
@@ -199,7 +199,7 @@ func Recent(db *store.Store, since time.Time, most int) (all []Notification, err
 	err = db.View(func(tx *store.Tx) error {
 		rows, err := store.List(tx, func(r *row) []any { return []any{&r.payload, &r.targets, &r.waits} },
 			`SELECT max(payload), group_concat(substr(target, 1, instr(target || ' ', ' ') - 1), ', ' ORDER BY id),
-				min(delivered) = 0 FROM (SELECT * FROM notify_outbox ORDER BY id DESC LIMIT `+strconv.Itoa(mostRecent)+`)
+				min(delivered) = 0 FROM (SELECT * FROM notify_outbox ORDER BY id DESC LIMIT `+strconv.Itoa(maxRecent)+`)
 				WHERE created >= ? AND kind NOT IN (?, ?, ?) GROUP BY event ORDER BY max(id) DESC LIMIT ?`,
 			store.Micros(since), string(Published), string(Started), string(Test), most)
 		for i := 0; err == nil && i < len(rows); i++ {

@@ -261,8 +261,8 @@ func (s *Skipped) hasVersion(version int64) bool { return s.After < version && v
 // skipped has the versions that were skipped.
 var skipped = store.Cell[Restores]{Key: "ops versions skipped"}
 
-// leastSkipped is the number of versions that are skipped if the clock is behind them.
-const leastSkipped = 1 << 32
+// minSkipped is the number of versions that are skipped if the clock is behind them.
+const minSkipped = 1 << 32
 
 // Skip skips the versions of the lost state, in a restored state whose journal ends at answers. The next
 // version is the time in microseconds: no state ever has as many changes.
@@ -275,7 +275,7 @@ func Skip(tx *store.Tx, answers int64) error {
 	if err != nil {
 		return err
 	}
-	next := max(tx.Now().UnixMicro(), at+leastSkipped)
+	next := max(tx.Now().UnixMicro(), at+minSkipped)
 	return errors.Join(skipped.Set(tx, append(all, Skipped{After: at, Until: next, Answers: answers})),
 		tx.Exec(`DELETE FROM sqlite_sequence WHERE name = 'ops_changes'`),
 		tx.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES ('ops_changes', ?)`, next))

@@ -29,7 +29,7 @@ const (
 	priorRate  = 3.0  // new hits a day of a topic while nothing is known
 	reachDays  = 30.0 // how far back a search goes at most, and the first one always
 	planned    = 8    // pages of a search that are planned
-	leastPrice = 0.5  // new hits that a page must bring even if credits are left over
+	minPrice   = 0.5  // new hits that a page must bring even if credits are left over
 	sameTotal  = 6    // a large total that was seen this often is only what the service shows at most
 )
 
@@ -376,7 +376,7 @@ func chooseOptions(topics []Topic, rates []float64, perDay float64) ([]option, f
 		}
 		return best, cost
 	}
-	low, high := leastPrice, float64(outlier.MaxSize)
+	low, high := minPrice, float64(outlier.MaxSize)
 	if _, cost := at(low); cost <= perDay {
 		high = low
 	}

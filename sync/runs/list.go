@@ -85,12 +85,12 @@ func (rs *Runs) Named(prefix string, most int) ([]Run, error) {
 // Streak is the number of a job's own consecutive runs that ended with the same status.
 type Streak struct {
 	Status Status    `json:"status"`
-	Runs   int       `json:"runs"`  // [StreakMost] means that many or more
+	Runs   int       `json:"runs"`  // [MaxStreak] means that many or more
 	Since  time.Time `json:"since"` // when the oldest of them began
 }
 
-// StreakMost is the maximum number of runs that are counted.
-const StreakMost = 100
+// MaxStreak is the maximum number of runs that are counted.
+const MaxStreak = 100
 
 // Streak counts back from a job's newest run that has ended. It skips manually overridden runs, and
 // is zero for a job without runs.
@@ -102,7 +102,7 @@ func (rs *Runs) Streak(job string) (s Streak, err error) {
 	all, err := store.Select(rs.db, func(e *ended) store.Columns {
 		return store.Columns{"status": &e.status, "started": store.Time(&e.since)}
 	}, `FROM runs WHERE job = ? AND NOT overridden AND status <> 'running' ORDER BY id DESC LIMIT `+
-		strconv.Itoa(StreakMost), job)
+		strconv.Itoa(MaxStreak), job)
 	for _, e := range all {
 		if e.status != all[0].status {
 			break

@@ -30,10 +30,10 @@ import (
 )
 
 const (
-	mostWaiting = 256             // runs whose traces are being sent; more are dropped
-	batch       = 512             // spans that are sent at once
-	logEvery    = time.Hour       // how often dropped traces are logged
-	closeTime   = 3 * time.Second // how long traces are still sent when the program ends
+	maxWaiting = 256             // runs whose traces are being sent; more are dropped
+	batch      = 512             // spans that are sent at once
+	logEvery   = time.Hour       // how often dropped traces are logged
+	closeTime  = 3 * time.Second // how long traces are still sent when the program ends
 )
 
 // Options configure a tracer.
@@ -64,7 +64,7 @@ func New(o Options) *Tracer {
 	}
 	t := &Tracer{options: o, to: to, dropped: rate.Sometimes{Interval: logEvery}}
 	t.ctx, t.stop = context.WithCancel(context.Background())
-	t.sending.SetLimit(mostWaiting)
+	t.sending.SetLimit(maxWaiting)
 	return t
 }
 
@@ -88,7 +88,7 @@ func (t *Tracer) RunEnded(r runs.Run, superseded bool) {
 		return nil
 	})
 	if !sends {
-		t.logFailure(fmt.Errorf("%d traces wait already", mostWaiting))
+		t.logFailure(fmt.Errorf("%d traces wait already", maxWaiting))
 	}
 }
 

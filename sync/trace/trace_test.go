@@ -162,7 +162,7 @@ func TestMissingCollectorIsLoggedOnce(t *testing.T) {
 	s, run := performed(t, 1)
 	tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": server.URL})
 	tracer.Start(s)
-	for range 2 * mostWaiting {
+	for range 2 * maxWaiting {
 		tracer.RunEnded(run, false)
 	}
 	if err := tracer.Close(); err != nil || strings.Count(log.String(), "traces dropped") != 1 {

@@ -23,8 +23,8 @@ import (
 	"outlierd/sync/state"
 )
 
-// longestWhy is the maximum length of a reason, in characters.
-const longestWhy = 200
+// maxReason is the maximum length of a reason, in characters.
+const maxReason = 200
 
 func pauseCommand(g *globals) *cobra.Command {
 	var until, why string
@@ -114,8 +114,8 @@ func canPause(config *job.Config, name string) error {
 // pausesOf returns the pauses of jobs from now until a date, a time or for a duration; "" for no end.
 func pausesOf(config *job.Config, names []string, until, why string) (all []runs.Pause, err error) {
 	pause := runs.Pause{Since: time.Now(), Why: strings.TrimSpace(why)}
-	if utf8.RuneCountInString(pause.Why) > longestWhy {
-		return nil, usageError{fmt.Errorf("the reason may have at most %d characters", longestWhy)}
+	if utf8.RuneCountInString(pause.Why) > maxReason {
+		return nil, usageError{fmt.Errorf("the reason may have at most %d characters", maxReason)}
 	}
 	if long, wrong := job.ParseDuration(until); wrong == nil {
 		pause.Until = pause.Since.Add(time.Duration(long))

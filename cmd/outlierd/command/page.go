@@ -40,12 +40,12 @@ import (
 
 // Periods of the page Now, and how much it shows.
 const (
-	lookBack          = 7 * 24 * time.Hour
-	mostNotifications = 10
-	lastRuns          = 7  // of all jobs
-	sparkRuns         = 12 // of each job
-	mostDue           = 8  // due times of a job within a day
-	slowLast          = time.Minute
+	lookBack         = 7 * 24 * time.Hour
+	maxNotifications = 10
+	lastRuns         = 7  // of all jobs
+	sparkRuns        = 12 // of each job
+	maxDue           = 8  // due times of a job within a day
+	slowLast         = time.Minute
 )
 
 // newTables returns the published tables of a daemon until ctx ends.
@@ -244,7 +244,7 @@ func (l *looking) readNow(ctx context.Context, seen *program) (*page.Now, error)
 	if now.Runs, err = listLast(store, runs.Filter{}, lastRuns, l.zone); err != nil {
 		return nil, err
 	}
-	now.Notifications, err = notify.Recent(store.DB, s.At.Add(-lookBack), mostNotifications)
+	now.Notifications, err = notify.Recent(store.DB, s.At.Add(-lookBack), maxNotifications)
 	return now, err
 }
 
@@ -253,7 +253,7 @@ func dueTimes(spec *job.Spec, now time.Time) (all []time.Time) {
 	if len(spec.Schedule) == 0 {
 		return nil
 	}
-	for at := spec.Next(now, now.Location()); !at.IsZero() && at.Sub(now) < 24*time.Hour && len(all) < mostDue; at = spec.Next(at, now.Location()) {
+	for at := spec.Next(now, now.Location()); !at.IsZero() && at.Sub(now) < 24*time.Hour && len(all) < maxDue; at = spec.Next(at, now.Location()) {
 		all = append(all, at)
 	}
 	return all

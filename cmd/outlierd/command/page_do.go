@@ -215,8 +215,8 @@ func (a actions) offerRecord(_ context.Context, asked page.Action) (*page.Offer,
 		switch {
 		case asked.Credits == 0:
 			return nil, errors.New("enter how many credits were spent, or bought as a negative number")
-		case asked.Why == "" || utf8.RuneCountInString(asked.Why) > longestWhy:
-			return nil, fmt.Errorf("enter the reason, in at most %d characters", longestWhy)
+		case asked.Why == "" || utf8.RuneCountInString(asked.Why) > maxReason:
+			return nil, fmt.Errorf("enter the reason, in at most %d characters", maxReason)
 		}
 		return makeChange(a, serve.Adjust{Credits: outlier.Credits(asked.Credits), Why: asked.Why},
 			page.Done{Message: term.Count(asked.Credits, "credit") + " recorded.", To: "/money"})(ctx)

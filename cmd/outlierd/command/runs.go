@@ -116,9 +116,9 @@ var isPrefix = regexp.MustCompile(`^[0-9A-Fa-f-]+$`)
 
 // runNamed returns the only run whose id begins with a prefix.
 func runNamed(p *program, prefix string) (*runs.Run, error) {
-	const most = 5
+	const maxShown = 5
 	prefix = strings.ToLower(prefix)
-	all, err := p.Engine.Store.Runs.Named(prefix, most)
+	all, err := p.Engine.Store.Runs.Named(prefix, maxShown)
 	switch {
 	case err != nil:
 		return nil, err
@@ -131,8 +131,8 @@ func runNamed(p *program, prefix string) (*runs.Run, error) {
 	for i := range all {
 		lines = append(lines, fmt.Sprintf("  %s  %s", all[i].ID, job.Shown(all[i].Job)))
 	}
-	if len(all) == most {
-		lines[most-1] = "  …"
+	if len(all) == maxShown {
+		lines[maxShown-1] = "  …"
 	}
 	return nil, usageError{fmt.Errorf("several run ids begin with %s:\n%s", prefix, strings.Join(lines, "\n"))}
 }

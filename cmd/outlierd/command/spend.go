@@ -154,8 +154,8 @@ func (r *runner) priceRun(ctx context.Context, j *jobRun) (one report.Price, err
 	return one, err
 }
 
-// leastConfirmed is the minimum of the default of budget.confirm_over, which is a tenth of the month.
-const leastConfirmed outlier.Credits = 20
+// minConfirmOver is the minimum of the default of budget.confirm_over, which is a tenth of the month.
+const minConfirmOver outlier.Credits = 20
 
 // confirmOver returns the price above which a run needs confirmation, and the setting that it comes from;
 // nil means never.
@@ -167,7 +167,7 @@ func confirmOver(config *job.Config) (limit *outlier.Credits, why string) {
 	case budget.PerMonth == nil || config.Service.Simulated():
 		return nil, ""
 	}
-	return new(max(leastConfirmed, *budget.PerMonth/10)), "a tenth of the month; set budget.confirm_over to change it"
+	return new(max(minConfirmOver, *budget.PerMonth/10)), "a tenth of the month; set budget.confirm_over to change it"
 }
 
 // errDeclined ends a command whose question was not answered with yes.

@@ -47,8 +47,8 @@ jobs:
 			t.Fatalf("fewer than %d runs ended within a minute: %s", runs, d.log)
 		}
 	}
-	if took := d.stop(); took > longestStop {
-		t.Errorf("the stop took %s, want at most %s", took, longestStop)
+	if took := d.stop(); took > maxStop {
+		t.Errorf("the stop took %s, want at most %s", took, maxStop)
 	}
 	waited := 0
 	for conn := range hung.Range {

@@ -227,10 +227,10 @@ func (p *play) report() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Logf("seed %d, %v, %d kills, %d outages", *playSeed, p.length, p.kills, len(p.outages))
-	const most = 40
+	const maxShown = 40
 	for i, violation := range p.violations {
-		if i == most {
-			p.Errorf("and %d more", len(p.violations)-most)
+		if i == maxShown {
+			p.Errorf("and %d more", len(p.violations)-maxShown)
 			break
 		}
 		p.Errorf("%s", violation)

@@ -52,8 +52,8 @@ var stoppedEvery = map[string]time.Duration{
 	"news": 2 * time.Second, "topics": 3 * time.Second, "people": 3 * time.Second, "formats": 3 * time.Second, "rivals": 3 * time.Second,
 }
 
-// longestStop is how long a daemon may take to stop.
-const longestStop = 25 * time.Second
+// maxStop is how long a daemon may take to stop.
+const maxStop = 25 * time.Second
 
 // TestStoppedDaemonLosesNothingAndBuysNothingTwice stops a daemon repeatedly at random moments, with SIGTERM and with
 // SIGKILL, and starts it again. At the end its tables have the rows of runs that were not stopped, each due time
@@ -211,12 +211,12 @@ func (d *upProcess) stop() time.Duration {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		d.Fatalf("up has ended before it was stopped (%v): %s", err, d.log)
 	}
-	overdue := time.AfterFunc(longestStop, func() { _ = d.cmd.Process.Kill() })
+	overdue := time.AfterFunc(maxStop, func() { _ = d.cmd.Process.Kill() })
 	defer overdue.Stop()
 	err := d.cmd.Wait()
 	took := time.Since(asked)
 	// Before the program handles signals, SIGTERM ends it with an error.
-	if err != nil && (took > longestStop || d.log.String() != "") {
+	if err != nil && (took > maxStop || d.log.String() != "") {
 		d.Errorf("up ended with %v, %s after SIGTERM: %s", err, took, d.log.last())
 	}
 	return took

@@ -64,9 +64,9 @@ func (w *testWorld) changeBootID() {
 // waitFor waits until the log of a daemon contains a text.
 func (d *upProcess) waitFor(text string) {
 	d.Helper()
-	for end := time.Now().Add(programtest.WaitMost); !strings.Contains(d.log.String(), text); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(programtest.MaxWait); !strings.Contains(d.log.String(), text); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			d.Fatalf("after %s the log of up does not contain %q: %s", programtest.WaitMost, text, d.log)
+			d.Fatalf("after %s the log of up does not contain %q: %s", programtest.MaxWait, text, d.log)
 		}
 	}
 }
@@ -76,9 +76,9 @@ func (d *upProcess) waitFor(text string) {
 func (w *testWorld) runUntil(after time.Time) (log string) {
 	w.Helper()
 	d := w.up()
-	for end := time.Now().Add(programtest.WaitMost); !w.reached(after); time.Sleep(300 * time.Millisecond) {
+	for end := time.Now().Add(programtest.MaxWait); !w.reached(after); time.Sleep(300 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.Fatalf("after %s no run with a due time after %s is published: %s", programtest.WaitMost, after, d.log.last())
+			w.Fatalf("after %s no run with a due time after %s is published: %s", programtest.MaxWait, after, d.log.last())
 		}
 	}
 	d.stop()

@@ -66,7 +66,7 @@ jobs:
 					t.Fatalf("%d runs ended within a minute, want %d", ended(), c.runs)
 				}
 			}
-			if took := d.stop(); took > longestStop || d.cmd.ProcessState.ExitCode() != 0 {
+			if took := d.stop(); took > maxStop || d.cmd.ProcessState.ExitCode() != 0 {
 				t.Errorf("the stop took %s and ended with %s, want exit code 0 in time", took, d.cmd.ProcessState)
 			}
 		})

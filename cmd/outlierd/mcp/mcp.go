@@ -210,14 +210,14 @@ func (s *server) resultOf(ctx context.Context, req *sdk.CallToolRequest, done *D
 // Limits of the rows of a result.
 const (
 	defaultRows = 100
-	mostRows    = 1000
+	maxRows     = 1000
 )
 
 func limitOf(asked int) int {
 	if asked <= 0 {
 		return defaultRows
 	}
-	return min(asked, mostRows)
+	return min(asked, maxRows)
 }
 
 // result is what a tool answers.

@@ -106,14 +106,14 @@ const (
 func (s *server) addTools() {
 	addTool(s, readingTool("list_tables", "List the tables and views that query can read."),
 		func(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*result, error) {
-			return s.queryTables(ctx, allTables, mostRows)
+			return s.queryTables(ctx, allTables, maxRows)
 		})
 	type named struct {
 		Table string `json:"table" jsonschema:"the name, such as outliers or ops.runs"`
 	}
 	addTool(s, readingTool("describe_table", "List the columns of a table or view, with types and meanings."),
 		func(ctx context.Context, _ *sdk.CallToolRequest, in named) (*result, error) {
-			got, err := s.queryTables(ctx, fmt.Sprintf(allColumns, "'"+strings.ReplaceAll(in.Table, "'", "''")+"'"), mostRows)
+			got, err := s.queryTables(ctx, fmt.Sprintf(allColumns, "'"+strings.ReplaceAll(in.Table, "'", "''")+"'"), maxRows)
 			if err == nil && len(got.Rows.([][]any)) == 0 {
 				err = fmt.Errorf("there is no table %q; list_tables lists them", in.Table)
 			}
@@ -213,7 +213,7 @@ func (s *server) queryTables(ctx context.Context, sql string, limit int) (*resul
 	}
 	r := &result{Foreign: foreign, Columns: rows.Columns, Rows: rows.Rows}
 	if rows.More {
-		r.More = fmt.Sprintf("there are more than these %d rows: raise limit, to at most %d, or narrow the question", limit, mostRows)
+		r.More = fmt.Sprintf("there are more than these %d rows: raise limit, to at most %d, or narrow the question", limit, maxRows)
 	}
 	return r, nil
 }

@@ -17,8 +17,8 @@ import (
 // Question is a named SQL query.
 type Question struct{ Name, SQL string }
 
-// MostRows is the maximum number of rows shown.
-const MostRows = 1000
+// MaxRows is the maximum number of rows shown.
+const MaxRows = 1000
 
 // FileTypes are the content types of files, by their format.
 var FileTypes = map[string]string{
@@ -28,7 +28,7 @@ var FileTypes = map[string]string{
 }
 
 const (
-	longestSQL  = 8000             // bytes, because it is part of an address
+	maxSQL      = 8000             // bytes, because it is part of an address
 	downloading = 60 * time.Second // time limit of a download
 )
 
@@ -36,7 +36,7 @@ const (
 func (s *Site) askSQL(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	v := askView{SQL: strings.TrimSpace(form.Get("sql")), Tables: query.Catalog(), Questions: s.from.Questions()}
-	if len(v.SQL) > longestSQL {
+	if len(v.SQL) > maxSQL {
 		return badRequest("The SQL is longer than 8000 bytes; use 'outlierd sql'.")
 	}
 	var err error
@@ -72,7 +72,7 @@ func isForeign(r *http.Request) bool {
 // serveDownload sends the result of a query as a file.
 func (s *Site) serveDownload(w http.ResponseWriter, r *http.Request) error {
 	sql := r.URL.Query().Get("sql")
-	if sql == "" || len(sql) > longestSQL {
+	if sql == "" || len(sql) > maxSQL {
 		return badRequest("A download needs SQL of at most 8000 bytes.")
 	}
 	return sendFile(s, w, r, sql, r.PathValue("format"))

@@ -68,7 +68,7 @@ func TestRefusedSQLIsShownWithReason(t *testing.T) {
 		t.Error("SQL that is too long was run")
 		return nil, nil
 	})
-	if w := answer(s, "/ask?sql="+strings.Repeat("x", longestSQL+1)); w.Code != http.StatusBadRequest {
+	if w := answer(s, "/ask?sql="+strings.Repeat("x", maxSQL+1)); w.Code != http.StatusBadRequest {
 		t.Errorf("SQL that is too long: HTTP %d %s, want %d", w.Code, w.Body, http.StatusBadRequest)
 	}
 }

@@ -48,7 +48,7 @@ func TestActionNeedsALoginAndItsOwnForm(t *testing.T) {
 		"another origin":    func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },
 		"a sandboxed frame": func(r *http.Request) { r.Header.Set("Origin", "null") },
 		"too long a form": func(r *http.Request) {
-			*r = *post("/do/run", url.Values{"form": form["form"], "why": {strings.Repeat("x", mostSent)}})
+			*r = *post("/do/run", url.Values{"form": form["form"], "why": {strings.Repeat("x", maxForm)}})
 			r.Header["Cookie"] = session.Header["Cookie"]
 		},
 	} {

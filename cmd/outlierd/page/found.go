@@ -121,15 +121,15 @@ func findWithout(s *Site, f Filter) (all []Link, err error) {
 	return all, nil
 }
 
-// longest is the maximum length of a form field, in characters.
-const longest = 500
+// maxField is the maximum length of a form field, in characters.
+const maxField = 500
 
 // checkTexts returns an error if a value of the form is too long, or no text.
 func checkTexts(form url.Values) error {
 	for name, values := range form {
 		for _, value := range values {
-			if n := utf8.RuneCountInString(value); n > longest {
-				return fmt.Errorf("%.40q: %d characters are too many; at most %d are allowed", name, n, longest)
+			if n := utf8.RuneCountInString(value); n > maxField {
+				return fmt.Errorf("%.40q: %d characters are too many; at most %d are allowed", name, n, maxField)
 			}
 			if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 				return fmt.Errorf("%.40q: must be text, got %.40q", name, value)
@@ -415,7 +415,7 @@ func (v *Found) Here() string { return v.Filter.with("as") }
 
 // Files are the addresses of the whole list as a file, and as SQL.
 func (v *Found) Files() []Link {
-	if v.SQL == "" || len(v.SQL) > longestSQL {
+	if v.SQL == "" || len(v.SQL) > maxSQL {
 		return nil
 	}
 	sql := "?" + url.Values{"sql": {v.SQL}}.Encode()

@@ -10,8 +10,8 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// mostLists is how many lists of videos are remembered.
-const mostLists = 32
+// maxLists is how many lists of videos are remembered.
+const maxLists = 32
 
 // lists has the videos of the latest lists. A browser asks for the picture of each, and they are found together.
 type lists struct {
@@ -24,7 +24,7 @@ func (l *lists) begin() (add func(id string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list := new([]string)
-	l.latest = append(l.latest[max(0, len(l.latest)+1-mostLists):], list)
+	l.latest = append(l.latest[max(0, len(l.latest)+1-maxLists):], list)
 	return func(id string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -80,7 +80,7 @@ func TestPicturesOfAListAreFoundTogether(t *testing.T) {
 			t.Errorf("%s is asked for with %v", id, got)
 		}
 	}
-	for range mostLists {
+	for range maxLists {
 		tables.lists.begin()
 	}
 	if got := tables.lists.with("a"); len(got) != 1 {

@@ -30,7 +30,7 @@ import (
 const (
 	ticketLife  = time.Minute
 	sessionLife = 12 * time.Hour
-	mostKnown   = 100 // maximum number of tickets, and of sessions
+	maxSessions = 100 // maximum number of tickets, and of sessions
 
 	guessEvery = 12 * time.Second // interval of further attempts, after the first few
 	guesses    = 5
@@ -64,7 +64,7 @@ func (s secrets) addSecret(life time.Duration) string {
 			first = hash
 		}
 	}
-	if len(s) >= mostKnown {
+	if len(s) >= maxSessions {
 		delete(s, first)
 	}
 	s[sha256.Sum256([]byte(secret))] = now.Add(life)

@@ -137,13 +137,13 @@ func TestGuessesAreLimited(t *testing.T) {
 func TestSessionsAreBounded(t *testing.T) {
 	s := actionSite(t, nil)
 	first := loggedIn(t, s, httptest.NewRequest(http.MethodGet, "/", nil))
-	for range 2 * mostKnown {
+	for range 2 * maxSessions {
 		s.Ticket()
 		cookieOf(t, answer(s, s.Ticket()))
 	}
-	if len(s.logins.sessions) > mostKnown || len(s.logins.tickets) > mostKnown || s.Knows(first) {
+	if len(s.logins.sessions) > maxSessions || len(s.logins.tickets) > maxSessions || s.Knows(first) {
 		t.Errorf("%d sessions and %d tickets, want at most %d of each; the first session is known: %t, want false",
-			len(s.logins.sessions), len(s.logins.tickets), mostKnown, s.Knows(first))
+			len(s.logins.sessions), len(s.logins.tickets), maxSessions, s.Knows(first))
 	}
 }
 

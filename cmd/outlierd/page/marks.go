@@ -16,7 +16,7 @@ func (s *Site) serveMark(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	edit := markingOf(r.PostForm)
-	if len(edit.Videos) == 0 || len(edit.Videos) > mostPicked {
+	if len(edit.Videos) == 0 || len(edit.Videos) > maxPicked {
 		return badRequest("Nothing was marked: name from 1 to 200 videos.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)

@@ -146,7 +146,7 @@ func TestPickedVideosAreExported(t *testing.T) {
 			t.Errorf("%s: HTTP %d %v %s", format, w.Code, w.Header(), w.Body)
 		}
 	}
-	for _, path := range []string{"/picked?v=a&as=exe", "/picked?v=" + strings.Repeat("a&v=b&v=", mostPicked)} {
+	for _, path := range []string{"/picked?v=a&as=exe", "/picked?v=" + strings.Repeat("a&v=b&v=", maxPicked)} {
 		if w := answer(s, path); w.Code != http.StatusBadRequest {
 			t.Errorf("%.40s: HTTP %d, want %d", path, w.Code, http.StatusBadRequest)
 		}

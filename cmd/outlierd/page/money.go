@@ -97,8 +97,8 @@ type Entry struct {
 
 // Limits of the page of money.
 const (
-	mostRests   = 20
-	mostEntries = 15
+	maxRests   = 20
+	maxEntries = 15
 )
 
 // AddMoney adds what the tables know of a billing cycle.
@@ -121,8 +121,8 @@ func (t *Tables) AddMoney(ctx context.Context, m *Money, from time.Time) error {
 			d.Jobs, d.Spent = append(d.Jobs, job.Shown(name)), append(d.Spent, credits)
 		}),
 		rows(t, query.Yields(from.Format(time.RFC3339)), &m.Yields, func(y *Yield) { y.Job = job.Shown(y.Job) }),
-		rows(t, query.Rests(mostRests), &m.Rests, func(r *Rest) { r.Job = job.Shown(r.Job) }),
-		rows(t, query.Unusual(cycle, mostEntries), &m.Entries, func(e *Entry) { e.Job = job.Shown(e.Job) }),
+		rows(t, query.Rests(maxRests), &m.Rests, func(r *Rest) { r.Job = job.Shown(r.Job) }),
+		rows(t, query.Unusual(cycle, maxEntries), &m.Entries, func(e *Entry) { e.Job = job.Shown(e.Job) }),
 	)
 }
 
@@ -284,8 +284,8 @@ func (v *Money) Left() *plot {
 	return p
 }
 
-// mostJobs is the number of colours for jobs in a chart; the last one is for all others.
-const mostJobs = 4
+// maxJobs is the number of colours for jobs in a chart; the last one is for all others.
+const maxJobs = 4
 
 // jobs returns the jobs that spent most, and one name for the others.
 func (v *Money) jobs() (names []string) {
@@ -304,8 +304,8 @@ func (v *Money) jobs() (names []string) {
 		}
 		return strings.Compare(a, b)
 	})
-	if len(names) > mostJobs {
-		names = append(names[:mostJobs-1], "others")
+	if len(names) > maxJobs {
+		names = append(names[:maxJobs-1], "others")
 	}
 	return names
 }

@@ -85,11 +85,11 @@ func sumCounts(counts [len(limits) + 1]int64) (n int64) {
 
 // Limits of the page of niches.
 const (
-	mostNiches  = 50
-	mostWeeks   = 16
-	mostLeaders = 8
-	moreWords   = 8
-	lessWords   = 4
+	maxNiches  = 50
+	maxWeeks   = 16
+	maxLeaders = 8
+	moreWords  = 8
+	lessWords  = 4
 )
 
 // Niche returns the data of a topic, or of the one with most news.
@@ -100,7 +100,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 	}
 	n := &Niche{Topic: topic}
 	var newest time.Time
-	if err := t.read(ctx, t.each(query.Niches(mostNiches), func(row cells) {
+	if err := t.read(ctx, t.each(query.Niches(maxNiches), func(row cells) {
 		var o Option
 		row.into(&o.Value, &o.Count)
 		n.Topics = append(n.Topics, o)
@@ -114,7 +114,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 		n.Topic = n.Topics[0].Value
 	}
 	of := query.NicheOf(n.Topic)
-	strongest := query.Outliers{Week: true, Chosen: map[string][]string{"topic": {n.Topic}}, Limit: mostAlike}
+	strongest := query.Outliers{Week: true, Chosen: map[string][]string{"topic": {n.Topic}}, Limit: maxAlike}
 	since := newest.AddDate(0, -1, 0)
 	if t.Cycle != nil {
 		since, _ = t.Cycle()
@@ -123,7 +123,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 		t.each(of.Sums(), func(row cells) {
 			row.into(&n.Outliers, &n.Channels, &n.NewChannels, &n.Typical, &n.Before)
 		}),
-		t.each(of.Weeks(mostWeeks), func(row cells) {
+		t.each(of.Weeks(maxWeeks), func(row cells) {
 			var ago int64
 			var w Week
 			for row.into(&ago, &w.Count); int64(len(n.Weeks)) <= ago; {
@@ -131,7 +131,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 			}
 			n.Weeks[ago].Count = w.Count
 		}),
-		rows(t, of.Leaders(mostLeaders), &n.Leaders),
+		rows(t, of.Leaders(maxLeaders), &n.Leaders),
 		rows(t, of.Words(moreWords, lessWords), &n.Words),
 		t.each(of.Shapes(), func(row cells) {
 			var s Shape
@@ -142,7 +142,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 			row.into(&n.Job, &n.Run, &n.Seen, &n.Total, &n.Pages)
 			n.Job = job.Shown(n.Job)
 		}),
-		t.each(of.Shares(mostWeeks), func(row cells) {
+		t.each(of.Shares(maxWeeks), func(row cells) {
 			var share float64
 			row.into(&share)
 			n.Shares = append(n.Shares, share)

@@ -44,7 +44,7 @@ type Sources struct {
 	PublishedAt func() (time.Time, error)
 
 	Questions func() []Question
-	Ask       func(ctx context.Context, sql string) (*query.Rows, error)           // [MostRows] rows, or a [serve.RefusedError]
+	Ask       func(ctx context.Context, sql string) (*query.Rows, error)           // [MaxRows] rows, or a [serve.RefusedError]
 	Download  func(ctx context.Context, sql, format string) (io.ReadCloser, error) // the whole result, or a [serve.RefusedError]
 	Feed      func(ctx context.Context, q Question, published time.Time) (atom []byte, err error)
 	Elsewhere func(sql string) []Snippet // runs the SQL in other programs

@@ -268,7 +268,7 @@ func pathWith(path, text string) string {
 	if !strings.Contains(path, "%") {
 		return path
 	}
-	return fmt.Sprintf(path, url.PathEscape(cmp.Or(text[:min(len(text), longest)], "x")))
+	return fmt.Sprintf(path, url.PathEscape(cmp.Or(text[:min(len(text), maxField)], "x")))
 }
 
 func TestHostileTextIsEscaped(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// mostPicked is the number of videos that can be picked at once.
-const mostPicked = 200
+// maxPicked is the number of videos that can be picked at once.
+const maxPicked = 200
 
 // files are the formats of an export of picked videos.
 var fileFormats = []choice{{"links", "Links"}, {"csv", "CSV"}, {"xlsx", "Excel"}, {"md", "Markdown"}}
@@ -22,8 +22,8 @@ var fileFormats = []choice{{"links", "Links"}, {"csv", "CSV"}, {"xlsx", "Excel"}
 func (s *Site) servePicked(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	ids := slices.Compact(form["v"])
-	if len(ids) > mostPicked {
-		return badRequest("%d videos are too many; pick at most %d.", len(ids), mostPicked)
+	if len(ids) > maxPicked {
+		return badRequest("%d videos are too many; pick at most %d.", len(ids), maxPicked)
 	}
 	if err := checkTexts(form); err != nil {
 		return badRequest("%w", err)

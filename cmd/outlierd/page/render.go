@@ -38,8 +38,8 @@ var pages = sync.OnceValue(func() *template.Template {
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// mostSent is the maximum size of a form, in bytes.
-const mostSent = 64 << 10
+// maxForm is the maximum size of a form, in bytes.
+const maxForm = 64 << 10
 
 // Guard sets headers that forbid everything that the pages do not need.
 func Guard(h http.Header) {
@@ -83,7 +83,7 @@ func (p *renderer) guardHandler(answer handler) http.HandlerFunc {
 		if p.from.Thumbnails != nil {
 			w.Header().Set("Content-Security-Policy", policy+"; img-src "+p.from.ImageSources)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, mostSent)
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := answer(w, r); err != nil {
 			p.explain(w, r, err)
 		}

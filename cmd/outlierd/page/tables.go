@@ -45,9 +45,9 @@ func (t *Tables) Close() { t.reader.Close() }
 
 // Limits of the page of one video or channel, and of a niche.
 const (
-	mostSightings = 500 // in a chart
-	mostSearches  = 20
-	mostAlike     = 5
+	maxSightings = 500 // in a chart
+	maxSearches  = 20
+	maxAlike     = 5
 )
 
 // read runs queries on one publication.
@@ -297,8 +297,8 @@ func (t *Tables) Video(ctx context.Context, f VideoFilter) (*Video, error) {
 			row.into(&v.Title, &v.Link, &v.ChannelID, &v.Channel, &v.Kind, &v.Language, &v.Seconds, &v.Published, &v.Views, &v.Likes,
 				&v.Remarks, &v.Ratio, &v.Score, &v.First, &v.Last, &v.Description)
 		}),
-		rows(t, query.Curve(f.ID, mostSightings), &v.Curve),
-		rows(t, query.Sightings(f.ID, mostSearches), &v.Sightings, func(s *Sighting) { s.Job = job.Shown(s.Job) }),
+		rows(t, query.Curve(f.ID, maxSightings), &v.Curve),
+		rows(t, query.Sightings(f.ID, maxSearches), &v.Sightings, func(s *Sighting) { s.Job = job.Shown(s.Job) }),
 		rows(t, query.Changes(f.ID), &v.Changes),
 		rows(t, query.Comments(f.ID), &v.Comments),
 		t.each(query.Lines(f.ID, f.Words, (f.Page-1)*LinesPerPage, most), func(row cells) {
@@ -319,14 +319,14 @@ func (t *Tables) Video(ctx context.Context, f VideoFilter) (*Video, error) {
 	if v.ChannelID == "" {
 		return v, nil
 	}
-	alike := query.Outliers{Chosen: map[string][]string{"topic": v.Topics}, Without: []string{v.ID}, Limit: mostAlike}
+	alike := query.Outliers{Chosen: map[string][]string{"topic": v.Topics}, Without: []string{v.ID}, Limit: maxAlike}
 	questions := []query.Question{
 		t.each(query.Sampled(v.ChannelID, v.Kind), func(row cells) {
 			var median, subscribers *int64
 			row.into(&v.Average, &median, &subscribers)
 			v.Subscribers = cmp.Or(v.Subscribers, subscribers)
 		}),
-		t.readUploads(query.Uploads(v.ChannelID, 0, mostUploads), new(int64), &v.Uploads),
+		t.readUploads(query.Uploads(v.ChannelID, 0, maxUploads), new(int64), &v.Uploads),
 	}
 	if len(v.Topics) > 0 {
 		questions = append(questions, t.readCards(alike, marked, &v.Alike))
@@ -348,9 +348,9 @@ func (t *Tables) Channel(ctx context.Context, f ChannelFilter) (*Channel, error)
 			row.into(&c.Title, &c.Handle, &c.Description, &c.Subscribers, &c.Videos, &c.Median, &c.Outliers, &c.Last, &c.Average, &c.OneHit)
 			c.Handle = strings.TrimPrefix(c.Handle, "@") // the service writes it with or without
 		}),
-		rows(t, query.Subscribers(f.ID, mostSightings), &c.Curve),
+		rows(t, query.Subscribers(f.ID, maxSightings), &c.Curve),
 		t.readUploads(query.Uploads(f.ID, (f.Page-1)*PerPage, PerPage), &c.UploadCount, &c.Uploads),
-		t.readCards(query.Outliers{ChannelID: f.ID, Limit: 2 * mostAlike}, marked, &c.Found))
+		t.readCards(query.Outliers{ChannelID: f.ID, Limit: 2 * maxAlike}, marked, &c.Found))
 	if err != nil {
 		return nil, err
 	}
@@ -426,7 +426,7 @@ func (t *Tables) First(ctx context.Context, process query.Process, sql string) (
 	if _, err := t.PublishedAt(); err != nil {
 		return nil, err
 	}
-	got, err := process.First(ctx, t.Path, sql, MostRows)
+	got, err := process.First(ctx, t.Path, sql, MaxRows)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

@@ -201,12 +201,12 @@ func (s *Site) serveChannel(w http.ResponseWriter, r *http.Request) error {
 	return s.render.show(w, r, view{"channel.html", v.Title, "Found", &v})
 }
 
-// mostUploads is the number of uploads in a chart.
-const mostUploads = 30
+// maxUploads is the number of uploads in a chart.
+const maxUploads = 30
 
 // plotUploads plots uploads, the oldest first, with one highlighted and the average as a line.
 func plotUploads(channel string, uploads []Card, id string, average *int64) *plot {
-	uploads = uploads[:min(len(uploads), mostUploads)]
+	uploads = uploads[:min(len(uploads), maxUploads)]
 	if len(uploads) < 3 {
 		return nil
 	}
@@ -237,19 +237,19 @@ func plotUploads(channel string, uploads []Card, id string, average *int64) *plo
 
 // Against compares the video with the other uploads of its channel. If it is older than them, it is the first one.
 func (v *Video) Against() *plot {
-	uploads := v.Uploads[:min(len(v.Uploads), mostUploads)]
+	uploads := v.Uploads[:min(len(v.Uploads), maxUploads)]
 	if !slices.ContainsFunc(uploads, func(u Card) bool { return u.ID == v.ID }) {
-		uploads = append(slices.Clone(uploads[:min(len(uploads), mostUploads-1)]), v.Card)
+		uploads = append(slices.Clone(uploads[:min(len(uploads), maxUploads-1)]), v.Card)
 	}
 	return plotUploads(v.Channel, uploads, v.ID, v.Average)
 }
 
-// mostLiked is the number of comments that are shown at first.
-const mostLiked = 5
+// maxLiked is the number of comments that are shown at first.
+const maxLiked = 5
 
 // Liked are the comments with most likes, and Others all others.
-func (v *Video) Liked() []Comment  { return v.Comments[:min(mostLiked, len(v.Comments))] }
-func (v *Video) Others() []Comment { return v.Comments[min(mostLiked, len(v.Comments)):] }
+func (v *Video) Liked() []Comment  { return v.Comments[:min(maxLiked, len(v.Comments))] }
+func (v *Video) Others() []Comment { return v.Comments[min(maxLiked, len(v.Comments)):] }
 
 // Against shows the uploads of the channel.
 func (v *Channel) Against() *plot {

@@ -36,7 +36,7 @@ func Main(m *testing.M, program func() int) {
 			durationUnits['m'] = time.Second
 		}
 		if os.Getenv(patientCommands) != "" {
-			askFor = WaitMost
+			askFor = MaxWait
 		}
 		code := program()
 		if to := os.Getenv(StatusFile); to != "" {
@@ -84,8 +84,8 @@ const StatusFile = "OUTLIERD_TEST_STATUS"
 // patientCommands is an environment variable that lets commands wait longer for a daemon, for tests on a busy machine.
 const patientCommands = "OUTLIERD_TEST_PATIENCE"
 
-// WaitMost is the maximum wait for what takes seconds on an idle machine.
-const WaitMost = 2 * time.Minute
+// MaxWait is the maximum wait for what takes seconds on an idle machine.
+const MaxWait = 2 * time.Minute
 
 // Both are variables of the program that only tests change.
 //

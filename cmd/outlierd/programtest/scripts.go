@@ -102,9 +102,9 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 
 // inTime waits until there returns true, or fails the script with what is missing.
 func inTime(ts *testscript.TestScript, there func() bool, missing func() string) {
-	for end := time.Now().Add(WaitMost); !there(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(MaxWait); !there(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			ts.Fatalf("after %s %s", WaitMost, missing())
+			ts.Fatalf("after %s %s", MaxWait, missing())
 		}
 	}
 }

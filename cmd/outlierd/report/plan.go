@@ -234,13 +234,13 @@ func nextTurn(f *forecast.Job) string {
 	return fmt.Sprintf("; its searches take turns in this order, each every %d runs", f.Round)
 }
 
-// searchPlansMost is the maximum number of searches listed one by one.
-const searchPlansMost = 12
+// maxSearchPlans is the maximum number of searches listed one by one.
+const maxSearchPlans = 12
 
 // searchPlans returns a line for each search, up to a maximum, and one that counts the rest. Below searches with the same
 // filters and order are those.
 func searchPlans(all []forecast.Search) (lines []string) {
-	shown, prefix := min(len(all), searchPlansMost), ""
+	shown, prefix := min(len(all), maxSearchPlans), ""
 	for i := range shown {
 		s := &all[i]
 		line := fmt.Sprintf("%s %s %s", term.Pad(term.Clip(nameSearch(s), nameColumns), nameColumns), term.Pad(s.Window, 22), searchCost(s))

@@ -117,7 +117,7 @@ func LastRun(j *forecast.JobStatus, at time.Time, in Style) string {
 	text := string(last.Status)
 	if s := j.Streak; s != nil && s.Status == last.Status && s.Runs > 1 && s.Status != runs.OK {
 		text = fmt.Sprintf("%d × %s", s.Runs, s.Status)
-		if s.Runs >= runs.StreakMost {
+		if s.Runs >= runs.MaxStreak {
 			text = fmt.Sprintf("%d or more × %s", s.Runs, s.Status)
 		}
 	}

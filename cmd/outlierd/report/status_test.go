@@ -33,7 +33,7 @@ func everyStatus() *forecast.Status {
 			{Job: "paused", Doing: forecast.JobIdle, Paused: &runs.Pause{Job: "paused", Until: day(25, 8), Why: "holidays"}},
 			{Job: "old", Disabled: true, Doing: forecast.JobIdle},
 			{Job: "asked", Doing: forecast.JobIdle, Queued: 1, Last: &runs.Run{Status: runs.OK, Started: day(21, 7), Ended: day(21, 7), Hits: 40},
-				Streak: &runs.Streak{Status: runs.OK, Runs: runs.StreakMost, Since: day(1, 7)}},
+				Streak: &runs.Streak{Status: runs.OK, Runs: runs.MaxStreak, Since: day(1, 7)}},
 		},
 		Queue:   forecast.QueueStatus{Calls: 39, Pages: 1, Done: day(21, 10)},
 		Budget:  []facts.CapBalance{full(ledger.ScopeMonth, "2026-11-14", 400, 338), {Scope: ledger.ScopeDay, Period: "2026-11-21", Held: 6}},

@@ -34,11 +34,11 @@ type Table struct {
 }
 
 const (
-	tablePage  = 1000 // rows that are held
-	widestCell = 60   // unless all is wanted
-	widestRule = 60   // below a column of long texts
-	leastText  = 20   // to which a column of text is clipped before another one is left out
-	gap        = "  "
+	tablePage = 1000 // rows that are held
+	maxCell   = 60   // unless all is wanted
+	maxRule   = 60   // below a column of long texts
+	minText   = 20   // to which a column of text is clipped before another one is left out
+	gap       = "  "
 )
 
 // NewTable returns a table that is printed to w.
@@ -46,7 +46,7 @@ func NewTable(w io.Writer, o Options, columns []string) *Table {
 	o.Screen = cmp.Or(o.Screen, DefaultScreen)
 	p := &Table{w: w, options: o, right: make([]bool, len(columns))}
 	for _, c := range columns {
-		p.columns = append(p.columns, Clip(c, widestCell)) // a pivot makes column names of data
+		p.columns = append(p.columns, Clip(c, maxCell)) // a pivot makes column names of data
 	}
 	return p
 }
@@ -57,7 +57,7 @@ func (p *Table) Row(values []any) error {
 	for i, v := range values {
 		p.right[i] = p.right[i] || isNumeric(v)
 		if cells[i] = formatValue(v, p.options.Zone); !p.options.Wide && i < len(values)-1 {
-			cells[i] = Clip(cells[i], widestCell)
+			cells[i] = Clip(cells[i], maxCell)
 		}
 	}
 	p.cells = append(p.cells, cells)
@@ -115,7 +115,7 @@ func (p *Table) printRows() error {
 func (p *Table) rules() (row []string) {
 	for i, n := range p.widths {
 		if i == len(p.widths)-1 && !p.right[i] {
-			n = min(n, widestRule)
+			n = min(n, maxRule)
 		}
 		row = append(row, strings.Repeat("─", n))
 	}
@@ -133,10 +133,10 @@ func (p *Table) fitColumns() {
 		for _, cells := range p.cells {
 			n := Width(cells[i])
 			natural[i] = max(natural[i], n)
-			prose = prose || n > leastText && (n > 2*leastText || strings.Contains(cells[i], " ") && !isTime(cells[i]))
+			prose = prose || n > minText && (n > 2*minText || strings.Contains(cells[i], " ") && !isTime(cells[i]))
 		}
 		if least[i] = natural[i]; prose {
-			least[i] = min(leastText, natural[i])
+			least[i] = min(minText, natural[i])
 		}
 		if i < len(p.widths) {
 			natural[i] = max(natural[i], p.widths[i]) // of earlier pages
@@ -186,7 +186,7 @@ func isTime(cell string) bool {
 func newMarkdown(w io.Writer, zone *time.Location, columns []string) (Printer, error) {
 	var header strings.Builder
 	for _, c := range columns {
-		header.WriteString("| " + inMarkdown(Clip(c, widestCell)) + " ")
+		header.WriteString("| " + inMarkdown(Clip(c, maxCell)) + " ")
 	}
 	_, err := fmt.Fprintf(w, "%s|\n|%s\n", &header, strings.Repeat(" --- |", len(columns)))
 	return rowPrinter(func(values []any) error {
@@ -216,12 +216,12 @@ func inMarkdown(cell string) string { return markdownText.Replace(cell) }
 func newLines(w io.Writer, zone *time.Location, columns []string) Printer {
 	longest, between := 0, ""
 	for _, c := range columns {
-		longest = max(longest, Width(Clip(c, widestCell)))
+		longest = max(longest, Width(Clip(c, maxCell)))
 	}
 	return rowPrinter(func(values []any) error {
 		out := between
 		for i, v := range values {
-			name := Clip(columns[i], widestCell)
+			name := Clip(columns[i], maxCell)
 			out += fmt.Sprintf("%s%s = %s\n", strings.Repeat(" ", longest-Width(name)), name, formatValue(v, zone))
 		}
 		between = "\n"

@@ -84,7 +84,7 @@ func (q ask) read(ctx context.Context) (*Rows, error) {
 			row := make([]*string, len(values))
 			for i, v := range values {
 				if row[i] = textOf(v); row[i] != nil && q.Column == nil {
-					*row[i] = excerpt.Bytes(*row[i], mostText, excerpt.Mark)
+					*row[i] = excerpt.Bytes(*row[i], maxText, excerpt.Mark)
 				}
 			}
 			got.Rows = append(got.Rows, row)

@@ -375,8 +375,8 @@ func (o Outliers) Counts() string {
 		UNION ALL (SELECT 'topic', topic, count(*) AS n FROM %s GROUP BY topic ORDER BY n DESC, topic LIMIT %d)
 		UNION ALL (SELECT 'language', language, sum(n)::BIGINT AS n FROM cube WHERE language IS NOT NULL AND %s
 			GROUP BY language ORDER BY n DESC, language LIMIT %[6]d)`,
-		from, strings.Join(names, ", "), strings.Join(values, ", "), strings.Join(sums, ", "), topics, mostChoices, others("language"))
+		from, strings.Join(names, ", "), strings.Join(values, ", "), strings.Join(sums, ", "), topics, maxChoices, others("language"))
 }
 
-// mostChoices is the maximum number of topics and of languages to choose from.
-const mostChoices = 100
+// maxChoices is the maximum number of topics and of languages to choose from.
+const maxChoices = 100

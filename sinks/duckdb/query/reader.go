@@ -27,8 +27,8 @@ type Reader struct {
 	closing *time.Timer
 }
 
-// mostKept is the number of questions whose rows are kept: more than a page has tabs.
-const mostKept = 500
+// maxKept is the number of questions whose rows are kept: more than a page has tabs.
+const maxKept = 500
 
 // NewReader returns a reader of the file at path.
 func NewReader(path, setup string, idle time.Duration) *Reader {
@@ -73,7 +73,7 @@ func (r *Reader) answer(ctx context.Context, q Question) error {
 		if err != nil {
 			return err
 		}
-		if len(r.kept) >= mostKept {
+		if len(r.kept) >= maxKept {
 			clear(r.kept)
 		}
 		r.kept[key] = kept

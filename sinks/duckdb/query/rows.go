@@ -13,8 +13,8 @@ type Rows struct {
 	More    bool        // whether the result has more rows
 }
 
-// mostText is the maximum length of a text, in bytes. Longer ones are truncated.
-const mostText = 2000
+// maxText is the maximum length of a text, in bytes. Longer ones are truncated.
+const maxText = 2000
 
 // First runs user SQL on a published file in a separate process, and returns at most most rows. The SQL
 // must be one SELECT that reads only the published tables. It may use no disk space; time and memory
@@ -38,7 +38,7 @@ func textOf(v any) *string {
 	case time.Time:
 		v = of.UTC().Format(time.RFC3339Nano)
 	case []byte:
-		v = fmt.Sprintf("%x", of[:min(len(of), mostText)])
+		v = fmt.Sprintf("%x", of[:min(len(of), maxText)])
 	}
 	return new(fmt.Sprint(v))
 }
