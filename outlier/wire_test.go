@@ -100,16 +100,12 @@ func TestEveryQuestionThatPassesTheCheckObeysTheContract(t *testing.T) {
 			continue
 		}
 		t.Run(string(op), func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) { checkOnTheWire(t, draw(rt, op)) })
-
-			// These seeds are fixed, so that each parameter is sent at least once.
 			sent := map[string]bool{}
-			one := rapid.Custom(func(rt *rapid.T) *outlier.Request { return draw(rt, op) })
-			for seed := range 50 {
-				for _, name := range checkOnTheWire(t, one.Example(seed)) {
+			rapid.Check(t, func(rt *rapid.T) {
+				for _, name := range checkOnTheWire(t, draw(rt, op)) {
 					sent[name] = true
 				}
-			}
+			})
 			for name := range documentedForms(operation(t, string(op))) {
 				if !sent[name] {
 					t.Errorf("%s was never sent", name)

@@ -262,7 +262,7 @@ func (r row) play(t *testing.T, limiter, seeds int) result {
 func (r row) playSample(t *testing.T, random *rand.Rand) result {
 	t.Helper()
 	worst := result{use: 2}
-	for range max(1, len(r.services)*len(r.styles)/16) {
+	for range max(1, len(r.services)*len(r.styles)/32) {
 		service, style, seed := random.IntN(len(r.services)), r.styles[random.IntN(len(r.styles))], random.IntN(20)
 		got := r.scene(r.services[service], style, seed, 0).run(day)
 		t.Logf("service %d, style %s, seed %d: %+v", service, style.name, seed, got)
@@ -356,8 +356,12 @@ func TestTable(t *testing.T) {
 func TestClientsShareAKeyWithoutSeeingEachOther(t *testing.T) {
 	testenv.RacesLittle(t)
 	r := row{clients: 2}
+	random := testenv.Random(t)
 	for _, seed := range []int{1019, 1022, 1045} {
 		for _, style := range []style{styles[1], styles[3], styles[6]} {
+			if random.IntN(2) == 0 {
+				continue // half of them are played, at random
+			}
 			if got := r.scene(hitOf(tenAMinute), style, seed, 0).run(day); got.refused > 10 || got.use < 0.97 {
 				t.Errorf("seed %d, %s: %d refused, %.1f %% used; want at most 10, and at least 97 %%",
 					seed, style.name, got.refused, 100*got.use)

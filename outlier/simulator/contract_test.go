@@ -212,7 +212,7 @@ func sweep(t *testing.T, s *Service, n int) map[outlier.Operation][]exchange {
 
 func TestDataAnswersObeyTheContract(t *testing.T) {
 	testenv.RacesLittle(t)
-	for op, exchanges := range sweep(t, unlimited(Options{Seed: 1}), 60) {
+	for op, exchanges := range sweep(t, unlimited(Options{Seed: 1}), 20) {
 		statuses := map[int]int{}
 		for _, x := range exchanges {
 			if err := openContract(t).validate(x); err != nil {

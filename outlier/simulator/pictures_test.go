@@ -26,13 +26,15 @@ func TestPicturesAreDrawnFromIDs(t *testing.T) {
 		}
 		return answer.StatusCode, data
 	}
+	const videos = 40
 	seen, missing := map[string]bool{}, 0
-	for i := range 150 {
-		id := fmt.Sprintf("video%06d", i)
+	for i := range videos {
+		id := fmt.Sprintf("video%06d", 7*i)
 		status, data := get(id, "mqdefault")
-		again, same := get(id, "mqdefault")
-		if status != again || !bytes.Equal(data, same) {
-			t.Fatalf("%s is drawn differently the second time", id)
+		if i%10 == 0 {
+			if again, same := get(id, "mqdefault"); status != again || !bytes.Equal(data, same) {
+				t.Fatalf("%s is drawn differently the second time", id)
+			}
 		}
 		config, kind, err := image.DecodeConfig(bytes.NewReader(data))
 		if err != nil || kind != "jpeg" {
@@ -47,8 +49,8 @@ func TestPicturesAreDrawnFromIDs(t *testing.T) {
 		}
 		seen[string(data)] = true
 	}
-	if missing == 0 || missing > 8 || len(seen) != 150-missing {
-		t.Errorf("%d of 150 videos have no picture, the others %d different ones", missing, len(seen))
+	if missing == 0 || missing > 3 || len(seen) != videos-missing {
+		t.Errorf("%d of %d videos have no picture, the others %d different ones", missing, videos, len(seen))
 	}
 	if status, _ := get("video000001", "largest"); status != http.StatusNotFound {
 		t.Errorf("an unknown size is answered %d", status)

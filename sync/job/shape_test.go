@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,12 +20,18 @@ import (
 // schemaPart is a definition of the schema.
 func schemaPart(t *testing.T, definition string) map[string]any {
 	t.Helper()
-	var doc struct{ Definitions map[string]map[string]any }
-	if err := json.Unmarshal(Schema(), &doc); err != nil {
+	all, err := schemaDefinitions()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return doc.Definitions[definition]
+	return all[definition]
 }
+
+var schemaDefinitions = sync.OnceValues(func() (map[string]map[string]any, error) {
+	var doc struct{ Definitions map[string]map[string]any }
+	err := json.Unmarshal(Schema(), &doc)
+	return doc.Definitions, err
+})
 
 func properties(t *testing.T, definition string) map[string]any {
 	t.Helper()

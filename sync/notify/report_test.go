@@ -80,7 +80,7 @@ func TestEachDueTimeHasOneReport(t *testing.T) {
 			})
 			var looking sync.WaitGroup
 			looking.Go(func() {
-				for ; ctx.Err() == nil; sleepUntilDone(ctx, 15*time.Second) {
+				for ; ctx.Err() == nil; sleepUntilDone(ctx, time.Minute) {
 					reports.PrepareReports(ctx)
 				}
 			})

@@ -14,6 +14,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
+
+	"outlierd/internal/testenv"
 )
 
 func TestSchemasWithBadKeywordsAreRefused(t *testing.T) {
@@ -35,14 +37,16 @@ func TestSchemasWithBadKeywordsAreRefused(t *testing.T) {
 }
 
 // The schema of job files is also read by editors. A library stands in for them here: it must agree with
-// Check on what is valid, for every part of the schema and many values.
+// Check on what is valid, for every part of the schema and many values, of which each run takes a third.
 func TestCheckAgreesWithALibrary(t *testing.T) {
 	library, doc, schema := jobSchema(t)
-	values := samples(doc)
+	values, random := samples(doc), testenv.Random(t)
 	for at, part := range parts(doc, schema, "") {
 		reference := library(at)
 		for _, text := range values {
-			agree(t, part, reference, text)
+			if random.IntN(3) == 0 {
+				agree(t, part, reference, text)
+			}
 		}
 	}
 }
