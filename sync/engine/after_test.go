@@ -153,7 +153,7 @@ func TestManualRunDoesNotFireAfter(t *testing.T) {
 func TestAfterFiresOnceDespiteRestarts(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	file := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art], pages: 2}\n    enrich: {comments: {}}", 1)
+	file := strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art], pages: 2}\n    enrich: {comments: {top: 9}}", 1)
 	for _, test := range []struct {
 		name string
 		at   func(path string) bool // the call at which the process is stopped

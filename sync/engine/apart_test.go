@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sync/runs"
@@ -68,24 +69,24 @@ func TestSinksAgreeAgainAfterOneFailed(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		for which := range 2 {
-			for _, how := range []string{"before", "after"} {
-				e, stop := w.open()
-				failed := 0
-				e.Line.Copies[which] = flaky{e.Line.Copies[which], func() string {
-					if failed++; failed == 1 {
-						return how
-					}
-					return ""
-				}}
-				row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
-				if err != nil || row.Status != runs.Partial {
-					t.Errorf("%s %d: status %s, %v", how, which, row.Status, err)
+		hows := []string{"before", "after"}
+		testenv.Random(t).Shuffle(2, func(i, k int) { hows[i], hows[k] = hows[k], hows[i] })
+		for which, how := range hows { // one of the two for each sink, by chance
+			e, stop := w.open()
+			failed := 0
+			e.Line.Copies[which] = flaky{e.Line.Copies[which], func() string {
+				if failed++; failed == 1 {
+					return how
 				}
-				stop()
-				w.opsAgree(fmt.Sprintf("sink %d failed %s", which, how))
-				time.Sleep(time.Hour)
+				return ""
+			}}
+			row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
+			if err != nil || row.Status != runs.Partial {
+				t.Errorf("%s %d: status %s, %v", how, which, row.Status, err)
 			}
+			stop()
+			w.opsAgree(fmt.Sprintf("sink %d failed %s", which, how))
+			time.Sleep(time.Hour)
 		}
 		// A sink that is repaired while the daemon runs waits for its next attempt.
 		e, stop := w.open()

@@ -163,9 +163,9 @@ func TestEditedFileChangesTheDecision(t *testing.T) {
 	testenv.RacesLittle(t)
 	bare(t, autoFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "niches") })
-		first := w.serve(2 * day)
+		first := w.serve(day)
 		w.use(strings.NewReplacer("moka pot", "aeropress", "python", "python, chess", "cycling, ", "", "200", "2000").Replace(autoFile))
-		rows := w.serve(3 * day)[len(first):]
+		rows := w.serve(2 * day)[len(first):]
 		bought := map[string]bool{}
 		for i, row := range rows {
 			for _, step := range w.steps(&row) {
@@ -183,7 +183,7 @@ func TestEditedFileChangesTheDecision(t *testing.T) {
 		}
 		spent := w.spent()
 		w.use(strings.NewReplacer("200", "40", "7d", "30d").Replace(autoFile)) // less than was spent
-		w.serve(3 * day)
+		w.serve(day)
 		if w.spent() > spent {
 			t.Errorf("%d credits were spent, then %d under a cap of 40", spent, w.spent())
 		}

@@ -114,7 +114,7 @@ func (j *jumps) live(ahead time.Duration) {
 		start := j.truth.Add(ahead)
 		time.Sleep(time.Until(start))
 		p := &process{workshop: w, j: j, began: start, ahead: ahead, end: -1}
-		lasts := time.Duration(6+j.random.IntN(40)) * time.Hour
+		lasts := time.Duration(6+j.random.IntN(16)) * time.Hour
 		if j.random.IntN(2) == 0 {
 			p.end, p.when = j.random.IntN(60), []moment{beforeDial, beforeSend, beforeAnswer}[j.random.IntN(3)]
 		}

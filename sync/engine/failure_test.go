@@ -184,7 +184,7 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 // TestPriceOfALostAnswerIsHeld: the request may have been charged.
 func TestPriceOfALostAnswerIsHeld(t *testing.T) {
 	t.Parallel()
-	single(t, jobsFile, func(w *workshop) {
+	single(t, searchFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
 		row := w.mustRun(runs.OK)
 		if row.Credits != 6 {
@@ -229,7 +229,7 @@ func TestRunsAreContinuedAfterFailures(t *testing.T) {
 		{simulator.Unauthorized, "nauthorized", 0},
 	} {
 		t.Run(test.fault.String(), func(t *testing.T) {
-			bare(t, jobsFile, func(w *workshop) {
+			bare(t, searchFile, func(w *workshop) {
 				for range plan.Attempts {
 					w.service.FailNext(outlier.OpSearch, test.fault)
 				}

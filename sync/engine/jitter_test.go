@@ -24,7 +24,7 @@ func TestJitterDelaysRunsAndNotTheirDueTimes(t *testing.T) {
 		w.withSinks(func(e *Engine) { w.see(e, "spread") })
 		end := time.Now().Add(36*time.Hour + time.Hour)
 		for time.Now().Before(end) {
-			w.serve(40 * time.Minute)
+			w.serve(70 * time.Minute)
 		}
 		spec, late := w.config.Job("spread"), 0
 		rows := w.serve(time.Minute)

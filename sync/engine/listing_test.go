@@ -176,7 +176,10 @@ func TestWrongPagingIsCorrected(t *testing.T) {
 func TestSearchIsCompleteDespiteChangesBetweenPages(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	const plays = 100
+	plays := 40
+	if *long {
+		plays = 100
+	}
 	bare(t, listingFile, func(w *workshop) {
 		e, stop := w.open()
 		defer stop()

@@ -46,7 +46,7 @@ func TestStopDuringAFlushLosesNothing(t *testing.T) {
 // TestRunReportsAFailedPublication: readers of the other sink see which one is behind.
 func TestRunReportsAFailedPublication(t *testing.T) {
 	t.Parallel()
-	bubble(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
+	bubble(t, searchFile+"    enrich: {transcript: {top: 12}}\n", func(w *workshop) {
 		e, stop := w.open()
 		e.Line.Copies[1] = unpublished{e.Line.Copies[1]}
 		row, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{})
@@ -100,7 +100,7 @@ func (s interrupted) Write(ctx context.Context, b sinks.Batch) error {
 
 func TestRepairedSinkCatchesUp(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	bubble(t, searchFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		if err := os.RemoveAll(filepath.Join(w.data(), "parquet")); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestRepairedSinkCatchesUp(t *testing.T) {
 func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	bubble(t, jobsFile, func(w *workshop) {
+	single(t, searchFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		for _, name := range []string{"state.db", "state.db-wal", "state.db-shm", "sent.json"} {
 			if err := os.Remove(filepath.Join(w.data(), "state", name)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -253,7 +253,7 @@ func TestKillWhileLearningPagingWastesNoSecondRequest(t *testing.T) {
 		t.Skip("kills at every moment")
 	}
 	file := strings.NewReplacer("pages: all", "pages: 3", "where: {z_score: 4..}, ", "").Replace(pagesFile)
-	for _, when := range []moment{beforePace, beforeDial, beforeSend, beforeAnswer} {
+	for _, when := range []moment{beforePace, beforeSend, beforeAnswer} {
 		for n := range 4 {
 			t.Run(fmt.Sprint("call ", n, " ", when), func(t *testing.T) {
 				bare(t, file, func(w *workshop) {

@@ -193,17 +193,18 @@ func TestReloadsAtRandomMomentsKeepDueTimes(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\ntimezone: Europe/Berlin\njobs:\n" +
 		"  job: {%s, jitter: 20m, catch_up: all, reuse_for: 1m, search: {query: [tea], pages: 1}}\n  other%d: {search: {query: [x]}}\n"
+	const lasts = 30 * time.Hour
 	schedules := []string{"every: 7h", `schedule: "30 2 * * *"`, `schedule: "*/45 */3 * * *"`, "every: 50m"}
 	bare(t, fmt.Sprintf(file, schedules[0], 0), func(w *workshop) {
 		dice := testenv.Random(t)
 		time.Sleep(time.Until(time.Date(2000, 3, 25, 6, 0, 0, 0, time.UTC))) // the clocks go forward at 1:00 of the next day
 		w.withSinks(func(e *Engine) { w.see(e, "job") })
-		begun, end := time.Now(), time.Now().Add(2*day)
+		begun, end := time.Now(), time.Now().Add(lasts)
 		files, inForce := map[time.Duration]string{}, []time.Duration{0}
 		specs := map[time.Duration]*job.Spec{0: &w.config.Jobs[0]}
-		for n := 1; n <= 60; n++ {
+		for n := 1; n <= 40; n++ {
 			// Runs begin at whole seconds: no reload comes at the same instant as one.
-			at := time.Duration(dice.Int64N(int64(2*day))).Truncate(time.Second) + 500*time.Millisecond
+			at := time.Duration(dice.Int64N(int64(lasts))).Truncate(time.Second) + 500*time.Millisecond
 			files[at] = fmt.Sprintf(file, schedules[dice.IntN(len(schedules))], n)
 			config, err := job.Parse("jobs.yaml", []byte(files[at]), func(string) (string, bool) { return "", false })
 			if err != nil {
@@ -212,7 +213,7 @@ func TestReloadsAtRandomMomentsKeepDueTimes(t *testing.T) {
 			inForce, specs[at] = append(inForce, at), &config.Jobs[0]
 		}
 		slices.Sort(inForce)
-		inForce = append(slices.Compact(inForce), 2*day)
+		inForce = append(slices.Compact(inForce), lasts)
 		// A due time after the last run that may begin before the next file is loaded counts.
 		var want []time.Time
 		last := begun

@@ -128,7 +128,7 @@ func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
 
 // TestScanIsStartedOnceWhateverHappens kills the process at every call of a run, at each of four points,
 // and continues with another process. A user must resolve the scan only if it is unknown what the service
-// did, even if a second search joins the first one's scan. One of the two files and two of the four
+// did, even if a second search joins the first one's scan. One of the two files and one of the four
 // points are tested, at random, and all with -long.
 func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,7 @@ func TestScanIsStartedOnceWhateverHappens(t *testing.T) {
 		moments := []moment{beforePace, beforeDial, beforeSend, beforeAnswer}
 		if !*long {
 			random.Shuffle(len(moments), func(i, k int) { moments[i], moments[k] = moments[k], moments[i] })
-			moments = moments[:2]
+			moments = moments[:1]
 		}
 		for _, when := range moments {
 			t.Run(fmt.Sprint(want.pages, " pages ", when), func(t *testing.T) {

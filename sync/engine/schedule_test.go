@@ -225,7 +225,7 @@ jobs:
 		"DAY", "66", "EVERY", "20m", "CAP", "20", "QUIET", "08:00-09:30",
 	}
 	jumps := []time.Duration{0, 0, time.Minute, -time.Minute, 3 * time.Hour, -3 * time.Hour, 2 * day, -2 * day, 31 * day, -31 * day}
-	for _, seed := range seedsToPlay(t, *schedules, 6, 10_000) {
+	for _, seed := range seedsToPlay(t, *schedules, 4, 10_000) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			edit := func(n int) string { return strings.NewReplacer(edits[8*n : 8*n+8]...).Replace(file) }
 			w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context(), asks: seed%2 == 1}

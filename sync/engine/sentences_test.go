@@ -295,7 +295,7 @@ func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	const pages, title = 12, 50 << 10 // about 2 MB per page
+	const pages, title = 8, 50 << 10 // about 2 MB per page
 	file := fmt.Sprintf(`
 version: 1
 service: {url: "sim://", limit: 600/min, paging: page}

@@ -18,7 +18,7 @@ import (
 func TestTenJobsFetchTheSameChannelsOnce(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	const channels = 250
+	const channels = 60
 	var file strings.Builder
 	file.WriteString("version: 1\nservice: {url: \"sim://\", limit: 10/min}\nlists:\n  shelf: [")
 	for i := range channels {

@@ -143,13 +143,13 @@ func (n need) String() string {
 func TestDaemonLeftAlone(t *testing.T) {
 	lasts, whole := *soak, *soak >= 2*day
 	if lasts == 0 {
-		if lasts = 2 * time.Hour; testing.Short() {
+		if lasts = 90 * time.Minute; testing.Short() {
 			t.Skip("serves for hours")
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkshop(t, soakFile)
-		w.wire = sometimes(w.service, rand.New(rand.NewPCG(1, 5)))
+		w.wire, w.single = sometimes(w.service, rand.New(rand.NewPCG(1, 5))), !whole
 		e, stop := w.open()
 		defer stop()
 		if _, err := e.Agenda(time.Now()); err != nil {

@@ -189,7 +189,7 @@ func TestScheduleOutlivesAFailedStart(t *testing.T) {
 		w.keeping(func(e *Engine, _ func()) {
 			w.alter(`CREATE TRIGGER refusing BEFORE UPDATE OF unfinished ON runs WHEN new.job = 'bad'
 				BEGIN SELECT raise(ABORT, 'no room'); END`)
-			time.Sleep(3 * time.Hour)
+			time.Sleep(65 * time.Minute)
 			w.alter(`DROP TRIGGER refusing`)
 			bad, good := w.last(e, "bad"), w.last(e, "good")
 			if bad.Status != runs.Failed || bad.InProgress() || bad.Error == "" || good.Status != runs.OK {

@@ -73,6 +73,9 @@ jobs:
     budget: {per_run: 20}
 `
 
+// searchFile is that job without data calls.
+var searchFile, _, _ = strings.Cut(jobsFile, "    enrich:\n")
+
 func newWorkshop(t *testing.T, file string) *workshop {
 	t.Helper()
 	w := &workshop{T: t, dir: t.TempDir(), ctx: t.Context()}
