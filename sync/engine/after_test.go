@@ -17,7 +17,7 @@ version: 1
 service: {url: "sim://", limit: 10/min}
 budget: {per_month: 400}
 jobs:
-  parent: {schedule: "0 6 * * *", search: {query: [home espresso]}, enrich: {details: {}}}
+  parent: {schedule: "0 6 * * *", search: {query: [home espresso]}, enrich: {details: {top: 15}}}
   child:
     after: parent
     related:

@@ -43,7 +43,7 @@ jobs:
     enrich: {details: {top: 3}}
   kin: {after: news, search: {query: [moka pot]}}
   topics:
-    every: 8h
+    every: 16h
     catch_up: all
     for_each: {topic: [minecraft, latte art]}
     search: {query: "${topic}", pages: 2}
@@ -274,7 +274,7 @@ func (p *process) instants(rows []runs.Run) {
 			p.Errorf("%d runs of %s", n, due)
 		}
 	}
-	for job, every := range map[string]time.Duration{"news": 6 * time.Hour, "topics": 8 * time.Hour, "deep": 24 * time.Hour} {
+	for job, every := range map[string]time.Duration{"news": 6 * time.Hour, "topics": 16 * time.Hour, "deep": 24 * time.Hour} {
 		for due := p.began.Truncate(every).Add(every); due.Before(p.ended.Add(-time.Hour)); due = due.Add(every) {
 			if has[job+" "+stamp(due)] == 0 {
 				p.Errorf("no run of %s was due at %s, between %s and %s",

@@ -137,7 +137,7 @@ jobs:
   watch: {videos: {id: [%s], fetch: [details]}}
 `
 	var ids []byte
-	for n := range 700 {
+	for n := range 520 {
 		ids = fmt.Appendf(ids, "video-%05d, ", n)
 	}
 	bare(t, fmt.Sprintf(file, ids), func(w *workshop) {
@@ -155,8 +155,8 @@ jobs:
 				t.Error("a run that is stopped while it queues ends well")
 			}
 			var err error
-			if n, err = e.Store.Queue.Queued(queue.Filter{}); err != nil || n == 700 {
-				t.Fatalf("%d calls are queued (%v); the test needs a part of 700", n, err)
+			if n, err = e.Store.Queue.Queued(queue.Filter{}); err != nil || n == 520 {
+				t.Fatalf("%d calls are queued (%v); the test needs a part of 520", n, err)
 			}
 			stop()
 		}
@@ -164,8 +164,8 @@ jobs:
 		e, stop := w.open()
 		defer stop()
 		row, err := e.Run(w.ctx, w.config.Job("watch"), Manual, time.Time{})
-		if err != nil || row.Requests != 700 || w.calls(outlier.OpDetails) != 700 {
-			t.Errorf("%d requests of %d calls (%v), want 700", row.Requests, w.calls(outlier.OpDetails), err)
+		if err != nil || row.Requests != 520 || w.calls(outlier.OpDetails) != 520 {
+			t.Errorf("%d requests of %d calls (%v), want 520", row.Requests, w.calls(outlier.OpDetails), err)
 		}
 	})
 }

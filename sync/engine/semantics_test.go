@@ -363,7 +363,7 @@ var promises = []promise{
 	// Tables.
 	{
 		"**Keys** are unique in every table, in histories per answer, whatever the service sends: what one answer lists twice makes one row, the first.",
-		[]string{"sinks TestKeysAreUniqueForRepeatedItems", "schema TestCommentKeysAreUniqueAndStable"},
+		[]string{"sinks/duckdb TestKeysAreUniqueForRepeatedItems", "schema TestCommentKeysAreUniqueAndStable"},
 	},
 	{
 		"A value of more than 1 MiB is cut in the tables, with a mark, and kept whole in the journal.",
@@ -381,7 +381,7 @@ var promises = []promise{
 		"**Narrow child tables** (`transcript_events`, `comments`) carry `_response_id` as their only lineage;",
 		[]string{"schema TestTablesMatchTheGoldenFile"},
 	},
-	{"`ops.requests` has the rest.", []string{"sync/ops TestOperationsTablesTellWhatHappened"}},
+	{"`ops.requests` has the rest.", []string{"sync/state TestOperationsTablesTellWhatHappened"}},
 	{
 		"**Parquet:** a table is cut into parts by the first answer of a key or of its parent, a history also by day;",
 		[]string{"sinks/parquet TestPartsStayWithinLimits", "sinks/parquet TestCopyEqualsWarehouse"},
@@ -396,9 +396,9 @@ var promises = []promise{
 	},
 	{
 		"**`ops` tables** follow state.db: of each a tail is replaced;",
-		[]string{"sync/ops TestNewsAreWhatHasChanged", "sinks/duckdb TestCopyFulfilsTheContract", "sinks/parquet TestCopyFulfilsTheContract"},
+		[]string{"sync/state TestNewsAreWhatHasChanged", "sinks/duckdb TestCopyFulfilsTheContract", "sinks/parquet TestCopyFulfilsTheContract"},
 	},
-	{"they are outside batches and watermarks.", []string{"sinks TestCopiesHaveTheSameRows"}},
+	{"they are outside batches and watermarks.", []string{"sinks/duckdb TestCopiesHaveTheSameRows"}},
 
 	// Files.
 	{"All relative paths are relative to the folder of jobs.yaml;", []string{"cmd/outlierd/testdata/script/env.txt"}},

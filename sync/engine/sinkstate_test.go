@@ -477,7 +477,7 @@ func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	bare(t, "version: 1\nservice: {url: \"sim://\", limit: 600/min, paging: page}\njobs: {one: {search: {query: [x], pages: 24}}}\n", func(w *workshop) {
+	bare(t, "version: 1\nservice: {url: \"sim://\", limit: 600/min, paging: page}\njobs: {one: {search: {query: [x], pages: 10}}}\n", func(w *workshop) {
 		w.wire = largePages(t, 50<<10)
 		w.withSinks(func(e *Engine) {
 			if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil {

@@ -156,7 +156,7 @@ func TestCatchUpDecidesAboutMissedDueTimes(t *testing.T) {
 version: 1
 service: {url: "sim://", limit: 1/180s}
 jobs:
-  often: {every: 4h, catch_up: CATCH, reuse_for: 1m, search: {query: [home espresso], pages: 3}, enrich: {details: {}}, budget: {per_run: 6}}
+  often: {every: 4h, catch_up: CATCH, reuse_for: 1m, search: {query: [home espresso], pages: 3}, enrich: {details: {top: 70}}, budget: {per_run: 6}}
 `
 	for catch, want := range map[string][]int{ // hours of the due times
 		"latest": {4, 8, 12, 24},
