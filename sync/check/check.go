@@ -28,6 +28,7 @@ type Tables struct {
 	Problems []string // found before the rows were read
 	Foreign  []string // Parquet files of other programs among those of its tables
 	Away     bool     // it could not be reached, so its rows were not checked
+	Missing  bool     // a copy that does not exist, which the next run makes
 }
 
 // Result is what a check found.
@@ -38,6 +39,7 @@ type Result struct {
 	Behind   int64            `json:"behind"`  // answers of the journal that it does not have yet
 	Ahead    bool             `json:"ahead"`   // it has answers that the journal lacks, which a rebuild would lose
 	Away     bool             `json:"away"`    // it could not be reached, so its rows were not checked
+	Missing  bool             `json:"missing"` // it does not exist, and the next run makes it
 	Rows     map[string]int64 `json:"rows"`    // by table
 	ReadData bool             `json:"read_data"`
 	Problems []string         `json:"problems"`
@@ -56,6 +58,9 @@ type Operations struct {
 	Later int64 `json:"later"` // number of rows that were changed or added later, which were not compared
 	Known bool  `json:"known"` // the state has a record of later changes; else nothing was compared
 }
+
+// unread reports whether there are no rows to check.
+func (r *Result) unread() bool { return r.Missing || len(r.Problems) > 0 }
 
 func (r *Result) addProblem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
@@ -79,7 +84,10 @@ type Check struct {
 func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Has.Answers, Behind: max(0, c.End-s.Has.Answers), Away: s.Away,
 		Rows: map[string]int64{}, Problems: append([]string{}, s.Problems...), Foreign: append([]string{}, s.Foreign...)}
-	if len(r.Problems) > 0 {
+	if r.Missing = s.Missing; r.Missing {
+		r.Problems = []string{}
+	}
+	if r.unread() {
 		return r, nil
 	}
 	err := load.CheckMarks(c.State, s.Name, s.Has)
@@ -121,7 +129,7 @@ func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
 func CompareCounts(all []Tables, results []Result) {
 	counted := map[sinks.Marks]*Result{}
 	for i, s := range all {
-		if len(results[i].Problems) > 0 {
+		if results[i].unread() {
 			continue
 		}
 		s.Has.Ops = 0
@@ -159,7 +167,7 @@ var unrelated = []string{
 func (c *Check) Read(ctx context.Context, all []Tables, results []Result) error {
 	built := map[sinks.Marks]bool{}
 	for i, s := range all {
-		if built[derived(s.Has)] || len(results[i].Problems) > 0 {
+		if built[derived(s.Has)] || results[i].unread() {
 			continue
 		}
 		built[derived(s.Has)] = true
@@ -189,7 +197,7 @@ func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables, resu
 		return err
 	}
 	for i, s := range all {
-		if derived(s.Has) != mark || len(results[i].Problems) > 0 {
+		if derived(s.Has) != mark || results[i].unread() {
 			continue
 		}
 		results[i].Pruned, results[i].Same = c.Pruned, older.Path
@@ -204,7 +212,7 @@ func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables, resu
 // nothing is pruned.
 func (c *Check) findOlder(mark sinks.Marks, all []Tables, results []Result) (older Tables) {
 	for i, s := range all {
-		if c.Pruned > 0 && derived(s.Has) == mark && len(results[i].Problems) == 0 && s.Source.File != "" {
+		if c.Pruned > 0 && derived(s.Has) == mark && !results[i].unread() && s.Source.File != "" {
 			return s
 		}
 	}

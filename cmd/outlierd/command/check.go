@@ -178,8 +178,10 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 	if c.Pruned, err = seen.Journal.Pruned(); err != nil {
 		return nil, err
 	}
-	if c.End == 0 { // what was not published yet is not missing
-		all = slices.DeleteFunc(all, func(t check.Tables) bool { return t.Path != "" && isMissing(t.Path) })
+	if c.End > 0 && isMissing(warehouseOptions(config, memory, log).Path) { // its copies are what is left
+		for i := range all {
+			all[i].Missing = false
+		}
 	}
 	results := []check.Result{}
 	for i := range all {
@@ -312,6 +314,8 @@ func openFile(ctx context.Context, name, path, keep string) check.Tables {
 	_, err := os.Stat(path)
 	if err == nil {
 		err = database.CheckFile(path, "it is damaged, or another program's")
+	} else {
+		t.Missing = isMissing(path)
 	}
 	if err == nil && isMissing(path+".wal") {
 		t.Source.File, err = durable.Keep(path, keep, filepath.Base(path))
@@ -340,6 +344,7 @@ func openFolder(ctx context.Context, path, keep string, verify bool) check.Table
 	t := check.Tables{Name: job.SinkParquet, Path: path}
 	folder, err := parquet.Look(ctx, path, keep, slices.Concat(schema.Tables(), schema.OpsTables()))
 	if err != nil {
+		t.Missing = isMissing(path)
 		return withProblem(t, err)
 	}
 	t.Has, t.Problems, t.Foreign = folder.Marks, folder.Problems, folder.Foreign

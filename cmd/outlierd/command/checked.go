@@ -76,6 +76,9 @@ func sinkLines(r check.Result) []string {
 	if len(r.Problems) > 0 {
 		return lines
 	}
+	if r.Missing {
+		return append(lines, fmt.Sprintf("%s: %s does not exist yet; the next run makes it", r.Sink, report.Path(r.Path)))
+	}
 	rows := int64(0)
 	for _, n := range r.Rows {
 		rows += n
