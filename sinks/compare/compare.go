@@ -170,7 +170,7 @@ func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table
 	}
 	parts, err := r.attachAndQuery(ctx, fmt.Sprintf(`SELECT coalesce(w.part, h.part), coalesce(w.n, 0), w.n IS NOT DISTINCT FROM h.n AND w.sum IS NOT DISTINCT FROM h.sum
 		FROM (%s) AS w FULL JOIN (%s) AS h ON w.part IS NOT DISTINCT FROM h.part ORDER BY ALL`, sums(want.from(t)), sums(have.from(t))), want, have)
-	if err != nil || slices.ContainsFunc(parts, func(part []driver.Value) bool { return !part[2].(bool) }) {
+	if err != nil || len(parts) == 0 || slices.ContainsFunc(parts, func(part []driver.Value) bool { return !part[2].(bool) }) {
 		err = cmp.Or(r.compareColumns(ctx, want, have, t), err)
 	}
 	if err != nil {
