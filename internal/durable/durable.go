@@ -43,17 +43,24 @@ func writeAs(path string, mode fs.FileMode, write func(*os.File) error, publish 
 	folder, name := filepath.Split(path)
 	file, err := os.CreateTemp(filepath.Clean(folder), "."+name+".*.tmp")
 	if err != nil {
+		if of, is := errors.AsType[*fs.PathError](err); is {
+			of.Path = path
+		}
 		return err
 	}
-	defer os.Remove(file.Name()) // after a rename there is no such file
+	temp := file.Name()
+	defer os.Remove(temp) // after a rename there is no such file
 	err = write(file)
 	if err == nil {
 		err = errors.Join(file.Chmod(mode), file.Sync())
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = place(temp, path, publish)
 	}
-	return place(file.Name(), path, publish)
+	if of, is := errors.AsType[*fs.PathError](err); is && of.Path == temp {
+		of.Path = path
+	}
+	return err
 }
 
 // Rename gives a finished and synced file its name, in place of a file that has it.
