@@ -68,20 +68,48 @@ budget: {per_month: 70, per_day: 4, pace: even}
 jobs:
   daily: {every: 24h, search: {query: [home espresso], pages: 3}}
 `, func(w *workshop) {
-		w.inspect(func(e *Engine) {
-			p, err := e.Facts().PlanNow(w.ctx, w.config.Job("daily"), true, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
-			row := runs.Run{ID: "run-1", Job: "daily", Trigger: string(Scheduled), Due: time.Now(), Started: time.Now(),
-				Ended: time.Now(), Status: runs.Interrupted, Plan: &p.Stored}
-			if err := e.Store.Runs.Begin(row, p.Steps); err != nil {
-				t.Fatal(err)
-			}
-		})
+		w.leaveUnfinished("daily", runs.Interrupted)
 		f, _ := w.foreseen()
 		if next := f.Jobs[0]; next.Continues != "run-1" || next.Worst.Credits != 2 || len(next.Cuts) > 0 {
 			t.Errorf("%+v, want the rest of the run for 2 credits, and no cap that cuts it", next)
+		}
+	})
+}
+
+// TestRestOfALaterCycleIsNotCounted: a run that its job's next due time continues costs this cycle nothing if that is
+// due after its end.
+func TestRestOfALaterCycleIsNotCounted(t *testing.T) {
+	t.Parallel()
+	for schedule, want := range map[string]outlier.Credits{"every: 2d": 2, `schedule: "0 6 28 6 *"`: 0} {
+		bare(t, `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 70, per_day: 4}
+jobs:
+  rare: {`+schedule+`, search: {query: [home espresso]}}
+`, func(w *workshop) {
+			w.leaveUnfinished("rare", runs.PausedBudget)
+			f, _ := w.foreseen()
+			if next := f.Jobs[0]; next.Continues != "run-1" || f.Cycle.Wanted-2*outlier.Credits(next.Runs) != want {
+				t.Errorf("%s: %d credits are wanted for %d runs and the rest of another, want %d for the rest",
+					schedule, f.Cycle.Wanted, next.Runs, want)
+			}
+		})
+	}
+}
+
+// leaveUnfinished records a run of a job that ended before its first page.
+func (w *workshop) leaveUnfinished(job string, status runs.Status) {
+	w.Helper()
+	w.inspect(func(e *Engine) {
+		p, err := e.Facts().PlanNow(w.ctx, w.config.Job(job), true, time.Now())
+		if err != nil {
+			w.Fatal(err)
+		}
+		row := runs.Run{ID: "run-1", Job: job, Trigger: string(Scheduled), Due: time.Now(), Started: time.Now(),
+			Ended: time.Now(), Status: status, Plan: &p.Stored}
+		if err := e.Store.Runs.Begin(row, p.Steps); err != nil {
+			w.Fatal(err)
 		}
 	})
 }

@@ -86,6 +86,7 @@ type Job struct {
 	Unknown    []string           `json:"unknown,omitempty"`      // channels whose ids are not known; see [job.Resolved]
 	Problem    string             `json:"problem,omitempty"`      // why it cannot run, and what to do
 
+	later bool            // the resumed run waits for a due time after the end of the cycle
 	held  outlier.Credits // the hold of the resumed run, which is counted already
 	whole outlier.Credits // worst-case cost of a run without a share
 	each  float64         // expected cost of such a run
@@ -190,11 +191,12 @@ func (r *Reader) addPaging(f *Forecast) error {
 }
 
 // costOfCycle returns what the runs of a job would spend until the end of the cycle without limits, expected
-// and in the worst case. It adds the rest of an unfinished run, less its hold, to the runs that are due.
+// and in the worst case. It adds the rest of an unfinished run that continues by then, less its hold, to the runs that
+// are due.
 func (f *Job) costOfCycle() (expected, worst outlier.Credits) {
 	expected = outlier.Credits(math.Round(float64(f.Runs) * f.each))
 	worst = outlier.Credits(f.Runs) * f.whole
-	if f.Continues != "" {
+	if f.Continues != "" && !f.later {
 		expected += max(0, f.rest-f.held)
 		worst += max(0, f.Worst.Credits-f.held)
 	}
@@ -325,6 +327,8 @@ func (c *calculation) planJob(ctx context.Context, f *Job, spec *job.Spec) (*pla
 		spent, err := c.Store.Ledger.Spent(run.ID)
 		if err == nil {
 			f.Continues, f.held = run.ID, spent.Held
+			f.later = f.Unfinished[old].Fate == facts.Wait && f.Runs == 0 && !nextOf(c.Config, spec, c.now).IsZero() &&
+				!slices.ContainsFunc(c.pending, func(d runs.Due) bool { return d.Job == spec.Name })
 			p, f.Worst.Cost, err = c.Left(run, spec.Budget)
 		}
 		if err != nil {
