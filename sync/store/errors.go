@@ -146,6 +146,15 @@ func isWriteError(err error) bool {
 		sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_CLOSE}, e.Code())
 }
 
+// explainRead is [Store.explainError] for what reads on a connection of its own. If the disk fails meanwhile, nothing is
+// lost, and the next read may succeed.
+func (s *Store) explainRead(err error) error {
+	if resultCode(err) == sqlite3.SQLITE_IOERR && !isFull(err) {
+		return fmt.Errorf("read the state in %s: %w", s.dir, err)
+	}
+	return s.explainError(err)
+}
+
 // explainError converts SQLite's errors to the errors of this package. After errors that leave the
 // content of the disk unknown it stops the store permanently: a failed fsync must not be retried.
 func (s *Store) explainError(err error) error {

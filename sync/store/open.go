@@ -153,7 +153,7 @@ func (s *Store) openAndUpgrade(ctx context.Context) (err error) {
 		return err
 	}
 	if s.conn, err = s.connectWriter(); err != nil {
-		return err
+		return s.explainError(err)
 	}
 	if err := migrateFile(ctx, s.conn.db, s.Path(), s.options); err != nil {
 		return s.explainError(err)
@@ -215,7 +215,7 @@ func (s *Store) openConnection(driver url.Values) (*conn, error) {
 	db.SetMaxOpenConns(1)
 	db.SetMaxIdleConns(1)
 	if err := db.Ping(); err != nil {
-		return nil, errors.Join(s.explainError(fmt.Errorf("open %s: %w", abs, err)), db.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", abs, err), db.Close())
 	}
 	return &conn{db: db, stmts: map[string]*sql.Stmt{}}, nil
 }
@@ -231,7 +231,7 @@ func (s *Store) Close() error {
 	s.broken.CompareAndSwap(nil, &ErrClosed)
 	if s.from != nil {
 		if err := s.conn.execPlain(`COMMIT`); err != nil {
-			return s.explainError(errors.Join(err, s.conn.closeAll()))
+			return s.explainRead(errors.Join(err, s.conn.closeAll()))
 		}
 		return s.from.putReader(s.conn)
 	}

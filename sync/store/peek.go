@@ -89,13 +89,13 @@ func (f *Folder) takeFolder() (err error) {
 // openReader opens the database and begins the read transaction.
 func (s *Store) openReader(ctx context.Context) (err error) {
 	if s.conn, err = s.attachConnection("ro"); err != nil {
-		return err
+		return s.explainRead(err)
 	}
 	want := len(s.options.Migrations)
 	have, err := readVersion(ctx, s.conn.db, s.Path(), s.options.Migrations)
 	switch {
 	case err != nil:
-		return s.explainError(err)
+		return s.explainRead(err)
 	case have > want:
 		return newerError(ctx, s.conn.db, s.Path(), have, want)
 	case have == 0:
@@ -103,7 +103,7 @@ func (s *Store) openReader(ctx context.Context) (err error) {
 	case have < want:
 		return &OlderError{Path: s.Path(), Have: have, Want: want}
 	}
-	return s.explainError(s.conn.execPlain(`BEGIN`))
+	return s.explainRead(s.conn.execPlain(`BEGIN`))
 }
 
 // immutableMode returns "1" if the file system is read-only, such as that of a snapshot, and the database has no
@@ -140,7 +140,7 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if s.conn, err = s.attachConnection("ro"); err != nil {
-		return err
+		return s.explainRead(err)
 	}
 	err = copyInto(ctx, s.conn.db, to)
 	switch { // the copy may be on another disk, and the state is only read
@@ -149,7 +149,7 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	case isWriteError(err):
 		return fmt.Errorf("%w; check the disk of %s, and its quota", err, filepath.Dir(to))
 	}
-	return s.explainError(err)
+	return s.explainRead(err)
 }
 
 // copyInto writes the copy to a temporary file and renames it, so that to is complete or missing.

@@ -168,13 +168,13 @@ func (s *Store) query(f func(*Tx) error) error {
 		if err := s.Failure(); err != nil {
 			return err
 		}
-		return s.explainError(f(&Tx{conn: s.conn, now: time.Now(), view: true}))
+		return s.explainRead(f(&Tx{conn: s.conn, now: time.Now(), view: true}))
 	}
 	c, err := s.takeReader()
 	if err == nil {
 		err = errors.Join(f(&Tx{conn: c, now: time.Now(), view: true}), s.putReader(c))
 	}
-	return s.explainError(err)
+	return s.explainRead(err)
 }
 
 // Snapshot returns the store to read: all views of it see the same, and wait for no other transaction. It must
@@ -182,10 +182,10 @@ func (s *Store) query(f func(*Tx) error) error {
 func (s *Store) Snapshot() (*Store, error) {
 	c, err := s.takeReader()
 	if err != nil {
-		return nil, s.explainError(err)
+		return nil, s.explainRead(err)
 	}
 	if err := c.execPlain(`BEGIN`); err != nil {
-		return nil, s.explainError(errors.Join(err, c.closeAll()))
+		return nil, s.explainRead(errors.Join(err, c.closeAll()))
 	}
 	return &Store{Folder: s.Folder, snapshot: true, conn: c, from: s}, nil
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"database/sql"
 	"errors"
 	"sync"
 	"testing"
@@ -90,6 +91,29 @@ func TestSnapshotStaysAsItWas(t *testing.T) {
 	}
 	if got := statetest.Entries(t, s, 0); len(got) != 3 {
 		t.Errorf("%d answers after it was closed, want 3", len(got))
+	}
+}
+
+// TestFailedReadEndsNothing: if the disk fails while a view reads, the store can be used again afterwards. If it fails
+// while a transaction writes, what is on the disk is unknown, and the store cannot.
+func TestFailedReadEndsNothing(t *testing.T) {
+	t.Parallel()
+	s := statetest.Open(t, t.TempDir())
+	unreadable, err := sql.Open("sqlite", "file:/proc/self/mem?mode=ro&immutable=1") // its first page is an I/O error
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unreadable.Close()
+	_, failure := unreadable.Exec(`SELECT * FROM sqlite_schema`)
+	read := func(*store.Tx) error { return failure }
+	if err := s.DB.View(read); err == nil || !errors.Is(err, failure) {
+		t.Errorf("a view of a disk that fails: %v, want %v", err, failure)
+	}
+	if statetest.Free(t, s, 1); s.DB.Failure() != nil {
+		t.Errorf("the store ended: %v", s.DB.Failure())
+	}
+	if err := s.DB.Update(read); err == nil || s.DB.Failure() == nil {
+		t.Errorf("a transaction on a disk that fails: %v, want the end of the store", err)
 	}
 }
 
