@@ -9,13 +9,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -188,15 +186,11 @@ func exportNow(ctx context.Context, g *globals, e export) error {
 		return err
 	}
 	if e.to == "-" {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // which would leave the folder
 		temp, err := systemTemporary("outlierd-export-*")
 		if err != nil {
 			return err
 		}
 		_, err = exportFrom(ctx, path, e, temp.path, g.out.zone, g.out.w, g.world.err)
-		if errors.Is(err, syscall.EPIPE) { // its reader has all that it wants, such as head
-			err = nil
-		}
 		return errors.Join(err, temp.Close())
 	}
 	var rows int64
@@ -215,6 +209,9 @@ func exportNow(ctx context.Context, g *globals, e export) error {
 // was created meanwhile.
 func (e *export) create(write func(file io.Writer, temp string) error) (bytes int64, err error) {
 	temp, err := makeTemporary(filepath.Dir(e.to), ".outlierd-export-*.tmp")
+	if at, isPath := errors.AsType[*fs.PathError](err); isPath { // it names the temporary folder
+		err = at.Err
+	}
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", e.to, err)
 	}

@@ -68,6 +68,9 @@ func Main() int {
 	// net/http logs what a server sends unsolicited on an idle connection: foreign text of any length.
 	// None of our code uses the standard logger.
 	log.SetOutput(io.Discard)
+	// A write fails if the program that read the output has ended. By default it would kill the process: the answer to a
+	// paid call in progress would be lost, and temporary folders would stay. Commands of notifications would inherit Ignore.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -87,9 +90,7 @@ func Main() int {
 	})
 }
 
-// asRun prepares a process that performs runs. It sets limits for Go's garbage collector. And a write to
-// standard output or standard error fails if the program that read it has ended; by default the write
-// would kill the process, and the answer to a paid call in progress would be lost.
+// asRun prepares a process that performs runs. It sets limits for Go's garbage collector.
 func asRun() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(runMemory)
@@ -97,7 +98,6 @@ func asRun() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(runGCPercent)
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // not Ignore, which commands of notifications would inherit
 }
 
 // endAtHangup makes SIGHUP end runs like SIGTERM: the answer to a paid call in progress is awaited and stored.
@@ -171,6 +171,7 @@ func run(ctx context.Context, args []string, w world) int {
 	if err != nil && !g.started {
 		err = usageError{fmt.Errorf("%w; see '%s --help'", err, called.CommandPath())}
 	}
+	err = withoutEndOfReader(err)
 	code := exitCode(ctx, err)
 	if message := errorMessage(ctx, err); message != "" {
 		fmt.Fprintln(w.err, message)
@@ -179,6 +180,22 @@ func run(ctx context.Context, args []string, w world) int {
 		fmt.Fprintln(w.err, "outlierd: print the error:", term.Plain(err.Error()))
 	}
 	return code
+}
+
+// withoutEndOfReader returns err without the failure of writing for a program that has read all that it wants, such as
+// head.
+func withoutEndOfReader(err error) error {
+	if parts := slices.Clone(splitJoined(err)); len(parts) > 0 {
+		for i := range parts {
+			parts[i] = withoutEndOfReader(parts[i])
+		}
+		return errors.Join(parts...)
+	}
+	at, is := errors.AsType[*fs.PathError](err)
+	if is && at.Path == os.Stdout.Name() && errors.Is(at, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // release is the version of a released program, set by the linker.
