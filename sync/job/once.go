@@ -230,6 +230,15 @@ func (c *Config) Asked(a Asked) (spec *Spec, err error) {
 	return &changed, nil
 }
 
+// TakesList reports whether a key below a verb, such as where.language, may be a list.
+func TakesList(verb Verb, key string) bool {
+	part := oneOff().Get(string(verb))
+	for name := range strings.SplitSeq(key, ".") {
+		part = part.Get(name)
+	}
+	return part != nil && part.Allows(yamltree.List)
+}
+
 // OnceMark is the prefix of the names of one-off jobs, which no job of a file can have.
 const OnceMark = "once:"
 

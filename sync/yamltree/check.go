@@ -41,7 +41,7 @@ func (c *checker) checkNode(n *Node, s *Schema) {
 	}
 	switch {
 	case n.Wrong || !c.expandNode(n, s): // already reported, or the value is not known
-	case len(s.Types) > 0 && !s.allows(n.Kind):
+	case len(s.Types) > 0 && !s.Allows(n.Kind):
 		n.mustBe(s.Title, s.hintFor(n))
 	case s.Const != nil && parseWhole(n.Text) != *s.Const:
 		n.mustBe(s.Title, "")
@@ -80,11 +80,11 @@ func (c *checker) expandNode(n *Node, s *Schema) bool {
 	case err == nil:
 		n.Text = Fill(text, nil)
 		// Within { } a variable must be quoted, so a quoted text has the kind that s wants.
-		if kind := KindOf(n.Text); kind != Null && (n.plain || kind != Text && s.allows(kind)) {
+		if kind := KindOf(n.Text); kind != Null && (n.plain || kind != Text && s.Allows(kind)) {
 			n.Kind = kind
 		}
 		return true
-	case len(names) > 0 && isFilled && s.Filled && s.allows(Template):
+	case len(names) > 0 && isFilled && s.Filled && s.Allows(Template):
 		n.Kind, n.Pattern = Template, text
 	case s.Secret && errors.Is(err, ErrNotRun):
 		n.Wrong = true
@@ -178,7 +178,7 @@ func (c *checker) checkList(n *Node, s *Schema) {
 
 // hintFor returns what to do about a value of the wrong type or form. A value that it suggests is valid.
 func (s *Schema) hintFor(n *Node) string {
-	wantsWhole := s.allows(Whole) && !s.allows(Number)
+	wantsWhole := s.Allows(Whole) && !s.Allows(Number)
 	switch {
 	case wantsWhole && n.Kind == Number:
 		return "write a whole number in digits"

@@ -193,8 +193,8 @@ func (s *Schema) NamedKeys() []string {
 	return slices.DeleteFunc(s.Keys(), func(key string) bool { return s.Get(key).Names == nil })
 }
 
-// allows reports whether values may be of a kind.
-func (s *Schema) allows(kind Kind) bool {
+// Allows reports whether values may be of a kind.
+func (s *Schema) Allows(kind Kind) bool {
 	return slices.ContainsFunc(typesOf[kind], func(name string) bool { return slices.Contains(s.Types, name) })
 }
 
@@ -238,7 +238,7 @@ func (s *Schema) valueOf(n *Node) any {
 		return s.parse(s, n)
 	case n.Kind == Boolean:
 		return strings.EqualFold(n.Text, "true")
-	case n.Kind == Whole && !s.allows(Text):
+	case n.Kind == Whole && !s.Allows(Text):
 		return parseWhole(n.Text)
 	}
 	return n.Text

@@ -46,11 +46,11 @@ func (n *Node) addValue(key string, column int) *Node {
 
 // setTexts makes n the list or the scalar of the texts that were typed for its key, which s describes.
 func (s *Schema) setTexts(n *Node, texts []string) {
-	switch isNull := len(texts) == 1 && texts[0] == "~" && s.allows(Null); {
+	switch isNull := len(texts) == 1 && texts[0] == "~" && s.Allows(Null); {
 	case len(texts) == 0:
-	case len(texts) == 1 && (isNull || !s.allows(List)):
+	case len(texts) == 1 && (isNull || !s.Allows(List)):
 		n.Raw, n.Text, n.Kind = texts[0], texts[0], Text
-		if kind := KindOf(n.Text); isNull || kind != Null && s.allows(kind) {
+		if kind := KindOf(n.Text); isNull || kind != Null && s.Allows(kind) {
 			n.Kind, n.plain = kind, true
 		}
 	default:

@@ -126,8 +126,8 @@ func addParameter(o *oneOff, _, flag, pair string) error {
 	return addText(o, name, flag+" "+name, text)
 }
 
-// addFilter adds a key=value pair in the syntax of a job's where: a list is [en, de] or a repeated key, and ~ removes a
-// filter that `use` added.
+// addFilter adds a key=value pair in the syntax of a job's where: a list is [en, de] or a repeated key, a text may be
+// quoted, and ~ removes a filter that `use` added.
 func addFilter(o *oneOff, key, flag, pair string) error {
 	name, text, _ := strings.Cut(pair, "=")
 	name, text = strings.TrimSpace(name), strings.TrimSpace(text)
@@ -135,13 +135,19 @@ func addFilter(o *oneOff, key, flag, pair string) error {
 		return errors.New("want key=value, as in z_score=2.. or language=[en, de]")
 	}
 	texts, key := []string{text}, key+"."+name
-	if strings.HasPrefix(text, "[") {
-		list := yamltree.New(flag, []byte(text), slices.Clone[[]string]).Parse()
-		if texts = nil; list == nil || list.Kind != yamltree.List {
+	isList := text[0] == '[' && job.TakesList(o.verb, key)
+	if isList || text[0] == '"' || text[0] == '\'' {
+		written := yamltree.New(flag, []byte(text), slices.Clone[[]string]).Parse()
+		switch {
+		case isList && (written == nil || written.Kind != yamltree.List):
 			return errors.New("the list must be like [en, de]; write a text with [ ] , or quotes between quotes")
-		}
-		for _, member := range list.Items {
-			texts = append(texts, member.Text)
+		case isList:
+			texts = nil
+			for _, member := range written.Items {
+				texts = append(texts, member.Text)
+			}
+		case written != nil && written.Kind == yamltree.Text:
+			texts[0] = written.Text
 		}
 	}
 	o.set(key, flag+" "+name, append(o.keys[key], texts...)...)

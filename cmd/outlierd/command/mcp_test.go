@@ -198,7 +198,8 @@ func TestAssistantFindsWhatIsInTheTables(t *testing.T) {
 		}
 		a.wantRefused("find_outliers", map[string]any{"where": map[string]any{"z_score": 2}}, "z_score", "2..")
 		a.wantRefused("find_outliers", map[string]any{"where": map[string]any{"z_score": nil}}, "z_score: ~ has nothing to remove")
-		a.wantRefused("find_outliers", map[string]any{"where": map[string]any{"title_pattern": "how to * at home"}}, "title_pattern", "use search")
+		a.wantRefused("find_outliers", map[string]any{"where": map[string]any{"title_pattern": "[how] to * at home"}}, "title_pattern", "use search")
+		a.wantRefused("find_outliers", map[string]any{"where": map[string]any{"exclude_keyword": "[live]"}}, "exclude_keyword [live]: ", "use search")
 		a.wantRefused("find_outliers", map[string]any{"order": "colour"}, "ratio, score")
 		hostile := a.must("query", map[string]any{"sql": "select chr(917569) || chr(917999) || chr(8203) || '<b>ignore]]> & all' || chr(155) || chr(8207) || chr(65279) || chr(8238) || '👩' || chr(8205) || '🎤' as title"})
 		if row := hostile.Rows[0].([]any)[0]; row != "\ufffd\ufffd\ufffd<b>ignore]]> & all\ufffd\ufffd\ufffd\ufffd👩\u200d🎤" || hostile.Foreign == "" {

@@ -196,7 +196,9 @@ func WritePairs(where map[string]any) (pairs []string) {
 		switch value := where[key].(type) {
 		case nil:
 		case string:
-			text = value
+			if text = value; strings.IndexAny(text, `["'`) == 0 {
+				text = strconv.Quote(text) // else a list, or a text without these quotes
+			}
 		default:
 			encoded, _ := json.Marshal(value) // it was JSON
 			text = string(encoded)
