@@ -91,6 +91,12 @@ func (g *globals) prepare() error {
 	if slices.Contains(rowCommands, g.command.Name()) {
 		formats = term.Formats
 	}
+	if g.config == "" {
+		return errors.New("--config is empty: name the job file")
+	}
+	if err := refuseEmptyValues(g.command.Flags()); err != nil {
+		return err
+	}
 	err := cmp.Or(refuseOther("--output", g.out.format, formats), refuseOther("--log-level", g.logLevel, logLevels),
 		refuseOther("--log-format", g.logFormat, logFormats))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/internal/durable"
@@ -63,6 +64,17 @@ func checkArguments(c *cobra.Command, args []string) error {
 		meant = fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
 	}
 	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), meant)
+}
+
+// refuseEmptyValues returns an error if a flag that is a list was given an empty value, which would be ignored.
+func refuseEmptyValues(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		list, is := f.Value.(pflag.SliceValue)
+		if is && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")) {
+			err = fmt.Errorf("--%s has an empty value: remove it", f.Name)
+		}
+	})
+	return err
 }
 
 // exclude refuses a flag together with each of the others.
