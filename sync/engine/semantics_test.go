@@ -18,7 +18,7 @@ type promise struct {
 var promises = []promise{
 	// Steps and runs.
 	{"**Run.** A UUIDv7.", []string{"sync/engine TestRunIsAUUIDv7"}},
-	{"A scheduled run is unique by (job, due instant);", []string{"sync/runs TestDueTimeIsPerformedOnce"}},
+	{"A scheduled run is unique by (job, due instant);", []string{"sync/state TestDueTimeIsPerformedOnce"}},
 	{"a manual one has no due instant.", []string{"sync/engine TestRunByHandHasNoDueTime"}},
 	{"Without a name `run` takes the only job, or lists jobs with their prices and exits 2;", []string{"cmd/outlierd/testdata/script/runs.txt"}},
 	{
@@ -176,7 +176,7 @@ var promises = []promise{
 	},
 	{
 		"**`top: N`.** After the last page one transaction ranks the run's distinct hits over all its searches by `sort` (nulls last, id breaks ties), takes the first N (for channel calls: the channels of those N), and queues those that are not fresh.",
-		[]string{"sync/runs TestBestRanksTheRunsDistinctHits", "sync/engine TestHitsAreRankedOverTheWholeRun"},
+		[]string{"sync/state TestBestRanksTheRunsDistinctHits", "sync/engine TestHitsAreRankedOverTheWholeRun"},
 	},
 	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshHitsKeepTheirRank"}},
 	{
@@ -188,14 +188,14 @@ var promises = []promise{
 		"`refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
 		[]string{"sync/engine TestSecondRunBuysOnlyWhatMayHaveChanged", "sync/engine TestEmptyAnswerIsRemembered"},
 	},
-	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
-	{"the higher value and the shorter age win;", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
-	{"lineage is the first requester's.", []string{"sync/queue TestOneRowServesAllWhoWantTheSame"}},
+	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
+	{"the higher value and the shorter age win;", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
+	{"lineage is the first requester's.", []string{"sync/state TestOneRowServesAllWhoWantTheSame"}},
 	{
 		"Rows that no job wants any more are dropped at reload;",
-		[]string{"cmd/outlierd/command TestFileDecidesWhatStaysQueued", "sync/queue TestWhatNoJobWantsAnyMoreLeavesTheQueue"},
+		[]string{"cmd/outlierd/command TestFileDecidesWhatStaysQueued", "sync/state TestWhatNoJobWantsAnyMoreLeavesTheQueue"},
 	},
-	{"others expire after 7 days.", []string{"sync/queue TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted"}},
+	{"others expire after 7 days.", []string{"sync/state TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted"}},
 	{"No `enrich`, no enrichment.", []string{"sync/engine TestNothingIsEnrichedWithoutEnrich"}},
 	{"A page one that fails makes a search `failed`;", []string{"sync/engine TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial"}},
 	{
@@ -270,7 +270,7 @@ var promises = []promise{
 	{"a key alone is read again.", []string{"cmd/outlierd/command TestKeyAloneIsReadAgain"}},
 	{
 		"The 402 and 401/403 latches belong to the key's fingerprint and fall with a new key;",
-		[]string{"sync/journal TestBlockStandsForItsKeyUntilItIsLifted", "sync/engine TestNewKeyHasNoBlock"},
+		[]string{"sync/state TestBlockStandsForItsKeyUntilItIsLifted", "sync/engine TestNewKeyHasNoBlock"},
 	},
 	{"ledger and caps belong to the account and outlive a key.", []string{"sync/engine TestLedgerAndCapsSurviveAChangeOfTheKey"}},
 	{"`up` stays alive when latched;", []string{"sync/engine TestScheduleStaysAliveWhenTheKeyIsRefused"}},
@@ -304,13 +304,13 @@ var promises = []promise{
 	},
 	{
 		"A body that cannot be read is committed as quarantined, never thrown away.",
-		[]string{"sync/journal TestUnreadableBodiesAreKept", "sync/engine TestUnreadableAnswerIsKeptAndNotBoughtAgain"},
+		[]string{"sync/state TestUnreadableBodiesAreKept", "sync/engine TestUnreadableAnswerIsKeptAndNotBoughtAgain"},
 	},
 	{
 		"**Every call**, free or paid, takes one path: reserved → sending → settled, each committed before the next step;",
 		[]string{
 			"sync/state TestKillAtEveryDurablePoint", "sync/store TestSettledAnswerSurvivesAKill", "sync/store TestAnswerWaitsForSpace",
-			"sync/journal TestJournalGivesAnswersBackAsTheyCame", "sync/journal TestOnlyAnswersThatTellSomethingAreJournaled",
+			"sync/state TestJournalGivesAnswersBackAsTheyCame", "sync/state TestOnlyAnswersThatTellSomethingAreJournaled",
 			"outlier/pace TestRestartKeepsTheWindow",
 		},
 	},
@@ -328,7 +328,7 @@ var promises = []promise{
 	},
 	{
 		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
-		[]string{"sync/journal TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/journal TestFlippedBitEndsTheJournal"},
+		[]string{"sync/state TestJournalGivesAnswersBackAsTheyCame", "outlier TestGzipIsKeptAndOpened", "sync/state TestFlippedBitEndsTheJournal"},
 	},
 	{
 		"A body that holds the key is kept unpacked, with `[redacted]` in its place, and nothing that is made of an answer holds the key.",

@@ -1,4 +1,4 @@
-package journal_test
+package state_test
 
 import (
 	"errors"
