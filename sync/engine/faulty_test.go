@@ -92,7 +92,7 @@ func TestEchoedKeyIsNotStored(t *testing.T) {
 	t.Parallel()
 	spelled := []string{testKey, strings.Replace(testKey, "-", `\u002d`, 1), strings.ReplaceAll(testKey, "-", "%2D"), "YS1rZXktZm9yLXRlc3Rz"}
 	file := "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso]}, enrich: {details: {top: 1}, comments: {top: 1}}}}\n"
-	bubble(t, file, func(w *workshop) {
+	single(t, file, func(w *workshop) {
 		var log strings.Builder
 		w.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		w.wire = altering(w.wire, func(path string, body []byte) []byte {

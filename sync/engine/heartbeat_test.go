@@ -57,7 +57,7 @@ func TestHeartbeatContinuesDuringWaits(t *testing.T) {
 // TestHeartbeatStopsWhenTheScheduleHangs in a query that never ends.
 func TestHeartbeatStopsWhenTheScheduleHangs(t *testing.T) {
 	t.Parallel()
-	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {every: 1h, videos: {id: {sql: select video_id from outliers}}}}\n", func(w *workshop) {
+	bare(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {every: 1h, videos: {id: {sql: select video_id from outliers}}}}\n", func(w *workshop) {
 		e, stop := w.open()
 		defer stop()
 		e.IDs = func(context.Context, string, string) ([]string, error) {

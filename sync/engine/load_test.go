@@ -27,7 +27,7 @@ import (
 // watermark.
 func TestStopDuringAFlushLosesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, jobsFile, func(w *workshop) {
+	bubble(t, searchFile, func(w *workshop) {
 		ctx, cancel := context.WithCancelCause(w.ctx)
 		defer cancel(nil)
 		e, stop := w.open()

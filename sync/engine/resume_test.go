@@ -336,24 +336,19 @@ jobs:
 func TestRowsOfAKilledRunAreCounted(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
+	file, ends := searchFile+"    enrich: {details: {top: 3}, comments: {top: 2}}\n", []int{2, 3}
 	var want map[string]int64
-	bubble(t, jobsFile, func(w *workshop) {
-		w.single = true
-		want = w.mustRun(runs.OK).Rows
+	single(t, file, func(w *workshop) { want = w.mustRun(runs.OK).Rows })
+	single(t, file, func(w *workshop) {
+		for _, n := range ends {
+			if !w.kill(n, beforePace) {
+				t.Fatalf("the run has no call %d", n)
+			}
+		}
+		if got := w.mustRun(runs.OK).Rows; !maps.Equal(got, want) {
+			t.Errorf("after kills at %v the run has rows %v, want %v", ends, got, want)
+		}
 	})
-	for _, ends := range [][]int{{2, 5}} {
-		bubble(t, jobsFile, func(w *workshop) {
-			w.single = true
-			for _, n := range ends {
-				if !w.kill(n, beforePace) {
-					t.Fatalf("the run has no call %d", n)
-				}
-			}
-			if got := w.mustRun(runs.OK).Rows; !maps.Equal(got, want) {
-				t.Errorf("after kills at %v the run has rows %v, want %v", ends, got, want)
-			}
-		})
-	}
 }
 
 // TestCapOfAPersonHoldsForOneResumption: a run that has reached it goes on without it when it is resumed again.

@@ -43,8 +43,8 @@ func TestRunBuysPagesAndEnrichesTheBestHits(t *testing.T) {
 func TestEmptyAnswerIsRemembered(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	single(t, strings.ReplaceAll(jobsFile, "transcript: {top: 5}", "transcript: {top: 40}"), func(w *workshop) {
-		if !w.kill(35, beforePace) {
+	single(t, searchFile+"    enrich: {transcript: {top: 25}}\n", func(w *workshop) {
+		if !w.kill(17, beforePace) {
 			t.Fatal("the run ended before the kill")
 		}
 		before := w.count("select count(*) from missing")
@@ -63,7 +63,7 @@ func TestEmptyAnswerIsRemembered(t *testing.T) {
 
 func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 	t.Parallel()
-	single(t, jobsFile, func(w *workshop) {
+	bare(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
 		first := w.service.Books()
 		time.Sleep(25 * time.Hour) // details are fresh for a day, channels for a week
@@ -72,11 +72,6 @@ func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 		calls := func(op outlier.Operation) int { return second.Operations[op].Calls - first.Operations[op].Calls }
 		if calls(outlier.OpSearch) != 2 {
 			t.Errorf("%d pages, want 2: hits change from day to day", calls(outlier.OpSearch))
-		}
-		changed := w.count(`select count(*) from (
-			select unnest(list(video_id order by rank)[:5]) v from outliers_history group by _run_id) where v is not null`)
-		if changed == 0 {
-			t.Error("no hits at all")
 		}
 		if calls(outlier.OpTranscript) > 2 || calls(outlier.OpChannelVideos) > 2 {
 			t.Errorf("%d transcripts and %d channels were fetched again",

@@ -282,7 +282,7 @@ jobs:
     enrich: {details: {top: 30}}
     stop_after: 1m
 `
-	single(t, file, func(w *workshop) {
+	bare(t, file, func(w *workshop) {
 		time.Sleep(11 * time.Hour)
 		rows := w.serve(2 * time.Hour)
 		if len(rows) != 1 || rows[0].Status != runs.OK || rows[0].Ended.Sub(rows[0].Started) > 2*time.Minute {
@@ -291,9 +291,6 @@ jobs:
 		calls := w.service.Books().Operations[outlier.OpDetails].Calls
 		if calls != 30 {
 			t.Errorf("%d details calls, want all 30: the queue outlives the run", calls)
-		}
-		if got := w.count("select count(*) from videos"); got < 25 {
-			t.Errorf("%d videos are published, want nearly 30", got)
 		}
 	})
 }
