@@ -97,7 +97,7 @@ func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
 					t.Errorf("the run made %d calls; the test needs 300", total)
 				}
 				return
-			case <-time.After(15 * time.Second):
+			case <-time.After(45 * time.Second):
 				p, err := newestProgress(e)
 				if err != nil {
 					t.Error(err)
