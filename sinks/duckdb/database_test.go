@@ -64,7 +64,7 @@ func TestNumbersArePacked(t *testing.T) {
 func TestTextsAreKeptWithoutDictionary(t *testing.T) {
 	db := start(t)
 	newFile(t, db)
-	if err := db.Declare(t.Context(), slices.Concat(schema.Tables(), schema.OpsTables()), nil, ""); err != nil {
+	if err := db.Declare(t.Context(), database.NewDeclarations(slices.Concat(schema.Tables(), schema.OpsTables()), false), ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err := db.Exec(t.Context(), `INSERT INTO warehouse.transcript_events (video_id, position, text)

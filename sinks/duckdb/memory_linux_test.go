@@ -35,7 +35,7 @@ func TestFillingStaysWithinMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limit := int64(224) // MB
+			limit := int64(240) // MB
 			switch {
 			case megabytes > 1000:
 				limit = 800

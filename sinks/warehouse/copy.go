@@ -15,12 +15,12 @@ func (w *Warehouse) CopyTo(ctx context.Context, path string) error {
 	err := w.Run(ctx, func(db *database.DB) error {
 		number, err := database.CountCheckpoints(w.options.Path)
 		if err == nil {
-			_, err = db.Exec(ctx, setMark(database.Published, number+1)) // the checkpoint of closeSettled
+			_, err = db.Exec(ctx, setMark(database.Published, number+1)) // the checkpoint of detachFile
 		}
 		return err
 	})
 	if err == nil {
-		err = w.closeSettled(ctx)
+		err = w.detachFile(ctx)
 	}
 	if err != nil {
 		return err
@@ -32,9 +32,17 @@ func (w *Warehouse) CopyTo(ctx context.Context, path string) error {
 	return err
 }
 
-// closeSettled closes the file with an empty log.
-func (w *Warehouse) closeSettled(ctx context.Context) error {
-	err := w.Run(ctx, func(db *database.DB) error { return errors.Join(db.Checkpoint(ctx), w.Close()) })
+// detachFile closes the file with an empty log. DuckDB goes on running, because to start it takes longer than to open a
+// file.
+func (w *Warehouse) detachFile(ctx context.Context) error {
+	err := w.Run(ctx, func(db *database.DB) error {
+		err := db.Checkpoint(ctx)
+		if err == nil {
+			err = db.Detach(ctx)
+		}
+		w.attached = err != nil
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -8,11 +8,15 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// DuckDB uses all the memory that it is given, so the warehouse begins with little: [database.DefaultMemory]. A
+// DuckDB uses all the memory that it is given, so the warehouse begins with little. A
 // batch or a checkpoint that does not fit is repeated with twice as much, up to the limit of the machine
-// or container. The memory of a step depends on the columns of the widest table, and hardly on the number
+// or container. The memory of a step depends on the columns of the tables, and hardly on the number
 // of rows: each column that is written or read holds a block, and so do its NULLs.
 const (
+	// firstMemory has room for a batch with rows of all tables. With half of it, DuckDB would write their blocks to
+	// files and read them again, which takes as long as everything else.
+	firstMemory = 96 << 20
+
 	perMB = 64 // MB of the file for which DuckDB begins with one MB more
 
 	// otherMemory is what the process needs in addition to DuckDB's buffers and Go's heap: the program's
@@ -29,7 +33,7 @@ type room struct{ now, most int64 }
 func roomFor(memory, file, setting int64) room {
 	heap := min(debug.SetMemoryLimit(-1), memory/4)
 	most := cmp.Or(setting, max(database.DefaultMemory, (memory-heap-otherMemory)/2))
-	return room{now: min(database.DefaultMemory+file/perMB, most), most: most}
+	return room{now: min(firstMemory+file/perMB, most), most: most}
 }
 
 // double doubles the memory for the next start of DuckDB, and reports whether it could.

@@ -17,9 +17,9 @@ func TestRoomFollowsMachineAndFile(t *testing.T) {
 	for _, c := range []struct{ memory, file, first, most int64 }{ // MB
 		{128, 0, 56, 56},
 		{256, 50, 56, 56},
-		{512, 50, 56, 178},
-		{16384, 50, 56, 8114},
-		{16384, 2048, 88, 8114},
+		{512, 50, 96, 178},
+		{16384, 50, 96, 8114},
+		{16384, 2048, 128, 8114},
 		{512, 1 << 20, 178, 178},
 	} {
 		if first, most := warehouse.RoomFor(c.memory<<20, c.file<<20); first>>20 != c.first || most>>20 != c.most {

@@ -28,7 +28,7 @@ func Rebuild(ctx context.Context, o Options, fill func(*Warehouse) error) error 
 	w := New(made)
 	err := fill(w)
 	if err == nil {
-		err = w.closeSettled(ctx)
+		err = w.detachFile(ctx)
 	}
 	if err = errors.Join(err, w.Close()); err == nil {
 		err = database.Replace(made.Path, o.Path)

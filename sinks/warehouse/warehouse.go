@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,9 +26,11 @@ var _ sinks.Warehouse = (*Warehouse)(nil)
 // Warehouse is a [sinks.Warehouse]. It opens its file when it is needed, and closes it after an error: what
 // was committed is then read from the file.
 type Warehouse struct {
-	options Options
-	db      *database.DB // with the file attached as "warehouse"; nil while it is closed
-	room    room         // memory of DuckDB; zero before it is first started
+	options  Options
+	declared func() *database.Declarations
+	db       *database.DB // nil while it does not run
+	attached bool         // db has the file as "warehouse"
+	room     room         // memory of DuckDB; zero before it is first started
 
 	machine func() int64     // memory of the machine or container in bytes
 	now     func() time.Time // for the vacuum
@@ -38,7 +41,10 @@ func New(o Options) *Warehouse {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Warehouse{options: o, machine: machine.Memory, now: time.Now}
+	declare := func() *database.Declarations {
+		return database.NewDeclarations(slices.Concat(o.Tables, o.Ops), !o.Uncommented)
+	}
+	return &Warehouse{options: o, declared: sync.OnceValue(declare), machine: machine.Memory, now: time.Now}
 }
 
 // Close closes the file. It can be used again afterwards.
@@ -47,7 +53,7 @@ func (w *Warehouse) Close() error {
 		return nil
 	}
 	err := w.db.Close()
-	w.db = nil
+	w.db, w.attached = nil, false
 	return err
 }
 
@@ -131,7 +137,7 @@ func MarksOf(marks database.Marks) sinks.Marks {
 
 // open opens the file, unless it is open. It makes the file if there is none, and declares the tables.
 func (w *Warehouse) open(ctx context.Context) error {
-	if w.db != nil {
+	if w.attached {
 		return nil
 	}
 	if err := database.CheckFile(w.options.Path, rebuild); err != nil {
@@ -144,40 +150,38 @@ func (w *Warehouse) open(ctx context.Context) error {
 	if w.room.now == 0 {
 		w.room = roomFor(w.machine(), w.Bytes(), w.options.Memory)
 	}
-	db, err := database.Open(ctx, database.Options{Memory: w.room.now, Temp: w.options.Temp})
-	if err != nil {
-		return err
+	if w.db == nil {
+		db, err := database.Open(ctx, database.Options{Memory: w.room.now, Temp: w.options.Temp})
+		if err != nil {
+			return err
+		}
+		w.db = db
 	}
 	if _, err := os.Stat(w.options.Path); os.IsNotExist(err) {
-		if err := w.create(ctx, db); err != nil {
-			return errors.Join(fmt.Errorf("create %s: %w", w.options.Path, err), db.Close())
+		if err := w.create(ctx); err != nil {
+			return fmt.Errorf("create %s: %w", w.options.Path, err)
 		}
 	}
-	if err := db.Attach(ctx, w.options.Path); err != nil {
-		return errors.Join(explainAttach(w.options.Path, err), db.Close())
+	if err := w.db.Attach(ctx, w.options.Path); err != nil {
+		return explainAttach(w.options.Path, err)
 	}
-	tables := slices.Concat(w.options.Tables, w.options.Ops)
-	var comments []string
-	if !w.options.Uncommented {
-		comments = database.CommentsOn(tables)
+	if err := w.db.Declare(ctx, w.declared(), rebuild); err != nil {
+		return fmt.Errorf("%s: %w", w.options.Path, err)
 	}
-	if err := db.Declare(ctx, tables, comments, rebuild); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", w.options.Path, err), db.Close())
-	}
-	w.db = db
+	w.attached = true
 	return nil
 }
 
 // create makes the file, from the published one if that can be read. It writes under another name and renames,
 // because a process that is killed while DuckDB creates a file leaves an unreadable one.
-func (w *Warehouse) create(ctx context.Context, db *database.DB) error {
+func (w *Warehouse) create(ctx context.Context) error {
 	made := w.options.Path + ".new"
 	if err := database.Remove(made, made+".wal"); err != nil {
 		return err
 	}
 	copied, err := w.copyPublished(ctx, made)
 	if err == nil && !copied {
-		_, err = db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(made), database.NewFile))
+		_, err = w.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(made), database.NewFile))
 	}
 	if err != nil {
 		return err

@@ -154,17 +154,12 @@ func insertTail(t *schema.Table, version int64) string {
 		database.TableName(t), version, stagedRows(t), database.Text(t.Name))
 }
 
-// tidy gives back the memory that was used, and then checkpoints the file if its log is long.
+// tidy checkpoints the file if its log is long, and gives back the memory that was used.
 func (w *Warehouse) tidy(ctx context.Context) error {
-	return w.Run(ctx, func(db *database.DB) error {
-		if err := db.Release(ctx); err != nil {
-			return err
-		}
-		if log, err := os.Stat(w.options.Path + ".wal"); err != nil || log.Size() < longLog(w.room) {
-			return nil
-		}
-		return errors.Join(db.Checkpoint(ctx), w.Close())
-	})
+	if log, err := os.Stat(w.options.Path + ".wal"); err == nil && log.Size() >= longLog(w.room) {
+		return errors.Join(w.detachFile(ctx), w.Close())
+	}
+	return w.Run(ctx, func(db *database.DB) error { return db.Release(ctx) })
 }
 
 // maxLog limits [longLog], because a log is replayed after a kill.
@@ -176,4 +171,4 @@ const maxLog = 64 << 20
 // stay in memory until the checkpoint. Data that does not fit then goes to disk, and DuckDB writes each
 // of our small blocks to a file of its own: with twice as much log for the same memory, these files cost
 // as much as everything else.
-func longLog(r room) int64 { return min(r.now/4, maxLog) }
+func longLog(r room) int64 { return min(r.now/8, maxLog) }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
@@ -43,14 +44,22 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err := checkAddressSpace(); err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
-	// Without this option DuckDB would first start a thread per processor of the machine, which may be
-	// more than a container allows, and stop them when the setting changes.
-	connector, err := duckdb.NewConnector(fmt.Sprintf("?threads=%d", cmp.Or(o.Threads, 1)), nil)
+	// DuckDB starts with these settings. It would first start a thread per processor of the machine, which may be more
+	// than a container allows, and statements that set the others would take time.
+	limit := fmt.Sprintf("%dB", cmp.Or(o.Memory, DefaultMemory))
+	settings := url.Values{
+		"threads": {fmt.Sprint(cmp.Or(o.Threads, 1))}, "memory_limit": {limit}, "temp_directory": {o.Temp}, "checkpoint_threshold": {"1TB"},
+		"autoinstall_known_extensions": {"false"}, "autoload_known_extensions": {"false"},
+	}
+	connector, err := duckdb.NewConnector("?"+settings.Encode(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
-	db := &DB{connector: connector, limit: fmt.Sprintf("%dB", cmp.Or(o.Memory, DefaultMemory))}
-	if err := db.openConnection(ctx, o); err != nil {
+	db := &DB{connector: connector, limit: limit}
+	if db.conn, err = connector.Connect(ctx); err == nil {
+		_, err = db.Exec(ctx, "SET TimeZone = 'UTC'")
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start DuckDB: %w", err), db.Close())
 	}
 	return db, nil
@@ -69,19 +78,6 @@ func checkAddressSpace() error {
 	return fmt.Errorf("the address space is limited to %s (ulimit -v), and %s are needed: raise that limit; "+
 		"to limit memory, use a container or OUTLIERD_DUCKDB_MEMORY",
 		Megabytes(int64(limit)), Megabytes(addressSpace))
-}
-
-func (db *DB) openConnection(ctx context.Context, o Options) (err error) {
-	if db.conn, err = db.connector.Connect(ctx); err != nil {
-		return err
-	}
-	_, err = db.Exec(ctx, fmt.Sprintf(`SET autoinstall_known_extensions = false;
-		SET autoload_known_extensions = false;
-		SET memory_limit = %s;
-		SET checkpoint_threshold = '1TB';
-		SET temp_directory = %s;
-		SET TimeZone = 'UTC'`, Text(db.limit), Text(o.Temp)))
-	return err
 }
 
 // Release returns unused memory to the system. DuckDB does this only when memory_limit is set.

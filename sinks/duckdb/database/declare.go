@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"outlierd/schema"
@@ -48,6 +47,14 @@ func (db *DB) Attach(ctx context.Context, path string) error {
 	return err
 }
 
+// Detach detaches the file, and returns the memory that it took to the system.
+func (db *DB) Detach(ctx context.Context) error {
+	if _, err := db.Exec(ctx, "DETACH warehouse"); err != nil {
+		return fmt.Errorf("detach the warehouse: %w", err)
+	}
+	return db.Release(ctx)
+}
+
 // Checkpoint writes the log of the warehouse into its file.
 func (db *DB) Checkpoint(ctx context.Context) error {
 	if _, err := db.Exec(ctx, "CHECKPOINT warehouse"); err != nil {
@@ -73,33 +80,49 @@ const createOwn = `CREATE SCHEMA IF NOT EXISTS warehouse.ops; CREATE SCHEMA IF N
 	COMMENT ON COLUMN warehouse.outlierd.deleted.version IS 'answer or change that deleted them';
 	COMMENT ON COLUMN warehouse.outlierd.deleted.hash IS 'of their key, or of their parent; not of operations tables'`
 
-// Declare changes the file to match the declarations. It adds missing tables and columns, and replaces comments and
-// views. It never drops a table or a column. A file that this version has declared is not looked through again. A column
-// that has another type than declared is an error with the remedy. Comments are those of [CommentsOn]. They take two
-// thirds of the time, and a database that no person reads needs none.
-func (db *DB) Declare(ctx context.Context, tables []*schema.Table, comments []string, remedy string) error {
-	ddl := append([]string{"BEGIN", createOwn}, createTables(tables)...)
-	for _, v := range viewsOf(tables) {
+// Declarations are the tables and views that a file has.
+type Declarations struct {
+	tables []*schema.Table
+	ddl    []string
+	hash   int64
+}
+
+// NewDeclarations returns the declarations of tables, and of the views that read only these. Comments take two thirds of
+// the time of [DB.Declare], and a database that no person reads needs none.
+func NewDeclarations(tables []*schema.Table, commented bool) *Declarations {
+	views := viewsOf(tables)
+	ddl := createTables(tables)
+	for _, v := range views {
 		ddl = append(ddl, "CREATE OR REPLACE VIEW warehouse."+v.Name+" AS "+v.SQL)
 	}
-	ddl = append(ddl, comments...)
-	all := sha256.Sum256([]byte(Version() + strings.Join(ddl, "; ")))
-	hash := int64(binary.LittleEndian.Uint64(all[:]))
+	if commented {
+		ddl = append(ddl, commentsOn(tables, views)...)
+	}
+	all := sha256.Sum256([]byte(Version() + createOwn + strings.Join(ddl, "; ")))
+	return &Declarations{tables, ddl, int64(binary.LittleEndian.Uint64(all[:]))}
+}
+
+// Declare changes the file to match the declarations. It adds missing tables and columns, and replaces comments and
+// views. It never drops a table or a column. A file that this version has declared is not looked through again. A column
+// that has another type than declared is an error with the remedy.
+func (db *DB) Declare(ctx context.Context, d *Declarations, remedy string) error {
 	marks, err := db.Marks(ctx)
-	if err == nil && marks.Declared == hash {
+	if err == nil && marks.Declared == d.hash {
 		return nil
 	}
+	ddl := []string{"BEGIN", createOwn}
 	if err == nil { // a file of another version
-		ddl = slices.Insert(ddl, 2, addColumns(tables)...)
-		if err := db.checkTypes(ctx, tables, remedy); err != nil {
+		ddl = append(ddl, addColumns(d.tables)...)
+		if err := db.checkTypes(ctx, d.tables, remedy); err != nil {
 			return err
 		}
 	}
+	ddl = append(ddl, d.ddl...)
 	ddl = append(ddl, fmt.Sprintf(`INSERT INTO warehouse.outlierd.marks
 		SELECT *, NULL FROM (VALUES (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, 0), (%s, %d)) AS v(name, id)
 		WHERE name NOT IN (SELECT name FROM warehouse.outlierd.marks)`,
 		Text(Journal), Text(Operations), Text(Vacuum), Text(Declared), Text(Omitted), Text(Published), Text(Warehouse), rand.Int64()),
-		fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s", hash, Text(Declared)),
+		fmt.Sprintf("UPDATE warehouse.outlierd.marks SET id = %d WHERE name = %s", d.hash, Text(Declared)),
 		"COMMIT", "CHECKPOINT warehouse", "PRAGMA enable_optimizer")
 	// These statements leave nothing to optimize, and to look for it takes a third of their time.
 	//
@@ -156,15 +179,15 @@ func addColumns(tables []*schema.Table) (ddl []string) {
 	return ddl
 }
 
-// CommentsOn returns the statements that replace the comments of tables and views.
-func CommentsOn(tables []*schema.Table) (ddl []string) {
+// commentsOn returns the statements that replace the comments of tables and views.
+func commentsOn(tables []*schema.Table, views []View) (ddl []string) {
 	for _, t := range tables {
 		ddl = append(ddl, "COMMENT ON TABLE "+TableName(t)+" IS "+Text(t.Comment))
 		for _, c := range t.All() {
 			ddl = append(ddl, commentOn(t, c))
 		}
 	}
-	for _, v := range viewsOf(tables) {
+	for _, v := range views {
 		ddl = append(ddl, "COMMENT ON VIEW warehouse."+v.Name+" IS "+Text(v.Comment))
 		for _, c := range v.Columns {
 			ddl = append(ddl, "COMMENT ON COLUMN warehouse."+v.Name+"."+Name(c.Name)+" IS "+Text(c.Comment))

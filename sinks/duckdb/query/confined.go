@@ -50,7 +50,7 @@ func openEmpty(ctx context.Context, r resources) (*database.DB, error) {
 		return nil, err
 	}
 	if _, err = db.Exec(ctx, "ATTACH ':memory:' AS warehouse"); err == nil {
-		err = db.Declare(ctx, slices.Concat(schema.Tables(), schema.OpsTables()), nil, "")
+		err = db.Declare(ctx, database.NewDeclarations(slices.Concat(schema.Tables(), schema.OpsTables()), false), "")
 	}
 	if err == nil {
 		err = permission{settings: "USE warehouse"}.confine(ctx, db)
