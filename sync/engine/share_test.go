@@ -119,3 +119,27 @@ jobs:
 		})
 	})
 }
+
+// TestFreshSeedsWantNoShare: a job whose seeds are bought again after two weeks is due every day, and does not take the
+// credits of the others for the runs that buy nothing.
+func TestFreshSeedsWantNoShare(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min, paging: page}
+budget: {per_month: 135, pace: even}
+jobs:
+  daily: {every: 24h, search: {query: [home espresso], pages: 2}}
+  alike: {every: 24h, related: {title: [moka pot], refresh_after: 14d}}
+`
+	bare(t, file, func(w *workshop) {
+		w.inspect(func(e *Engine) {
+			for _, name := range []string{"daily", "alike"} {
+				p, err := e.Facts().PlanNow(w.ctx, w.config.Job(name), true, time.Now())
+				if err != nil || p.Stored.Share != nil {
+					t.Errorf("%s has a share, %v; want all that it asks for, since 124 + 6 credits are enough", name, err)
+				}
+			}
+		})
+	})
+}

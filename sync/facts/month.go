@@ -32,6 +32,9 @@ type JobMonth struct {
 	Job string `json:"job"`
 	ledger.Demand
 	Cap *outlier.Credits `json:"cap,omitempty"` // what the job's own cap of the cycle leaves; nil for no cap
+
+	sameSeeds bool      // each run has the same seeds, which are not bought again before they are old
+	bought    time.Time // when the oldest of these were; zero for never
 }
 
 // Credits returns what the runs of the job cost.
@@ -62,7 +65,8 @@ func (m *Month) RunsOf(spec *job.Spec, after time.Time) int {
 	return m.calendar.Runs(spec, after)
 }
 
-// After returns what each job of the file needs for the runs that are due later than a time.
+// After returns what each job of the file needs for the runs that are due later than a time. With a zero time it counts
+// all, also those whose seeds are not bought again.
 func (m *Month) After(ctx context.Context, at time.Time) ([]JobMonth, error) {
 	config := m.reader.Config
 	for i := len(m.jobs); i < len(config.Jobs); i++ {
@@ -75,8 +79,23 @@ func (m *Month) After(ctx context.Context, at time.Time) ([]JobMonth, error) {
 	all := slices.Clone(m.jobs)
 	for i := range all {
 		all[i].Runs = m.RunsOf(&config.Jobs[i], at)
+		if all[i].sameSeeds && !at.IsZero() {
+			all[i].Runs = m.buyingRuns(&config.Jobs[i], at, all[i].bought)
+		}
 	}
 	return all, nil
+}
+
+// buyingRuns is [Month.RunsOf] without the runs of a job for which the seeds that were bought at a time, and in these
+// runs, are not old enough.
+func (m *Month) buyingRuns(spec *job.Spec, after, bought time.Time) (n int) {
+	dues := m.calendar.Dues(spec)
+	for _, due := range dues[len(dues)-m.RunsOf(spec, after):] {
+		if !due.Before(bought.Add(spec.SeedsFresh)) {
+			n, bought = n+1, due
+		}
+	}
+	return n
 }
 
 // needsOf returns what a scheduled run of a job needs. One that runs after another job is assumed to find a
@@ -94,10 +113,21 @@ func (m *Month) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err 
 		return one, nil
 	}
 	p, err := m.reader.Plan(ctx, spec, Options{At: m.at.Add(spec.SeedsFresh), Assume: true})
-	if err == nil {
-		one.Each, one.Step = p.Wants(spec.Budget), p.Least()
+	if err != nil {
+		return one, ctx.Err()
 	}
-	return one, ctx.Err()
+	one.Each, one.Step = p.Wants(spec.Budget), p.Least()
+	one.sameSeeds = spec.SeedsFresh > 0 && len(spec.SQL()) == 0
+	for i := range p.Steps {
+		bought, err := m.reader.Store.Watermarks.At(spec.Name, BoughtKey(p.Steps[i].Watermark))
+		if err != nil {
+			return one, err
+		}
+		if i == 0 || bought.Before(one.bought) {
+			one.bought = bought
+		}
+	}
+	return one, nil
 }
 
 // shareOf returns the share of the rest of the cycle that a run of a job has which begins at a time.
@@ -112,6 +142,9 @@ func (m *Month) shareOf(ctx context.Context, spec *job.Spec, wanted outlier.Cred
 	i := slices.IndexFunc(jobs, func(j JobMonth) bool { return j.Job == spec.Name })
 	if err != nil || i < 0 {
 		return left, err
+	}
+	if jobs[i].sameSeeds {
+		jobs[i].Runs = m.buyingRuns(spec, at, at)
 	}
 	jobs[i].Runs++ // this one
 	for _, j := range jobs {
