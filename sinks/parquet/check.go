@@ -82,6 +82,9 @@ func (f *folder) readState() (s state, err error) {
 	if s.renaming = err == nil; errors.Is(err, fs.ErrNotExist) {
 		text, err = f.readFile(ManifestName)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s has no %s: the next run writes it again", f.dir, ManifestName)
+	}
 	s.text = string(text)
 	return s, err
 }

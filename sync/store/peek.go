@@ -50,10 +50,13 @@ func (e *NoStateError) Unwrap() error { return fs.ErrNotExist }
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{Folder: &Folder{dir: dir, options: o}, snapshot: true}
-	if _, err := os.Stat(s.Path()); errors.Is(err, fs.ErrNotExist) {
+	switch info, err := os.Stat(s.Path()); {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, &NoStateError{Dir: dir}
-	} else if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("open the state to read: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("open the state to read: %s is not a regular file", s.Path())
 	}
 	if err := s.takeFolder(); err != nil {
 		return nil, err

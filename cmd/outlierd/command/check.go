@@ -278,6 +278,12 @@ func openPublished(ctx context.Context, config *job.Config, s job.Sink, env look
 	}
 }
 
+// isEmptyFolder reports whether a folder has nothing in it, such as one for a volume that was just made.
+func isEmptyFolder(path string) bool {
+	found, err := os.ReadDir(path)
+	return err == nil && !slices.ContainsFunc(found, func(e fs.DirEntry) bool { return e.Name() != "lost+found" })
+}
+
 // copyLake copies the rows that this state folder has written to a lake to a folder, from which they are
 // read.
 func copyLake(ctx context.Context, config *job.Config, s job.Sink, env lookup, folder string) check.Tables {
@@ -344,7 +350,7 @@ func openFolder(ctx context.Context, path, keep string, verify bool) check.Table
 	t := check.Tables{Name: job.SinkParquet, Path: path}
 	folder, err := parquet.Look(ctx, path, keep, slices.Concat(schema.Tables(), schema.OpsTables()))
 	if err != nil {
-		t.Missing = isMissing(path)
+		t.Missing = isMissing(path) || isEmptyFolder(path)
 		return withProblem(t, err)
 	}
 	t.Has, t.Problems, t.Foreign = folder.Marks, folder.Problems, folder.Foreign

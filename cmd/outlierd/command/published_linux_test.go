@@ -46,7 +46,7 @@ func TestFolderWithoutStateIsRefused(t *testing.T) {
 		if err := os.RemoveAll(folder); err != nil {
 			t.Fatal(err)
 		}
-		for _, command := range [][]string{{"budget"}, {"plan"}, {"runs"}, {"status"}} {
+		for _, command := range [][]string{{"budget"}, {"plan"}, {"runs"}, {"status"}, {"check"}} {
 			contains(p, p.refused(exitFailed, command...), "state is missing: restore it from a backup", `outlierd sql "from ops.runs"`)
 		}
 		contains(p, p.refused(exitFailed, "run"), "the state folder is lost or older than the sink")

@@ -529,15 +529,15 @@ func formatAttrs(zone *time.Location) func([]string, slog.Attr) slog.Attr {
 func peek(ctx context.Context, config *job.Config) (*state.Store, error) {
 	folder := stateFolder(config)
 	seen, err := state.Peek(ctx, folder, stateOptions(config))
+	if errors.Is(err, fs.ErrNotExist) && !isMissing(published(config)) {
+		return nil, fmt.Errorf("%s is missing: restore it from a backup; %s", folder, readTables)
+	}
 	return seen, explainUnreadable(err, folder)
 }
 
 // openReading opens the state for reading, or an empty one if the data folder has no state.
 func (p *program) openReading(ctx context.Context) error {
 	seen, err := peek(ctx, p.Engine.Config)
-	if _, unpublished := os.Stat(published(p.Engine.Config)); errors.Is(err, fs.ErrNotExist) && unpublished == nil {
-		return fmt.Errorf("%s is missing: restore it from a backup; %s", stateFolder(p.Engine.Config), readTables)
-	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return p.temporaryStore(ctx)
 	}
