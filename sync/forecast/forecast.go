@@ -327,8 +327,7 @@ func (c *calculation) planJob(ctx context.Context, f *Job, spec *job.Spec) (*pla
 		spent, err := c.Store.Ledger.Spent(run.ID)
 		if err == nil {
 			f.Continues, f.held = run.ID, spent.Held
-			f.later = f.Unfinished[old].Fate == facts.Wait && f.Runs == 0 && !nextOf(c.Config, spec, c.now).IsZero() &&
-				!slices.ContainsFunc(c.pending, func(d runs.Due) bool { return d.Job == spec.Name })
+			f.later = f.Runs == 0 && f.Unfinished[old].Fate == facts.Wait && c.waitsForLater(spec, run)
 			p, f.Worst.Cost, err = c.Left(run, spec.Budget)
 		}
 		if err != nil {
@@ -341,6 +340,12 @@ func (c *calculation) planJob(ctx context.Context, f *Job, spec *job.Spec) (*pla
 		f.Worst.Cost = p.Cost(spec.Budget, plan.Spent{})
 	}
 	return p, err
+}
+
+// waitsForLater reports whether an unfinished run waits for a due time of its job that has not passed yet.
+func (c *calculation) waitsForLater(spec *job.Spec, run *runs.Run) bool {
+	return !run.Status.Open() && !nextOf(c.Config, spec, c.now).IsZero() &&
+		!slices.ContainsFunc(c.pending, func(d runs.Due) bool { return d.Job == spec.Name })
 }
 
 // addSteps adds to a forecast what depends on the steps of the run.
