@@ -341,7 +341,7 @@ var promises = []promise{
 	{"Kept for ever by default;", []string{"sync/engine TestRepairedSinkCatchesUp", "sync/job TestRetentionIsAnAge"}},
 	{
 		"after pruning, `rebuild` takes what the journal no longer holds from the warehouse or its published copy, or refuses.",
-		[]string{"cmd/outlierd/command TestRebuiltSinksHaveTheSameRowsAfterAMonthOfPruning", "cmd/outlierd/command TestRowsThatNoCopyHasAreNotReplaced"},
+		[]string{"cmd/outlierd/command TestOldDaysAndPrunedRows", "cmd/outlierd/command TestRowsThatNoCopyHasAreNotReplaced"},
 	},
 	{"**Batch:** the journal ids (lo, hi] of the warehouse;", []string{"sinks/duckdb TestCopyFulfilsTheContract"}},
 	{

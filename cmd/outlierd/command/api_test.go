@@ -303,7 +303,7 @@ func TestInterfaceIsAsDescribed(t *testing.T) {
 			refused(400, "1 to 200 characters", runs, "POST", "jobs/coffee/runs", strings.Repeat("x", 201), "")
 			refused(400, "unknown field", runs, "POST", "jobs/coffee/runs", "a", `{"max_credit": 4}`)
 			refused(400, "max_credits must be from 1", runs, "POST", "jobs/coffee/runs", "a", `{"max_credits": 0}`)
-			refused(413, "too large", runs, "POST", "jobs/coffee/runs", "a", `{"max_credits": `+strings.Repeat(" ", 100_000_000)+"1}")
+			refused(413, "too large", runs, "POST", "jobs/coffee/runs", "a", `{"max_credits": `+strings.Repeat(" ", 10_000_000)+"1}")
 			refused(404, `has no job "cofee"; did you mean coffee?`, runs, "POST", "jobs/cofee/runs", "a", "")
 			refused(409, "may cost more than 20 credits (budget.confirm_over): dear up to 60; nothing was started", runs, "POST", "jobs/dear/runs", "a", "")
 			refused(500, "nosuch", runs, "POST", "jobs/lost/runs", "a", "")
@@ -469,7 +469,7 @@ func TestDaysOfClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays days")
 	}
-	days, month, flow := 5, 30, 8
+	days, month, flow := 3, 20, 8
 	if *long {
 		days, month, flow = 10, 50, 14
 	}

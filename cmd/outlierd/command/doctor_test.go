@@ -138,6 +138,7 @@ func TestDoctorMakesNoPaidCall(t *testing.T) {
 func TestDoctorCreatesNoFiles(t *testing.T) {
 	t.Parallel()
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {a: {search: {query: x}}}\n", func(p *person) {
+		p.lose("")
 		out := p.must("doctor")
 		if !strings.Contains(out, "ok    state           not created yet") || strings.Contains(out, "fail") {
 			t.Errorf("want a state that is not created yet, and no failures, got\n%s", out)

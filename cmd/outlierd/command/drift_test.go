@@ -71,6 +71,7 @@ func answeredBy(t *testing.T, answer http.HandlerFunc) *person {
 		key, ok := map[string]string{"OUTLIERD_KEY": "demo"}[name]
 		return key, ok
 	}}
+	p.begin()
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min},
 		budget: {per_month: 200}, sinks: [{duckdb: outliers.duckdb}], jobs: {tea: {search: {query: tea}}}}`)
 	return p

@@ -202,6 +202,7 @@ func TestEveryParameterReachesTheService(t *testing.T) {
 		value, ok := map[string]string{"OUTLIERD_URL": server.URL, "OUTLIERD_KEY": "demo"}[name]
 		return value, ok
 	}}
+	p.begin()
 	p.write(interfaceFile(t))
 	p.must("run", "hits", "resembling", "people", "similar-people", "formats", "rivals", "favourites")
 	p.must("search", "tea", "--pages", "1") // with the filters there may be no second page

@@ -21,7 +21,7 @@ service: {url: "sim://", limit: 6/min}
 sinks: [{duckdb: outliers.duckdb}]
 budget: {per_month: 100}
 jobs:
-  coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 40}}}
+  coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 4}}}
 `
 
 // TestInterruptedOneOffIsContinuedByItsID, and the same command then prints its rows. Nothing is bought twice.
@@ -292,7 +292,6 @@ jobs:
   milk: {search: {query: [latte art], pages: 3}}
   tea: {search: {query: [sencha], pages: 3}}
 `, func(p *person) {
-		p.must("run", "--all")
 		ends := map[int]int{}
 		for i := range *interruptions {
 			ctx, cancel := context.WithCancel(p.Context())

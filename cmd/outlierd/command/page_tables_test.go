@@ -58,6 +58,7 @@ func newPublishing(t *testing.T) *publishing {
 		defer server.Close()
 		searched.url = server.URL
 		p := person()
+		p.begin()
 		p.write(programtest.Searches(1, 3))
 		p.must("run", "--all", "--yes")
 		p.must("run", "search-0", "--again", "--yes")

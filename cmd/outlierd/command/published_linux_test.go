@@ -21,7 +21,8 @@ jobs:
     enrich: {details: {top: 1}}
 `
 
-// TestOtherUserIsToldOfPublishedTables: only the owner can read the state.
+// TestOtherUserIsToldOfPublishedTables: only the owner can read the state. If it is gone, commands are refused, and no state
+// is created, which would have no record of what was spent.
 func TestOtherUserIsToldOfPublishedTables(t *testing.T) {
 	t.Parallel()
 	bubble(t, colleaguesJobs, func(p *person) {
@@ -34,14 +35,7 @@ func TestOtherUserIsToldOfPublishedTables(t *testing.T) {
 				t.Errorf("sql printed %q", stderr)
 			}
 		})
-	})
-}
 
-// TestFolderWithoutStateIsRefused, and no state is created, which would have no record of what was spent.
-func TestFolderWithoutStateIsRefused(t *testing.T) {
-	t.Parallel()
-	bubble(t, colleaguesJobs, func(p *person) {
-		p.must("run")
 		folder := filepath.Join(p.dir, "data", "state")
 		if err := os.RemoveAll(folder); err != nil {
 			t.Fatal(err)

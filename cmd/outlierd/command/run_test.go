@@ -207,6 +207,7 @@ func TestWhatIsAskedForByHandIsAskedForNow(t *testing.T) {
 	p := &person{T: t, dir: t.TempDir()}
 	t.Setenv("OUTLIERD_KEY", "demo")
 	p.env = os.LookupEnv
+	p.begin()
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 300},
 		sinks: [{duckdb: outliers.duckdb}], jobs: {tea: {search: {query: tea}, enrich: {transcript: {top: 1}}}}}`)
 	p.must("search", "moka pot")

@@ -191,6 +191,7 @@ func TestUnconfirmedScanIsAdoptedOrResolved(t *testing.T) {
 	p := &person{T: t, dir: t.TempDir()}
 	t.Setenv("OUTLIERD_KEY", "demo")
 	p.env = os.LookupEnv
+	p.begin()
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min},
 		budget: {per_month: 200}, sinks: [{duckdb: outliers.duckdb}], jobs: {tea: {search: {query: tea}}}}`)
 
@@ -225,6 +226,7 @@ func TestAdoptedScanIsReadByItsRun(t *testing.T) {
 	p := &person{T: t, dir: t.TempDir()}
 	t.Setenv("OUTLIERD_KEY", "demo")
 	p.env = os.LookupEnv
+	p.begin()
 	p.write(`{version: 1, service: {url: "` + server.URL + `", key: "${OUTLIERD_KEY}", limit: 1000000/min}, budget: {per_month: 300},
 		sinks: [{duckdb: outliers.duckdb}], jobs: {niche: {scan: {query: moka pot}}, other: {scan: {query: latte art}}}}`)
 
