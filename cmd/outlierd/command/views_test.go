@@ -18,7 +18,7 @@ import (
 // viewsJobs are the jobs whose data the examples of docs/views.md show.
 const viewsJobs = `
 version: 1
-service: {url: "sim://", limit: 600/min}
+service: {url: "sim://", limit: 6000/min}
 sinks: [{duckdb: outliers.duckdb}]
 budget: {per_month: 4000}
 jobs:
@@ -44,9 +44,9 @@ func TestViewsPageIsUpToDate(t *testing.T) {
 	testenv.RacesLittle(t)
 	bubble(t, viewsJobs, func(p *person) {
 		time.Sleep(time.Until(time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC)))
-		for range 6 {
+		for range 4 {
 			p.must("run", "coffee", "rivals")
-			time.Sleep(36 * time.Hour)
+			time.Sleep(60 * time.Hour)
 		}
 		starred := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 3"))
 		p.must(append([]string{"mark", "--star", "--tag", "hook", "--note", "opens with the result"}, starred[1:]...)...)
