@@ -43,6 +43,9 @@ type Documents struct {
 	Run            func(ctx context.Context, id string) (any, error)
 	Outliers       func(ctx context.Context, filter url.Values) (any, error)
 
+	Page   string               // the address of the page of the daemon; "" for none
+	Ticket func() (path string) // makes a [Ticket] of it
+
 	// Approve returns why a client may not start a run of a job with these limits, or nil.
 	Approve func(ctx context.Context, job string, maxCredits *outlier.Credits) error
 }

@@ -344,7 +344,7 @@ func TestLoginNeedsAPage(t *testing.T) {
 	if _, err := c.Login(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "serves no page") {
 		t.Errorf("login without a page: %v, want a refusal", err)
 	}
-	s.LogIn("http://localhost:7411", func() string { return "/login?ticket=1" })
+	s.Provide(Documents{Page: "http://localhost:7411", Ticket: func() string { return "/login?ticket=1" }})
 	if ticket, err := c.Login(t.Context()); err != nil || ticket.Path != "/login?ticket=1" {
 		t.Errorf("ticket %+v, error %v; want /login?ticket=1", ticket, err)
 	}
@@ -373,8 +373,7 @@ func TestRemedyDependsOnTheFileOnDisk(t *testing.T) {
 		{ReadOnSignal, "jobs.yaml:5:3: unknown key evry", "Reload the file there (SIGHUP, or a restart)"},
 		{"", "jobs.yaml:5:3: unknown key evry", "The file on disk was refused there: jobs.yaml:5:3: unknown key evry"},
 	} {
-		s.Compare(func() string { return c.changed })
-		s.Refused(c.refused)
+		s.Compare(func() (refused, changed string) { return c.refused, c.changed })
 		if got := s.differenceRemedy(); got != c.want {
 			t.Errorf("with a change %q and refusal %q: %q, want %q", c.changed, c.refused, got, c.want)
 		}

@@ -42,11 +42,9 @@ type Server struct {
 
 	stopping chan struct{} // closed when the engine accepts no more orders
 
-	timeout   time.Duration                 // for a request to arrive, and for each write of an answer
-	refused   atomic.Pointer[string]        // why the job file on disk is not used
-	changed   atomic.Pointer[func() string] // see [About.Changed]
-	page      atomic.Pointer[servedPage]    // see [Server.LogIn]
-	documents atomic.Pointer[Documents]     // see [Server.Provide]
+	timeout   time.Duration                                    // for a request to arrive, and for each write of an answer
+	compare   atomic.Pointer[func() (refused, changed string)] // see [Server.Compare]
+	documents atomic.Pointer[Documents]                        // see [Server.Provide]
 	stop      sync.Once
 }
 
@@ -104,24 +102,9 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Refused sets why the job file on disk is not used; "" if it is.
-func (s *Server) Refused(why string) { s.refused.Store(&why) }
-
-// Compare sets the function that says how the job file on disk compares with the one in use: see
+// Compare sets the function that says how the job file on disk compares with the one in use: see [About.Refused] and
 // [About.Changed]. Several goroutines call it.
-func (s *Server) Compare(changed func() string) { s.changed.Store(&changed) }
-
-// servedPage is the page of the daemon.
-type servedPage struct {
-	address string
-	ticket  func() (path string)
-}
-
-// LogIn sets the address of the page of the daemon, and the function that creates tickets, which log a browser in to it:
-// see [Ticket]. Several goroutines call it.
-func (s *Server) LogIn(address string, ticket func() (path string)) {
-	s.page.Store(&servedPage{address, ticket})
-}
+func (s *Server) Compare(file func() (refused, changed string)) { s.compare.Store(&file) }
 
 // Stop refuses new orders. Clients that follow a run still receive its end.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
@@ -141,14 +124,11 @@ func (s *Server) Close() error {
 func (s *Server) Describe() About {
 	about := s.about
 	about.Stuck.Duration = s.Stuck()
-	if page := s.page.Load(); page != nil {
-		about.Page = page.address
+	if d := s.documents.Load(); d != nil {
+		about.Page = d.Page
 	}
-	if why := s.refused.Load(); why != nil {
-		about.Refused = *why
-	}
-	if changed := s.changed.Load(); changed != nil {
-		about.Changed = (*changed)()
+	if compare := s.compare.Load(); compare != nil {
+		about.Refused, about.Changed = (*compare)()
 	}
 	return about
 }
@@ -173,11 +153,11 @@ func (s *Server) Stuck() time.Duration {
 
 // makeTicket makes a ticket for any client of the socket, which only the daemon's user can reach.
 func (s *Server) makeTicket(*http.Request, Nothing) (Ticket, error) {
-	page := s.page.Load()
-	if page == nil {
+	d := s.documents.Load()
+	if d == nil || d.Page == "" {
 		return Ticket{}, requestMistake("%s serves no page", s.about.Name())
 	}
-	return Ticket{Path: page.ticket()}, nil
+	return Ticket{Path: d.Ticket()}, nil
 }
 
 func isClosed(c <-chan struct{}) bool {

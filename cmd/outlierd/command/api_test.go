@@ -136,7 +136,7 @@ func (p *person) serveAPI(work func(c *apiClient, a *program, stop func())) {
 		p.dial = func(ctx context.Context, dir string) (*serve.Client, error) {
 			return serve.Connect(ctx, dir, time.Minute, commands.dial)
 		}
-		prog.server.Provide(prog.documents(newTables(ctx, prog, time.UTC)))
+		prog.server.Provide(prog.documents(newTables(ctx, prog, time.UTC), nil))
 		web := &daemon.Web{Daemon: prog.Engine.Config.Daemon, API: prog.server.API(), Metrics: http.NotFoundHandler()}
 		c.network = newMemoryNetwork()
 		web.Serve(c.network, slog.New(slog.DiscardHandler))

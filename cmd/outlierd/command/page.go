@@ -56,10 +56,10 @@ func newTables(ctx context.Context, p *program, zone *time.Location) *page.Table
 	return tables
 }
 
-// newSite returns the page of a daemon; nil with `daemon.ui: off`.
+// newSite returns the page of a daemon; nil if it serves none.
 func newSite(ctx context.Context, p *program, tables *page.Tables) *page.Site {
 	e := p.Engine
-	if e.Config.Daemon.UI == job.UIOff {
+	if e.Config.Daemon.Listen == "" || e.Config.Daemon.UI == job.UIOff {
 		return nil
 	}
 	temporary := func() (*temporary, error) { return newTemporary(p.inUse.Load()) }

@@ -85,8 +85,9 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	tables := newTables(ctx, p, g.out.zone)
-	p.server.Provide(p.documents(tables))
-	web, err := serveHTTP(ctx, g, p, tables)
+	site := newSite(ctx, p, tables)
+	p.server.Provide(p.documents(tables, site))
+	web, err := serveHTTP(ctx, g, p, site)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 }
 
 // serveHTTP serves HTTP at daemon.listen; it returns nil without one.
-func serveHTTP(ctx context.Context, g *globals, p *program, tables *page.Tables) (*daemon.Web, error) {
+func serveHTTP(ctx context.Context, g *globals, p *program, site *page.Site) (*daemon.Web, error) {
 	d, log := p.Engine.Config.Daemon, p.Engine.Log
 	if d.Listen == "" {
 		return nil, nil
@@ -141,15 +142,11 @@ func serveHTTP(ctx context.Context, g *globals, p *program, tables *page.Tables)
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	site := newSite(ctx, p, tables)
 	web := &daemon.Web{Daemon: d, Site: site, API: p.server.API(), Metrics: scraped, Stuck: p.server.Stuck, Check: func() daemon.Readiness {
 		_, file := job.Load(g.config, g.world.env)
 		_, state := p.Engine.Store.Instance()
 		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), p.metrics.Sinks())
 	}}
-	if web.Site != nil {
-		p.server.LogIn("http://"+localAddress(d.Listen), web.Site.Ticket)
-	}
 	web.Serve(port, log)
 	return web, nil
 }
@@ -174,9 +171,10 @@ func logAgenda(agenda []*engine.DueRun, zone *time.Location, log *slog.Logger) {
 	}
 }
 
-// documents returns what the interface of a daemon answers with: what commands print with -o json.
-func (p *program) documents(tables *page.Tables) serve.Documents {
-	return serve.Documents{
+// documents returns what the interface of a daemon answers with: what commands print with -o json. site is nil if it
+// serves no page.
+func (p *program) documents(tables *page.Tables, site *page.Site) serve.Documents {
+	documents := serve.Documents{
 		Status: func(ctx context.Context) (any, error) {
 			return readBy(p.read, func(seen *program) (any, error) { return statusOf(ctx, seen) })
 		},
@@ -200,6 +198,10 @@ func (p *program) documents(tables *page.Tables) serve.Documents {
 			return p.read(func(seen *program) error { return approveClient(ctx, seen, name, most) })
 		},
 	}
+	if site != nil {
+		documents.Page, documents.Ticket = "http://"+localAddress(p.Engine.Config.Daemon.Listen), site.Ticket
+	}
+	return documents
 }
 
 // outliersPage is a page of outliers.

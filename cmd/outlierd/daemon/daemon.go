@@ -44,7 +44,6 @@ func Run(ctx context.Context, o Options) error {
 	notifier.start(ctx, first)
 	edits := &reloader{Options: o, log: log, used: o.Engine.Config}
 	edits.Report = func(refused error) {
-		o.Commands.Refused(WhyRefused(refused))
 		o.Report(refused)
 		notifier.now.CheckSoon()
 	}

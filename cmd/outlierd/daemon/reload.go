@@ -37,7 +37,16 @@ type reloader struct {
 	Options
 	log     *slog.Logger
 	used    *job.Config
-	refused atomic.Value // the state of the file whose refusal was logged last; "" for none
+	refused atomic.Pointer[refusal] // that was logged last; nil if the file was not refused
+}
+
+// refusal is why a state of the file is not used.
+type refusal struct{ state, why string }
+
+// isRefused reports whether a state of the file is the one that was refused last.
+func (r *reloader) isRefused(state string) bool {
+	last := r.refused.Load()
+	return last != nil && last.state == state
 }
 
 // serve reads the file on every hangup, and when it has changed, until ctx ends.
@@ -52,7 +61,7 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 			if err == nil && !again && config.Fingerprint == r.used.Fingerprint {
 				r.log.Info("job file read again; it has not changed")
 			}
-			r.refused.Store("")
+			r.refused.Store(nil)
 			r.takeFile(ctx, config, err, again)
 		case <-tick.C:
 			if r.used.Daemon.Reload == job.ReloadAuto {
@@ -72,7 +81,7 @@ func (r *reloader) checkFile(ctx context.Context) {
 	}
 	first, err := r.Load()
 	before := stateOf(first, err)
-	if before == r.used.Fingerprint || before == r.refused.Load() {
+	if before == r.used.Fingerprint || r.isRefused(before) {
 		r.takeFile(ctx, first, err, false)
 		return
 	}
@@ -88,16 +97,21 @@ func (r *reloader) checkFile(ctx context.Context) {
 	}
 }
 
-// compareFile returns when the file will be read, if it differs from the one in use and from the one that was refused.
-func (r *reloader) compareFile() string {
+// compareFile returns why the file that was read last is not used, and when the file will be read, if it differs from
+// that and from the one in use.
+func (r *reloader) compareFile() (refused, changed string) {
+	if last := r.refused.Load(); last != nil {
+		refused = last.why
+	}
 	used := r.InUse.Load()
 	switch state := stateOf(r.Load()); {
-	case state == used.Fingerprint || state == r.refused.Load():
-		return ""
+	case state == used.Fingerprint || r.isRefused(state):
 	case used.Daemon.Reload == job.ReloadAuto:
-		return serve.ReadSoon
+		changed = serve.ReadSoon
+	default:
+		changed = serve.ReadOnSignal
 	}
-	return serve.ReadOnSignal
+	return refused, changed
 }
 
 // stateOf identifies the content of the file, including unreadable files.
@@ -113,11 +127,11 @@ func stateOf(config *job.Config, err error) string {
 func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, again bool) {
 	state := stateOf(config, err)
 	if state == r.used.Fingerprint && !again {
-		r.refused.Store("") // an edit was reverted
+		r.refused.Store(nil) // an edit was reverted
 		r.Report(nil)
 		return
 	}
-	if state == r.refused.Load() {
+	if r.isRefused(state) {
 		return
 	}
 	if err == nil {
@@ -133,7 +147,7 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 		return
 	}
 	if err != nil {
-		r.refused.Store(state)
+		r.refused.Store(&refusal{state, WhyRefused(err)})
 		r.logRefusal(err)
 		r.Report(err)
 		return
@@ -147,7 +161,7 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 	r.InUse.Store(config)
 	r.logChanges(config)
 	r.used = config
-	r.refused.Store("")
+	r.refused.Store(nil)
 	r.Report(nil)
 }
 
