@@ -9,6 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // A video in a list of channels stands for its channel, which its details tell for free, however long the rate
@@ -18,9 +19,16 @@ func TestVideosStandForTheirChannels(t *testing.T) {
 	const file = `{version: 1, service: {url: "sim://", limit: 4/min}, jobs: {one: {%s}}}`
 	single(t, fmt.Sprintf(file, "search: {query: espresso}"), func(w *workshop) {
 		w.renew(simulator.Options{Limit: 4})
+		w.bare = true
 		w.mustRun(runs.OK)
-		videos := w.rows("select any_value(video_id) from outliers group by channel_id limit 4")
-		w.dir = t.TempDir()
+		var videos []string
+		w.inspect(func(e *Engine) {
+			var err error
+			if videos, err = store.Values[string](e.Store.DB, `SELECT min(video) FROM run_hits GROUP BY channel LIMIT 4`); err != nil {
+				t.Fatal(err)
+			}
+		})
+		w.bare, w.dir = false, t.TempDir()
 		time.Sleep(time.Minute) // a new folder does not know what the service has counted
 		w.use(fmt.Sprintf(file, `channels: {id: ["`+strings.Join(videos, `", "`)+
 			`", AAAAAAAAAAA, nowhere.at.all], fetch: channel_videos}`))

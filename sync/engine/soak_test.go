@@ -173,7 +173,7 @@ func TestDaemonLeftAlone(t *testing.T) {
 		})
 		reads, most := 0, int64(0)
 		beside.Go(func() {
-			for at := range every(ctx, 17*time.Minute, 0) {
+			for at := range every(ctx, 31*time.Minute, 0) {
 				err := query.RunUnsafe(w.ctx, w.duckdb(), "select count(*) from outliers", nil, func(values []any) error {
 					most = max(most, values[0].(int64))
 					return nil
