@@ -237,19 +237,28 @@ func (c *Copy) updateFolder(ctx context.Context, old Manifest, surplus []string,
 		if warehouse.MarksOf(found) != marks {
 			return errors.New("the warehouse was damaged and has been replaced: publish again")
 		}
-		staged, next.Forms, next.Tables = nil, map[string]string{}, map[string][]File{}
+		var writers []*writer
 		for _, t := range tablesOf(c.options) {
 			w, err := c.writerOf(db, t, old, marks)
 			if err != nil {
 				return err
 			}
-			files, err := w.stageParts(ctx)
+			writers = append(writers, w)
+		}
+		changed, err := findChanges(ctx, db, writers)
+		if err != nil {
+			return fmt.Errorf("find what has changed: %w", err)
+		}
+		staged, next.Forms, next.Tables = nil, map[string]string{}, map[string][]File{}
+		for _, w := range writers {
+			name := w.table.FileName()
+			files, err := w.stageParts(ctx, changed[name])
 			if err != nil {
-				return fmt.Errorf("table %s: %w", t.Name, err)
+				return fmt.Errorf("table %s: %w", w.table.Name, err)
 			}
-			next.Forms[t.FileName()] = c.options.formOf(t)
+			next.Forms[name] = w.form
 			if staged = append(staged, w.staged...); len(files) > 0 {
-				next.Tables[t.FileName()] = files
+				next.Tables[name] = files
 			}
 		}
 		return nil

@@ -136,14 +136,14 @@ func (w *writer) sizeOf(ctx context.Context, p part) (size weight, err error) {
 // bytesOf is the SQL of about the number of bytes in a row: of texts their length, of pictures 100 each, of other values 8.
 // To convert pictures to text would take as long as to write them.
 func bytesOf(t *schema.Table) string {
-	fixed, lengths := 0, []string{}
+	fixed, texts, lengths := 0, []string{"''"}, []string{}
 	for _, c := range t.All() {
 		name, sqlType := database.Name(c.Name), c.SQLType()
 		switch {
 		case sqlType == "VARCHAR", sqlType == "JSON":
-			lengths = append(lengths, "coalesce(strlen("+name+"), 0)")
+			texts = append(texts, name)
 		case sqlType == "VARCHAR[]":
-			lengths = append(lengths, "coalesce(strlen(array_to_string("+name+", '')), 0)")
+			texts = append(texts, "array_to_string("+name+", '')")
 		case strings.HasSuffix(sqlType, "[]"):
 			lengths = append(lengths, "coalesce(100 * len("+name+"), 0)")
 		case strings.HasPrefix(sqlType, "STRUCT("):
@@ -152,7 +152,8 @@ func bytesOf(t *schema.Table) string {
 			fixed += 8
 		}
 	}
-	return strings.Join(append(lengths, fmt.Sprint(fixed)), " + ")
+	// One function of all texts takes less time to plan than one of each.
+	return strings.Join(append(lengths, "strlen(concat("+strings.Join(texts, ", ")+"))", fmt.Sprint(fixed)), " + ")
 }
 
 // copyFrom returns the SELECT and the settings of the files of a table, in the syntax of COPY. Equal rows

@@ -24,6 +24,7 @@ type writer struct {
 	listed map[string]File    // by name
 	los    map[string][]int64 // by folder: what the listed parts begin with, ascending
 	shown  int64              // rows of higher versions are not published yet
+	form   string             // digest of the columns and settings of the files now
 	afresh bool               // write all parts again
 	upTo   int64              // rows of answers up to this one may have been deleted since the copy was published; 0 for none
 
@@ -33,7 +34,7 @@ type writer struct {
 }
 
 func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks sinks.Marks) (*writer, error) {
-	w := &writer{Copy: c, db: db, table: t, marks: marks, listed: map[string]File{}, los: map[string][]int64{}}
+	w := &writer{Copy: c, db: db, table: t, marks: marks, listed: map[string]File{}, los: map[string][]int64{}, form: c.options.formOf(t)}
 	w.shown = old.Answers
 	if slices.Contains(c.options.Ops, t) {
 		w.shown = old.Ops
@@ -47,7 +48,8 @@ func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks si
 	if err != nil {
 		return nil, err
 	}
-	w.afresh = w.afresh || !slices.Equal(had.Columns[t.Name], has.Columns[t.Name]) || old.Warehouse != marks.Warehouse || old.Forms[t.FileName()] != c.options.formOf(t)
+	w.afresh = w.afresh || !slices.Equal(had.Columns[t.Name], has.Columns[t.Name]) || old.Warehouse != marks.Warehouse ||
+		old.Forms[t.FileName()] != w.form
 	// Also what was to be deleted from answers that were not there yet.
 	if w.afresh || had.UpTo[t.Name] != has.UpTo[t.Name] || has.UpTo[t.Name] > w.shown {
 		w.upTo = has.UpTo[t.Name]
@@ -65,13 +67,11 @@ func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks si
 	return w, nil
 }
 
-// stageParts stages the parts that have changed, and returns all files of the table.
-func (w *writer) stageParts(ctx context.Context) (files []File, err error) {
-	changed, err := w.findChanges(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("find what has changed: %w", err)
-	}
-	folders := maps.Clone(changed)
+// stageParts stages the parts with changed rows, which have these placing numbers, by folder. It returns all files of the
+// table.
+func (w *writer) stageParts(ctx context.Context, changed map[string][]int64) (files []File, err error) {
+	folders := map[string][]int64{}
+	maps.Copy(folders, changed)
 	for folder := range w.los {
 		folders[folder] = changed[folder]
 	}
@@ -108,23 +108,34 @@ func (w *writer) stageParts(ctx context.Context) (files []File, err error) {
 	return files, nil
 }
 
-// findChanges returns the placing numbers of rows that were written or deleted since the copy was published,
-// by folder. If all are to be written, it has one number of each folder.
-func (w *writer) findChanges(ctx context.Context) (map[string][]int64, error) {
-	query := fmt.Sprintf("SELECT DISTINCT %s, 0::BIGINT FROM %s", dayOf(w.table), database.TableName(w.table))
-	if !w.afresh {
-		query = fmt.Sprintf("SELECT DISTINCT %s, %s FROM %s WHERE %s > %d", dayOf(w.table), database.Name(w.table.Placing()),
-			database.TableName(w.table), database.Name(w.table.Version()), w.shown)
-		if !isDated(w.table) {
-			query += fmt.Sprintf(" UNION SELECT '', \"placing\" FROM warehouse.outlierd.deleted WHERE table_name = %s AND version > %d",
-				database.Text(w.table.Name), w.shown)
+// findChanges returns the placing numbers of rows that were written or deleted since the copy was published, by table and
+// folder. If all rows of a table are to be written, it has one number of each folder. It runs one query for all tables.
+func findChanges(ctx context.Context, db *database.DB, writers []*writer) (map[string]map[string][]int64, error) {
+	var some []string
+	for _, w := range writers {
+		of, placing := fmt.Sprintf("SELECT %s AS name, ", database.Text(w.table.FileName())), database.Name(w.table.Placing())
+		if w.afresh {
+			placing = "0::BIGINT"
+		}
+		query := of + fmt.Sprintf("%s AS day, %s AS placing FROM %s", dayOf(w.table), placing, database.TableName(w.table))
+		if !w.afresh {
+			query += fmt.Sprintf(" WHERE %s > %d", database.Name(w.table.Version()), w.shown)
+		}
+		some = append(some, query)
+		if !w.afresh && !isDated(w.table) {
+			some = append(some, of+fmt.Sprintf("'', \"placing\" FROM warehouse.outlierd.deleted WHERE table_name = %s AND version > %d",
+				database.Text(w.table.Name), w.shown))
 		}
 	}
-	rows, err := w.db.Query(ctx, query)
-	changed := map[string][]int64{}
+	rows, err := db.Query(ctx, "SELECT DISTINCT * FROM ("+strings.Join(some, " UNION ALL ")+")")
+	changed := map[string]map[string][]int64{}
 	for _, r := range rows {
-		folder := path.Join(w.table.FileName(), r[0].(string))
-		changed[folder] = append(changed[folder], r[1].(int64))
+		table := r[0].(string)
+		if changed[table] == nil {
+			changed[table] = map[string][]int64{}
+		}
+		folder := path.Join(table, r[1].(string))
+		changed[table][folder] = append(changed[table][folder], r[2].(int64))
 	}
 	return changed, err
 }
