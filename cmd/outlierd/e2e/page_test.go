@@ -396,7 +396,7 @@ func TestReadsDoNotChangeRuns(t *testing.T) {
 			w.mustRun("run", fmt.Sprintf("search-%d", i+1))
 		}
 	})
-	reads := 80
+	reads := 40
 	if *long {
 		reads = 200
 	}

@@ -35,13 +35,13 @@ jobs:
   news:
     every: 2m
     search: {query: [home espresso], sort: z_score desc, pages: 2}
-    enrich: {details: {top: 5}, comments: {top: 4}, transcript: {top: 3}}
+    enrich: {details: {top: 2}, comments: {top: 2}, transcript: {top: 1}}
   kin: {after: news, related: {title: the best moka pot, refresh_after: 1m}}
   topics:
     every: 3m
-    for_each: {topic: [moka pot, minecraft, latte art]}
+    for_each: {topic: [moka pot, latte art]}
     search: {query: "${topic}"}
-    enrich: {channel_videos: {top: 3}}
+    enrich: {channel_videos: {top: 1}}
   people: {every: 3m, find_channels: {query: espresso, pages: 2}}
   formats: {every: 3m, trending_formats: {niche: coffee}}
   rivals: {every: 3m, channels: {id: [%s]}}
