@@ -162,7 +162,7 @@ func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
 	}
 	w := newWorld(t, simulator.Options{Seed: 1, Limit: 1_000_000, Latency: func() time.Duration { return 5 * time.Millisecond }})
 	// Short runs, so that the readers meet many publications.
-	w.write(strings.Replace(programtest.Searches(1, 5), "per_month: 1000", "per_month: 100000", 1))
+	w.write(strings.Replace(programtest.Searches(1, 2), "per_month: 1000", "per_month: 100000", 1))
 	w.mustRun("run", "search-0") // so that the first reader finds a file
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -368,7 +368,7 @@ func get(address string) (status int, body string, err error) {
 // have the same rows and costs as without them.
 func TestReadsDoNotChangeRuns(t *testing.T) {
 	t.Parallel() // it runs processes of its own
-	jobs := strings.ReplaceAll(programtest.Searches(1, 4), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
+	jobs := strings.ReplaceAll(programtest.Searches(1, 2), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
 	rowsAndCosts := func(w *testWorld) (text string) {
 		for _, query := range []string{
 			"select count(*), sum(z_score) from outliers", "select count(*) from comments", "select sum(price) from ops.credits",

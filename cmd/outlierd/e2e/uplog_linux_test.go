@@ -31,7 +31,7 @@ func TestUnreadLogStopsNothing(t *testing.T) {
 			w.write(`
 version: 1
 service: {url: "${OUTLIERD_URL}", key: "${OUTLIERD_KEY}", limit: 1000000/min}
-`+programtest.DuckDBAlone+`budget: {per_month: 1000}
+` + programtest.DuckDBAlone + `budget: {per_month: 1000}
 defaults: {reuse_for: 1m}
 jobs:
   tea: {every: 1m, search: {query: [tea]}}
