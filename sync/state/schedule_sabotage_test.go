@@ -31,7 +31,7 @@ var sabotages = []sabotage{
 	{name: "each job buys the same scan", first: 7, alone: true},
 	{name: "a time-out is taken for a failure", first: 13, meter: func(m outlier.Meter) outlier.Meter { return forging{m, timeoutAsFailure} }},
 	{name: "the local clock is believed", first: 8, guesses: true},
-	{name: "the day begins afresh in another time zone", first: 33, counts: `caps.scope <> 'day' OR day = caps.period`},
+	{name: "the day begins afresh in another time zone", first: 39, counts: `caps.scope <> 'day' OR day = caps.period`},
 }
 
 // TestEverySabotageIsCaught checks that schedules find known mistakes.
