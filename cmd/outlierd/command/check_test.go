@@ -12,7 +12,7 @@ import (
 // TestCheckReadsOnePublication: the published file is replaced between its marks and its rows.
 func TestCheckReadsOnePublication(t *testing.T) {
 	t.Parallel()
-	bubble(t, fewJobs, func(p *person) {
+	bubble(t, onceJobs, func(p *person) {
 		p.must("run", "coffee")
 		found := openFile(p.Context(), job.SinkDuckDB, p.place(job.SinkDuckDB), filepath.Join(p.dir, "kept"))
 		p.must("run", "coffee", "--again")

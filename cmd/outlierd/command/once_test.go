@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,7 +59,7 @@ func TestInterruptedBackfillIsContinued(t *testing.T) {
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
 		time.AfterFunc(5*time.Second, cancel)
-		const command = "backfill coffee --from 1999-01-01 --to 1999-06-30 --max-credits 40 --each day"
+		const command = "backfill coffee --from 1999-01-01 --to 1999-06-30 --max-credits 16 --each day"
 		_, stderr, code := p.do(ctx, strings.Fields(command)...)
 		if code != exitInterrupted {
 			t.Fatalf("exit code %d: %s", code, stderr)
@@ -71,7 +70,7 @@ func TestInterruptedBackfillIsContinued(t *testing.T) {
 			t.Errorf("exit code %d, want %d", code, exitBudget)
 		}
 		contains(p, out, "coffee: continuing the run of ", " with --from 1999-01-01 --to 1999-06-30 --each day")
-		if got := p.ask("select sum(price) <= 40, count(distinct run_id) from ops.credits"); got != "true,1" {
+		if got := p.ask("select sum(price) <= 16, count(distinct run_id) from ops.credits"); got != "true,1" {
 			t.Errorf("within the cap, in one run: %s, want true,1", got)
 		}
 		contains(p, p.refused(exitUsage, "run", "--continue", id), "nothing of it can be continued")
@@ -139,9 +138,8 @@ func TestChannelsAreFoundByTheirHandles(t *testing.T) {
 		if id == "" {
 			t.Fatal("the simulator does not find the channel by its handle")
 		}
-		if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
-			t.Fatal(err)
-		}
+		p.lose("")
+		p.begin()
 
 		contains(p, p.refused(exitUsage, "channel", "@"+name), "@"+name, "costs 5 credits", "pass --yes to confirm")
 		contains(p, p.must("channel", "@"+strings.ToUpper(name), "--yes"), id)

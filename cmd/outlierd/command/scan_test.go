@@ -131,7 +131,7 @@ version: 1
 service: {url: "sim://", limit: 600/min}
 sinks: [{parquet: parquet}]
 jobs:
-  sc: {every: 1h, scan: {query: [moka pot, aeropress], read: {pages: 5}}}
+  sc: {every: 1h, scan: {query: [moka pot, aeropress], read: {pages: 5}, poll: 5m..30m}}
   other: {scan: {query: [aeropress, moka pot], read: {where: {z_score: 3..}, pages: 1}}}
 `
 
