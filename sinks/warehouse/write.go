@@ -131,27 +131,26 @@ func (w *Warehouse) writeTails(ctx context.Context, db *database.DB, ops *sinks.
 	}
 	for _, t := range w.options.Ops {
 		if from, changed := ops.From[t.Name]; changed {
-			sql = append(sql, deleteTail(t, from, ops.Version))
+			sql = append(sql, deleteTail(t, from, ops.Version, staged))
 		}
 		if staged[stagedRows(t)] {
-			sql = append(sql, insertTail(t, ops.Version))
+			sql = append(sql, fmt.Sprintf("INSERT INTO %s BY NAME SELECT *, %d AS _version FROM temp.%s",
+				database.TableName(t), ops.Version, stagedRows(t)))
 		}
 	}
 	return commitStaged(ctx, db, append(sql, setMark(database.Operations, ops.Version)), staged)
 }
 
-// deleteTail deletes the rows with a number of at least from, and records all of them as deleted.
-func deleteTail(t *schema.Table, from, version int64) string {
-	return fmt.Sprintf(`INSERT INTO warehouse.outlierd.deleted SELECT %s, id, %d, NULL FROM %s WHERE id >= %d;
-		DELETE FROM %[3]s WHERE id >= %[4]d`, database.Text(t.Name), version, database.TableName(t), from)
-}
-
-// insertTail inserts the staged rows, and removes those from the record that were deleted and inserted again.
-func insertTail(t *schema.Table, version int64) string {
-	return fmt.Sprintf(`INSERT INTO %s BY NAME SELECT *, %d AS _version FROM temp.%s;
-		DELETE FROM warehouse.outlierd.deleted WHERE table_name = %s AND version = %[2]d
-			AND "placing" IN (SELECT id FROM temp.%[3]s)`,
-		database.TableName(t), version, stagedRows(t), database.Text(t.Name))
+// deleteTail deletes the rows with a number of at least from, and records those as deleted that are not staged to be
+// inserted again.
+func deleteTail(t *schema.Table, from, version int64, staged map[string]bool) string {
+	tail := fmt.Sprintf("FROM %s WHERE id >= %d", database.TableName(t), from)
+	gone := tail
+	if staged[stagedRows(t)] {
+		gone += " AND id NOT IN (SELECT id FROM temp." + stagedRows(t) + ")"
+	}
+	return fmt.Sprintf("INSERT INTO warehouse.outlierd.deleted SELECT %s, id, %d, NULL %s; DELETE %s",
+		database.Text(t.Name), version, gone, tail)
 }
 
 // tidy checkpoints the file if its log is long, and gives back the memory that was used.
