@@ -346,8 +346,8 @@ func TestPrunedRowsOutliveAnOlderBackup(t *testing.T) {
 	})
 }
 
-// TestFirstSightingsOutlivePruningAndARestore: histories that the job file cuts short no longer have them, nor those that
-// were imported, and the warehouse is lost with the state.
+// TestFirstSightingsOutlivePruningAndARestore: histories that the job file cuts short no longer have them, nor those
+// that were imported, and the warehouse is lost with the state.
 func TestFirstSightingsOutlivePruningAndARestore(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)

@@ -34,7 +34,8 @@ jobs:
 
 // TestOldDaysAndPrunedRows has runs on the first and second of nine days. All rows match the journal after a backup and
 // an erasure. Later a daemon prunes the journal, and leaves out the first day. What is known of a key's first sighting
-// stays, and each copy that is rebuilt has the rows that it had: no old day comes back, and rows of pruned answers stay.
+// stays, and each copy that is rebuilt has the rows that it had: no old day comes back, and rows of pruned answers
+// stay.
 func TestOldDaysAndPrunedRows(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
