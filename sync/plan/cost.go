@@ -28,18 +28,14 @@ func (c *Cost) LimitTo(most, least outlier.Credits) {
 	if most >= c.Credits {
 		return
 	}
-	if least > 0 {
-		most -= most % least
-	}
+	most -= most % max(least, 1)
 	c.Requests = int(int64(c.Requests) * int64(most) / int64(c.Credits))
 	c.Credits = most
 }
 
 // RoundToStep rounds an average to a multiple of the smallest purchase.
 func RoundToStep(average float64, least outlier.Credits) outlier.Credits {
-	if least == 0 {
-		return outlier.Credits(math.Round(average))
-	}
+	least = max(least, 1)
 	return outlier.Credits(math.Round(average/float64(least))) * least
 }
 
