@@ -28,7 +28,7 @@ func fullChannels() url.Values {
 	return at(v, 40, 40)
 }
 
-func TestChannelSearchesSendWhatTheyAreGiven(t *testing.T) {
+func TestChannelSearchesSendTheirParameters(t *testing.T) {
 	const filters = "avgDurationFrom=0.5&avgDurationTo=10.25&avgViewsToSubscribersRatioFrom=0.5&avgViewsToSubscribersRatioTo=10.25&" +
 		"averageViewsFrom=0.5&averageViewsTo=10.25&classificationIsFaceless=false&classificationQuality=positive&contentKind=long-form&" +
 		"excludeNiche=a&excludeNiche=b&filterBy=video&from=40&language=en&medianViewsFrom=0.5&medianViewsTo=10.25&monetizationAdsense=true&" +
@@ -110,7 +110,7 @@ func TestReadChannelPage(t *testing.T) {
 	}
 }
 
-func TestPageOfReadsTheAnswerOfEachSearch(t *testing.T) {
+func TestPageOfReadsEverySearchAnswer(t *testing.T) {
 	outliers, channels := `{"hits":[`+hit+`]}`, `{"hits":[`+channelHit+`]}`
 	for _, tt := range []struct {
 		op    Operation

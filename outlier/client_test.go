@@ -142,7 +142,9 @@ func kindOf(err error) Kind {
 	return "other"
 }
 
-func TestDoKeepsTheOrderOfACall(t *testing.T) {
+// Do waits for the pacer, reserves, connects, marks the call as sending, sends it and settles it, in this
+// order.
+func TestDoKeepsCallOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &books{}
 		c := Client{URL: "https://api.test/v1/", Key: secret(t), Pacer: pacer{b}, Transport: wire(func(req *http.Request, connect func() error) (*http.Response, error) {
@@ -186,7 +188,8 @@ func TestDoWithoutKeySendsNoAuthorization(t *testing.T) {
 	}
 }
 
-func TestDoSendsNothingThatIsNotAllowed(t *testing.T) {
+// Do sends nothing if it is stopped before, or if the meter refuses the call or cannot mark it as sending.
+func TestDoSendsOnlyAllowedCalls(t *testing.T) {
 	over := errors.New("budget: 2 of 2 credits spent")
 	stop := errors.New("stopping")
 	for name, tt := range map[string]struct {
@@ -232,8 +235,9 @@ func TestDoSendsNothingThatIsNotAllowed(t *testing.T) {
 	}
 }
 
-// The transport writes from a goroutine of its own, which may not have noticed a cancellation yet.
-func TestDoClosesTheConnectionThatMustNotBeUsed(t *testing.T) {
+// Do closes the connection of a call that must not be sent, because the transport writes from a goroutine of
+// its own, which may not have noticed a cancellation yet.
+func TestDoClosesConnectionOfUnsentCall(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	b := &books{veto: errors.New("disk full")}
@@ -251,7 +255,8 @@ func TestDoClosesTheConnectionThatMustNotBeUsed(t *testing.T) {
 	}
 }
 
-func TestDoKeepsWhatArrivedBeforeABreak(t *testing.T) {
+// Do keeps the part of an answer that arrived before the connection broke.
+func TestDoKeepsPartialAnswer(t *testing.T) {
 	b := &books{}
 	c := Client{URL: "https://api.test", Transport: wire(func(_ *http.Request, connect func() error) (*http.Response, error) {
 		return response(200, io.MultiReader(strings.NewReader(`{"hits":`), broken{})), connect()
@@ -265,7 +270,8 @@ func TestDoKeepsWhatArrivedBeforeABreak(t *testing.T) {
 	}
 }
 
-func TestDoEndsAnAnswerThatTakesTooLong(t *testing.T) {
+// Do ends an answer at the timeout although more of it keeps arriving.
+func TestDoEndsSlowAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &books{}
 		begun := time.Now()
@@ -282,7 +288,8 @@ func TestDoEndsAnAnswerThatTakesTooLong(t *testing.T) {
 	})
 }
 
-func TestDoGivesASentCallGraceWhenStopped(t *testing.T) {
+// When Do is stopped, a call that was sent has a grace period for its answer.
+func TestStoppedDoAwaitsSentCall(t *testing.T) {
 	stop := errors.New("stopping")
 	for name, tt := range map[string]struct {
 		parts   int // one a second, after the stop at once
@@ -364,7 +371,7 @@ func TestDoReportsBookkeepingErrors(t *testing.T) {
 	}
 }
 
-func TestDoNeverRepeatsTheKeyInAnError(t *testing.T) {
+func TestDoErrorsHideKey(t *testing.T) {
 	for name, w := range map[string]wire{
 		"echoed in a message": answering(401, `{"status":"error","error":{"message":"unknown key sk-canary"}}`),
 		"echoed in a field":   answering(400, `{"error":{"errors":[{"path":["sk-canary"],"code":"sk-canary","message":"sk-canary"}]}}`),
@@ -379,7 +386,8 @@ func TestDoNeverRepeatsTheKeyInAnError(t *testing.T) {
 	}
 }
 
-func TestDoWithAnImpossibleAddressSendsNothing(t *testing.T) {
+// Do sends nothing if the address of the service is invalid.
+func TestDoRefusesInvalidAddress(t *testing.T) {
 	b := &books{}
 	_, err := (&Client{URL: "https://user:hunter2@%zz", Transport: answering(200, `{}`)}).Do(t.Context(), search(t), b)
 	if kindOf(err) != Unsent || b.outcome != Refunded || strings.Contains(err.Error(), "hunter2") {

@@ -97,7 +97,7 @@ func operation(t *testing.T, id string) *openapi3.Operation {
 	return nil
 }
 
-func TestContractAndClientHaveTheSameOperations(t *testing.T) {
+func TestContractAndClientAgreeOnOperations(t *testing.T) {
 	var documented []string
 	for _, path := range openContract(t).Paths.Map() {
 		for _, op := range path.Operations() {
@@ -114,7 +114,7 @@ func TestContractAndClientHaveTheSameOperations(t *testing.T) {
 	}
 }
 
-func TestContractAndClientNameTheSamePrices(t *testing.T) {
+func TestContractAndClientAgreeOnPrices(t *testing.T) {
 	for _, op := range outlier.Operations() {
 		var want any = float64(op.Price())
 		if op == outlier.OpStartScan {
@@ -135,7 +135,7 @@ func scanPrice(t *testing.T, mode string) float64 {
 	return float64(r.Price())
 }
 
-func TestContractAndTableHaveTheSameParameters(t *testing.T) {
+func TestContractAndTableAgreeOnParameters(t *testing.T) {
 	for _, op := range outlier.Operations() {
 		if diff := cmp.Diff(documentedForms(operation(t, string(op))), formsOf(op)); diff != "" {
 			t.Errorf("parameters of %s (-openapi.yaml +table):\n%s", op, diff)
@@ -256,7 +256,8 @@ func checkRefusal(t *testing.T, what string, r *http.Request, want string) {
 	}
 }
 
-func TestRequestBodiesOfTheContractAreClosed(t *testing.T) {
+// Request bodies of the contract allow no additional properties.
+func TestContractBodiesAreClosed(t *testing.T) {
 	bodies := 0
 	for path, item := range openContract(t).Paths.Map() {
 		for _, op := range item.Operations() {

@@ -37,7 +37,7 @@ func TestArrayEncodings(t *testing.T) {
 
 // In each encoding of arrays, a service that decodes it gets every element, and the identity of the
 // request is the same.
-func TestEveryEncodingOfArraysCanBeReadBack(t *testing.T) {
+func TestArrayEncodingsRoundTrip(t *testing.T) {
 	read := map[Arrays]func(query string) url.Values{
 		ArraysRepeat: func(query string) url.Values {
 			v, _ := url.ParseQuery(query) // what cannot be read is missed below

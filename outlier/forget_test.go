@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-func TestRedactRemovesAllMentionsOfAnID(t *testing.T) {
+// Redact removes every element of an answer that has the ID.
+func TestRedactRemovesEveryMention(t *testing.T) {
 	for name, tt := range map[string]struct{ body, want string }{
 		"a hit":                   {`{"hits":[{"id":"a"},{"id":"x","snippet":{"title":"T"}},{"id":"b"}]}`, `{"hits":[{"id":"a"},"forgotten",{"id":"b"}]}`},
 		"a hit of a channel":      {`{"hits":[{"id":"a","snippet":{"channelId":"x"}}]}`, `{"hits":["forgotten"]}`},
@@ -48,7 +49,8 @@ func TestRedactRefusesUnreadableAnswers(t *testing.T) {
 	}
 }
 
-func TestUnreadableAnswersAboutForgottenIDsAreDropped(t *testing.T) {
+// An answer that cannot be read is dropped if it may be about a forgotten ID.
+func TestUnreadableForgottenAnswersAreDropped(t *testing.T) {
 	forgotten := func(member, text []byte) bool {
 		return string(text) == "dQw4w9WgXcQ" || string(member) == "authorChannelId" && string(text) == "author"
 	}

@@ -7,7 +7,7 @@ import (
 
 // Every parameter of a filter passes a matching hit, and no hit that does not match or lacks the
 // value.
-func TestHitFilterJudgesByWhatHitsShow(t *testing.T) {
+func TestHitFilterRequiresMatchingValues(t *testing.T) {
 	const video = `{"kind":"video","snippet":{"channelId":"UC1234567890abcdefghijkl","channelSubscribers":5000,
 		"publishedAt":"2026-11-01T10:00:00Z","language":"en","duration":600,
 		"monetization":{"rpmEstimationFrom":1,"rpmEstimationTo":3,"revenueEstimationFrom":100,"revenueEstimationTo":300},

@@ -10,7 +10,8 @@ const (
 	aChannel = "UC1234567890abcdefghijkl"
 )
 
-func TestVideosAreNamedByIDOrAddress(t *testing.T) {
+// A video may be named by its ID or by an address.
+func TestParseVideoIDAcceptsAddresses(t *testing.T) {
 	for _, text := range []string{
 		aVideo, "  " + aVideo + "\n",
 		"https://video.test/watch?v=" + aVideo,
@@ -34,7 +35,8 @@ func TestVideosAreNamedByIDOrAddress(t *testing.T) {
 	}
 }
 
-func TestChannelsAreNamedByIDOrAddress(t *testing.T) {
+// A channel may be named by its ID or by an address.
+func TestParseChannelIDAcceptsAddresses(t *testing.T) {
 	for _, text := range []string{
 		aChannel, aChannel + " ",
 		"https://video.test/channel/" + aChannel,
@@ -63,7 +65,8 @@ func TestHandlesAndVideosStandForChannels(t *testing.T) {
 	}
 }
 
-func TestInvalidIDsAreRefusedWithAReason(t *testing.T) {
+// Invalid IDs are refused with a reason.
+func TestInvalidIDsAreExplained(t *testing.T) {
 	for _, tt := range []struct {
 		parse      func(string) (string, error)
 		text, want string

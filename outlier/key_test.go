@@ -46,7 +46,7 @@ func TestKeyIsNeverPrinted(t *testing.T) {
 	}
 }
 
-func TestKeyTextIsASingleHeaderWord(t *testing.T) {
+func TestKeyIsSingleHeaderWord(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text string
 		ok   bool

@@ -131,7 +131,8 @@ func TestTrendingFormatsMayBeAnyJSON(t *testing.T) {
 	checkOutcome(t, ask(t, OpTrendingFormats, nil), answering(200, `[1] [2]`), Charged, Malformed)
 }
 
-func TestDoPostsAScanThatNothingCanSendAgain(t *testing.T) {
+// Do posts a scan in a form that net/http cannot send again by itself.
+func TestDoPostsUnrepeatableScan(t *testing.T) {
 	b := &books{}
 	c := Client{URL: "https://api.test/v1/", Key: secret(t), Arrays: ArraysBracket, Transport: wire(func(req *http.Request, connect func() error) (*http.Response, error) {
 		if err := connect(); err != nil {
@@ -172,7 +173,7 @@ type broken struct{}
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
 
 // The date of an answer counts only if the service wrote the answer.
-func TestOnlyTheServicesOwnAnswersHaveTheTime(t *testing.T) {
+func TestOnlyServiceAnswersSetTime(t *testing.T) {
 	const told = "Sat, 21 Nov 2026 10:00:00 GMT"
 	dated := func(status int, body string, header ...string) wire {
 		return answering(status, body, append(header, "Date: "+told)...)

@@ -61,7 +61,7 @@ func TestTariffPrices(t *testing.T) {
 	}
 }
 
-func TestPricesThatAreNotSetAreTheDocumentedOnes(t *testing.T) {
+func TestUnsetPricesUseDocumentedDefaults(t *testing.T) {
 	set := Prices{"search": 5, "scan_fast": 0, "details": 7}
 	for _, tt := range []struct {
 		op     Operation

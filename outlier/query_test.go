@@ -17,7 +17,8 @@ func query(t testing.TB, op Operation, params url.Values) Query {
 	return q
 }
 
-func TestAQueryIsOneValueWhateverItWasMadeFrom(t *testing.T) {
+// A query is equal to a stored one with the same parameters, and does not share memory with its source.
+func TestEqualQueriesAreOneValue(t *testing.T) {
 	params := url.Values{"sortBy": {"views"}, "query": {"tea", "a&b"}, "language": nil}
 	q := query(t, OpSearch, params)
 	params["query"][0] = "coffee"
@@ -54,8 +55,8 @@ func TestAPageAddsOnlyItsPlace(t *testing.T) {
 	}
 }
 
-// TestStoredQueriesAreCheckedBeforeTheyAreSent: the rules may have changed since.
-func TestStoredQueriesAreCheckedBeforeTheyAreSent(t *testing.T) {
+// TestStoredQueriesAreCheckedBeforeSending: the rules may have changed since.
+func TestStoredQueriesAreCheckedBeforeSending(t *testing.T) {
 	for _, q := range []Query{{}, UncheckedQuery(OpSearch, "sortBy=luck"), UncheckedQuery(OpSearch, "query=%zz"),
 		UncheckedQuery(OpSearch, "from=0"), UncheckedQuery(OpDetails, "")} {
 		if r, err := q.Page(0, nil); err == nil {
@@ -67,7 +68,8 @@ func TestStoredQueriesAreCheckedBeforeTheyAreSent(t *testing.T) {
 	}
 }
 
-func TestAQueryIsChangedAsACopy(t *testing.T) {
+// A change of a query returns a copy, and leaves the query itself as it was.
+func TestQueryChangesMakeCopy(t *testing.T) {
 	from := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	q := query(t, OpSearch, url.Values{"query": {"tea"}})
 	dated := q.PublishedIn(from, time.Time{})
@@ -82,7 +84,7 @@ func TestAQueryIsChangedAsACopy(t *testing.T) {
 	}
 }
 
-func TestAQueryHasThePriceOfItsCall(t *testing.T) {
+func TestQueryPriceMatchesItsCall(t *testing.T) {
 	set := Prices{"scan_standard": 90}
 	for q, want := range map[Query]Credits{
 		query(t, OpSearch, nil):                                                 2,
@@ -96,7 +98,8 @@ func TestAQueryHasThePriceOfItsCall(t *testing.T) {
 	}
 }
 
-func TestSubjectsAreWhatAnOperationLooksFor(t *testing.T) {
+// The subjects of an operation are the parameters with its queries or seeds.
+func TestSubjectsAreSearchParameters(t *testing.T) {
 	for op, want := range map[Operation]string{
 		OpSearch: "query", OpFindChannels: "query", OpStartScan: "query", OpFindRelatedChannels: "relatedChannelId",
 		OpRelated:         "title videoId thumbnailVideoId relatedChannelId",

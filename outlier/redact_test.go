@@ -42,7 +42,8 @@ func escaped(s string, nth int) string {
 	return b.String()
 }
 
-func TestKeyIsRemovedFromAnswersInAnyEncoding(t *testing.T) {
+// The key is removed from answers, however it is encoded there.
+func TestKeyIsRemovedInAnyEncoding(t *testing.T) {
 	basic := func(before string) string { return base64.StdEncoding.EncodeToString([]byte(before + echoed)) }
 	for name, text := range map[string]string{
 		"JSON":                         quoted(echoed, true),
@@ -97,8 +98,8 @@ func TestKeyOfDigitsDamagesNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswersWithoutTheKeyStayAsTheyCame, to the byte.
-func TestAnswersWithoutTheKeyStayAsTheyCame(t *testing.T) {
+// TestAnswersWithoutKeyStayUnchanged, to the byte.
+func TestAnswersWithoutKeyStayUnchanged(t *testing.T) {
 	body := `{"hits":[{"id":"k/9","title":"espresso k/9\"\\%4&sT-1+xy \u006b"}]}`
 	for _, text := range []string{echoed, "press", "k"} {
 		key, err := NewKey(text)
@@ -119,8 +120,8 @@ func TestAnswersWithoutTheKeyStayAsTheyCame(t *testing.T) {
 	}
 }
 
-// TestStoredAnswersDoNotContainTheKey: complete or cut off, compressed or not, a success or not.
-func TestStoredAnswersDoNotContainTheKey(t *testing.T) {
+// TestStoredAnswersOmitKey: complete or cut off, compressed or not, a success or not.
+func TestStoredAnswersOmitKey(t *testing.T) {
 	const secret = "sk-canary-4711"
 	key, err := NewKey(secret)
 	if err != nil {

@@ -33,7 +33,8 @@ func filters() url.Values {
 	return v
 }
 
-func TestRelatedHasTheFiltersOfASearchAndItsOwnSeeds(t *testing.T) {
+// Related takes the filters of a search, and seeds of its own.
+func TestRelatedTakesFiltersAndSeeds(t *testing.T) {
 	want := strings.Fields(parameters)
 	for _, other := range []string{"query", "seed", "sortBy", "sortOrder"} {
 		want = slices.DeleteFunc(want, func(name string) bool { return name == other })

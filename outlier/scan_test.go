@@ -108,7 +108,8 @@ func TestReadScanToleratesUnexpectedFields(t *testing.T) {
 	}
 }
 
-func TestReadScanRefusesAnswersWithoutAScan(t *testing.T) {
+// ReadScan refuses an answer without a valid scan ID.
+func TestReadScanRefusesOtherAnswers(t *testing.T) {
 	for _, body := range []string{``, `[]`, `null`, `{}`, `{"id":7}`, `{"id":null,"status":"Running"}`, `{"id":"` + aScan + `0"}`, `<html>`} {
 		if s, err := ReadScan([]byte(body)); err == nil || s.ID != "" {
 			t.Errorf("%s passes as %+v", body, s)
@@ -116,8 +117,8 @@ func TestReadScanRefusesAnswersWithoutAScan(t *testing.T) {
 	}
 }
 
-// A paid scan must not be lost if its answer is cut off.
-func TestReadScanFindsTheIDInATruncatedAnswer(t *testing.T) {
+// ReadScan finds the ID in a truncated answer, because a paid scan must not be lost.
+func TestReadScanReadsTruncatedAnswers(t *testing.T) {
 	whole := `{"id":"` + aScan + `","status":"Running"}`
 	for n := range len(whole) {
 		s, err := ReadScan([]byte(whole[:n]))
@@ -127,7 +128,8 @@ func TestReadScanFindsTheIDInATruncatedAnswer(t *testing.T) {
 	}
 }
 
-func TestScansEndInOneOfTheKnownWaysOrWhenTheySaySo(t *testing.T) {
+// A scan has ended if its status is a known final one or if it has an end time.
+func TestScanEndsByStatusOrTime(t *testing.T) {
 	then := time.Unix(1793527200, 0)
 	for _, tt := range []struct {
 		status           string

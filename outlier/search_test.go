@@ -100,7 +100,7 @@ func TestSearchSendsItsParameters(t *testing.T) {
 	}
 }
 
-func TestSearchSpellsValuesAsTheInterfaceDoes(t *testing.T) {
+func TestSearchEncodesValuesForInterface(t *testing.T) {
 	r := ask(t, OpSearch, at(full(), 80, 40))
 	for name, want := range map[string][]string{
 		"query":                      {"b c", "a&b"},
@@ -243,7 +243,7 @@ func TestRequestNamesEveryMistakeAtOnce(t *testing.T) {
 }
 
 // For any integers, a range that passes the check is within the document's bounds.
-func TestIntegerRangesThatPassObeyTheInterface(t *testing.T) {
+func TestAcceptedIntegerRangesObeyInterface(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.Ptr(rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{-1, 0, 1, 120, 121, maxInteger, maxInteger + 1})), true)
 		from, to := end.Draw(t, "from"), end.Draw(t, "to")

@@ -180,7 +180,8 @@ func TestGzipIsKeptAndOpened(t *testing.T) {
 	}
 }
 
-func TestGzipThatInflatesWithoutEndIsStopped(t *testing.T) {
+// A gzip body that inflates to more than 64 MiB is refused.
+func TestExcessiveGzipIsRefused(t *testing.T) {
 	testenv.RacesLittle(t)
 	a := Answer{Body: []byte(zipped(strings.Repeat(" ", maxOpen+1))), Encoding: "gzip"}
 	if body, err := a.JSON(); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
@@ -254,7 +255,7 @@ func TestScanIsSentOnceAsJSON(t *testing.T) {
 
 // A transport that keeps connections sends a request again if the connection was closed and the body
 // can be read a second time.
-func TestAScanIsNotSentAgainOnAnotherConnection(t *testing.T) {
+func TestClosedConnectionDoesNotResendScan(t *testing.T) {
 	var answered atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if answered.Add(1) > 1 {
@@ -279,7 +280,7 @@ func TestAScanIsNotSentAgainOnAnotherConnection(t *testing.T) {
 
 // A GET is sent again by itself on a second connection if the first, kept one turns out
 // to be closed. That would be a second purchase within one attempt.
-func TestASearchIsNotSentAgainOnAnotherConnection(t *testing.T) {
+func TestClosedConnectionDoesNotResendSearch(t *testing.T) {
 	var came atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if came.Add(1) > 1 {
@@ -425,7 +426,8 @@ func TestCAFileLeavesOtherCertificatesUntrusted(t *testing.T) {
 	}
 }
 
-func TestCAFileThatHoldsNoneIsRefused(t *testing.T) {
+// A CA file without a certificate is refused by name.
+func TestEmptyCAFileIsRefused(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
@@ -482,8 +484,8 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// TestAProxyThatCannotBeUsedIsRefused: net/http would silently connect without it.
-func TestAProxyThatCannotBeUsedIsRefused(t *testing.T) {
+// TestUnusableProxyIsRefused: net/http would silently connect without it.
+func TestUnusableProxyIsRefused(t *testing.T) {
 	for address, usable := range map[string]bool{
 		"":                                true,
 		"http://proxy.example:3128":       true,
@@ -504,9 +506,9 @@ func TestAProxyThatCannotBeUsedIsRefused(t *testing.T) {
 	}
 }
 
-// TestOnlyAProxyItselfAsksForItsPassword: a 407 of a proxy proves that it did not forward the request. A 407 proves
-// nothing about a call without a proxy, and no other status does.
-func TestOnlyAProxyItselfAsksForItsPassword(t *testing.T) {
+// TestOnlyProxiesRequestTheirPassword: a 407 of a proxy proves that it did not forward the request, but a 407
+// without a proxy proves nothing, nor does any other status.
+func TestOnlyProxiesRequestTheirPassword(t *testing.T) {
 	const asks = "HTTP/1.1 407 X\r\nProxy-Authenticate: Basic realm=\"office\"\r\nContent-Length: 2\r\n\r\nno"
 	for name, tt := range map[string]struct {
 		proxied bool // whether the server is a proxy, and not the service itself
@@ -545,7 +547,7 @@ func TestOnlyAProxyItselfAsksForItsPassword(t *testing.T) {
 }
 
 // A 407 of the service at the end of a tunnel is no proxy's.
-func TestAnAnswerThroughATunnelIsTheServices(t *testing.T) {
+func TestTunnelAnswersComeFromService(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Proxy-Authenticate", "Basic")
 		w.WriteHeader(http.StatusProxyAuthRequired)

@@ -104,7 +104,7 @@ func (s *wilful) serve(conn *net.TCPConn) {
 
 // A connection may end at any moment. Whatever the server does, it reads a request at most once
 // for each attempt, and each attempt is booked correctly.
-func TestNoRequestIsReadMoreOftenThanItWasAttempted(t *testing.T) {
+func TestRequestIsReadOncePerAttempt(t *testing.T) {
 	for seed := range uint64(20) {
 		s := newWilful(t, seed)
 		c := &Client{URL: "http://" + s.Addr().String(), Transport: newTransport(t)}

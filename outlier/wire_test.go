@@ -93,7 +93,8 @@ var needed = map[outlier.Operation]url.Values{
 	outlier.OpStartScan:           {"query": {"UC1234567890abcdefghijkl"}}, // also a query
 }
 
-func TestEveryQuestionThatPassesTheCheckObeysTheContract(t *testing.T) {
+// Every request that passes the check obeys the contract on the wire.
+func TestAcceptedRequestsObeyContract(t *testing.T) {
 	testenv.RacesLittle(t)
 	for _, op := range outlier.Operations() {
 		if op.Params() == nil {

@@ -10,9 +10,9 @@ import (
 	"outlierd/outlier"
 )
 
-// TestValuesThatAreTooLargeAreCut: the tables take a value of a megabyte, and the beginning
-// of a larger one with a mark.
-func TestValuesThatAreTooLargeAreCut(t *testing.T) {
+// TestTooLargeValuesAreCut: the tables take a value of a megabyte, and the beginning of a larger one with a
+// mark.
+func TestTooLargeValuesAreCut(t *testing.T) {
 	long := strings.Repeat("é", 5*MaxValue/4)
 	list := `"` + strings.Repeat(strings.Repeat("k", 99)+`","`, 2*MaxValue/100) + `"`
 	channel := func(members string) string { return `{"item":{"id":"` + someChannel + `",` + members + `}}` }
@@ -59,8 +59,9 @@ func TestValuesThatAreTooLargeAreCut(t *testing.T) {
 	}
 }
 
-// TestBytesThatAreNotUTF8CostNoAnswer: they are replaced, and the field is told.
-func TestBytesThatAreNotUTF8CostNoAnswer(t *testing.T) {
+// TestInvalidBytesAreReplaced and their field is reported, so that bytes that are not UTF-8 do not lose an
+// answer.
+func TestInvalidBytesAreReplaced(t *testing.T) {
 	body := "{\"hits\":[{\"id\":\"aaaaaaaaaaa\",\"snippet\":{\"title\":\"caf\xe9\"},\"new\":\"\xff\"},{\"id\":\"bbbbbbbbbbb\",\"kind\":\"short\"}]}"
 	parts, drift := decode(t, outlier.OpSearch, body)
 	for column, want := range map[string][]string{

@@ -212,7 +212,7 @@ func TestMissingFieldsAreDistinguishedFromNull(t *testing.T) {
 	}
 }
 
-func TestCurrentTablesShareTheArraysOfTheirHistory(t *testing.T) {
+func TestCurrentTablesShareHistoryArrays(t *testing.T) {
 	for _, op := range operations {
 		parts, _ := decode(t, op, example(t, op))
 		for _, table := range Tables() {
@@ -230,7 +230,8 @@ func TestCurrentTablesShareTheArraysOfTheirHistory(t *testing.T) {
 	}
 }
 
-func TestRowsOfSeveralAnswersAreTakenOnce(t *testing.T) {
+// Rows of several answers are collected, and each is taken once.
+func TestCollectedRowsAreTakenOnce(t *testing.T) {
 	d := newDecoder(t)
 	for i, op := range append(operations, operations...) {
 		s := source(op)
@@ -259,8 +260,8 @@ func TestRowsOfSeveralAnswersAreTakenOnce(t *testing.T) {
 	}
 }
 
-// TestBytesAreThoseOfTheRowsCollected: rows that are gone do not count, even if as many came in their place.
-func TestBytesAreThoseOfTheRowsCollected(t *testing.T) {
+// TestBytesCountCollectedRows: rows that are gone do not count, even if as many came in their place.
+func TestBytesCountCollectedRows(t *testing.T) {
 	answer := func(title string) []byte {
 		return []byte(`{"hits":[{"id":"` + someVideo + `","snippet":{"title":"` + title + `","duration":5}}]}`)
 	}
@@ -284,7 +285,7 @@ func TestBytesAreThoseOfTheRowsCollected(t *testing.T) {
 	take(t, d)
 }
 
-func TestPartsComeInTheOrderOfTables(t *testing.T) {
+func TestPartsFollowTableOrder(t *testing.T) {
 	d := newDecoder(t)
 	for _, op := range slices.Backward(operations) {
 		if err := d.Decode(source(op), []byte(example(t, op))); err != nil {
@@ -309,7 +310,7 @@ func TestPartsComeInTheOrderOfTables(t *testing.T) {
 }
 
 // The records are not copied, so the next batch must have memory of its own.
-func TestTakenRowsAreNotChangedByLaterAnswers(t *testing.T) {
+func TestLaterAnswersKeepTakenRows(t *testing.T) {
 	d := newDecoder(t)
 	decode := func(title string) arrow.RecordBatch {
 		body := `{"hits":[{"id":"` + someVideo + `","snippet":{"title":"` + title + `","duration":5}}]}`
@@ -335,7 +336,8 @@ func TestRankCountsOverTheWholeResult(t *testing.T) {
 	}
 }
 
-func TestOnlyTheHistorySaysWhichSearchFoundAHit(t *testing.T) {
+// Only the history table has the columns that say which search found a hit.
+func TestOnlyHistoryNamesHitsSearch(t *testing.T) {
 	parts, _ := decode(t, outlier.OpSearch, example(t, outlier.OpSearch))
 	for _, c := range found {
 		if parts["outliers"].Schema().HasField(c.Name) || !parts["outliers_history"].Schema().HasField(c.Name) {
@@ -356,7 +358,8 @@ func TestInnerRowsHaveTheirParentsID(t *testing.T) {
 	}
 }
 
-func TestEachParentHasItsOwnInnerRows(t *testing.T) {
+// Each parent has its own inner rows, numbered from 0.
+func TestParentsKeepTheirInnerRows(t *testing.T) {
 	d := newDecoder(t)
 	s := source(outlier.OpTranscript)
 	s.Entity = ""
@@ -424,7 +427,8 @@ func TestDroppedVideosLeaveNoComments(t *testing.T) {
 	}
 }
 
-func TestMissingThingsAreOneRowAndTheirBodyIsNotRead(t *testing.T) {
+// A missing entity is one row, and the body of its answer is not read.
+func TestMissingEntityIsOneRow(t *testing.T) {
 	d := newDecoder(t)
 	s := source(outlier.OpTranscript)
 	s.Missing, s.Status, s.RetryAt = true, 404, time.Date(2025, 12, 20, 8, 0, 0, 0, time.UTC)

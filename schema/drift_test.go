@@ -11,7 +11,8 @@ import (
 	"outlierd/outlier"
 )
 
-func TestDriftIsCountedByNameAndBounded(t *testing.T) {
+// Drift is counted by name, and the number of names and the length of an example are bounded.
+func TestDriftIsCountedByName(t *testing.T) {
 	d := newDecoder(t)
 	body := hitWith(`"new":"` + strings.Repeat("é", 300) + `"`)
 	for range 3 {

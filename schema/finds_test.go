@@ -9,7 +9,7 @@ import (
 	"outlierd/outlier"
 )
 
-func TestUnexpectedValuesOfFoundChannelsAreKept(t *testing.T) {
+func TestUnexpectedChannelValuesAreKept(t *testing.T) {
 	for _, c := range []struct{ members, column, want, extra, drift string }{
 		{`"language":null`, "language", "NULL", "NULL", ""},
 		{`"language":{"code":null}`, "language", "NULL", "NULL", ""},
@@ -36,7 +36,8 @@ func TestUnexpectedValuesOfFoundChannelsAreKept(t *testing.T) {
 	}
 }
 
-func TestTheHistorySaysWhichSearchFoundWhat(t *testing.T) {
+// The history says which search, queries and seeds found a hit or a channel, and the current table does not.
+func TestHistoryNamesSearchAndSeeds(t *testing.T) {
 	for op, want := range map[outlier.Operation]map[string]string{
 		outlier.OpSearch:              {"source": "search", "queries": `["moka pot","latte art"]`, "seeds": "NULL", "item": "moka pot", "page": "1", "rank": "41"},
 		outlier.OpRelated:             {"source": "related", "queries": "NULL", "seeds": `["` + someVideo + `","` + someChannel + `"]`, "page": "0", "rank": "1"},

@@ -10,7 +10,8 @@ import (
 	"outlierd/outlier"
 )
 
-func TestTrendingFormatsAreARowPerElement(t *testing.T) {
+// Trending formats have one row for each element, whatever their form.
+func TestTrendingFormatsHaveElementRows(t *testing.T) {
 	type row = [2]string // value and extra
 	for body, want := range map[string][]row{
 		`[{"a":1},2,null,"x"]`:              {{`{"a":1}`, "[]"}, {`2`, "NULL"}, {`null`, "NULL"}, {`"x"`, "NULL"}},
@@ -48,7 +49,8 @@ func TestTrendingFormatsAreARowPerElement(t *testing.T) {
 	}
 }
 
-func TestTrendingFormatsThatAreNotJSONAreRefused(t *testing.T) {
+// Trending formats that are not JSON are refused.
+func TestInvalidTrendingFormatsAreRefused(t *testing.T) {
 	for _, body := range []string{
 		"", " ", "<html>", "[1", `{"a":[1]`, "[1]]", "[1] 2", `{"a":[1],}`, "tru", "'x'", "[\xff]",
 	} {
@@ -59,8 +61,8 @@ func TestTrendingFormatsThatAreNotJSONAreRefused(t *testing.T) {
 	}
 }
 
-// Fields around the elements are stored once.
-func TestTrendingFormatsDoNotGrowInTheTable(t *testing.T) {
+// Trending formats do not grow in the table, because the fields around the elements are stored once.
+func TestTrendingFormatsStaySmall(t *testing.T) {
 	d := newDecoder(t)
 	body := fmt.Sprintf(`{"t":"%s","formats":[%s1]}`, strings.Repeat("x", 1<<20), strings.Repeat("1,", 99))
 	err := d.Decode(source(outlier.OpTrendingFormats), []byte(body))

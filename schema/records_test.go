@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestRecordsTakeValuesInTheOrderOfColumns(t *testing.T) {
+func TestRecordValuesFollowColumnOrder(t *testing.T) {
 	at := time.Date(2025, 11, 20, 8, 0, 0, 123456000, time.UTC)
 	rows := [][]any{
 		{int64(1), "r1", "coffee", "manual", nil, at, nil, "ok", int64(2), int64(80), int64(7), map[string]int64{"outliers": 80, "channels": 3}, int64(5), int64(4), int64(0), int64(1), int64(0), 1.5, nil, "abc", nil},
@@ -31,7 +31,8 @@ func TestRecordsTakeValuesInTheOrderOfColumns(t *testing.T) {
 	}
 }
 
-func TestRecordsNameTheValueThatDoesNotFit(t *testing.T) {
+// The error of a record names the row, the column and the type of a value that does not fit.
+func TestRecordErrorNamesValue(t *testing.T) {
 	row := make([]any, len(OpsLimits.Columns))
 	row[0], row[2] = int64(1), "ten"
 	_, err := NewRecord(OpsLimits.Schema(), [][]any{row})

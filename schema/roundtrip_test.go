@@ -21,7 +21,7 @@ import (
 // null from absent (both are NULL), one way to write an instant or a number from
 // another, and a number from its text in fields named Raw, which are text columns.
 // What the rows do not hold is the pagination object: ops.requests has it.
-func TestAnswersCanBeRebuiltFromTheirRows(t *testing.T) {
+func TestRowsRebuildTheirAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := caller{t, simulator.New(simulator.Options{Seed: 7, Limit: 1_000_000}), map[outlier.Operation]int{}}
 		videos, channels := c.search()

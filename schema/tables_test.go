@@ -94,7 +94,7 @@ func TestEveryDataColumnHasOneOrigin(t *testing.T) {
 
 // A value in the wrong column would also be rebuilt from there, so names and paths are compared
 // separately.
-func TestColumnsAreNamedAfterTheFieldsOfTheJSON(t *testing.T) {
+func TestColumnsAreNamedAfterFields(t *testing.T) {
 	otherwise := map[string]string{ // as the plan of the tables has it
 		"authorThumbnail": "author_thumbnails", "language.code": "language", "input.query": "queries",
 	}
@@ -114,7 +114,7 @@ func TestColumnsAreNamedAfterTheFieldsOfTheJSON(t *testing.T) {
 	}
 }
 
-func TestCurrentTablesHaveTheColumnsOfTheirHistory(t *testing.T) {
+func TestCurrentTablesShareHistoryColumns(t *testing.T) {
 	for _, table := range Tables() {
 		if table.History == nil {
 			continue

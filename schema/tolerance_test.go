@@ -85,7 +85,8 @@ func TestUnexpectedValuesAreKept(t *testing.T) {
 	}
 }
 
-func TestSeveralStraysOfOneNameAreAllKept(t *testing.T) {
+// Unexpected fields of the same name are all kept, with numbers.
+func TestRepeatedStraysAreAllKept(t *testing.T) {
 	parts, _ := decode(t, outlier.OpSearch, hitWith(`"a":1,"a":2,"a#2":3,"a":4,"kind":"x","kind":"y","kind":"z"`))
 	want := `{"a":1,"a#2":2,"a#2#2":3,"a#3":4,"kind":"y","kind#2":"z"}`
 	if got := cells(t, parts["outliers"], "extra")[0]; got != want {
@@ -173,8 +174,9 @@ func TestDeepValuesBecomeTexts(t *testing.T) {
 	}
 }
 
-// Elements without a key have no rows. An answer without any row has nothing about its entity.
-func TestRowsWithoutKeyAreCountedNotKept(t *testing.T) {
+// Elements without a key are counted but have no rows, and an answer without any row has nothing about its
+// entity.
+func TestRowsWithoutKeyAreDropped(t *testing.T) {
 	for _, c := range []struct {
 		op    outlier.Operation
 		body  string
@@ -327,7 +329,8 @@ func TestUnreadableAnswersLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestByteOrderMarkAndWhiteSpaceAreTolerated(t *testing.T) {
+// A byte order mark and white space around an answer are tolerated.
+func TestSurroundingSpaceIsTolerated(t *testing.T) {
 	want, _ := decode(t, outlier.OpDetails, example(t, outlier.OpDetails))
 	if got, _ := decode(t, outlier.OpDetails, "\ufeff \r\n"+example(t, outlier.OpDetails)+"\t\n "); !sameRows(want, got) {
 		t.Error("rows differ")
@@ -353,7 +356,7 @@ func TestAnswersAboutAnotherEntityAreRefused(t *testing.T) {
 	}
 }
 
-func TestRowsAboutAnotherEntityAreLeftOut(t *testing.T) {
+func TestRowsOfOtherEntitiesAreDropped(t *testing.T) {
 	parts, drift := decode(t, outlier.OpComments, `{"items":[{"id":"otherother1","comments":[{"text":"a"}]},`+
 		`{"id":"dQw4w9WgXcQ","comments":[{"text":"b"}]},{"id":"otherother2","comments":[]}]}`)
 	if n := parts["comment_counts"].NumRows(); n != 1 {

@@ -30,7 +30,8 @@ func TestLongTextIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-func TestExcerptIsNeverTooLongNorSplitsACharacter(t *testing.T) {
+// An excerpt is never too long and never splits a character.
+func TestExcerptKeepsLimitAndCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, most := rapid.String().Draw(t, "s"), rapid.IntRange(len(Mark), 20).Draw(t, "most")
 		for name, cut := range map[string]string{"Runes": Runes(s, most), "Bytes": Bytes(s, most, Mark)} {

@@ -5,7 +5,8 @@ import (
 	"testing/fstest"
 )
 
-func TestMemoryIsTheLeastOfMachineAndControlGroups(t *testing.T) {
+// The available memory is the least of the machine and its control groups.
+func TestMemoryRespectsControlGroups(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  int64 // MB

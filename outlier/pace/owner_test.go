@@ -25,7 +25,8 @@ func lowerLimit() *outlier.Answer {
 	return refusal(&outlier.Rate{Limit: 5, Current: 6, Reset: time.Now().Add(5 * time.Minute)}, nil)
 }
 
-func TestNewKeyIsNotBlockedByTheOldOne(t *testing.T) {
+// A new key starts with the configured limit and without the block of the old key.
+func TestNewKeyIgnoresOldBlock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		l := openAs(t, "old", path)
@@ -46,7 +47,7 @@ func TestNewKeyIsNotBlockedByTheOldOne(t *testing.T) {
 	})
 }
 
-func TestFileKeepsOnlyTheWindowOfTheNewKey(t *testing.T) {
+func TestFileKeepsOnlyNewKeysWindow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		l := openAs(t, "old", path)
@@ -77,9 +78,9 @@ func TestSameKeyKeepsItsBlock(t *testing.T) {
 	})
 }
 
-// TestAnswerForTheOldKeyIsIgnored: until the call completes it keeps its slot, because it may be sent
-// with the new key.
-func TestAnswerForTheOldKeyIsIgnored(t *testing.T) {
+// TestOldKeysAnswerIsIgnored: until the call completes it keeps its slot, because it may be sent with the new
+// key.
+func TestOldKeysAnswerIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openAs(t, "old", "")
 		if err := l.Wait(t.Context(), details); err != nil {

@@ -104,9 +104,9 @@ func open(t *testing.T, q Quota, path string) *Limiter {
 
 var tenAMinute = Quota{10, time.Minute}
 
-// TestQuotaIsUsedUpAndNeverExceeded with goroutines, locks and files, which the simulation of [TestTable]
-// does without.
-func TestQuotaIsUsedUpAndNeverExceeded(t *testing.T) {
+// TestConcurrentCallsUseExactQuota: they use it up and never exceed it, with goroutines, locks and files,
+// which the simulation of [TestTable] does without.
+func TestConcurrentCallsUseExactQuota(t *testing.T) {
 	for name, tt := range map[string]struct {
 		quota    Quota
 		workers  int
@@ -278,7 +278,7 @@ func TestInvalidFileCountsAsNone(t *testing.T) {
 	}
 }
 
-func TestCallFailsIfTheFileCannotBeWritten(t *testing.T) {
+func TestUnwritableFileFailsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, filepath.Join(t.TempDir(), "missing", "pace.json"))
 		if err := l.Wait(t.Context(), details); !errors.Is(err, os.ErrNotExist) {

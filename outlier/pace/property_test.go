@@ -28,9 +28,9 @@ func anyReading(t *rapid.T, most int) reading {
 	return r
 }
 
-// TestAnswersNeitherExceedTheQuotaNorBlockForever: whatever the answers say, requests stay within the
-// configured quota, unless their counts prove a higher one, and the next request may leave within 3 days.
-func TestAnswersNeitherExceedTheQuotaNorBlockForever(t *testing.T) {
+// TestAnyAnswersKeepQuotaAndProgress: whatever the answers say, requests stay within the configured quota,
+// unless their counts prove a higher one, and the next request may leave within 3 days.
+func TestAnyAnswersKeepQuotaAndProgress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCore(tenAMinute, 0)
 		now := simulationStart
@@ -60,9 +60,9 @@ func TestAnswersNeitherExceedTheQuotaNorBlockForever(t *testing.T) {
 	})
 }
 
-// TestFileOfAnyStateCanBeRead: after any sequence of calls the file has the number in flight, and a restart
-// does not let a request leave earlier.
-func TestFileOfAnyStateCanBeRead(t *testing.T) {
+// TestFileRestoresAnyState: after any sequence of calls the file has the number in flight, and a restart does
+// not let a request leave earlier.
+func TestFileRestoresAnyState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCore(tenAMinute, 0)
 		now := simulationStart

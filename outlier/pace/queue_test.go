@@ -69,9 +69,9 @@ func TestRestartKeepsTheShareOfPolls(t *testing.T) {
 	})
 }
 
-// TestNoSlotIsIdleWhileCallsWait computes from the times alone when each call could have left: as soon as
-// the last window has fewer requests than the quota.
-func TestNoSlotIsIdleWhileCallsWait(t *testing.T) {
+// TestWaitingCallsUseEverySlot computes from the times alone when each call could have left: as soon as the
+// last window has fewer requests than the quota.
+func TestWaitingCallsUseEverySlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		ctx, stop := context.WithTimeout(t.Context(), 12*time.Hour)
@@ -107,7 +107,8 @@ func TestNoSlotIsIdleWhileCallsWait(t *testing.T) {
 	})
 }
 
-func TestTooLongWaitFailsAtOnceWithoutTakingASlot(t *testing.T) {
+// A wait that would be longer than the maximum fails at once and takes no slot.
+func TestTooLongWaitTakesNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := Open(tenAMinute, Options{MaxWait: 30 * time.Second})
 		if err != nil {
@@ -127,9 +128,9 @@ func TestTooLongWaitFailsAtOnceWithoutTakingASlot(t *testing.T) {
 	})
 }
 
-// TestWaitForAWindowIsNotTooLong: without a configured maximum, a client waits for the window of its quota,
+// TestDefaultWaitCoversOneWindow: without a configured maximum, a client waits for the window of its quota,
 // however long that is, or for ten minutes.
-func TestWaitForAWindowIsNotTooLong(t *testing.T) {
+func TestDefaultWaitCoversOneWindow(t *testing.T) {
 	for _, tt := range []struct {
 		quota Quota
 		share float64

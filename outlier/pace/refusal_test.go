@@ -122,7 +122,7 @@ func TestRetryAfterOfOverloadedServiceBlocks(t *testing.T) {
 	})
 }
 
-func TestLowerLimitIsKeptForAWeek(t *testing.T) {
+func TestLowerLimitLastsOneWeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, tenAMinute, "")
 		ask(t, l, refusal(&outlier.Rate{Limit: 5, Current: 6, Remaining: 0}, nil))
@@ -258,9 +258,9 @@ func TestStatusShowsTheLearnedPace(t *testing.T) {
 	}
 }
 
-// TestPaceOfASilentServiceIsLearned: the pace of a service that is far slower than configured is learned
-// within an hour, shown, and kept when the configured limit is corrected.
-func TestPaceOfASilentServiceIsLearned(t *testing.T) {
+// TestSilentServicesPaceIsLearned: the pace of a service that is far slower than configured is learned within
+// an hour, shown, and kept when the configured limit is corrected.
+func TestSilentServicesPaceIsLearned(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pace.json")
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))

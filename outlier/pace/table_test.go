@@ -351,9 +351,9 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestClientsShareAKeyWithoutSeeingEachOther: one of two clients sees few requests of the other, and must leave slots
-// to it nevertheless.
-func TestClientsShareAKeyWithoutSeeingEachOther(t *testing.T) {
+// TestUnseenClientsShareKey: one of two clients sees few requests of the other, and must leave slots to it
+// nevertheless.
+func TestUnseenClientsShareKey(t *testing.T) {
 	testenv.RacesLittle(t)
 	r := row{clients: 2}
 	random := testenv.Random(t)

@@ -37,7 +37,8 @@ func TestOperationsHaveTheDocumentedPrices(t *testing.T) {
 	}
 }
 
-func TestIdenticalPaidCallIsFreeWithinTheCachePeriod(t *testing.T) {
+// An identical paid call is free within the cache period.
+func TestCachedPaidCallIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1})
 		path := paths(t, s)[outlier.OpSearch]
@@ -62,7 +63,8 @@ func TestIdenticalPaidCallIsFreeWithinTheCachePeriod(t *testing.T) {
 	})
 }
 
-func TestCachedAnswerIsUnchangedInTheNextHour(t *testing.T) {
+// A cached answer is unchanged in the next hour, in which answers that are not cached differ.
+func TestCachedAnswerStaysAcrossHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1})
 		time.Sleep(59 * time.Minute)
@@ -142,7 +144,8 @@ func TestCallsWithoutTheKeyAreUnauthorized(t *testing.T) {
 	}
 }
 
-func TestCallsAreLoggedByTheIdentityOfTheClient(t *testing.T) {
+// The log has each call with the identity that the client gives its request.
+func TestCallLogUsesClientIdentity(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	params := url.Values{"query": {"b", "a & ü"}, "size": {"40"}}
 	askRaw(t, s.Transport(), "/search/outliers?size=40&"+url.Values{"query": params["query"]}.Encode())
@@ -164,7 +167,7 @@ func TestCallsAreLoggedByTheIdentityOfTheClient(t *testing.T) {
 	}
 }
 
-func TestBooksBalanceAfterConcurrentCallsWithFaults(t *testing.T) {
+func TestBooksBalanceAfterConcurrentFaults(t *testing.T) {
 	s := unlimited(Options{Seed: 1, Credits: 40})
 	all := paths(t, s)
 	var wg sync.WaitGroup
@@ -208,7 +211,8 @@ func TestBooksBalanceAfterConcurrentCallsWithFaults(t *testing.T) {
 	}
 }
 
-func TestLogDropsOldCallsAndTotalsCountThem(t *testing.T) {
+// The log drops old calls, and the totals still count them.
+func TestTotalsCountDroppedCalls(t *testing.T) {
 	l := newLedger(Options{})
 	for range maxLog + 5 {
 		l.bookFree(Call{Result: Served})

@@ -33,7 +33,8 @@ func clientOf(t *testing.T, s *Service) *outlier.Client {
 	return &outlier.Client{URL: "http://service.test", Key: key, Transport: s.Transport(), Timeout: time.Second}
 }
 
-func TestClientNeverBooksAChargeAsRefunded(t *testing.T) {
+// Whatever the fault, the client never books a charge as refunded.
+func TestClientNeverRefundsCharge(t *testing.T) {
 	search := requestFor(t, outlier.OpSearch, url.Values{"from": {"0"}, "size": {"40"}})
 	scan := requestFor(t, outlier.OpStartScan, url.Values{"query": {"moka pot"}})
 	for _, f := range []Fault{
@@ -81,7 +82,7 @@ func (o obeying) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.RoundTripper.RoundTrip(r)
 }
 
-func TestServiceAndContractAcceptRequestsOfTheClient(t *testing.T) {
+func TestServiceAndContractAcceptClientRequests(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	client := clientOf(t, s)
 	client.Transport = obeying{client.Transport, openContract(t)}
@@ -132,7 +133,9 @@ func TestServiceAndContractAcceptRequestsOfTheClient(t *testing.T) {
 	}
 }
 
-func TestListsAreReadAsTheClientWritesThem(t *testing.T) {
+// Lists are understood if the client repeats the parameter or writes them in the encoding that the service
+// reads.
+func TestListEncodingsMustMatch(t *testing.T) {
 	r := requestFor(t, outlier.OpSearch, url.Values{
 		"query": {"a, b", "moka pot"}, "by": {"lexical"}, "language": {"en", "de"}, "excludeKeyword": {"c,d"},
 		"from": {"0"}, "size": {"40"},

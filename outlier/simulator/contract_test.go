@@ -327,7 +327,7 @@ func TestContractRefusesInvalidAnswers(t *testing.T) {
 	}
 }
 
-func TestServiceSendsExactlyTheFieldsOfTheContract(t *testing.T) {
+func TestServiceSendsExactContractFields(t *testing.T) {
 	testenv.RacesLittle(t)
 	all := sweep(t, unlimited(Options{Seed: 1}), 20)
 	for s := unlimited(Options{Seed: 1}); len(all[outlier.OpStartScan]) < 40; { // enough for both forms of the threshold

@@ -13,7 +13,8 @@ import (
 	"outlierd/outlier/simulator/library"
 )
 
-func TestEqualSeedsAndClocksGiveEqualAnswers(t *testing.T) {
+// Libraries of equal seeds give equal answers at equal times.
+func TestEqualSeedsGiveEqualAnswers(t *testing.T) {
 	testenv.RacesLittle(t)
 	at := time.Date(2031, time.May, 5, 5, 5, 5, 0, time.UTC)
 	a, b, other := library.New(7), library.New(7), library.New(8)
@@ -50,7 +51,7 @@ func everything(t *testing.T, l *library.Library, at time.Time) []string {
 	return all
 }
 
-func TestHitsAgreeWithTheirChannelAndTheirDetails(t *testing.T) {
+func TestHitsMatchChannelAndDetails(t *testing.T) {
 	l := library.Open(1)
 	for _, h := range pageOf(t, url.Values{"type": {"video"}, "size": {"40"}}, paging{}).Hits {
 		if a, ok := read[channelAnswer](t, l.ChannelAnswer(h.Snippet.ChannelID, library.Video, Epoch)); ok {

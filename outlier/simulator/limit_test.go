@@ -19,7 +19,8 @@ type limited struct {
 	Status string         `json:"status"`
 }
 
-func TestWindowStartsWithARequestAndCountsRefusedOnes(t *testing.T) {
+// A window starts with a request, and counts refused requests, too.
+func TestWindowStartsWithFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1, Limit: 2, Window: time.Minute})
 		path := paths(t, s)[outlier.OpDetails]
@@ -61,7 +62,8 @@ func TestDefaultLimitIsTenAMinute(t *testing.T) {
 	})
 }
 
-func TestFrozenServiceStatesTheResetByItsClock(t *testing.T) {
+// A frozen service states the reset of the limit by its own clock.
+func TestFrozenServiceStatesItsReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1, Limit: 1, Freeze: true})
 		path := paths(t, s)[outlier.OpDetails]

@@ -54,7 +54,8 @@ func TestEachStartChargesAnotherScan(t *testing.T) {
 	}
 }
 
-func TestStartsAreLoggedByTheIdentityOfTheClient(t *testing.T) {
+// The log has each start of a scan with the identity that the client gives it.
+func TestStartLogUsesClientIdentity(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	startScan(t, s, `{"query":["b","a & ü"]}`)
 	startScan(t, s, `{"findBy":"query","mode":"standard","query":["b"]}`)
@@ -164,7 +165,8 @@ func TestInvalidStartsAreRefused(t *testing.T) {
 	}
 }
 
-func TestContractAndServiceRefuseTheSameStarts(t *testing.T) {
+// The contract and the service refuse the same starts of scans.
+func TestContractRefusesSameStarts(t *testing.T) {
 	for _, tt := range orderCases {
 		in, err := openContract(t).request(post(t, tt.body))
 		if err != nil {

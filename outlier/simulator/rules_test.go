@@ -120,7 +120,8 @@ func allRuleCases() (all []endpointCase) {
 	return all
 }
 
-func TestEveryRuleOfTheInterfaceIsEnforced(t *testing.T) {
+// Every rule of the interface for parameters is enforced.
+func TestInterfaceRulesAreEnforced(t *testing.T) {
 	rt := unlimited(Options{Seed: 1}).Transport()
 	for _, tt := range allRuleCases() {
 		for _, v := range tt.bad {
@@ -170,7 +171,8 @@ func TestAllErrorsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnparsableQueryIsAnErrorWithoutPath(t *testing.T) {
+// A query that cannot be parsed gives an error without a path.
+func TestUnparsableQueryHasNoPath(t *testing.T) {
 	got, resp := ask[validation](t, unlimited(Options{}).Transport(), "/search/outliers?size=%zz")
 	errs := got.Error.Errors
 	if resp.StatusCode != http.StatusBadRequest || len(errs) != 1 || len(errs[0].Path) != 0 || errs[0].Message == "" {
@@ -196,7 +198,8 @@ func TestUnknownParametersAreIgnoredAndCounted(t *testing.T) {
 	}
 }
 
-func TestUnknownPathsAndIDsAreNotFound(t *testing.T) {
+// Requests for unknown paths and IDs are answered with status 404.
+func TestUnknownTargetsAreNotFound(t *testing.T) {
 	rt := unlimited(Options{Seed: 1}).Transport()
 	for _, target := range []string{
 		"/", "/search", "/search/outliers/", "/search/outliers/related/", "/scan/a/b", "/video/a/b", "/video/dQw4w9WgXcQ",

@@ -202,7 +202,8 @@ func TestUnknownScansAreNotFound(t *testing.T) {
 	}
 }
 
-func TestResultsAreAvailableWhenTheScanHasCompleted(t *testing.T) {
+// The results of a scan are available when it has completed, and not before.
+func TestCompletedScanHasResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1, Limit: 1000, Scans: course(Phase{"Running", time.Hour}, Phase{Status: "Completed"})})
 		id := startScan(t, s, `{"query":["moka pot"]}`).ID
@@ -281,7 +282,8 @@ func TestScanFindsItsTopic(t *testing.T) {
 	}
 }
 
-func TestScanFromChannelsFindsAllOutliersOfSomeChannels(t *testing.T) {
+// A scan from channels finds all outliers of a limited number of channels.
+func TestChannelScanFindsAllOutliers(t *testing.T) {
 	testenv.RacesLittle(t)
 	s := unlimited(Options{Seed: 1, Scans: course()})
 	x := library.Open(1).Index(Epoch)

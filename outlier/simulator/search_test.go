@@ -184,7 +184,8 @@ func pageOf(t *testing.T, p url.Values, g paging) searchAnswer {
 	return page
 }
 
-func TestEveryOptionalFieldOfHitsIsSometimesMissing(t *testing.T) {
+// Every optional field is missing in some hits.
+func TestOptionalHitFieldsMayBeMissing(t *testing.T) {
 	missing := map[string]int{}
 	for _, v := range views(t, library.Open(1)) {
 		for field, absent := range map[string]bool{

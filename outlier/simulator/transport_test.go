@@ -68,7 +68,8 @@ func errorName(t *testing.T, err error) string {
 	return err.Error()
 }
 
-func TestFaultsAreTheSameOverTransportAndHTTP(t *testing.T) {
+// Faults are the same over the transport of the simulator and over HTTP.
+func TestFaultsMatchOverBothTransports(t *testing.T) {
 	const plain, html = "application/json; charset=utf-8", "text/html"
 	tests := []struct {
 		fault Fault
@@ -130,7 +131,8 @@ func TestUnreachableServiceReceivesNoCall(t *testing.T) {
 	}
 }
 
-func TestFaultsApplyInOrderToTheirOperation(t *testing.T) {
+// Faults apply in order, each to its operation.
+func TestFaultsApplyInOrder(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	all := paths(t, s)
 	s.FailNext(outlier.OpSearch, GatewayPage)
@@ -155,7 +157,8 @@ func TestFaultWaitsForAValidCall(t *testing.T) {
 	}
 }
 
-func TestRepeatAfterALostAnswerIsFree(t *testing.T) {
+// A call that is repeated after its answer was lost is free.
+func TestRepeatAfterLossIsFree(t *testing.T) {
 	for _, f := range []Fault{DropAnswer, GatewayPage, CutBody} {
 		s := unlimited(Options{Seed: 1})
 		s.FailNext(outlier.OpSearch, f)
@@ -167,7 +170,7 @@ func TestRepeatAfterALostAnswerIsFree(t *testing.T) {
 	}
 }
 
-func TestRateLimitedFaultLastsUntilTheWindowEnds(t *testing.T) {
+func TestRateLimitedFaultEndsWithWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Seed: 1})
 		path := paths(t, s)[outlier.OpDetails]
@@ -209,7 +212,8 @@ func TestTimedOutCallIsCharged(t *testing.T) {
 	})
 }
 
-func TestCallCancelledInGotConnIsNotSent(t *testing.T) {
+// A call that is cancelled in GotConn is not sent.
+func TestGotConnCanCancelCall(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	refused := errors.New("the ledger refuses")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -282,7 +286,7 @@ func TestFrozenAnswersAreIdenticalBytes(t *testing.T) {
 	}
 }
 
-func TestBooksCanBeReadByAnotherProcess(t *testing.T) {
+func TestOtherProcessesCanReadBooks(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	server := httptest.NewServer(s)
 	defer server.Close()
@@ -310,7 +314,8 @@ func TestBooksCanBeReadByAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestBooksCanBeReadWithoutANetwork(t *testing.T) {
+// The books can be read through the transport of the simulator, without a network.
+func TestBooksNeedNoNetwork(t *testing.T) {
 	s := unlimited(Options{Seed: 1})
 	if got, resp := ask[Books](t, s.Transport(), "/_simulator/books"); resp.StatusCode != 200 || got.Total.Calls != 0 {
 		t.Errorf("answer %d %+v, want 200 and no calls", resp.StatusCode, got)

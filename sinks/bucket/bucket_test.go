@@ -186,10 +186,9 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 
 var everyRequest = flag.Bool("every-request", false, "stop a process after each request, instead of after a random one in twelve")
 
-// TestCopyIsWholeWhereverItIsCutShort stops a process after each request in turn. Readers must always
-// find the objects of the manifest, and the next process must complete the copy and delete all other
-// objects.
-func TestCopyIsWholeWhereverItIsCutShort(t *testing.T) {
+// TestInterruptedCopyStaysWhole stops a process after each request in turn: readers always find the objects
+// of the manifest, and the next process completes the copy and deletes all other objects.
+func TestInterruptedCopyStaysWhole(t *testing.T) {
 	eachStore(t, testCopyIsWholeWhereverItIsCutShort)
 }
 
@@ -239,7 +238,7 @@ func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.
 	}
 }
 
-func TestObjectsStayForReadersWhoBeganBefore(t *testing.T) {
+func TestObjectsStayForEarlierReaders(t *testing.T) {
 	eachStore(t, testObjectsStayForReadersWhoBeganBefore)
 }
 

@@ -82,7 +82,7 @@ func TestNothingOfOthersIsReplaced(t *testing.T) {
 	l.Check(t, j, answers)
 }
 
-func TestFolderThatCannotBeWrittenIsNamed(t *testing.T) {
+func TestUnwritableFolderIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,8 @@ func TestPublishingRemovesAForeignLog(t *testing.T) {
 	l.Check(t, j, 4)
 }
 
-func TestPublishedFileIsReadOnlyAndAlone(t *testing.T) {
+// The published file is read-only and has the bytes of the warehouse, and no other file stays beside it.
+func TestPublishedFileIsReadOnly(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
 	l := open(t, dir)
 	if err := os.WriteFile(published(dir)+".new", []byte("of a publication that was killed"), 0o400); err != nil {

@@ -87,7 +87,8 @@ func results(t *testing.T, dir, sql string) []sinktest.Row {
 	return all
 }
 
-func TestQueryYieldTellsWhatEachQueryBroughtForItsCredits(t *testing.T) {
+// query_yield has the hits that each query brought, and its credits.
+func TestQueryYieldCountsHitsAndCredits(t *testing.T) {
 	type row = sinktest.Row
 	dir := t.TempDir()
 	s := openWhole(t, dir)
@@ -133,7 +134,7 @@ func TestQueryYieldTellsWhatEachQueryBroughtForItsCredits(t *testing.T) {
 	}
 }
 
-func TestSpendByDayAddsUpTheLedger(t *testing.T) {
+func TestSpendByDaySumsLedger(t *testing.T) {
 	spendByDayIs(t, []sinktest.Row{
 		spending("2026-10-14", "2026-11-12", "spent", 2, int64(50)), spending("2026-10-14", "2026-11-12", "refunded", 2, int64(50)),
 		spending("2026-10-14", "2026-11-12", "unknown", 50, int64(60)),
@@ -192,7 +193,8 @@ func spendByDayIs(t *testing.T, ledger, want []sinktest.Row) {
 	}
 }
 
-func TestViewsAreThereUnderAnyNameOfTheFile(t *testing.T) {
+// The views can be read under any name of the published file.
+func TestViewsExistUnderAnyName(t *testing.T) {
 	dir := t.TempDir()
 	openWhole(t, dir).Publish(t)
 	in := readOnly(t, filepath.Join(dir, "outliers.duckdb"))
@@ -204,8 +206,8 @@ func TestViewsAreThereUnderAnyNameOfTheFile(t *testing.T) {
 	}
 }
 
-// TestEveryColumnOfTheFileHasAComment, of tables and of views alike.
-func TestEveryColumnOfTheFileHasAComment(t *testing.T) {
+// TestEveryColumnHasComment, in tables and views alike.
+func TestEveryColumnHasComment(t *testing.T) {
 	dir := t.TempDir()
 	openWhole(t, dir).Publish(t)
 	got := results(t, dir, `SELECT table_name || '.' || column_name AS name FROM duckdb_columns() WHERE NOT internal AND coalesce(comment, '') = ''
@@ -271,8 +273,9 @@ func TestViewsAreBroughtToTheirDefinition(t *testing.T) {
 	}
 }
 
-// TestCommentsSeenTellsWhatCanBeKnown: an answer with fewer than 100 comments has all of them.
-func TestCommentsSeenTellsWhatCanBeKnown(t *testing.T) {
+// TestCommentsSeenReportsOnlyCertainties about deleted comments: an answer with fewer than 100 comments has
+// all of them.
+func TestCommentsSeenReportsOnlyCertainties(t *testing.T) {
 	dir := t.TempDir()
 	s := openWhole(t, dir)
 	day := func(n int64) time.Time { return time.Date(2026, 11, int(n), 0, 0, 0, 0, time.UTC) }
@@ -337,7 +340,7 @@ func TestFileThatAgreesIsLeftAlone(t *testing.T) {
 
 // An older file has what it lacks at the end of the table, wherever the declaration
 // has it.
-func TestOperationsTablesGainColumnsInTheMiddle(t *testing.T) {
+func TestOperationsTablesGainMiddleColumns(t *testing.T) {
 	dir := t.TempDir()
 	alter(t, openWhole(t, dir), "ALTER TABLE warehouse.ops.credits DROP COLUMN cap_job_month")
 	s := openWhole(t, dir)

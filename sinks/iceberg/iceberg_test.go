@@ -198,8 +198,8 @@ func TestCatalogThatRefusesLeavesNoGarbage(t *testing.T) {
 	l.Close(t)
 }
 
-// TestLostAnswerOfACommitIsNoError: the catalog commits, and its answer is lost.
-func TestLostAnswerOfACommitIsNoError(t *testing.T) {
+// TestLostCommitAnswerIsNoError: the catalog commits, and its answer is lost.
+func TestLostCommitAnswerIsNoError(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
 	l := line(t, dir, "a")
 	refuseCommits(l.Copy.Copy.(*Copy), true)

@@ -96,8 +96,8 @@ func TestRowsLeftOutBeforeTheyCame(t *testing.T) {
 	}
 }
 
-// TestKeyThatComesBackStaysInItsPart: a reader may have found it there before it was deleted.
-func TestKeyThatComesBackStaysInItsPart(t *testing.T) {
+// TestReturningKeyStaysInPart: a reader may have found it there before it was deleted.
+func TestReturningKeyStaysInPart(t *testing.T) {
 	w, j := newWorld(t, []*schema.Table{schema.Comments}, nil), sinktest.Journal{}
 	w.copy.limit = limit{rows: 4, bytes: math.MaxInt64}
 	for i, has := range []struct {

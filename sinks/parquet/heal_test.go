@@ -118,7 +118,7 @@ func TestOlderManifestHeals(t *testing.T) {
 	w.check()
 }
 
-func TestFolderInPlaceOfPartIsNamed(t *testing.T) {
+func TestFolderReplacingPartIsNamed(t *testing.T) {
 	w, j := newWorld(t, few, sinktest.Ops()), sinktest.Sample(20).Only(few...)
 	w.write(j, 20)
 	w.publish()

@@ -250,8 +250,8 @@ func TestUnsoundPublishedFileIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestFullDiskDoesNotForgetPublishedFile: the next attempt takes it, once there is space.
-func TestFullDiskDoesNotForgetPublishedFile(t *testing.T) {
+// TestFullDiskKeepsPublishedFile in use: the next attempt takes it, once there is space.
+func TestFullDiskKeepsPublishedFile(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
 	o := sinktest.Options(dir)
 	o.Published = filepath.Join(dir, "outliers.duckdb")
@@ -388,8 +388,8 @@ var tellingQuestions = []string{
 		WHERE database_name = 'warehouse' AND NOT internal`,
 }
 
-// TestRebuildReplacesTheFileAtTheEnd, which until then is as it was.
-func TestRebuildReplacesTheFileAtTheEnd(t *testing.T) {
+// TestRebuildReplacesFileLast, and until then the file is as it was.
+func TestRebuildReplacesFileLast(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(8)
 	l := sinktest.Open(open).Line(t, dir)
 	l.Write(t, j, 0, 4)

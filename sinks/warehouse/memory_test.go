@@ -60,7 +60,7 @@ func fillCramped(t *testing.T, w *warehouse.Warehouse) error {
 	return w.Write(t.Context(), b)
 }
 
-func TestBatchThatNeedsMoreMemoryGetsIt(t *testing.T) {
+func TestLargeBatchGetsMoreMemory(t *testing.T) {
 	w := cramped(t, sinktest.Options(t.TempDir()), 512<<20)
 	if err := fillCramped(t, w); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestBatchThatNeedsMoreMemoryGetsIt(t *testing.T) {
 	}
 }
 
-func TestLackOfMemorySaysWhatToDo(t *testing.T) {
+func TestLackOfMemoryHasRemedy(t *testing.T) {
 	for name, c := range map[string]struct {
 		memory int64
 		want   []string

@@ -131,7 +131,8 @@ func (s spoiling) Put(ctx context.Context, path, name string) error {
 	return errors.Join(s.Folder.Put(ctx, path, name), os.Truncate(s.pathOf(name), 5000))
 }
 
-func TestABadBackupRemovesNoGoodOne(t *testing.T) {
+// A backup that does not match its checksum removes no good backup.
+func TestDamagedBackupKeepsEarlierBackup(t *testing.T) {
 	from, name := newState(t)
 	place := Folder(t.TempDir())
 	writeTo(t, place, from, Options{Keep: 1})
@@ -164,8 +165,9 @@ func TestPlacesOfOthersAreRefused(t *testing.T) {
 	writeTo(t, place, other, Options{})
 }
 
-// TestBackupFollowsOneOfAClockThatWasAhead: the last backup is the newest, whatever the clocks showed.
-func TestBackupFollowsOneOfAClockThatWasAhead(t *testing.T) {
+// TestBackupFollowsFutureDatedBackup: the last backup is the newest, even if the clock was ahead at an
+// earlier one.
+func TestBackupFollowsFutureDatedBackup(t *testing.T) {
 	from, _ := newState(t)
 	place := Folder(t.TempDir())
 	made := writeTo(t, place, from, Options{})

@@ -51,8 +51,8 @@ func TestOnlyAMatchingScanIsAdopted(t *testing.T) {
 	}
 }
 
-// TestAdoptedScanIsPolledAgainAfterAFailedPoll, although no answer has said yet when the scan began.
-func TestAdoptedScanIsPolledAgainAfterAFailedPoll(t *testing.T) {
+// TestAdoptedScanSurvivesFailedPoll: it is polled again, although no answer has said yet when the scan began.
+func TestAdoptedScanSurvivesFailedPoll(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -72,9 +72,9 @@ func TestAdoptedScanIsPolledAgainAfterAFailedPoll(t *testing.T) {
 	})
 }
 
-// TestScanStartedWithAWrongClockIsAdoptedByItsIntent: the date in its record is off by a month, so
-// only a person can link the service's scan to it.
-func TestScanStartedWithAWrongClockIsAdoptedByItsIntent(t *testing.T) {
+// TestMisdatedScanIsAdoptedByIntent: the date in its record is off by a month, so only a user can link the
+// service's scan to it.
+func TestMisdatedScanIsAdoptedByIntent(t *testing.T) {
 	t.Parallel()
 	asking(t, scanFile, func(w *workshop) {
 		w.renew(anHour)

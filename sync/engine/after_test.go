@@ -24,9 +24,8 @@ jobs:
       video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}
 `
 
-// TestAfterFiresWhenThePagesArePublished, before their enrichment is done: the SQL of the child sees
-// them.
-func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
+// TestAfterFiresWhenPagesArePublished, before their enrichment is done: the SQL of the child sees them.
+func TestAfterFiresWhenPagesArePublished(t *testing.T) {
 	t.Parallel()
 	single(t, afterFile, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
@@ -48,9 +47,9 @@ func TestAfterFiresWhenThePagesArePublished(t *testing.T) {
 	})
 }
 
-// TestAfterWaitsForTheSinkThatItsSQLReads: the parent succeeds with another sink, but SQL would not
-// find its rows yet.
-func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
+// TestAfterWaitsForQueriedSink: the parent succeeds with another sink, but the child's SQL would not find its
+// rows yet.
+func TestAfterWaitsForQueriedSink(t *testing.T) {
 	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "parent") })
@@ -78,9 +77,9 @@ func TestAfterWaitsForTheSinkThatItsSQLReads(t *testing.T) {
 	})
 }
 
-// TestStopDuringSQLLeavesTheRunToTheNextStart: a stop is not a failure, and the due time still needs a
+// TestStoppedSeedQueryRunsAgain at the next start: a stop is not a failure, and the due time still needs a
 // run.
-func TestStopDuringSQLLeavesTheRunToTheNextStart(t *testing.T) {
+func TestStoppedSeedQueryRunsAgain(t *testing.T) {
 	t.Parallel()
 	bare(t, afterFile, func(w *workshop) {
 		time.Sleep(6*time.Hour - time.Minute)
@@ -198,8 +197,8 @@ func TestAfterFiresOnceDespiteRestarts(t *testing.T) {
 	}
 }
 
-// TestChildStartsIfItsParentEndedBeforeARestart: the end of its parent is recorded.
-func TestChildStartsIfItsParentEndedBeforeARestart(t *testing.T) {
+// TestChildStartsAfterRestart if its parent ended before: the end of the parent is recorded.
+func TestChildStartsAfterRestart(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(afterFile, "related:\n      video_id: {sql: select video_id from outliers where last_seen_at > now() - interval 1 day order by z_score desc limit 3}", "search: {query: [latte art]}", 1), func(w *workshop) {
 		due := time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC)
@@ -218,8 +217,8 @@ func TestChildStartsIfItsParentEndedBeforeARestart(t *testing.T) {
 	})
 }
 
-// TestAfterWaitsForAnUnfinishedRunOfTheChild, and fires then.
-func TestAfterWaitsForAnUnfinishedRunOfTheChild(t *testing.T) {
+// TestAfterWaitsForUnfinishedChild: it fires when the unfinished run of the child has ended.
+func TestAfterWaitsForUnfinishedChild(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

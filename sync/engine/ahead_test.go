@@ -15,9 +15,9 @@ import (
 // dueHours are the due times that run in ten hours from 00:20 on.
 const dueHours = "01:00 02:00 03:00 04:00 05:00 06:00 07:00 08:00 09:00 10:00"
 
-// TestClockThatWasAheadDoesNotStopTheSchedule: each bubble begins in the year 2000, so the records of the first one
-// are in the future of the second one.
-func TestClockThatWasAheadDoesNotStopTheSchedule(t *testing.T) {
+// TestScheduleRunsDespiteFutureRecords of a clock that was ahead: each bubble begins in the year 2000, so the
+// records of the first one are in the future of the second one.
+func TestScheduleRunsDespiteFutureRecords(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	for _, c := range []struct {

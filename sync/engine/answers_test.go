@@ -98,9 +98,8 @@ func TestErrorUnderStatus200IsNotCharged(t *testing.T) {
 	})
 }
 
-// TestAnswerWithoutARowOfItsEntityHasFailed: the call stays queued, the answer is journaled, and the
-// run is partial.
-func TestAnswerWithoutARowOfItsEntityHasFailed(t *testing.T) {
+// TestAnswerWithoutEntityRowFails: the call stays queued, the answer is journaled, and the run is partial.
+func TestAnswerWithoutEntityRowFails(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	const other = `"otherother1"`
@@ -270,9 +269,9 @@ func searching(asked *int, body string) http.RoundTripper {
 	})
 }
 
-// TestHitsThatCannotBeStoredMakeTheRunPartial: the run reports their number and the total, keeps its
-// cursor, and stores the other hits.
-func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
+// TestUnstorableHitsMakeRunPartial: the run reports their number and the total, keeps its cursor, and stores
+// the other hits.
+func TestUnstorableHitsMakeRunPartial(t *testing.T) {
 	t.Parallel()
 	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	good := hits(3, `"goodgood%d"`, "", 4)
@@ -324,8 +323,8 @@ func TestHitsThatCannotBeStoredMakeTheRunPartial(t *testing.T) {
 	}
 }
 
-// TestMalformedIDsAreStoredAndNotRequested: their meaning is unknown, so the rules for requests apply.
-func TestMalformedIDsAreStoredAndNotRequested(t *testing.T) {
+// TestMalformedIDsAreNotRequested, only stored: their meaning is unknown, so the rules for requests apply.
+func TestMalformedIDsAreNotRequested(t *testing.T) {
 	t.Parallel()
 	single(t, sinceFile, func(w *workshop) {
 		asked := 0
@@ -376,8 +375,8 @@ func TestUnreadablePageIsNotBoughtAgain(t *testing.T) {
 	}
 }
 
-// TestUnreadableHitsAreReportedByTheContinuedRun after a kill between two pages.
-func TestUnreadableHitsAreReportedByTheContinuedRun(t *testing.T) {
+// TestContinuedRunReportsUnreadableHits after a kill between two pages.
+func TestContinuedRunReportsUnreadableHits(t *testing.T) {
 	t.Parallel()
 	bare(t, sinceFile, func(w *workshop) {
 		asked := 0

@@ -120,7 +120,7 @@ func TestKilledRunGoesOnAsDecided(t *testing.T) {
 	}
 }
 
-func TestSecondRunOfADayBuysNothing(t *testing.T) {
+func TestSecondRunSameDayBuysNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, autoFile, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -132,8 +132,8 @@ func TestSecondRunOfADayBuysNothing(t *testing.T) {
 	})
 }
 
-// TestWeekWithoutADaemonIsMadeUpFor by one run, whose searches go back to the ones before.
-func TestWeekWithoutADaemonIsMadeUpFor(t *testing.T) {
+// TestOneRunCatchesUpMissedWeek: after a week without a daemon, its searches go back to the last ones before.
+func TestOneRunCatchesUpMissedWeek(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bare(t, autoFile, func(w *workshop) {
@@ -190,8 +190,8 @@ func TestEditedFileChangesTheDecision(t *testing.T) {
 	})
 }
 
-// TestTotalsOfAnyKindKeepWithinTheCap: a total may be missing, saturated or wrong, and pages may repeat.
-func TestTotalsOfAnyKindKeepWithinTheCap(t *testing.T) {
+// TestWrongTotalsStayWithinCap: a total may be missing, saturated or wrong, and pages may repeat.
+func TestWrongTotalsStayWithinCap(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	quirks := []simulator.Quirk{simulator.TotalNull, simulator.TotalStands, simulator.TotalGrows, simulator.TotalShrinks,
@@ -221,8 +221,9 @@ func TestTotalsOfAnyKindKeepWithinTheCap(t *testing.T) {
 	}
 }
 
-// TestCapOfADayLimitsTheDecision, and what jobs with other schedules cost is set aside.
-func TestCapOfADayLimitsTheDecision(t *testing.T) {
+// TestDayCapLimitsAutoPages: the pages of auto get what the cap leaves after the cost of jobs with other
+// schedules.
+func TestDayCapLimitsAutoPages(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(autoFile, "per_month: 200", "per_month: 200, per_day: 8", 1) + `
   fixed: {schedule: "0 9 * * *", search: {query: [tea], pages: 1}}

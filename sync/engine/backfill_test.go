@@ -68,8 +68,8 @@ func became(steps []runs.Step) (all []string) {
 	return all
 }
 
-// TestBackfillBuysWhatIsNotCoveredNewestFirst, and never twice. The cursor does not move.
-func TestBackfillBuysWhatIsNotCoveredNewestFirst(t *testing.T) {
+// TestBackfillBuysUncoveredDatesOnce, the newest first. The cursor does not move.
+func TestBackfillBuysUncoveredDatesOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, backfillFile, func(w *workshop) {
 		w.mustRun(runs.OK) // from 2 December on

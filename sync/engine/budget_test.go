@@ -31,8 +31,8 @@ func (w *workshop) glance() *forecast.Budget {
 	return b
 }
 
-// TestPlanKnowsWhatAChangedCalendarHolds before a process has opened the state with the new calendar.
-func TestPlanKnowsWhatAChangedCalendarHolds(t *testing.T) {
+// TestPlanCountsSpendingAfterCalendarChange, before a process has opened the state with the new calendar.
+func TestPlanCountsSpendingAfterCalendarChange(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

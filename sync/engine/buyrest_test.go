@@ -59,9 +59,9 @@ func (w *workshop) succeeds(e *Engine) *runs.Run {
 	return row
 }
 
-// TestRestOfARunIsBoughtOnce: each page of the list is requested once, whatever `from` counts, and cursor
-// and forecast do not change.
-func TestRestOfARunIsBoughtOnce(t *testing.T) {
+// TestRestBuysEachPageOnce: each page of the list is requested once, whatever `from` counts, and cursor and
+// forecast do not change.
+func TestRestBuysEachPageOnce(t *testing.T) {
 	t.Parallel()
 	for _, items := range []bool{false, true} {
 		t.Run(fmt.Sprint("items ", items), func(t *testing.T) {
@@ -127,9 +127,9 @@ func (w *workshop) searchesOf(e *Engine, row *runs.Run) []runs.Step {
 	return steps
 }
 
-// TestRestIsBoughtOnceDespiteStopsAndEdits: with a stop at any page, two starts, and another query in
-// the file, the rest is one run of the stored search.
-func TestRestIsBoughtOnceDespiteStopsAndEdits(t *testing.T) {
+// TestRestSurvivesStopsAndEdits: with a stop at any page, two starts, and another query in the file, the rest
+// is one run of the stored search and is bought once.
+func TestRestSurvivesStopsAndEdits(t *testing.T) {
 	t.Parallel()
 	for stopAt := 1; stopAt <= 4; stopAt++ {
 		t.Run(fmt.Sprint("page ", stopAt), func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestRestIsBoughtOnceDespiteStopsAndEdits(t *testing.T) {
 	}
 }
 
-// TestConfirmationOfTheRestAppliesAllCaps, also when the rest is continued.
-func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
+// TestRestConfirmationAppliesAllCaps, also when the rest is continued.
+func TestRestConfirmationAppliesAllCaps(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(restFile, "jobs:", "budget: {per_month: 6}\njobs:", 1), func(w *workshop) {
 		l := &listing{counts: true}
@@ -193,9 +193,9 @@ func TestConfirmationOfTheRestAppliesAllCaps(t *testing.T) {
 	})
 }
 
-// TestCapOfTheJobCutsTheRest: it is continued when the cap has room again, or later as a run of its own.
-// The first pages of all searches are bought before second pages.
-func TestCapOfTheJobCutsTheRest(t *testing.T) {
+// TestJobCapCutsRest: it is continued when the cap has room again, or later as a run of its own. The first
+// pages of all searches are bought before second pages.
+func TestJobCapCutsRest(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("watch: {search: {query: [finance]", "watch: {budget: {per_run: 4}, for_each: {q: [a, b]}, search: {query: [\"${q}\"]").Replace(restFile)
 	bare(t, file, func(w *workshop) {
@@ -231,9 +231,9 @@ func TestCapOfTheJobCutsTheRest(t *testing.T) {
 	})
 }
 
-// TestRestSkipsAPageThatCouldNotBeStored: the page is not requested again, the search reports what it
-// has left, and the run of the rest is not partial because of it.
-func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
+// TestRestSkipsUnstorablePage: the page is not requested again, the search reports what it has left, and the
+// run of the rest is not partial because of it.
+func TestRestSkipsUnstorablePage(t *testing.T) {
 	t.Parallel()
 	for _, items := range []bool{false, true} {
 		for bad, unread := range []int{1, 40} { // a hit of page one, and one of page two
@@ -279,8 +279,9 @@ func TestRestSkipsAPageThatCouldNotBeStored(t *testing.T) {
 	}
 }
 
-// TestRestOfASearchWithoutATotalIsAsManyPagesAgain: there is no other limit.
-func TestRestOfASearchWithoutATotalIsAsManyPagesAgain(t *testing.T) {
+// TestRestWithoutTotalDoublesPages: it is as many pages again as the search had, because there is no other
+// limit.
+func TestRestWithoutTotalDoublesPages(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(restFile, "pages: 1", "pages: 2", 1), func(w *workshop) {
 		l := &listing{}
@@ -299,8 +300,8 @@ func TestRestOfASearchWithoutATotalIsAsManyPagesAgain(t *testing.T) {
 	})
 }
 
-// TestRestIsEnrichedAsTheJobSays: the best hits of the rest, in addition to those of the first run.
-func TestRestIsEnrichedAsTheJobSays(t *testing.T) {
+// TestRestEnrichesItsBestHits as the job says, in addition to those of the first run.
+func TestRestEnrichesItsBestHits(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -355,9 +356,9 @@ func TestUnfinishedRunHasNoRest(t *testing.T) {
 	})
 }
 
-// TestRestOfCutSearchesIsWhatTheJobWants: of a search that was cut the pages up to those of the job, and all of one that
-// was not started.
-func TestRestOfCutSearchesIsWhatTheJobWants(t *testing.T) {
+// TestRestCompletesCutSearches: it buys the pages that the job wants and a cut search lacks, and all pages of
+// a search that was not started.
+func TestRestCompletesCutSearches(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("6000/min", "1/h", "pages: 1}", "pages: 3}, stop_after: 1m, for_each: {q: [a, b]}", "[finance]", `["${q}"]`).
 		Replace(restFile)

@@ -30,11 +30,11 @@ func calendarDays() int {
 	return 35
 }
 
-// TestCalendarIsFollowedInEveryTimeZone: over days with clock changes, and with restarts and edits of
-// the job file at random times, jobs with random cron expressions have runs for exactly the due times
-// that an enumeration of all minutes finds. It uses one random time zone, or all of them with -long:
-// zones whose clocks change at the same times count as one.
-func TestCalendarIsFollowedInEveryTimeZone(t *testing.T) {
+// TestCronFollowsEveryTimeZone: over days with clock changes, and with restarts and edits of the job file at
+// random times, jobs with random cron expressions have runs for exactly the due times that an enumeration of
+// all minutes finds. It uses one random time zone, or all of them with -long: zones whose clocks change at
+// the same times count as one.
+func TestCronFollowsEveryTimeZone(t *testing.T) {
 	t.Parallel()
 	random := testenv.Random(t)
 	var began time.Time

@@ -48,9 +48,9 @@ func asking(t *testing.T, file string, test func(w *workshop)) {
 	})
 }
 
-// TestClockThatJumpsForwardAddsNoBudget: when the local clock jumps by a day or a month, nothing is
-// bought as long as the service is still in the same day.
-func TestClockThatJumpsForwardAddsNoBudget(t *testing.T) {
+// TestForwardClockJumpAddsNoBudget: when the local clock jumps by a day or a month, nothing is bought as long
+// as the service is still in the same day.
+func TestForwardClockJumpAddsNoBudget(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -68,9 +68,9 @@ func TestClockThatJumpsForwardAddsNoBudget(t *testing.T) {
 	})
 }
 
-// TestSpendingBookedInTheFutureCountsNow: after the clock was set forward and corrected, exactly the
-// credits spent are counted.
-func TestSpendingBookedInTheFutureCountsNow(t *testing.T) {
+// TestFutureSpendingCountsNow: after the clock was set forward and corrected, exactly the credits spent are
+// counted.
+func TestFutureSpendingCountsNow(t *testing.T) {
 	t.Parallel()
 	for most, ends := range map[string]runs.Status{"2": runs.PausedBudget, "4": runs.OK} {
 		data := t.TempDir()
@@ -101,8 +101,8 @@ func (u undated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestTimeIsRequestedOnceBeforeAProcessBuys, and not at all if an answer already had the time.
-func TestTimeIsRequestedOnceBeforeAProcessBuys(t *testing.T) {
+// TestProcessRequestsTimeOnce before it buys, and not at all if an answer already had the time.
+func TestProcessRequestsTimeOnce(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], pages: 2, where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	asking(t, file, func(w *workshop) {
@@ -165,9 +165,9 @@ func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestWindowsAndBookingsUseTheSameClock, even if a process buys a single page, and however far the
-// service's clock is from the local one.
-func TestWindowsAndBookingsUseTheSameClock(t *testing.T) {
+// TestWindowsAndBookingsShareClock, even if a process buys a single page, and however far the service's clock
+// is from the local one.
+func TestWindowsAndBookingsShareClock(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	for _, off := range []time.Duration{30 * day, -30 * day, 0} {
@@ -378,9 +378,9 @@ func TestDatesOfGatewaysAreIgnored(t *testing.T) {
 	}
 }
 
-// TestNothingIsBoughtWhileTheServiceContradictsItsTime, until a user confirms the local clock: the
-// current period is unknown.
-func TestNothingIsBoughtWhileTheServiceContradictsItsTime(t *testing.T) {
+// TestContradictoryServiceTimeStopsBuying until a user confirms the local clock: the current period is
+// unknown.
+func TestContradictoryServiceTimeStopsBuying(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		answers := 0
@@ -401,9 +401,9 @@ func TestNothingIsBoughtWhileTheServiceContradictsItsTime(t *testing.T) {
 	})
 }
 
-// TestDatesOfAWrongClockAreNotBought: a run that could not request the time when it began buys nothing
-// with a window that turns out to be of another time.
-func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
+// TestWrongClockWindowIsNotBought: a run that could not request the time when it began buys nothing with a
+// window that turns out to be of another time.
+func TestWrongClockWindowIsNotBought(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[home espresso]", "[home espresso], where: {published_at: last 90d}", "per_month: 2, per_day: 2", "per_month: 200").Replace(cappedFile)
 	for off, bought := range map[time.Duration]bool{time.Hour: true, 30 * day: false, -30 * day: false} {
@@ -431,9 +431,9 @@ func TestDatesOfAWrongClockAreNotBought(t *testing.T) {
 	}
 }
 
-// TestStopWhileTheTimeIsRequestedStartsNoRun: a due job runs after the next start, with windows that end
-// at a known time.
-func TestStopWhileTheTimeIsRequestedStartsNoRun(t *testing.T) {
+// TestStoppedTimeRequestStartsNoRun: a due job runs after the next start, with windows that end at a known
+// time.
+func TestStoppedTimeRequestStartsNoRun(t *testing.T) {
 	t.Parallel()
 	asking(t, cappedFile, func(w *workshop) {
 		whole := w.ctx
@@ -452,8 +452,9 @@ func TestStopWhileTheTimeIsRequestedStartsNoRun(t *testing.T) {
 	})
 }
 
-// TestClockThatJumpsADayAddsNoBudgetOfTheDay although the month has room.
-func TestClockThatJumpsADayAddsNoBudgetOfTheDay(t *testing.T) {
+// TestDayJumpAddsNoDayBudget: when the local clock jumps by a day, the cap of the day has no more room,
+// although that of the month has.
+func TestDayJumpAddsNoDayBudget(t *testing.T) {
 	t.Parallel()
 	asking(t, strings.Replace(cappedFile, "per_month: 2", "per_month: 20", 1), func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -465,8 +466,8 @@ func TestClockThatJumpsADayAddsNoBudgetOfTheDay(t *testing.T) {
 	})
 }
 
-// TestCapOfAJobUsesTheServicesClock, even if no other cap depends on the cycle.
-func TestCapOfAJobUsesTheServicesClock(t *testing.T) {
+// TestJobCapUsesServiceClock, even if no other cap depends on the cycle.
+func TestJobCapUsesServiceClock(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("budget: {per_month: 2, per_day: 2}\n", "", "reuse_for: 1m}", "reuse_for: 1m, budget: {per_month: 2}}").Replace(cappedFile)
 	asking(t, file, func(w *workshop) {
@@ -479,9 +480,9 @@ func TestCapOfAJobUsesTheServicesClock(t *testing.T) {
 	})
 }
 
-// TestTimeIsKnownBeforeAnythingIsBought: the request for the time does not wait for a share of the quota,
-// as scan polls do.
-func TestTimeIsKnownBeforeAnythingIsBought(t *testing.T) {
+// TestTimeIsKnownBeforeBuying: the request for the time does not wait for a share of the quota, as scan polls
+// do.
+func TestTimeIsKnownBeforeBuying(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"10/min", "10/10m"} {
 		file := strings.NewReplacer("10/min", limit, "per_month: 2, per_day: 2", "per_month: 20, per_day: 20").Replace(cappedFile)
@@ -497,8 +498,8 @@ func TestTimeIsKnownBeforeAnythingIsBought(t *testing.T) {
 	}
 }
 
-// TestPageInTheJournalNeedsNoClock: it counts for the day on which its scan was started.
-func TestPageInTheJournalNeedsNoClock(t *testing.T) {
+// TestScanReadingNeedsNoClock: a page of a scan counts for the day on which its scan was started.
+func TestScanReadingNeedsNoClock(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

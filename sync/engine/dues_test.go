@@ -39,9 +39,9 @@ jobs:
   grandchild: {after: child, catch_up: all, reuse_for: 1m, search: {query: [pour over]}}
 `
 
-// TestNextProcessTriesWhatCouldNotStart: a process tries a due time again after a minute, and the next one at once, also
-// if the clock was ahead at the last try.
-func TestNextProcessTriesWhatCouldNotStart(t *testing.T) {
+// TestNextProcessRetriesFailedStart: a process tries a due time again after a minute, and the next one at
+// once, also if the clock was ahead at the last try.
+func TestNextProcessRetriesFailedStart(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"a minute": time.Minute, "by a clock that was ahead": 400 * day} {
 		t.Run(name, func(t *testing.T) {
@@ -344,9 +344,9 @@ func (s *stopper) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestBacklogIsNotedAsItIsWorkedOff: a job that wants every due time has missed two weeks of minutes. A turn reads one
-// of them, and each gets its run in its order.
-func TestBacklogIsNotedAsItIsWorkedOff(t *testing.T) {
+// TestBacklogRunsInDueOrder: a job that wants every due time has missed two weeks of minutes. A turn reads
+// and notes one of them, and each gets its run in its order.
+func TestBacklogRunsInDueOrder(t *testing.T) {
 	t.Parallel()
 	bare(t, "version: 1\nservice: {url: \"sim://\"}\njobs:\n"+
 		"  all: {every: 1m, catch_up: all, channels: {id: {file: nothing.txt}}}\n", func(w *workshop) {

@@ -103,8 +103,8 @@ func TestEndingsShowSavedAndRemainingPages(t *testing.T) {
 	}
 }
 
-// TestPagesInTheJournalAreNotCountedAsSaved when a search ends early: they would have cost nothing.
-func TestPagesInTheJournalAreNotCountedAsSaved(t *testing.T) {
+// TestJournaledPagesAreNotSavings when a search ends early: they would have cost nothing.
+func TestJournaledPagesAreNotSavings(t *testing.T) {
 	t.Parallel()
 	bare(t, `
 version: 1
@@ -130,9 +130,8 @@ jobs:
 	})
 }
 
-// TestSavingsAreThePriceOfThePages that the service has and the job would have bought, at the prices of
-// the file.
-func TestSavingsAreThePriceOfThePages(t *testing.T) {
+// TestSavingsUseConfiguredPrices of the pages that the service has and the job would have bought.
+func TestSavingsUseConfiguredPrices(t *testing.T) {
 	t.Parallel()
 	known := runs.Step{Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Pages: 1, Next: 1, Hits: 40, Seen: 40, Total: 480, Stop: "known"}
 	answers := known

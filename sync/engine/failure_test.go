@@ -29,7 +29,8 @@ func (w *workshop) failOne(path string) {
 	})
 }
 
-func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
+// Failed calls stay queued, and the run is partial.
+func TestFailedCallsMakeRunPartial(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.failOne("/video/comments/")
@@ -45,8 +46,8 @@ func TestFailedCallsStayQueuedAndTheRunIsPartial(t *testing.T) {
 	})
 }
 
-// TestOutageLeavesARunByHandPartial: the next run makes the queued calls.
-func TestOutageLeavesARunByHandPartial(t *testing.T) {
+// TestOutageLeavesManualRunPartial: the next run makes the queued calls.
+func TestOutageLeavesManualRunPartial(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]func(http.RoundTripper) http.RoundTripper{
 		"in a row": func(wire http.RoundTripper) http.RoundTripper {
@@ -81,9 +82,9 @@ func TestOutageLeavesARunByHandPartial(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAFirewallAreNotTheServices: the call is made once, its outcome is unknown, and the key
-// is not blocked, so that the next due time tries again.
-func TestAnswersOfAFirewallAreNotTheServices(t *testing.T) {
+// TestFirewallAnswerBlocksNoKey: it is not an answer of the service, so the call is made once, its outcome is
+// unknown, and the next due time tries again.
+func TestFirewallAnswerBlocksNoKey(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusForbidden, http.StatusUnauthorized} {
 		bare(t, jobsFile, func(w *workshop) {
@@ -181,8 +182,8 @@ func TestRefusalsOfAnyShapeAreRefunded(t *testing.T) {
 	})
 }
 
-// TestPriceOfALostAnswerIsHeld: the request may have been charged.
-func TestPriceOfALostAnswerIsHeld(t *testing.T) {
+// TestLostAnswerHoldsPrice: the request may have been charged.
+func TestLostAnswerHoldsPrice(t *testing.T) {
 	t.Parallel()
 	single(t, searchFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.DropAnswer)
@@ -196,7 +197,8 @@ func TestPriceOfALostAnswerIsHeld(t *testing.T) {
 	})
 }
 
-func TestUnreadableAnswerIsKeptAndNotBoughtAgain(t *testing.T) {
+// An unreadable answer is kept and not bought again.
+func TestUnreadableAnswerIsBoughtOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.Garbage)
@@ -257,8 +259,8 @@ func TestRunsAreContinuedAfterFailures(t *testing.T) {
 	}
 }
 
-// TestServiceOutOfCreditsPausesTheRun: 402 is the service's own cap.
-func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
+// TestExhaustedCreditsPauseRun: with 402 the service reports its own cap.
+func TestExhaustedCreditsPauseRun(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.service.FailNext(outlier.OpSearch, simulator.NoCredits)
@@ -283,8 +285,9 @@ func TestServiceOutOfCreditsPausesTheRun(t *testing.T) {
 	})
 }
 
-// TestOneCallADayTriesWhetherThereAreCreditsAgain, without a user.
-func TestOneCallADayTriesWhetherThereAreCreditsAgain(t *testing.T) {
+// TestExhaustedCreditsAreRecheckedDaily: one call a day tries whether the service has credits again, without
+// a user.
+func TestExhaustedCreditsAreRecheckedDaily(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -320,8 +323,9 @@ func TestRateLimitIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestCallsGoOnWhileOneWaitsForARetry: the call of the highest value fails, and delays no other.
-func TestCallsGoOnWhileOneWaitsForARetry(t *testing.T) {
+// TestRetryDelaysNoOtherCall: the call of the highest value fails and waits for its retry, and the others go
+// on.
+func TestRetryDelaysNoOtherCall(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(strings.Replace(oneCall(outlier.OpDetails), "top: 1", "top: 5", 1), "10/min", "600/min", 1), func(w *workshop) {
 		var calls []string

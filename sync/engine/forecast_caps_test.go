@@ -58,8 +58,9 @@ jobs:
 	}
 }
 
-// TestContinuedRunNeedsNoMoreThanItsShare of the month, so no other cap cuts what the share allows.
-func TestContinuedRunNeedsNoMoreThanItsShare(t *testing.T) {
+// TestContinuedRunStaysWithinShare: it needs no more than its share of the month, so no other cap cuts what
+// the share allows.
+func TestContinuedRunStaysWithinShare(t *testing.T) {
 	t.Parallel()
 	bare(t, `
 version: 1
@@ -76,9 +77,9 @@ jobs:
 	})
 }
 
-// TestRestOfALaterCycleIsNotCounted: a run that its job's next due time continues costs this cycle nothing if that is
+// TestLaterRestIsNotCounted: a run that its job's next due time continues costs this cycle nothing if that is
 // due after its end.
-func TestRestOfALaterCycleIsNotCounted(t *testing.T) {
+func TestLaterRestIsNotCounted(t *testing.T) {
 	t.Parallel()
 	for schedule, want := range map[string]outlier.Credits{"every: 2d": 2, `schedule: "0 6 28 6 *"`: 0} {
 		bare(t, `

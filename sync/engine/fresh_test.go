@@ -66,9 +66,9 @@ func (w *workshop) fetched(before map[outlier.Operation]int) map[outlier.Operati
 	return since
 }
 
-// TestNamedEntitiesAreFetchedEachTimeTheJobIsDue, here every eight hours, unless the job sets a maximum
-// age of answers. Data that never changes is fetched once.
-func TestNamedEntitiesAreFetchedEachTimeTheJobIsDue(t *testing.T) {
+// TestDueJobRefetchesNamedEntities, here every eight hours, unless the job sets a maximum age of answers.
+// Data that never changes is fetched once.
+func TestDueJobRefetchesNamedEntities(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]map[outlier.Operation]int{
 		"rivals": {outlier.OpChannelVideos: 6},
@@ -86,9 +86,9 @@ func TestNamedEntitiesAreFetchedEachTimeTheJobIsDue(t *testing.T) {
 	}
 }
 
-// TestAnswersSinceTheDueTimeAreFresh, or since the start of a manual run: after a kill, a run makes only
-// the remaining calls, without those that another job has made in between.
-func TestAnswersSinceTheDueTimeAreFresh(t *testing.T) {
+// TestAnswersSinceDueTimeAreFresh, or since the start of a manual run: after a kill, a run makes only the
+// remaining calls, without those that another job has made in between.
+func TestAnswersSinceDueTimeAreFresh(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("")
@@ -137,8 +137,8 @@ func TestAnswersSinceTheDueTimeAreFresh(t *testing.T) {
 	})
 }
 
-// TestRunOfNamedEntitiesReportsSkippedCalls at its end, too.
-func TestRunOfNamedEntitiesReportsSkippedCalls(t *testing.T) {
+// TestEntityRunReportsSkippedCalls: a run of named entities reports them at its end, too.
+func TestEntityRunReportsSkippedCalls(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.naming("weekly")

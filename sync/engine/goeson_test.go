@@ -14,8 +14,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestRunGoesOnAfterKillWhereItWas: what it goes on without is not tried again.
-func TestRunGoesOnAfterKillWhereItWas(t *testing.T) {
+// TestContinuedRunRetriesNoFailedStart: a run goes on after a kill where it was, and does not try again what
+// it goes on without.
+func TestContinuedRunRetriesNoFailedStart(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -13,9 +13,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestRemovedDataIsRemovedFromBothSinks: the comments of a video that has none any more, and the row that
+// TestRemovedDataLeavesBothSinks: the comments of a video that has no comments any more, and the row that
 // says that a transcript is missing once there is one. A rebuilt sink has the same rows.
-func TestRemovedDataIsRemovedFromBothSinks(t *testing.T) {
+func TestRemovedDataLeavesBothSinks(t *testing.T) {
 	t.Parallel()
 	const id, other = "dQw4w9WgXcQ", "9bZkp7q19f0" // does not change
 	item := func(id, inside string) *http.Response {

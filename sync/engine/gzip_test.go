@@ -33,8 +33,8 @@ func TestBytesAfterGzipCostNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswerOverTheLimitIsNamedWithIt, in the run that fails and in the log.
-func TestAnswerOverTheLimitIsNamedWithIt(t *testing.T) {
+// TestErrorNamesAnswerSizeLimit that an answer exceeds, in the run that fails and in the log.
+func TestErrorNamesAnswerSizeLimit(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	single(t, strings.Replace(oneCallFile, "%s", "details", 1), func(w *workshop) {

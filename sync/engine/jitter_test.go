@@ -12,10 +12,9 @@ jobs:
   spread: {every: 6h, jitter: 1h, catch_up: none, reuse_for: 1m, search: {query: [home espresso]}}
 `
 
-// TestJitterDelaysRunsAndNotTheirDueTimes: each run has its nominal due time and begins later, by the
-// job's jitter, even if the process is restarted several times in between. A delayed run does not count
-// as missed.
-func TestJitterDelaysRunsAndNotTheirDueTimes(t *testing.T) {
+// TestJitterKeepsNominalDueTimes: each run has its nominal due time and begins later, by the job's jitter,
+// even if the process is restarted several times in between. A delayed run does not count as missed.
+func TestJitterKeepsNominalDueTimes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts dozens of processes")
@@ -43,8 +42,9 @@ func TestJitterDelaysRunsAndNotTheirDueTimes(t *testing.T) {
 	})
 }
 
-// TestDueTimeBeforeADelayedOneCatchesUp: jitter delays the last of three due times, and the one before it was missed.
-func TestDueTimeBeforeADelayedOneCatchesUp(t *testing.T) {
+// TestMissedDueTimeRunsDespiteJitter: jitter delays the last of three due times, and the one before it, which
+// was missed, catches up.
+func TestMissedDueTimeRunsDespiteJitter(t *testing.T) {
 	t.Parallel()
 	w := &workshop{T: t, dir: t.TempDir()}
 	w.use("version: 1\nservice: {url: \"sim://\"}\njobs: {tea: {every: 1h, jitter: 30m, search: {query: tea}}}\n")

@@ -48,9 +48,9 @@ func (w *workshop) runOf(name string, d time.Duration, change job.Overrides) (ro
 	return row, err
 }
 
-// TestRunsThatWantTheSameScanShareIt: it is started once and polled once for all. Each run reserves its
-// own price of reading, and reads with its own filters.
-func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
+// TestRunsShareSameScan: it is started once and polled once for all. Each run reserves its own price of
+// reading, and reads with its own filters.
+func TestRunsShareSameScan(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
@@ -91,9 +91,8 @@ func TestRunsThatWantTheSameScanShareIt(t *testing.T) {
 	})
 }
 
-// TestJoiningRunReservesThePriceOfReading: the run starts only if that fits into the budget, and may cost
-// no more.
-func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
+// TestJoiningRunReservesReadingPrice: the run starts only if that fits into the budget, and may cost no more.
+func TestJoiningRunReservesReadingPrice(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
@@ -134,9 +133,9 @@ func TestJoiningRunReservesThePriceOfReading(t *testing.T) {
 	})
 }
 
-// TestScanIsJoinedWhenTheRunBegins, not later when its search is due: by then the scan may have been
-// read, and the run's cap has no room for another one.
-func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
+// TestRunJoinsScanAtStart, not later when its search is due: by then the scan may have been read, and the
+// run's cap has no room for another one.
+func TestRunJoinsScanAtStart(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
@@ -161,8 +160,9 @@ func TestScanIsJoinedWhenTheRunBegins(t *testing.T) {
 	})
 }
 
-// TestScanOutlivesTheRunThatStartedIt: if that run is cancelled, the run that joined reads the scan.
-func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
+// TestScanOutlivesItsCancelledRun: if the run that started it is cancelled, the run that joined reads the
+// scan.
+func TestScanOutlivesItsCancelledRun(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
@@ -199,8 +199,8 @@ func TestScanOutlivesTheRunThatStartedIt(t *testing.T) {
 	})
 }
 
-// TestOnlyAPersonBuysASecondScan, and not even a person while a start is unconfirmed.
-func TestOnlyAPersonBuysASecondScan(t *testing.T) {
+// TestOnlyUserBuysSecondScan, and not even a user while a start is unconfirmed.
+func TestOnlyUserBuysSecondScan(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
@@ -232,8 +232,8 @@ func TestOnlyAPersonBuysASecondScan(t *testing.T) {
 	})
 }
 
-// TestScanPastItsDeadlineIsNotJoined: its results are out of date.
-func TestScanPastItsDeadlineIsNotJoined(t *testing.T) {
+// TestExpiredScanIsNotJoined: its deadline has passed, and its results are out of date.
+func TestExpiredScanIsNotJoined(t *testing.T) {
 	t.Parallel()
 	bare(t, sameFile, func(w *workshop) {
 		w.renew(anHour)
@@ -257,9 +257,9 @@ jobs:
     scan: {query: [moka pot], read: {where: {type: "${kind}"}, pages: 2}}
 `
 
-// TestValuesThatOnlyFilterTheReadingShareOneScan: with for_each used only in read, each value needs the
-// same scan. It is started once and read once for each value.
-func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
+// TestReadingFiltersShareOneScan: with for_each used only in read, each value needs the same scan. It is
+// started once and read once for each value.
+func TestReadingFiltersShareOneScan(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bare(t, sharedScanFile, func(w *workshop) {
@@ -281,9 +281,8 @@ func TestValuesThatOnlyFilterTheReadingShareOneScan(t *testing.T) {
 	})
 }
 
-// TestScanWithInvalidReadingIsNotBought: the search of its results is checked before the scan is
-// bought.
-func TestScanWithInvalidReadingIsNotBought(t *testing.T) {
+// TestInvalidReadingStartsNoScan: the search of the scan's results is checked before the scan is bought.
+func TestInvalidReadingStartsNoScan(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)

@@ -19,9 +19,9 @@ import (
 
 // Tests of times that were recorded while the clock was wrong.
 
-// TestClockThatWasSetForwardEndsNoScan: the scan was paid for, and by the service's clock its deadline
-// has not passed.
-func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
+// TestForwardClockJumpEndsNoScan: the scan was paid for, and by the service's clock its deadline has not
+// passed.
+func TestForwardClockJumpEndsNoScan(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	asking(t, scanFile, func(w *workshop) {
@@ -44,9 +44,9 @@ func TestClockThatWasSetForwardEndsNoScan(t *testing.T) {
 	})
 }
 
-// TestNothingWaitsForTimesOfAClockThatWasAhead: neither a scan for its next poll, nor paid calls for the end of a
-// block.
-func TestNothingWaitsForTimesOfAClockThatWasAhead(t *testing.T) {
+// TestFarFutureTimesDelayNothing: if the clock was ahead, neither a scan waits for its next poll, nor do paid
+// calls for the end of a block.
+func TestFarFutureTimesDelayNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.inspect(func(e *Engine) {

@@ -114,9 +114,9 @@ func (w *workshop) searched(e *Engine, l *listing, believed string) (runs.Step, 
 	return steps[0], ends[0]
 }
 
-// TestNewVideoBetweenPagesDoesNotChangePaging: with 41 hits, the second page then has one hit of the
-// first page and a new one. The next search, of 200 hits, still finds all of them.
-func TestNewVideoBetweenPagesDoesNotChangePaging(t *testing.T) {
+// TestNewVideoKeepsLearnedPaging: with 41 hits and a new video between the pages, the second page has one hit
+// of the first page and a new one. The next search, of 200 hits, still finds all of them.
+func TestNewVideoKeepsLearnedPaging(t *testing.T) {
 	t.Parallel()
 	bare(t, listingFile, func(w *workshop) {
 		e, stop := w.open()
@@ -169,11 +169,11 @@ func TestWrongPagingIsCorrected(t *testing.T) {
 	}
 }
 
-// TestSearchIsCompleteDespiteChangesBetweenPages: whatever is added and removed between pages, and
-// whatever paging was recorded, a search that ends with "no more hits" has seen at least as many hits as
-// the largest total. If videos are only added or only removed, it has seen all that were in the list the
-// whole time. If nothing changes, it finds all.
-func TestSearchIsCompleteDespiteChangesBetweenPages(t *testing.T) {
+// TestSearchStaysCompleteDespiteChanges: whatever is added and removed between pages, and whatever paging was
+// recorded, a search that ends with "no more hits" has seen at least as many hits as the largest total. If
+// videos are only added or only removed, it has seen all that were in the list the whole time. If nothing
+// changes, it finds all.
+func TestSearchStaysCompleteDespiteChanges(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	plays := 40

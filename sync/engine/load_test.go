@@ -63,8 +63,8 @@ func TestRunReportsAFailedPublication(t *testing.T) {
 	})
 }
 
-// TestFailingSinkDoesNotAffectTheOther: the run's end is recorded twice, first as a success.
-func TestFailingSinkDoesNotAffectTheOther(t *testing.T) {
+// TestFailingSinkAffectsNoOther: the run's end is recorded twice, first as a success.
+func TestFailingSinkAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	bubble(t, "version: 1\nservice: {url: \"sim://\"}\njobs: {one: {search: {query: [tea]}}}\n", func(w *workshop) {
 		e, stop := w.open()
@@ -120,7 +120,7 @@ func TestRepairedSinkCatchesUp(t *testing.T) {
 	})
 }
 
-func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
+func TestRunRefusesSinkAheadOfJournal(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	single(t, searchFile, func(w *workshop) {
@@ -141,9 +141,9 @@ func TestSinkAheadOfTheJournalIsRefused(t *testing.T) {
 	})
 }
 
-// TestSinkIsWrittenAfterTheJournalIsDurable: after a kill at any write of a sink, the state has
-// everything that the sink was given.
-func TestSinkIsWrittenAfterTheJournalIsDurable(t *testing.T) {
+// TestJournalIsDurableBeforeSinkWrites: after a kill at any write of a sink, the state has everything that
+// the sink was given.
+func TestJournalIsDurableBeforeSinkWrites(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
@@ -206,8 +206,8 @@ func (s *slowToPublish) Publish(ctx context.Context) error {
 	return s.fakeCopy.Publish(ctx)
 }
 
-// TestPublicationsTakeAtMostATwentiethOfTheTime of a run, however large the file is.
-func TestPublicationsTakeAtMostATwentiethOfTheTime(t *testing.T) {
+// TestPublishingTakesLimitedTime: at most a twentieth of the time of a run, however large the file is.
+func TestPublishingTakesLimitedTime(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -235,8 +235,8 @@ jobs:
 	})
 }
 
-// TestHitsArePublishedBeforeTheQueueIsDone: once, ten seconds after the last page of a run.
-func TestHitsArePublishedBeforeTheQueueIsDone(t *testing.T) {
+// TestHitsArePublishedBeforeEnrichment is done: once, ten seconds after the last page of a run.
+func TestHitsArePublishedBeforeEnrichment(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

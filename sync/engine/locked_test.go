@@ -64,8 +64,8 @@ jobs:
     budget: {per_run: 2}
 `
 
-// TestReceivedAnswerWaitsForALockedState: a long write by another program costs only time.
-func TestReceivedAnswerWaitsForALockedState(t *testing.T) {
+// TestReceivedAnswerWaitsForLockedState: a long write by another program costs only time.
+func TestReceivedAnswerWaitsForLockedState(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"/search/outliers", "/video/"} {
 		t.Run(op, func(t *testing.T) {

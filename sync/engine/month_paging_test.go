@@ -53,14 +53,12 @@ func (w *workshop) performed(o job.Overrides, names ...string) map[string]runs.S
 	return ended
 }
 
-// TestResultsDoNotDependOnWhatFromCounts: a service that counts pages and one that counts items lead to
-// the same tables, and finding out costs one request. It is run if it is
-// chosen by [isPlayed].
-//
-// That request belongs to the search that takes the first page two. The caps of coffee and of the scan
-// have room for exactly the pages that the jobs want, so both are raised here by one page. The next test
-// shows what happens without that.
-func TestResultsDoNotDependOnWhatFromCounts(t *testing.T) {
+// TestPagingUnitChangesNoResults: a service that counts pages and one that counts items lead to the same
+// tables, and finding out costs one request. It is run if it is chosen by [isPlayed].  That request belongs
+// to the search that takes the first page two. The caps of coffee and of the scan have room for exactly the
+// pages that the jobs want, so both are raised here by one page. The next test shows what happens without
+// that.
+func TestPagingUnitChangesNoResults(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays the jobs of weeks twice")
@@ -97,17 +95,14 @@ func TestResultsDoNotDependOnWhatFromCounts(t *testing.T) {
 	}
 }
 
-// TestPageSpentOnLearningPagingIsRecovered: if a cap has no room for the request that finds out, the run
-// that made it ends one page early, at its own cap. No other run does, and the next run of each job
-// succeeds. (The other jobs of the design take no page two.)
-//
-// The results differ only by what that page would have returned. The next run of a search, whose window
-// did not move, finds its hits, so they have one sighting less. Another scan of the same words has other
-// results: hits of the first scan that nothing else finds stay missing until someone continues it with
-// `scan read`.
-//
-// One of the two jobs is first, at random, and each in turn with -long.
-func TestPageSpentOnLearningPagingIsRecovered(t *testing.T) {
+// TestNextRunRecoversWastedPage: if a cap has no room for the request that finds out what `from` counts, the
+// run that made it ends one page early, at its own cap. No other run does, and the next run of each job
+// succeeds. (The other jobs of the design take no page two.)  The results differ only by what that page would
+// have returned. The next run of a search, whose window did not move, finds its hits, so they have one
+// sighting less. Another scan of the same words has other results: hits of the first scan that nothing else
+// finds stay missing until someone continues it with `scan read`.  One of the two jobs is first, at random,
+// and each in turn with -long.
+func TestNextRunRecoversWastedPage(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays the jobs with pages four times")

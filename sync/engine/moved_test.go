@@ -11,10 +11,10 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestNothingIsBoughtWhileTheStateIsMoved: the state folder is moved away for nine hours, and for some of
-// them there is another one in its place. Meanwhile nothing is bought. When it is back, the run that was
-// due buys its page within minutes.
-func TestNothingIsBoughtWhileTheStateIsMoved(t *testing.T) {
+// TestMovedStateStopsBuying: the state folder is moved away for nine hours, and for some of them there is
+// another one in its place. Meanwhile nothing is bought. When it is back, the run that was due buys its page
+// within minutes.
+func TestMovedStateStopsBuying(t *testing.T) {
 	t.Parallel()
 	bare(t, dailyFile, func(w *workshop) {
 		back := time.Now().Add(29 * time.Hour)

@@ -12,9 +12,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestIdenticalRequestOfAnyJobIsTakenFromTheJournal: within reuse_for it costs no credits and no
-// request, and its hits count like others.
-func TestIdenticalRequestOfAnyJobIsTakenFromTheJournal(t *testing.T) {
+// TestJournalAnswersIdenticalRequests of any job: within reuse_for they cost no credits and no request, and
+// their hits count like others.
+func TestJournalAnswersIdenticalRequests(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -54,8 +54,8 @@ jobs:
 	})
 }
 
-// TestSameSeedsAreNotBoughtAgainWithinRefreshAfter, and other seeds are.
-func TestSameSeedsAreNotBoughtAgainWithinRefreshAfter(t *testing.T) {
+// TestSameSeedsAreBoughtOnce within refresh_after, and other seeds are bought.
+func TestSameSeedsAreBoughtOnce(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -85,8 +85,9 @@ jobs:
 	})
 }
 
-// TestSeedsOfARunThatACapCutAreNotBoughtAgain: their first page was bought.
-func TestSeedsOfARunThatACapCutAreNotBoughtAgain(t *testing.T) {
+// TestCutRunBuysSeedsOnce: after a cap has cut the run, its seeds are not bought again, because their first
+// page was bought.
+func TestCutRunBuysSeedsOnce(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -204,9 +205,9 @@ func TestNothingIsEnrichedWithoutEnrich(t *testing.T) {
 	})
 }
 
-// TestPagesCountPerSearchAndTheRestPerRun: pages are limited for each combination of values, and hits and
-// credits for all of them together.
-func TestPagesCountPerSearchAndTheRestPerRun(t *testing.T) {
+// TestPagesCountPerSearch: pages are limited for each combination of values, and hits and credits for all of
+// them together.
+func TestPagesCountPerSearch(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -141,8 +141,8 @@ func (s *sent) soFar() (calls []string, times []time.Time) {
 	return slices.Clone(s.calls), slices.Clone(s.times)
 }
 
-// TestOrderIsServedByAnIdleSchedule immediately.
-func TestOrderIsServedByAnIdleSchedule(t *testing.T) {
+// TestIdleScheduleServesOrder immediately.
+func TestIdleScheduleServesOrder(t *testing.T) {
 	t.Parallel()
 	single(t, scheduledFile, func(w *workshop) {
 		w.keeping(func(e *Engine, stop func()) {
@@ -245,8 +245,8 @@ func TestOrderTakesTheNextSlot(t *testing.T) {
 	}
 }
 
-// TestDuePagesComeBeforeTheDataCallsOfAPerson: a search that is due each minute beside a run by hand of many free calls.
-func TestDuePagesComeBeforeTheDataCallsOfAPerson(t *testing.T) {
+// TestDuePagesPrecedeManualDataCalls: a search is due each minute beside a manual run of many free calls.
+func TestDuePagesPrecedeManualDataCalls(t *testing.T) {
 	t.Parallel()
 	var ids []string
 	for i := range 250 {
@@ -278,8 +278,8 @@ jobs:
 	})
 }
 
-// TestOrderBringsTheSameAsARunAlone in the published tables.
-func TestOrderBringsTheSameAsARunAlone(t *testing.T) {
+// TestOrderPublishesSameRowsAsRun without a schedule.
+func TestOrderPublishesSameRowsAsRun(t *testing.T) {
 	t.Parallel()
 	tables := []string{"select video_id, z_score from outliers order by all", "select video_id from transcripts order by all"}
 	rows := func(serve bool) (all [][]string) {
@@ -306,8 +306,8 @@ func TestOrderBringsTheSameAsARunAlone(t *testing.T) {
 	}
 }
 
-// TestOrderDuringALongWaitEndsAtOnce, like a run without a daemon, and the schedule continues to wait.
-func TestOrderDuringALongWaitEndsAtOnce(t *testing.T) {
+// TestOrderEndsDuringLongWait at once, like a run without a daemon, and the schedule continues to wait.
+func TestOrderEndsDuringLongWait(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.wire = blocking(w.service.Transport(), "/video/")
@@ -341,9 +341,9 @@ func TestOrderDuringALongWaitEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOrderDuringAnOutageReportsTheError while the schedule waits for the service. The first answer
-// ends that wait.
-func TestOrderDuringAnOutageReportsTheError(t *testing.T) {
+// TestOrderReportsErrorDuringOutage while the schedule waits for the service. The first answer ends that
+// wait.
+func TestOrderReportsErrorDuringOutage(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		away := true
@@ -384,8 +384,8 @@ func TestOrderDuringAnOutageReportsTheError(t *testing.T) {
 	})
 }
 
-// TestOrderDoesNotWaitForARetry of a scheduled call that failed.
-func TestOrderDoesNotWaitForARetry(t *testing.T) {
+// TestOrderWaitsForNoRetry of a scheduled call that failed.
+func TestOrderWaitsForNoRetry(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		for range plan.Attempts - 1 {
@@ -471,8 +471,8 @@ func TestOrdersAreContinuedAfterARestart(t *testing.T) {
 	})
 }
 
-// TestStopRefusesOrdersThatHaveNotStarted, with the reason of the stop.
-func TestStopRefusesOrdersThatHaveNotStarted(t *testing.T) {
+// TestStopRefusesUnstartedOrders, with the reason of the stop.
+func TestStopRefusesUnstartedOrders(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.wire = (&sent{}).over(w.wire, 5*time.Second)
@@ -615,8 +615,8 @@ func TestOrderJoinsAnUnfinishedRun(t *testing.T) {
 	})
 }
 
-// TestOverriddenOrderLeavesTheJobsOwnRunAlone while it is running.
-func TestOverriddenOrderLeavesTheJobsOwnRunAlone(t *testing.T) {
+// TestOverriddenOrderKeepsScheduledRun: the job's own run is running meanwhile and continues unchanged.
+func TestOverriddenOrderKeepsScheduledRun(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
@@ -638,8 +638,9 @@ func TestOverriddenOrderLeavesTheJobsOwnRunAlone(t *testing.T) {
 	})
 }
 
-// TestNewRunWaitsForThePagesOfTheOneThatItSupersedes, like a scheduled run.
-func TestNewRunWaitsForThePagesOfTheOneThatItSupersedes(t *testing.T) {
+// TestNewRunWaitsForSupersededPages: an ordered run starts when the run that it supersedes has its pages,
+// like a scheduled run.
+func TestNewRunWaitsForSupersededPages(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
@@ -662,9 +663,9 @@ func TestNewRunWaitsForThePagesOfTheOneThatItSupersedes(t *testing.T) {
 	})
 }
 
-// TestOrderOfAJobThatLeavesTheFileIsRefused, immediately and without a call, while it waits for the pace
-// or for another run. One-off orders and changed jobs are started.
-func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
+// TestOrderOfRemovedJobIsRefused, immediately and without a call, while it waits for the pace or for another
+// run. One-off orders and changed jobs are started.
+func TestOrderOfRemovedJobIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		edit  func(file string) string
@@ -723,8 +724,8 @@ func TestOrderOfAJobThatLeavesTheFileIsRefused(t *testing.T) {
 	}
 }
 
-// TestOptionsOfAnOrderApplyToItsRunOnly: only that run may use the reserve.
-func TestOptionsOfAnOrderApplyToItsRunOnly(t *testing.T) {
+// TestOrderOptionsApplyToOneRun: only the run of the order may use the reserve.
+func TestOrderOptionsApplyToOneRun(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scheduledFile, "jobs:", "budget: {per_month: 6, reserve: 4}\njobs:", 1)
 	bare(t, file, func(w *workshop) {
@@ -747,8 +748,8 @@ func TestOptionsOfAnOrderApplyToItsRunOnly(t *testing.T) {
 	})
 }
 
-// TestOneOffOrdersLeaveEachOtherAlone, even two of one kind.
-func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
+// TestOneOffOrdersRunIndependently, even two of one kind.
+func TestOneOffOrdersRunIndependently(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
@@ -769,9 +770,8 @@ func TestOneOffOrdersLeaveEachOtherAlone(t *testing.T) {
 	})
 }
 
-// TestRestIsBoughtOnceForSeveralOrders: the second order joins the first, and nothing is left for the
-// third.
-func TestRestIsBoughtOnceForSeveralOrders(t *testing.T) {
+// TestOrdersShareOneRest: the second order joins the first, and nothing is left for the third.
+func TestOrdersShareOneRest(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {
@@ -794,8 +794,8 @@ func TestRestIsBoughtOnceForSeveralOrders(t *testing.T) {
 	})
 }
 
-// TestBetweenIsCalledWhenNoCallIsUnderWay, right after the current one.
-func TestBetweenIsCalledWhenNoCallIsUnderWay(t *testing.T) {
+// TestBetweenWaitsForCurrentCall, and calls its function right after it.
+func TestBetweenWaitsForCurrentCall(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		var mu sync.Mutex
@@ -978,9 +978,9 @@ func TestOrderFailsAsARunAlone(t *testing.T) {
 	})
 }
 
-// TestOrderIsRefusedWhileNoSinkWorks, because its results could not be published, and accepted as soon
-// as one works.
-func TestOrderIsRefusedWhileNoSinkWorks(t *testing.T) {
+// TestOrderNeedsWorkingSink: it is refused while its results could not be published, and accepted as soon as
+// one sink works.
+func TestOrderNeedsWorkingSink(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		e, closeAll := w.open()
@@ -998,8 +998,8 @@ func TestOrderIsRefusedWhileNoSinkWorks(t *testing.T) {
 	})
 }
 
-// TestOrderIsRefusedWhileTheStateIsOlderThanASink, because then no run starts.
-func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
+// TestSinkAheadOfStateRefusesOrders, because no run starts while the state is older than a sink.
+func TestSinkAheadOfStateRefusesOrders(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		e, closeAll := w.open()
@@ -1018,9 +1018,9 @@ func TestOrderIsRefusedWhileTheStateIsOlderThanASink(t *testing.T) {
 	})
 }
 
-// TestRunsThatWaitForTheTimeDelayNoOther: a run that needs the service's time waits until it can be
-// requested, and other work goes on.
-func TestRunsThatWaitForTheTimeDelayNoOther(t *testing.T) {
+// TestTimeRequestDelaysNoOtherWork: a run that needs the service's time waits until it can be requested, and
+// other work goes on.
+func TestTimeRequestDelaysNoOtherWork(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.asks = true
@@ -1052,8 +1052,8 @@ func TestRunsThatWaitForTheTimeDelayNoOther(t *testing.T) {
 	})
 }
 
-// TestOrderOfAScanDoesNotBlockTheSchedule while the service scans.
-func TestOrderOfAScanDoesNotBlockTheSchedule(t *testing.T) {
+// TestOrderedScanBlocksNoSchedule while the service scans.
+func TestOrderedScanBlocksNoSchedule(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile+"  hourly: {every: 1h, search: {query: [home espresso]}}\n", func(w *workshop) {
 		w.renew(anHour)
@@ -1149,8 +1149,8 @@ func TestKeyJoinsARunInProgress(t *testing.T) {
 	})
 }
 
-// TestCapOfAPersonOutlivesARestart: the run goes on where the stop has left it.
-func TestCapOfAPersonOutlivesARestart(t *testing.T) {
+// TestUserCapSurvivesRestart: the run goes on where the stop has left it, up to the cap of the user.
+func TestUserCapSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs: {coffee: {search: {query: [home espresso], pages: 9}, " +
 		"budget: {per_run: 4}}}\n"
@@ -1174,9 +1174,9 @@ func TestCapOfAPersonOutlivesARestart(t *testing.T) {
 	})
 }
 
-// TestOrderStartsThoughTheRunBeforeItIsStuck: that one got its last page and failed at its data calls while the order
-// waited for it.
-func TestOrderStartsThoughTheRunBeforeItIsStuck(t *testing.T) {
+// TestStuckRunDelaysNoOrder: the run got its last page and failed at its data calls while the order waited
+// for it.
+func TestStuckRunDelaysNoOrder(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs: {coffee: {every: 1h, reuse_for: 1m, " +
 		"search: {query: [home espresso], pages: 3}, enrich: {details: {top: 20}}}}\n"

@@ -60,8 +60,8 @@ func TestOutageDuringEnrichmentSkipsNoSearch(t *testing.T) {
 	})
 }
 
-// TestStopAfterEndsAtATimeFixedWhenTheRunBegan, even after a restart.
-func TestStopAfterEndsAtATimeFixedWhenTheRunBegan(t *testing.T) {
+// TestStopAfterCountsFromRunStart, even after a restart.
+func TestStopAfterCountsFromRunStart(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -81,9 +81,9 @@ jobs:
 	})
 }
 
-// TestFailedSinkAtTheEndOfARunSkipsNoSearch: the runs fail, and every job searches on the next day. A
-// child runs when its parent's pages can be read.
-func TestFailedSinkAtTheEndOfARunSkipsNoSearch(t *testing.T) {
+// TestSinkFailureSkipsNoSearch if it is at the end of runs: the runs fail, and every job searches on the next
+// day. A child runs when its parent's pages can be read.
+func TestSinkFailureSkipsNoSearch(t *testing.T) {
 	t.Parallel()
 	bare(t, fiveFile()+"  after: {after: moka-pot, search: {query: [ristretto]}}\n", func(w *workshop) {
 		first := time.Now().Add(6 * time.Hour)

@@ -82,9 +82,9 @@ func (w *workshop) lessons() (m lessons) {
 	return m
 }
 
-// TestOverriddenRunsDoNotAffectLaterRuns: cursor, paging and forecast do not change, whether or not the
-// job has run before.
-func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
+// TestOverriddenRunsAffectNoLaterRuns: cursor, paging and forecast do not change, whether or not the job has
+// run before.
+func TestOverriddenRunsAffectNoLaterRuns(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	for name, o := range map[string]job.Overrides{
@@ -118,8 +118,8 @@ func TestOverriddenRunsDoNotAffectLaterRuns(t *testing.T) {
 	}
 }
 
-// TestMoveCursorMovesTheCursorAfterAnOverriddenRun, and records the paging.
-func TestMoveCursorMovesTheCursorAfterAnOverriddenRun(t *testing.T) {
+// TestMoveCursorAppliesToOverriddenRun: the run moves the cursor and records the paging.
+func TestMoveCursorAppliesToOverriddenRun(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
 		w.overridden(1, job.Overrides{Since: 20 * 24 * time.Hour, MoveCursor: true})
@@ -144,8 +144,8 @@ func TestOverriddenRunKnowsItsOwnPaging(t *testing.T) {
 	})
 }
 
-// TestSeedsOfAnOverriddenRunAreStillDueForTheJob, which has not bought them.
-func TestSeedsOfAnOverriddenRunAreStillDueForTheJob(t *testing.T) {
+// TestOverriddenRunLeavesSeedsDue for the job, which has not bought them.
+func TestOverriddenRunLeavesSeedsDue(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -162,9 +162,8 @@ jobs:
 	})
 }
 
-// TestOverriddenRunLeavesTheUnfinishedOneAlone, and no scheduled run continues an interrupted
-// overridden one.
-func TestOverriddenRunLeavesTheUnfinishedOneAlone(t *testing.T) {
+// TestOverriddenRunKeepsUnfinishedRun as it is, and no scheduled run continues an interrupted overridden one.
+func TestOverriddenRunKeepsUnfinishedRun(t *testing.T) {
 	t.Parallel()
 	bare(t, overriddenFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "weekly") })

@@ -32,10 +32,10 @@ func (w *workshop) library() int {
 	return int(row.Hits)
 }
 
-// TestUnexpectedPagesWasteAtMostOneRequest: whatever the service reports about its pages, all hits are
-// found once, and at most one request finds nothing new. It is two if every page repeats the first
-// one, because both meanings of `from` are tried.
-func TestUnexpectedPagesWasteAtMostOneRequest(t *testing.T) {
+// TestUnexpectedPagesWasteOneRequest at most: whatever the service reports about its pages, all hits are
+// found once, and at most one request finds nothing new. It is two if every page repeats the first one,
+// because both meanings of `from` are tried.
+func TestUnexpectedPagesWasteOneRequest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays many kinds of services")
@@ -170,8 +170,8 @@ func (w *workshop) distinct(row *runs.Run) (n int) {
 	return n
 }
 
-// TestWhatFromCountsIsLearnedOnceAndRemembered for each endpoint, and by the next process.
-func TestWhatFromCountsIsLearnedOnceAndRemembered(t *testing.T) {
+// TestPagingIsLearnedOnce for each endpoint: the next process remembers what `from` counts.
+func TestPagingIsLearnedOnce(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -245,9 +245,9 @@ func TestInconclusivePagingIsNotRecorded(t *testing.T) {
 	})
 }
 
-// TestKillWhileLearningPagingWastesNoSecondRequest: what was learned and the position of the search are
-// stored in one transaction with the answer.
-func TestKillWhileLearningPagingWastesNoSecondRequest(t *testing.T) {
+// TestKillRepeatsNoPagingRequest: a kill while paging is learned wastes no second request, because what was
+// learned and the position of the search are stored in one transaction with the answer.
+func TestKillRepeatsNoPagingRequest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills at every moment")

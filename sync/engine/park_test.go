@@ -92,9 +92,9 @@ jobs:
 	})
 }
 
-// TestRunsAfterAnUnfinishedOneCountInFull: the cost of the rest of an unfinished run does not apply to
-// later runs. This matters most before the first run has ended.
-func TestRunsAfterAnUnfinishedOneCountInFull(t *testing.T) {
+// TestForecastCountsLaterRunsInFull: the cost of the rest of an unfinished run does not apply to later runs.
+// This matters most before the first run has ended.
+func TestForecastCountsLaterRunsInFull(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -123,9 +123,9 @@ jobs:
 	})
 }
 
-// TestScanThatEndsInALongWaitIsRead: the first turn after the wait closes the scan, before anything records that
-// the run has resumed.
-func TestScanThatEndsInALongWaitIsRead(t *testing.T) {
+// TestScanEndingDuringWaitIsRead: the first turn after the long wait closes the scan, before anything records
+// that the run has resumed.
+func TestScanEndingDuringWaitIsRead(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -102,8 +102,8 @@ jobs: {slow: {every: 1h, catch_up: all, reuse_for: 1m, search: {query: [home esp
 	})
 }
 
-// TestPauseWithoutAnEndHoldsUntilAPersonEndsIt, but runs by hand are allowed.
-func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
+// TestOpenEndedPauseWaitsForUser: it lasts until a user ends it, but manual runs are allowed.
+func TestOpenEndedPauseWaitsForUser(t *testing.T) {
 	t.Parallel()
 	bare(t, pausedFile, func(w *workshop) {
 		w.serve(90 * time.Minute)
@@ -129,8 +129,8 @@ func TestPauseWithoutAnEndHoldsUntilAPersonEndsIt(t *testing.T) {
 	})
 }
 
-// TestUnfinishedRunOfAPausedJobIsFinished, even after a stop.
-func TestUnfinishedRunOfAPausedJobIsFinished(t *testing.T) {
+// TestPausedJobFinishesItsRun if that has begun, even after a stop.
+func TestPausedJobFinishesItsRun(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 2/min}\njobs: {slow: {every: 1h, search: {query: [home espresso], pages: 6}}}\n"
 	bare(t, file, func(w *workshop) {

@@ -10,9 +10,9 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestPollOfAScanServesAllWaitingRuns: a manual poll serves the run as well, and the next run reads the
+// TestPollServesAllWaitingRuns: a manual poll of the scan serves the run as well, and the next run reads the
 // scan at once.
-func TestPollOfAScanServesAllWaitingRuns(t *testing.T) {
+func TestPollServesAllWaitingRuns(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -61,9 +61,9 @@ func TestPollOfAScanOfOthers(t *testing.T) {
 	})
 }
 
-// TestPollThatWaitsForThePaceDelaysNoOther: while a poll waits for a slot, clients can still read and
-// cancel, and a stop ends it.
-func TestPollThatWaitsForThePaceDelaysNoOther(t *testing.T) {
+// TestWaitingPollDelaysNoOtherWork: while a poll waits for a slot, clients can still read and cancel, and a
+// stop ends it.
+func TestWaitingPollDelaysNoOtherWork(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, stop func()) {

@@ -17,9 +17,8 @@ jobs:
     budget: {per_run: 60}
 `
 
-// TestForecastOfAManualRunLeavesOthersOut: the run makes only its own calls, whatever the value of
-// others.
-func TestForecastOfAManualRunLeavesOthersOut(t *testing.T) {
+// TestManualForecastIgnoresOtherCalls: a manual run makes only its own calls, whatever the value of others.
+func TestManualForecastIgnoresOtherCalls(t *testing.T) {
 	const file = `
 version: 1
 service: {url: "sim://", limit: 10/min}
@@ -53,9 +52,9 @@ jobs:
 	})
 }
 
-// TestForecastOfTheEndIsWithinATenth of the remaining time, from the first calls of a run of more than
-// 300 calls on.
-func TestForecastOfTheEndIsWithinATenth(t *testing.T) {
+// TestEndForecastIsWithinTenPercent of the remaining time, from the first calls of a run of more than 300
+// calls on.
+func TestEndForecastIsWithinTenPercent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes hundreds of calls")
 	}

@@ -32,8 +32,8 @@ func (w *workshop) kept() (k journal.Kept) {
 	return k
 }
 
-// TestScheduleKeepsWholeAnswersOfADay: older answers are pruned within minutes, even after a restart.
-func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
+// TestScheduleKeepsAnswersOneDay: older answers are pruned within minutes, even after a restart.
+func TestScheduleKeepsAnswersOneDay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
 	}
@@ -55,9 +55,9 @@ func TestScheduleKeepsWholeAnswersOfADay(t *testing.T) {
 	})
 }
 
-// TestAnswersThatASinkLacksAreNotPruned: a failed sink prevents pruning of answers that it has not
-// published, and so does a sink that is behind.
-func TestAnswersThatASinkLacksAreNotPruned(t *testing.T) {
+// TestUnpublishedAnswersAreNotPruned: a failed sink prevents pruning of answers that it has not published,
+// and so does a sink that is behind.
+func TestUnpublishedAnswersAreNotPruned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
 	}
@@ -76,8 +76,8 @@ func TestAnswersThatASinkLacksAreNotPruned(t *testing.T) {
 	})
 }
 
-// TestWarehouseThatLacksPrunedAnswersIsDisabled, because it would never have their rows.
-func TestWarehouseThatLacksPrunedAnswersIsDisabled(t *testing.T) {
+// TestWarehouseLackingPrunedAnswersIsDisabled, because it would never have their rows.
+func TestWarehouseLackingPrunedAnswersIsDisabled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
 	}
@@ -118,9 +118,8 @@ func TestClockThatIsAheadPrunesNothing(t *testing.T) {
 	})
 }
 
-// TestAnswersAreKeptAsLongAsTheyAreUsedAgain: a page that a job may take from the journal is not bought
-// twice.
-func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
+// TestReusableAnswersAreNotPruned: a page that a job may take from the journal is not bought twice.
+func TestReusableAnswersAreNotPruned(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(keptFile, "reuse_for: 1m", "reuse_for: 36h", 1)
 	bare(t, file, func(w *workshop) {
@@ -135,8 +134,9 @@ func TestAnswersAreKeptAsLongAsTheyAreUsedAgain(t *testing.T) {
 	})
 }
 
-// TestScanIsReadAfterItsStartIsPruned: a scan takes 36 hours and three processes, and its run needs no earlier answer.
-func TestScanIsReadAfterItsStartIsPruned(t *testing.T) {
+// TestScanIsReadAfterPruning of its start: a scan takes 36 hours and three processes, and its run needs no
+// earlier answer.
+func TestScanIsReadAfterPruning(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
 	}
@@ -167,9 +167,9 @@ func TestScanIsReadAfterItsStartIsPruned(t *testing.T) {
 	})
 }
 
-// TestAnswerThatNoRunTakesUpIsPruned: a run was stopped while another program locked the state, and did not
-// go on. The answer that the next process found in a file does not end pruning.
-func TestAnswerThatNoRunTakesUpIsPruned(t *testing.T) {
+// TestAbandonedAnswerIsPruned: a run was stopped while another program locked the state, and did not go on.
+// The answer that the next process found in a file does not end pruning.
+func TestAbandonedAnswerIsPruned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")
 	}

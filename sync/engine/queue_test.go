@@ -53,9 +53,9 @@ func fillQueue(w *workshop, e *Engine, seed uint64) {
 	}
 }
 
-// TestQueueOfAJobIsPartOfTheWholeQueue: its calls have the same times and reasons as in the list of all
-// calls, although the other calls are only counted.
-func TestQueueOfAJobIsPartOfTheWholeQueue(t *testing.T) {
+// TestJobQueueMatchesWholeQueue: the job's calls have the same times and reasons as in the list of all calls,
+// although the other calls are only counted.
+func TestJobQueueMatchesWholeQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		bare(t, mixedFile, func(w *workshop) {
@@ -98,8 +98,8 @@ func TestQueueOfAJobIsPartOfTheWholeQueue(t *testing.T) {
 	}
 }
 
-// TestListingTheBeginningOfTheQueueReadsNoMore: rows that are not listed are not computed.
-func TestListingTheBeginningOfTheQueueReadsNoMore(t *testing.T) {
+// TestQueueListingReadsOnlyListedRows: rows after the listed beginning of the queue are not computed.
+func TestQueueListingReadsOnlyListedRows(t *testing.T) {
 	t.Parallel()
 	bare(t, mixedFile, func(w *workshop) {
 		e, stop := w.open()

@@ -91,8 +91,9 @@ func TestWeeksWithQuietHours(t *testing.T) {
 	})
 }
 
-// TestAHeldUpRunWaitsForQuietHours: when the run before it ends, quiet hours have begun, unless an edit removes them.
-func TestAHeldUpRunWaitsForQuietHours(t *testing.T) {
+// TestDelayedRunWaitsOutQuietHours: when the run before it ends, quiet hours have begun, unless an edit
+// removes them.
+func TestDelayedRunWaitsOutQuietHours(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -106,9 +106,9 @@ jobs:
   later: {after: coffee, reuse_for: 1m, search: {query: [moka pot]}}
 `
 
-// TestRunContinuesUnderTheNewNameOfItsJob with the pages that it started with, and its new cap. Later
-// runs find it by that name.
-func TestRunContinuesUnderTheNewNameOfItsJob(t *testing.T) {
+// TestRunContinuesAfterJobRename with the pages that it started with, and its new cap. Later runs find it by
+// the new name.
+func TestRunContinuesAfterJobRename(t *testing.T) {
 	t.Parallel()
 	bare(t, reloadFile, func(w *workshop) {
 		renamed := strings.NewReplacer("  coffee:", "  espresso:\n    was: coffee", "after: coffee", "after: espresso",
@@ -131,9 +131,9 @@ func TestRunContinuesUnderTheNewNameOfItsJob(t *testing.T) {
 	})
 }
 
-// TestRemovedJobFinishesItsRunAndStartsNone, with the calls about its hits. A new job runs when it is
+// TestRemovedJobFinishesItsRun, with the calls about its hits, and starts no other. A new job runs when it is
 // due.
-func TestRemovedJobFinishesItsRunAndStartsNone(t *testing.T) {
+func TestRemovedJobFinishesItsRun(t *testing.T) {
 	t.Parallel()
 	bare(t, reloadFile, func(w *workshop) {
 		other := "version: 1\nservice: {url: \"sim://\", limit: 6/min}\njobs: {tea: {every: 2h, reuse_for: 1m, search: {query: [tea]}}}\n"
@@ -147,8 +147,8 @@ func TestRemovedJobFinishesItsRunAndStartsNone(t *testing.T) {
 	})
 }
 
-// TestCapOfTheNewFileAppliesToAnUnfinishedRun at its next page.
-func TestCapOfTheNewFileAppliesToAnUnfinishedRun(t *testing.T) {
+// TestReloadedCapAppliesToUnfinishedRun at its next page.
+func TestReloadedCapAppliesToUnfinishedRun(t *testing.T) {
 	t.Parallel()
 	bare(t, reloadFile, func(w *workshop) {
 		lower := strings.Replace(reloadFile, "per_run: 20", "per_run: 14", 1)
@@ -187,9 +187,9 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 	})
 }
 
-// TestReloadsAtRandomMomentsKeepDueTimes: with any number of reloads at any time, each due time of the
-// schedules in force, according to a plain enumeration, has exactly one run.
-func TestReloadsAtRandomMomentsKeepDueTimes(t *testing.T) {
+// TestRandomReloadsKeepDueTimes: with any number of reloads at any time, each due time of the schedules in
+// force, according to a plain enumeration, has exactly one run.
+func TestRandomReloadsKeepDueTimes(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\ntimezone: Europe/Berlin\njobs:\n" +
 		"  job: {%s, jitter: 20m, catch_up: all, reuse_for: 1m, search: {query: [tea], pages: 1}}\n  other%d: {search: {query: [x]}}\n"
@@ -239,8 +239,8 @@ func TestReloadsAtRandomMomentsKeepDueTimes(t *testing.T) {
 	})
 }
 
-// TestRunOfARemovedJobKeepsItsCaps: its own, and that of the job's month.
-func TestRunOfARemovedJobKeepsItsCaps(t *testing.T) {
+// TestRemovedJobKeepsItsCaps: its run keeps its own cap, and that of the job's month.
+func TestRemovedJobKeepsItsCaps(t *testing.T) {
 	t.Parallel()
 	for _, budget := range []string{"per_run: 10", "per_month: 10"} {
 		file := strings.NewReplacer("per_run: 20", budget, "6/min", "1/min").Replace(reloadFile)

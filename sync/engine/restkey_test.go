@@ -8,8 +8,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestKeyHasOneRunOfTheRest: an order of the rest of a run that is repeated with its key is recognized, too.
-func TestKeyHasOneRunOfTheRest(t *testing.T) {
+// TestKeyOrdersRestOnce: an order of the rest of a run that is repeated with its key is recognized, too.
+func TestKeyOrdersRestOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, busyFile, func(w *workshop) {
 		w.keeping(func(e *Engine, _ func()) {

@@ -17,8 +17,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestRunThatIsTooOldIsClosedAsInterrupted: a new run covers its rest.
-func TestRunThatIsTooOldIsClosedAsInterrupted(t *testing.T) {
+// TestOldRunIsClosedAsInterrupted: it is too old to be continued, and a new run covers its rest.
+func TestOldRunIsClosedAsInterrupted(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -49,8 +49,8 @@ jobs:
 	})
 }
 
-// TestPaidScanIsContinuedAtAnyAge, because it cost fifty credits.
-func TestPaidScanIsContinuedAtAnyAge(t *testing.T) {
+// TestOldPaidScanIsContinued at any age, because it cost fifty credits.
+func TestOldPaidScanIsContinued(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -85,8 +85,8 @@ jobs:
 	})
 }
 
-// TestSQLThatReturnsNoSeedIsOKEmpty: nothing is requested, and nothing is spent.
-func TestSQLThatReturnsNoSeedIsOKEmpty(t *testing.T) {
+// TestEmptySeedQuerySpendsNothing: if SQL returns no seed, the run is ok_empty, and nothing is requested.
+func TestEmptySeedQuerySpendsNothing(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -108,8 +108,8 @@ jobs:
 	}
 }
 
-// TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent, with the position in the file.
-func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
+// TestFailedSeedQuerySpendsNothing: the run fails before its first request, with the position in the file.
+func TestFailedSeedQuerySpendsNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(afterFile, "select video_id from outliers where", "select nosuch from outliers where", 1), func(w *workshop) {
 		w.withSinks(func(e *Engine) {
@@ -125,8 +125,8 @@ func TestSQLThatFailsFailsTheRunBeforeAnythingIsSpent(t *testing.T) {
 	})
 }
 
-// TestScheduleStaysAliveWhenTheKeyIsRefused, and continues with a new key.
-func TestScheduleStaysAliveWhenTheKeyIsRefused(t *testing.T) {
+// TestScheduleSurvivesRefusedKey, and continues with a new key.
+func TestScheduleSurvivesRefusedKey(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -173,8 +173,8 @@ jobs:
 	})
 }
 
-// TestNewKeyIsUsedWhenTheOldOneIsRefused: the run with the refused call continues.
-func TestNewKeyIsUsedWhenTheOldOneIsRefused(t *testing.T) {
+// TestNewKeyReplacesRefusedKey: the run with the refused call continues.
+func TestNewKeyReplacesRefusedKey(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		old := w.service
@@ -219,8 +219,8 @@ func TestNewKeyHasNoBlock(t *testing.T) {
 	})
 }
 
-// TestKeyThatCannotBeReadAgainStaysInUse: its file may be in the middle of a replacement.
-func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
+// TestUnreadableKeyFileKeepsKey in use: the file may be in the middle of a replacement.
+func TestUnreadableKeyFileKeepsKey(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) {
@@ -232,8 +232,8 @@ func TestKeyThatCannotBeReadAgainStaysInUse(t *testing.T) {
 	})
 }
 
-// TestOneCallIsInFlightAtATime, whatever is due.
-func TestOneCallIsInFlightAtATime(t *testing.T) {
+// TestCallsNeverOverlap: one call is in flight at a time, whatever is due.
+func TestCallsNeverOverlap(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "search:", "every: 10m\n    search:", 1), func(w *workshop) {
 		var flying, most atomic.Int64
@@ -250,8 +250,8 @@ func TestOneCallIsInFlightAtATime(t *testing.T) {
 	})
 }
 
-// TestWorstCaseCountsAttemptsAndIsTheRunsCap: lost answers cannot cost more.
-func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
+// TestWorstCaseCapsRun: it counts attempts and is the run's cap, so lost answers cannot cost more.
+func TestWorstCaseCapsRun(t *testing.T) {
 	t.Parallel()
 	bare(t, pagesFile, func(w *workshop) {
 		w.use(strings.NewReplacer("pages: all", "pages: 2", ", budget: {per_run: 60}", "").Replace(pagesFile))
@@ -284,8 +284,8 @@ func TestWorstCaseCountsAttemptsAndIsTheRunsCap(t *testing.T) {
 	})
 }
 
-// TestLedgerAndCapsSurviveAChangeOfTheKey: they belong to the account.
-func TestLedgerAndCapsSurviveAChangeOfTheKey(t *testing.T) {
+// TestLedgerAndCapsSurviveKeyChange: they belong to the account.
+func TestLedgerAndCapsSurviveKeyChange(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("jobs:", "budget: {per_month: 5}\njobs:", "per_run: 20", "per_run: 5").Replace(jobsFile)
 	bare(t, file, func(w *workshop) {
@@ -308,8 +308,8 @@ func TestLedgerAndCapsSurviveAChangeOfTheKey(t *testing.T) {
 	})
 }
 
-// TestReadersSeeThatAKilledRunWasInterrupted as soon as the schedule starts, with what the run had done.
-func TestReadersSeeThatAKilledRunWasInterrupted(t *testing.T) {
+// TestReadersSeeKilledRunAsInterrupted as soon as the schedule starts, with what the run had done.
+func TestReadersSeeKilledRunAsInterrupted(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -331,9 +331,9 @@ jobs:
 	})
 }
 
-// TestRowsOfAKilledRunAreCounted: the run reports the same rows as an undisturbed one, although its first
-// process was killed or stopped before it could report them.
-func TestRowsOfAKilledRunAreCounted(t *testing.T) {
+// TestKilledRunCountsItsRows: the run reports the same rows as an undisturbed one, although its first process
+// was killed or stopped before it could report them.
+func TestKilledRunCountsItsRows(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	file, ends := searchFile+"    enrich: {details: {top: 3}, comments: {top: 2}}\n", []int{2, 3}
@@ -351,8 +351,8 @@ func TestRowsOfAKilledRunAreCounted(t *testing.T) {
 	})
 }
 
-// TestCapOfAPersonHoldsForOneResumption: a run that has reached it goes on without it when it is resumed again.
-func TestCapOfAPersonHoldsForOneResumption(t *testing.T) {
+// TestUserCapAppliesToOneResumption: a run that has reached it goes on without it when it is resumed again.
+func TestUserCapAppliesToOneResumption(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs: {coffee: {search: {query: [home espresso], pages: 4}, " +
 		"budget: {per_run: 4}}}\n"
@@ -374,8 +374,8 @@ func TestCapOfAPersonHoldsForOneResumption(t *testing.T) {
 	})
 }
 
-// TestScheduleLeavesTheReserveOfAPerson: it resumes what a person has resumed with the reserve, without it.
-func TestScheduleLeavesTheReserveOfAPerson(t *testing.T) {
+// TestScheduleNeverUsesReserve: it resumes without the reserve what a user has resumed with it.
+func TestScheduleNeverUsesReserve(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\nbudget: {per_month: 12, reserve: 8}\n" +
 		"jobs: {coffee: {every: 1h, search: {query: [home espresso], pages: 5}}}\n"

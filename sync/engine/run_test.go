@@ -14,7 +14,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-func TestRunBuysPagesAndEnrichesTheBestHits(t *testing.T) {
+// A run buys its pages and enriches their best hits.
+func TestRunEnrichesBestHits(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {
 		row := w.mustRun(runs.OK)
@@ -61,7 +62,8 @@ func TestEmptyAnswerIsRemembered(t *testing.T) {
 	})
 }
 
-func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
+// A second run buys only what may have changed since the first.
+func TestSecondRunBuysOnlyStaleData(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)
@@ -83,7 +85,8 @@ func TestSecondRunBuysOnlyWhatMayHaveChanged(t *testing.T) {
 	})
 }
 
-func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
+// A cap pauses the run, and the next start continues it.
+func TestNextRunContinuesCappedRun(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
 	bare(t, file, func(w *workshop) {
@@ -103,7 +106,8 @@ func TestCapPausesTheRunAndTheNextOneGoesOn(t *testing.T) {
 	})
 }
 
-func TestStopKeepsTheRunOpenAndPublishesWhatIsThere(t *testing.T) {
+// A stop publishes what the run has bought and leaves it unfinished, so that the next start continues it.
+func TestStoppedRunPublishesItsHits(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {
 		ctx, cancel := context.WithCancelCause(w.ctx)

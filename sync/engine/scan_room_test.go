@@ -31,10 +31,10 @@ func TestStopAfterEndsNoScan(t *testing.T) {
 	})
 }
 
-// TestScanWhoseRunHasNoRoomForAnotherPageHasEnded: the page that showed what `from` counts was paid from
-// the hold for reading, and the last page exceeds the run's own cap. The next run is a new one, which
-// joins the scan: it was paid for, and was not read to its end.
-func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
+// TestCappedScanRunIsNotContinued: the page that showed what `from` counts was paid from the hold for
+// reading, and the last page exceeds the run's own cap. The next run is a new one, which joins the scan: it
+// was paid for, and was not read to its end.
+func TestCappedScanRunIsNotContinued(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 56", 1)
 	bare(t, file, func(w *workshop) {
@@ -52,9 +52,9 @@ func TestScanWhoseRunHasNoRoomForAnotherPageHasEnded(t *testing.T) {
 	})
 }
 
-// TestScanIsContinuedWhileItsReadingFits, however old it is and however few requests are left, because it
-// was paid for.
-func TestScanIsContinuedWhileItsReadingFits(t *testing.T) {
+// TestScanContinuesWhileReadingFits, however old it is and however few requests are left, because it was paid
+// for.
+func TestScanContinuesWhileReadingFits(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "per_run: 60", "per_run: 60, max_requests: 3", 1)
 	bare(t, file, func(w *workshop) {

@@ -82,9 +82,9 @@ func (w *workshop) started() (ids []string) {
 	return ids
 }
 
-// TestScanIsPolledWithBackOffAndReadWithinItsHold: the price of reading is held together with that of the
-// scan, and the unused part is released at the end.
-func TestScanIsPolledWithBackOffAndReadWithinItsHold(t *testing.T) {
+// TestScanReadingStaysWithinHold: the scan is polled with back-off, the price of reading is held together
+// with its own, and the unused part is released at the end.
+func TestScanReadingStaysWithinHold(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(scanFile, "pages: 3", "pages: 3, where: {z_score: 9..}", 1)
 	bare(t, file, func(w *workshop) {
@@ -209,9 +209,9 @@ func (w *workshop) settle(intent int64) {
 	})
 }
 
-// TestUnknownScanIsHeldReportedAndNeverRepeated: a lost answer to POST /scan may have cost 50 credits,
-// so every further run reports it and sends nothing.
-func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
+// TestUnconfirmedScanIsNeverRepeated: a lost answer to POST /scan may have cost 50 credits, so its price
+// stays held, and every further run reports it and sends nothing.
+func TestUnconfirmedScanIsNeverRepeated(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bare(t, strings.Replace(scanFile, "scan:\n", "every: 24h\n    scan:\n", 1), func(w *workshop) {
@@ -244,8 +244,9 @@ func TestUnknownScanIsHeldReportedAndNeverRepeated(t *testing.T) {
 	})
 }
 
-// TestScanIsReadThoughItsCompressedStartBrokeOff: the part that arrived has its id.
-func TestScanIsReadThoughItsCompressedStartBrokeOff(t *testing.T) {
+// TestScanSurvivesTruncatedStartAnswer: it is read, because the part of the compressed answer that arrived
+// has its id.
+func TestScanSurvivesTruncatedStartAnswer(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -279,9 +280,9 @@ func naming(wire http.RoundTripper, id, query string) http.RoundTripper {
 	})
 }
 
-// TestStartAnsweredWithAScanOnRecordJoinsIt: a service may start no second equal scan, or answer from a
-// cache. The price of that start is unknown, so it counts as charged.
-func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
+// TestStartJoinsRecordedScan if the service answers with it: a service may start no second equal scan, or
+// answer from a cache. The price of that start is unknown, so it counts as charged.
+func TestStartJoinsRecordedScan(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(scanFile, "per_run: 60", "per_run: 120", 1), func(w *workshop) {
 		w.renew(anHour)
@@ -303,9 +304,9 @@ func TestStartAnsweredWithAScanOnRecordJoinsIt(t *testing.T) {
 	})
 }
 
-// TestStartAnsweredWithAnotherScanWaitsForAPerson: it is unknown whether the requested one was
-// started.
-func TestStartAnsweredWithAnotherScanWaitsForAPerson(t *testing.T) {
+// TestMismatchedStartAnswerAwaitsUser: if the service answers with another scan, it is unknown whether the
+// requested one was started.
+func TestMismatchedStartAnswerAwaitsUser(t *testing.T) {
 	t.Parallel()
 	const other = "  other: {scan: {query: [latte art], read: {pages: 3}}, budget: {per_run: 120}}\n"
 	bare(t, scanFile+other, func(w *workshop) {
@@ -334,9 +335,8 @@ func TestStartAnsweredWithAnotherScanWaitsForAPerson(t *testing.T) {
 	})
 }
 
-// TestScanWithAFailureReasonHasEnded: a record with a status and an error is not an error of the
-// request.
-func TestScanWithAFailureReasonHasEnded(t *testing.T) {
+// TestScanEndsWithFailureReason: a record with a status and an error is not an error of the request.
+func TestScanEndsWithFailureReason(t *testing.T) {
 	t.Parallel()
 	bare(t, scanFile, func(w *workshop) {
 		w.renew(anHour)
@@ -389,9 +389,8 @@ func TestAnswerAboutAnotherScanEndsNone(t *testing.T) {
 	})
 }
 
-// TestScanRefusedWithProofIsTriedAgain: the documented error proves that nothing was started and nothing
-// charged.
-func TestScanRefusedWithProofIsTriedAgain(t *testing.T) {
+// TestProvablyRefusedScanIsRetried: the documented error proves that nothing was started and nothing charged.
+func TestProvablyRefusedScanIsRetried(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	for _, test := range []struct {
@@ -442,8 +441,9 @@ func (w *workshop) refunded() (ids []string) {
 	return ids
 }
 
-// TestScanThatEndsOtherwiseFailsTheRun, and the price of reading is refunded.
-func TestScanThatEndsOtherwiseFailsTheRun(t *testing.T) {
+// TestUnsuccessfulScanFailsRun, whether it failed, was terminated or passed its deadline, and the price of
+// reading is refunded.
+func TestUnsuccessfulScanFailsRun(t *testing.T) {
 	t.Parallel()
 	running := simulator.Phase{Status: "Running", Lasts: 20 * time.Minute}
 	for _, test := range []struct {
@@ -516,8 +516,8 @@ func TestOutageDoesNotEndAScan(t *testing.T) {
 	}
 }
 
-// TestScanIsStartedOnlyIfReadingItFits: a scan that cannot be read is a waste of credits.
-func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
+// TestScanStartsOnlyIfReadingFits: a scan that cannot be read wastes its credits.
+func TestScanStartsOnlyIfReadingFits(t *testing.T) {
 	t.Parallel()
 	short := new(outlier.Credits(55)) // of the 56 needed; the file itself would be refused
 	for name, lower := range map[string]func(*job.Config){
@@ -538,9 +538,9 @@ func TestScanIsStartedOnlyIfReadingItFits(t *testing.T) {
 	}
 }
 
-// TestEachValueOfForEachHasAScanOfItsOwn: the scans run concurrently, and one that fails does not affect
-// the others.
-func TestEachValueOfForEachHasAScanOfItsOwn(t *testing.T) {
+// TestForEachValuesScanSeparately: each value has its own scan, the scans run concurrently, and a failed one
+// does not affect the others.
+func TestForEachValuesScanSeparately(t *testing.T) {
 	t.Parallel()
 	file := strings.NewReplacer("[espresso machine repair]", `["${topic}"]`, "scan:\n", "for_each: {topic: [moka pot, latte art, aeropress]}\n    scan:\n", "per_run: 60", "per_run: 170").Replace(scanFile)
 	bare(t, file, func(w *workshop) {

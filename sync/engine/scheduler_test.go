@@ -56,7 +56,8 @@ func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
 	return rows
 }
 
-func TestScheduledJobsRunWhenDueAndTheOthersNever(t *testing.T) {
+// Each scheduled job runs once per due time, and the schedule never runs a job without one.
+func TestOnlyScheduledJobsRunWhenDue(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		began := time.Now() // midnight
@@ -104,9 +105,9 @@ func TestMissedDueTimesCollapseIntoOne(t *testing.T) {
 	})
 }
 
-// TestCatchUpNoneSkipsMissedDueTimes, except for the few minutes by which an external scheduler may be
-// late.
-func TestCatchUpNoneSkipsMissedDueTimes(t *testing.T) {
+// TestCatchUpNoneSkipsMissedTimes: missed due times have no run, except for the few minutes by which an
+// external scheduler may be late.
+func TestCatchUpNoneSkipsMissedTimes(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -125,10 +126,9 @@ jobs:
 	}
 }
 
-// TestCatchUpNoneKeepsDueTimesThatWait: a due time at which the process was running is not missed, however long its run
-// waits, here for the run before, which buys one page in three minutes. An edit of the file changes nothing about it,
-// but after a pause it is too late.
-func TestCatchUpNoneKeepsDueTimesThatWait(t *testing.T) {
+// TestCatchUpNoneKeepsWaitingTimes: a due time reached while the process runs is not missed, however long its
+// run waits for the one before and even if the file is edited, but after a pause it is too late.
+func TestCatchUpNoneKeepsWaitingTimes(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	const file = `
@@ -188,7 +188,8 @@ jobs:
 	}
 }
 
-func TestNewJobHasNoMissedDueTimes(t *testing.T) {
+// The due times of a job count from the first start that has it in its file, so earlier ones are not missed.
+func TestNewJobHasNoMissedTimes(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		time.Sleep(12 * time.Hour)
@@ -216,8 +217,8 @@ func TestNewJobHasNoMissedDueTimes(t *testing.T) {
 	})
 }
 
-// TestRunThatReachedItsOwnCapHasEnded: at the next due time there is another run with another cap.
-func TestRunThatReachedItsOwnCapHasEnded(t *testing.T) {
+// TestRunEndsAtItsOwnCap: the next due time starts another run with another cap.
+func TestRunEndsAtItsOwnCap(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	const file = `
@@ -247,7 +248,7 @@ jobs:
 	})
 }
 
-func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
+func TestScheduleContinuesAfterFailedRun(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		for range plan.Attempts {
@@ -270,7 +271,8 @@ func TestFailedRunDoesNotEndTheSchedule(t *testing.T) {
 	})
 }
 
-func TestQueuedCallsOfARunAreMadeInIdleTime(t *testing.T) {
+// After stop_after has ended a run, its queued calls are made in idle time and their results are published.
+func TestQueuedCallsOutliveStopAfter(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -295,10 +297,9 @@ jobs:
 	})
 }
 
-// TestRunIsContinuedForOnePeriodAtMost, and for at most a day, before the run of the due time. After that
-// a new run replaces it, and covers what it left. Its age counts from its start, however often it is
-// continued.
-func TestRunIsContinuedForOnePeriodAtMost(t *testing.T) {
+// TestRunContinuesAtMostOnePeriod, and at most a day, counted from its start, before the run of the due time,
+// and after that a new run replaces it and covers its rest.
+func TestRunContinuesAtMostOnePeriod(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	for _, test := range []struct {
@@ -339,8 +340,8 @@ jobs:
 	}
 }
 
-// TestErrorOfTheStateIsNotRepeatedWithoutAPause.
-func TestErrorOfTheStateIsNotRepeatedWithoutAPause(t *testing.T) {
+// TestStateErrorPausesQueue for a minute or two before the next attempt.
+func TestStateErrorPausesQueue(t *testing.T) {
 	t.Parallel()
 	bare(t, dailyFile, func(w *workshop) {
 		var log strings.Builder

@@ -50,7 +50,9 @@ func numbers(first, n int) (all []int) {
 	return all
 }
 
-func TestSearchStopsWhenNoPagesAreLeft(t *testing.T) {
+// A search stops at the wanted number of pages, at an empty page, at a short page that the total explains, or
+// at one without new ids.
+func TestSearchStopsAfterItsLastPage(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -97,8 +99,8 @@ jobs:
 	}
 }
 
-// TestPagesAndOffsetsFindTheSameHits: the interface does not say what `from` counts; service.paging does.
-func TestPagesAndOffsetsFindTheSameHits(t *testing.T) {
+// TestPagesAndOffsetsFindEqualHits: the interface does not define what `from` counts, so service.paging does.
+func TestPagesAndOffsetsFindEqualHits(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -123,9 +125,9 @@ jobs:
 	}
 }
 
-// TestRunResumesFromItsStepsAndNotFromTheFile: the run buys what was resolved when it began, even if the
-// file has changed.
-func TestRunResumesFromItsStepsAndNotFromTheFile(t *testing.T) {
+// TestResumedRunFollowsStoredSteps: the run buys what was resolved when it began, even if the file has
+// changed.
+func TestResumedRunFollowsStoredSteps(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(jobsFile, "jobs:", "budget: {per_month: 400, per_day: 2}\njobs:", 1)
 	bare(t, file, func(w *workshop) {
@@ -181,7 +183,8 @@ func TestOnlyManualRunsUseTheReserve(t *testing.T) {
 	})
 }
 
-func TestHitsAreRankedOverTheWholeRun(t *testing.T) {
+// Enrichment fetches data for the best hits of the whole run.
+func TestTopRanksHitsOfWholeRun(t *testing.T) {
 	t.Parallel()
 	single(t, jobsFile, func(w *workshop) {
 		w.mustRun(runs.OK)

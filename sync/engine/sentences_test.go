@@ -44,7 +44,7 @@ func TestRunIsAUUIDv7(t *testing.T) {
 	})
 }
 
-func TestRunByHandHasNoDueTime(t *testing.T) {
+func TestManualRunHasNoDueTime(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		for range 2 {
@@ -59,9 +59,9 @@ func TestRunByHandHasNoDueTime(t *testing.T) {
 	})
 }
 
-// TestEverythingIsResolvedOnceIntoStoredSteps: lists, SQL seeds, templates and windows. Later changes of
-// the file, the tables or the clock do not affect a run in progress.
-func TestEverythingIsResolvedOnceIntoStoredSteps(t *testing.T) {
+// TestRunStoresStepsResolvedOnce: later changes of the file, the tables or the clock do not affect the lists,
+// SQL seeds, templates and windows of a run in progress.
+func TestRunStoresStepsResolvedOnce(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -123,8 +123,8 @@ func paramsOf(steps []runs.Step) (all []string) {
 	return all
 }
 
-// TestListInAParameterIsOneRequestOverBoth for the price of one. The plan has one line for it.
-func TestListInAParameterIsOneRequestOverBoth(t *testing.T) {
+// TestParameterListCostsOneRequest for all its values, and the plan has one line for it.
+func TestParameterListCostsOneRequest(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -149,7 +149,8 @@ jobs:
 	})
 }
 
-func TestIdsOfChannelsAndVideosAreOneCallEach(t *testing.T) {
+// Each id of a channels or videos job takes one call for each kind of data that the job fetches.
+func TestEachNamedEntityTakesOneCall(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -179,9 +180,8 @@ jobs:
 	}
 }
 
-// TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone, while calls of another job are still
-// queued.
-func TestRunEndsWhenItsSearchesHaveEndedAndItsOwnEnrichmentIsDone(t *testing.T) {
+// TestRunEndsAfterItsOwnEnrichment and its searches, even while calls of another job are still queued.
+func TestRunEndsAfterItsOwnEnrichment(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -208,9 +208,9 @@ jobs:
 	})
 }
 
-// TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued: its time and its top apply to all its searches
-// together.
-func TestRunThatStopsAfterItsTimeIsOKAndSaysWhatIsQueued(t *testing.T) {
+// TestStopAfterReportsQueuedCalls of a run that ends as ok: its stop_after and its top apply to all its
+// searches together.
+func TestStopAfterReportsQueuedCalls(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -233,9 +233,9 @@ jobs:
 	})
 }
 
-// TestWatermarkMovesHoweverASearchEndedByItself: at the last page that the job wants, at the page where
-// stop_when ended it, and at a page without new hits.
-func TestWatermarkMovesHoweverASearchEndedByItself(t *testing.T) {
+// TestCompletedSearchMovesWatermark, whether it ended at the last page that the job wants, at the page where
+// stop_when ended it, or at a page without new hits.
+func TestCompletedSearchMovesWatermark(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -274,8 +274,8 @@ jobs:
 	}
 }
 
-// TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial.
-func TestPageOneThatFailsMakesTheRunFailedAndAnEnrichmentPartial(t *testing.T) {
+// TestFailedFirstPageFailsRun, whereas a failed enrichment makes it partial.
+func TestFailedFirstPageFailsRun(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]runs.Status{"/search/": runs.Failed, "/video/": runs.Partial} {
 		bare(t, windowFile, func(w *workshop) {

@@ -10,8 +10,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestRunWithoutAShareIsNotEmpty: the record says that it did not search, and how many pages it left.
-func TestRunWithoutAShareIsNotEmpty(t *testing.T) {
+// TestRunWithoutShareIsNotEmpty: the record says that it did not search, and how many pages it left.
+func TestRunWithoutShareIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -42,8 +42,8 @@ jobs:
 	})
 }
 
-// TestWatermarkStaysWhereAShareCutTheSearch: the rest is searched in its next turn.
-func TestWatermarkStaysWhereAShareCutTheSearch(t *testing.T) {
+// TestBudgetShareCutKeepsWatermark of the search that it ended: the rest is searched in its next turn.
+func TestBudgetShareCutKeepsWatermark(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	const file = `
@@ -72,9 +72,9 @@ jobs:
 	})
 }
 
-// TestShareOfAPausedJobGoesToTheOthers as long as it is paused: jobs that come after it need nothing
-// either, and its share for the time after the pause is reserved.
-func TestShareOfAPausedJobGoesToTheOthers(t *testing.T) {
+// TestPausedJobsShareGoesToOthers during the pause: jobs that run after it need no credits either, and its
+// share for the time after the pause is reserved.
+func TestPausedJobsShareGoesToOthers(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -173,7 +173,7 @@ jobs:
   tea: {every: 1m, reuse_for: 1m, search: {query: [green tea]}, enrich: {details: {top: 12, refresh_after: 1m}}}
 `
 
-func TestRepairedSinkIsUsedAgainDuringRuns(t *testing.T) {
+func TestRepairedSinkResumesDuringRuns(t *testing.T) {
 	t.Parallel()
 	bare(t, overlappingFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "coffee", "tea") })
@@ -206,8 +206,8 @@ func TestRepairedSinkIsUsedAgainDuringRuns(t *testing.T) {
 	})
 }
 
-// TestRunIsPartialWhileOneSinkWorks, and names the failed one.
-func TestRunIsPartialWhileOneSinkWorks(t *testing.T) {
+// TestFailedSinkMakesRunPartial while another sink works, and the run names the failed one.
+func TestFailedSinkMakesRunPartial(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		e, stop := w.open()
@@ -309,9 +309,9 @@ func TestEveryCopyFailsWithTheWarehouse(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtWhileNoSinkWorks for longer than sinks_down_after, even over several processes.
-// Buying resumes automatically.
-func TestNothingIsBoughtWhileNoSinkWorks(t *testing.T) {
+// TestSinksDownAfterStopsBuying once all sinks have failed for that long, even over several processes, and
+// buying resumes automatically.
+func TestSinksDownAfterStopsBuying(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -348,9 +348,9 @@ jobs:
 	})
 }
 
-// TestRunBeginsOnceASinkIsRepaired, however long none has worked: a new process tries the sinks before it
-// refuses to buy.
-func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
+// TestNewProcessRetriesSinksBeforeRefusing to buy: a run begins once a sink is repaired, however long all
+// sinks had failed.
+func TestNewProcessRetriesSinksBeforeRefusing(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
@@ -377,9 +377,9 @@ func TestRunBeginsOnceASinkIsRepaired(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtUntilASinkWorks: before that it is unknown whether the journal and the ledger are
+// TestBuyingWaitsForFirstWorkingSink: before that it is unknown whether the journal and the ledger are
 // complete.
-func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
+func TestBuyingWaitsForFirstWorkingSink(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h", 1), func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
@@ -400,9 +400,9 @@ func TestNothingIsBoughtUntilASinkWorks(t *testing.T) {
 	})
 }
 
-// TestRunsThatEndTogetherArePublishedOnce: the cost of the published copy grows with the data, and a
-// stop must be short.
-func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
+// TestRunsEndingTogetherPublishOnce: the cost of the published copy grows with the data, and a stop must be
+// short.
+func TestRunsEndingTogetherPublishOnce(t *testing.T) {
 	t.Parallel()
 	var file strings.Builder
 	file.WriteString("version: 1\nservice: {url: \"sim://\", limit: 25/min}\njobs:\n")
@@ -432,9 +432,9 @@ func TestRunsThatEndTogetherArePublishedOnce(t *testing.T) {
 	})
 }
 
-// TestSinkAheadOfTheJournalStopsBuying: the sink failed at the start, and has answers that the journal
-// does not have.
-func TestSinkAheadOfTheJournalStopsBuying(t *testing.T) {
+// TestSinkAheadOfJournalStopsBuying: the sink failed at the start, and has answers that the journal does not
+// have.
+func TestSinkAheadOfJournalStopsBuying(t *testing.T) {
 	t.Parallel()
 	bare(t, strings.Replace(jobsFile, "coffee:", "coffee:\n    every: 1h\n    reuse_for: 1m", 1), func(w *workshop) {
 		w.withSinks(func(e *Engine) { w.see(e, "coffee") })
@@ -450,9 +450,9 @@ func TestSinkAheadOfTheJournalStopsBuying(t *testing.T) {
 	})
 }
 
-// TestPausedRunShowsWhyItIsPaused: the run reaches its cap while a sink recovers that has answers missing
-// from the journal.
-func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
+// TestPausedRunStatesItsReason: the run reaches its cap while a sink recovers that has answers missing from
+// the journal.
+func TestPausedRunStatesItsReason(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\"}\njobs: {coffee: {search: {query: [home espresso], pages: 2}, budget: {per_run: 2}}}\n"
 	bare(t, file, func(w *workshop) {
@@ -472,9 +472,9 @@ func TestPausedRunShowsWhyItIsPaused(t *testing.T) {
 	})
 }
 
-// TestStopLeavesALongWayToTheNextStart: a warehouse that must load the whole journal does not delay the end
-// of the process.
-func TestStopLeavesALongWayToTheNextStart(t *testing.T) {
+// TestStopDefersLargeWarehouseLoad to the next start: a warehouse that must load the whole journal does not
+// delay the end of the process.
+func TestStopDefersLargeWarehouseLoad(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bare(t, "version: 1\nservice: {url: \"sim://\", limit: 600/min, paging: page}\njobs: {one: {search: {query: [x], pages: 10}}}\n", func(w *workshop) {

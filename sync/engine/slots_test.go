@@ -14,8 +14,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestTenJobsFetchTheSameChannelsOnce, and leave no slot of the rate limit unused while anything is due.
-func TestTenJobsFetchTheSameChannelsOnce(t *testing.T) {
+// TestTenJobsFetchSharedChannelsOnce, and leave no slot of the rate limit unused while anything is due.
+func TestTenJobsFetchSharedChannelsOnce(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	const channels = 60
@@ -77,9 +77,8 @@ func TestFreeSlotIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestRunReportsItsWaitForThePace, including that of its data calls, of which the first one in the queue
-// waits.
-func TestRunReportsItsWaitForThePace(t *testing.T) {
+// TestRunReportsRateLimitWait, including that of its data calls, of which the first one in the queue waits.
+func TestRunReportsRateLimitWait(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		row := w.mustRun(runs.OK)

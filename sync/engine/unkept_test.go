@@ -39,9 +39,9 @@ func (w *workshop) alter(statement string) {
 	}
 }
 
-// TestCursorStaysBehindAPageThatCouldNotBeKept: the answer is in the journal, but its hits are not
-// stored. The search continues with that page, and does not buy it again.
-func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
+// TestCursorStaysBeforeUnstoredPage: the answer is in the journal but its hits are not stored, so the search
+// continues with that page without buying it again.
+func TestCursorStaysBeforeUnstoredPage(t *testing.T) {
 	t.Parallel()
 	bare(t, jobsFile, func(w *workshop) {
 		// What was left is recorded when the run ends, not with the page.
@@ -64,9 +64,9 @@ func TestCursorStaysBehindAPageThatCouldNotBeKept(t *testing.T) {
 	})
 }
 
-// TestDueTimeIsPendingUntilItsRunIsRecorded: the disk is full from half past six to seven, and a job is
-// due in that time.
-func TestDueTimeIsPendingUntilItsRunIsRecorded(t *testing.T) {
+// TestUnrecordedRunKeepsDueTimePending: the disk is full from half past six to seven, and a job is due in
+// that time.
+func TestUnrecordedRunKeepsDueTimePending(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		due := time.Now().Add(6*time.Hour + 30*time.Minute)
@@ -88,8 +88,8 @@ func TestDueTimeIsPendingUntilItsRunIsRecorded(t *testing.T) {
 	})
 }
 
-// TestRunThatCannotBeReadStopsNoOther, neither of its own job nor of another one.
-func TestRunThatCannotBeReadStopsNoOther(t *testing.T) {
+// TestUnreadableRunLeavesOthersRunning, both of its own job and of another one.
+func TestUnreadableRunLeavesOthersRunning(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -131,9 +131,8 @@ func TestMissingEntityIsNotRequestedForever(t *testing.T) {
 	})
 }
 
-// TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson: the scan is running at the service, but nothing is
-// stored about it.
-func TestScanWhoseAnswerCouldNotBeKeptWaitsForAPerson(t *testing.T) {
+// TestUnrecordedScanAwaitsUser: the scan is running at the service, but its answer could not be stored.
+func TestUnrecordedScanAwaitsUser(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -153,9 +152,9 @@ jobs:
 	})
 }
 
-// TestScanThatWasRefusedIsStartedAgain, also if the refusal could not be recorded: it is proven that the
-// service started none. No restart is needed.
-func TestScanThatWasRefusedIsStartedAgain(t *testing.T) {
+// TestUnrecordedRefusalAllowsAnotherScan without a restart of the program, because it is proven that the
+// service started none.
+func TestUnrecordedRefusalAllowsAnotherScan(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -199,8 +198,8 @@ func TestScheduleOutlivesAFailedStart(t *testing.T) {
 	})
 }
 
-// TestWatchWhoseCallsCannotBeQueuedFails, and its calls are made once they can.
-func TestWatchWhoseCallsCannotBeQueuedFails(t *testing.T) {
+// TestWatchFailsIfQueueingFails, and its calls are made once they can be queued.
+func TestWatchFailsIfQueueingFails(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\nservice: {url: \"sim://\", limit: 600/min}\njobs:\n" +
 		"  watch: {every: 1h, videos: {id: [AAAAAAAAAAA, BBBBBBBBBBB], fetch: details}}\n"

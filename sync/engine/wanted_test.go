@@ -18,9 +18,9 @@ jobs:
   b: {search: {query: [home espresso]}, enrich: {details: {}, comments: {top: 1}}}
 `
 
-// TestRunWaitsForCallsThatAnotherJobQueuedFirst: a run is not finished until the calls that it needs are
-// made, even if a killed run of another job queued them first.
-func TestRunWaitsForCallsThatAnotherJobQueuedFirst(t *testing.T) {
+// TestRunAwaitsCallsQueuedByOthers: a run is not finished until the calls that it needs are made, even if a
+// killed run of another job queued them first.
+func TestRunAwaitsCallsQueuedByOthers(t *testing.T) {
 	t.Parallel()
 	bare(t, sharedFile, func(w *workshop) {
 		e, stop := w.open()
@@ -58,9 +58,9 @@ func TestRunWaitsForCallsThatAnotherJobQueuedFirst(t *testing.T) {
 	})
 }
 
-// TestRequestCapCountsCallsThatOthersQueuedFirst: calls count for the run that makes or continues them,
-// whichever job queued them.
-func TestRequestCapCountsCallsThatOthersQueuedFirst(t *testing.T) {
+// TestRequestCapCountsOthersQueuedCalls: calls count for the run that makes or continues them, whichever job
+// queued them.
+func TestRequestCapCountsOthersQueuedCalls(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -89,8 +89,8 @@ jobs:
 	})
 }
 
-// TestEachRunCountsTheCallsThatItWaitedFor, including those that are recorded for another run.
-func TestEachRunCountsTheCallsThatItWaitedFor(t *testing.T) {
+// TestRunCountsCallsItAwaited, including those that are recorded for another run.
+func TestRunCountsCallsItAwaited(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

@@ -36,9 +36,9 @@ func days(n int) string {
 	return time.Date(2000, 1, 1+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
 }
 
-// TestWindowStartsWherePageOneOfTheLastSuccessWasRequested, minus the overlap: not where that search
-// ended, and not where a search was that did not end by itself.
-func TestWindowStartsWherePageOneOfTheLastSuccessWasRequested(t *testing.T) {
+// TestWindowStartsAtLastSuccess, minus the overlap: it starts at the time at which page one of the last
+// search that ended by itself was requested.
+func TestWindowStartsAtLastSuccess(t *testing.T) {
 	t.Parallel()
 	bare(t, windowFile, func(w *workshop) {
 		time.Sleep(day - 30*time.Second) // page one is requested on one day, and page two on the next
@@ -74,8 +74,8 @@ func TestWatermarkMovesWithoutTheEnrichment(t *testing.T) {
 	})
 }
 
-// TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch: the rest is searched again.
-func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
+// TestCapOrErrorKeepsWatermark of the search that it ended: the rest is searched again.
+func TestCapOrErrorKeepsWatermark(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
@@ -109,8 +109,9 @@ func TestWatermarkStaysWhereACapOrAnErrorEndedTheSearch(t *testing.T) {
 	}
 }
 
-// TestOnlyAChangedQueryStartsFromTheBeginning: a watermark belongs to what is searched for.
-func TestOnlyAChangedQueryStartsFromTheBeginning(t *testing.T) {
+// TestOnlyChangedQueryResetsWatermark: a watermark belongs to the job, its query and its for_each value, not
+// to filters or the overlap.
+func TestOnlyChangedQueryResetsWatermark(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[[2]string]string{
 		{"where: {", "where: {z_score: 2.., "}:                days(-3),
@@ -138,9 +139,9 @@ func TestOnlyAChangedQueryStartsFromTheBeginning(t *testing.T) {
 	}
 }
 
-// TestStopWhenCountsIdsUnknownBeforeTheRun: ids of an earlier page of the same run still count as new,
-// and page one never ends a search.
-func TestStopWhenCountsIdsUnknownBeforeTheRun(t *testing.T) {
+// TestStopWhenComparesWithEarlierRuns: ids of an earlier page of the same run still count as new, and page
+// one never ends a search.
+func TestStopWhenComparesWithEarlierRuns(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -175,9 +176,9 @@ jobs:
 	}
 }
 
-// TestStopWhenKnowsOnlyWhatASearchHasCovered: ids seen by an overridden run, or by a search that a cap or
-// an error has cut off, end no later search early.
-func TestStopWhenKnowsOnlyWhatASearchHasCovered(t *testing.T) {
+// TestStopWhenIgnoresUncoveredHits: ids seen by an overridden run, or by a search that a cap or an error has
+// cut off, end no later search early.
+func TestStopWhenIgnoresUncoveredHits(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1

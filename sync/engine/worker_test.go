@@ -28,9 +28,8 @@ func runsOf(rows []runs.Run, name string) []runs.Run {
 	return slices.DeleteFunc(slices.Clone(rows), func(r runs.Run) bool { return r.Job != name })
 }
 
-// TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother: runs overlap, and pages have priority over data
-// calls.
-func TestPagesOfAJobThatComesDueGoBeforeDataCallsOfAnother(t *testing.T) {
+// TestDuePagesPrecedeAnotherJobsCalls: runs overlap, and pages have priority over data calls.
+func TestDuePagesPrecedeAnotherJobsCalls(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -60,9 +59,9 @@ jobs:
 	})
 }
 
-// TestPageTakesTheSlotThatADataCallWaitedFor: no call is chosen while the rate limit allows none, so a
-// page that becomes due meanwhile gets the next slot, and its run is recorded on time.
-func TestPageTakesTheSlotThatADataCallWaitedFor(t *testing.T) {
+// TestDuePageTakesDataCallsSlot: no call is chosen while the rate limit allows none, so a page that becomes
+// due gets the next slot, and its run is recorded on time.
+func TestDuePageTakesDataCallsSlot(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -92,9 +91,9 @@ jobs:
 	})
 }
 
-// TestRunThatHasItsPagesEndsWhenTheNextOneIsDue: it has no open search, its queue continues, and a job
-// has one run at a time.
-func TestRunThatHasItsPagesEndsWhenTheNextOneIsDue(t *testing.T) {
+// TestNextDueTimeEndsEnrichingRun: the run has no open search, its queue continues, and a job has one run at
+// a time.
+func TestNextDueTimeEndsEnrichingRun(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -123,8 +122,8 @@ jobs:
 	})
 }
 
-// TestJobThatStillTakesPagesStartsOnceAfterThem, however many due times have passed.
-func TestJobThatStillTakesPagesStartsOnceAfterThem(t *testing.T) {
+// TestSearchingJobStartsOneMoreRun after its last page, however many due times have passed.
+func TestSearchingJobStartsOneMoreRun(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -147,9 +146,9 @@ jobs:
 	})
 }
 
-// TestCatchUpDecidesAboutMissedDueTimes: those missed while no process ran, and while a run of the job
-// itself was in progress.
-func TestCatchUpDecidesAboutMissedDueTimes(t *testing.T) {
+// TestCatchUpAppliesToMissedTimes, both those missed while no process ran, and those missed while a run of
+// the job itself was in progress.
+func TestCatchUpAppliesToMissedTimes(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	const file = `
@@ -185,7 +184,8 @@ jobs:
 	}
 }
 
-func TestDisabledJobIsNeitherDueNorFired(t *testing.T) {
+// A disabled job is never due, and does not run after another job either.
+func TestDisabledJobNeverRuns(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -203,8 +203,8 @@ jobs:
 	})
 }
 
-// TestRequestCapEndsTheRunAndNotItsQueue: requests count whether or not they cost credits.
-func TestRequestCapEndsTheRunAndNotItsQueue(t *testing.T) {
+// TestRequestCapLeavesQueueRunning and ends only the run: requests count whether or not they cost credits.
+func TestRequestCapLeavesQueueRunning(t *testing.T) {
 	t.Parallel()
 	const file = `
 version: 1
@@ -284,8 +284,8 @@ jobs:
 	})
 }
 
-// TestManualRunIsContinuedByItsCommand, not by the schedule.
-func TestManualRunIsContinuedByItsCommand(t *testing.T) {
+// TestCommandContinuesItsManualRun, and the schedule does not.
+func TestCommandContinuesItsManualRun(t *testing.T) {
 	t.Parallel()
 	bare(t, scheduledFile, func(w *workshop) {
 		w.use(strings.Replace(scheduledFile, "by-hand: {search: {query: [latte art], pages: 1}}", "by-hand: {search: {query: [latte art]}, enrich: {details: {}}}", 1))
@@ -330,8 +330,8 @@ func TestRunningScanDelaysNoJob(t *testing.T) {
 	})
 }
 
-// TestCallThatFailedIsMadeAgainWhenItsTimeHasCome, and its results are published.
-func TestCallThatFailedIsMadeAgainWhenItsTimeHasCome(t *testing.T) {
+// TestFailedCallRetriesAfterBackOff, and its results are published.
+func TestFailedCallRetriesAfterBackOff(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	const file = `

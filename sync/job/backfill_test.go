@@ -8,7 +8,7 @@ import (
 	"outlierd/outlier"
 )
 
-func TestWindowsOfABackfillFollowTheCalendar(t *testing.T) {
+func TestBackfillWindowsFollowCalendar(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	config, err := Parse("jobs.yaml", []byte(head+`
 jobs:
@@ -41,7 +41,7 @@ jobs:
 	}
 }
 
-func TestABackfillThatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidBackfillIsRefused(t *testing.T) {
 	config, err := Parse("jobs.yaml", []byte(head+`
 jobs:
   coffee: {search: {query: a}}

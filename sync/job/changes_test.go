@@ -19,7 +19,8 @@ jobs:
   old: {search: {query: cocoa}}
 `
 
-func TestChangesAreToldByTheNamesOfTheFile(t *testing.T) {
+// A change of the job file is described with the job names, keys and values of the file.
+func TestChangesUseKeysOfFile(t *testing.T) {
 	renamed := strings.Replace(earlierFile, "  old: {", "  new: {was: old, ", 1)
 	for _, c := range []struct {
 		name, file string
@@ -72,9 +73,9 @@ func kept(t *testing.T, c *Config) (all []Known) {
 	return all
 }
 
-// TestValueFromOutsideIsToldOfWithoutShowingIt: the job does something else, and how the file words
-// it is the same.
-func TestValueFromOutsideIsToldOfWithoutShowingIt(t *testing.T) {
+// TestExternalValueChangeIsRedacted: the change is reported although the text of the file is the same, and
+// the value is not shown.
+func TestExternalValueChangeIsRedacted(t *testing.T) {
 	before := kept(t, parse(t, earlierFile))
 	now, err := Parse("jobs.yaml", []byte(earlierFile), func(name string) (string, bool) { return "CANARY-OTHER", name == "SECRET" })
 	if err != nil {

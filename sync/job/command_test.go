@@ -24,7 +24,8 @@ func commanded(t *testing.T, text string) (*Config, error) {
 	return Load("jobs.yaml", nothingSet)
 }
 
-func TestCommandsRunOnlyWhenSecretsAreNeeded(t *testing.T) {
+// Reading the job file runs no commands; they run when their secrets are needed.
+func TestCommandsRunOnlyForNeededSecrets(t *testing.T) {
 	const read = `"${command: sh -c 'echo run >>log; cat secret'}"`
 	c, err := commanded(t, keyed(read)+"daemon: {listen: 127.0.0.1:7411, token: "+read+"}\nnotify:\n  hook: {webhook: \"\", headers: {Authorization: 'Bearer ${command: cat secret}'}}\n"+
 		"  mail: {mail: {server: localhost, user: me, from: a@b.example, to: a@b.example, password: "+read+"}}\n"+
@@ -109,8 +110,8 @@ func TestCommandsThatFailAreMistakes(t *testing.T) {
 	}
 }
 
-// TestFormOfCommandsIsCheckedWithoutRunningThem, and where they stand.
-func TestFormOfCommandsIsCheckedWithoutRunningThem(t *testing.T) {
+// TestCommandFormIsCheckedWithoutRunning the command, and so is its place in the file.
+func TestCommandFormIsCheckedWithoutRunning(t *testing.T) {
 	const misplaced = "${command: …} is allowed only in secrets such as service.key; use a variable or ${file:…}"
 	for name, c := range map[string]struct{ text, want string }{
 		"an open quote":   {keyed(`"${command: sh -c 'echo}"`), "jobs.yaml:4:8: service.key: ${command:…}: a quote ' is not closed; a command ends at the first }"},
@@ -145,8 +146,9 @@ func TestFormOfCommandsIsCheckedWithoutRunningThem(t *testing.T) {
 	}
 }
 
-// TestFileThatAllCanWriteRunsNoCommand: another user of the machine would run programs as the user of outlierd.
-func TestFileThatAllCanWriteRunsNoCommand(t *testing.T) {
+// TestWorldWritableFileRunsNoCommand, because another user of the machine could run programs as the user of
+// outlierd.
+func TestWorldWritableFileRunsNoCommand(t *testing.T) {
 	folderOf(t, map[string]string{"jobs.yaml": keyed("${command:cat secret}") + "include: jobs.d/*.yaml\n", "secret": "sesame",
 		"jobs.d/a.yaml": "notify: {t: {webhook: '${command: echo https://hook.example}'}}\n"})
 	for file, want := range map[string]string{

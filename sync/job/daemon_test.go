@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDaemonIsFoundHoweverTheFileIsBroken, as long as it says where.
-func TestDaemonIsFoundHoweverTheFileIsBroken(t *testing.T) {
+// TestInvalidFileStillLocatesDaemon, as long as the lines with its address and data folder can be read.
+func TestInvalidFileStillLocatesDaemon(t *testing.T) {
 	t.Parallel()
 	const good = "version: 1\nservice: {url: \"sim://\"}\ndata: \"${FOLDER:-kept}\"\ndaemon:\n  listen: 127.0.0.1:7411\n\n" +
 		"jobs: {tea: {every: 1h, search: {query: tea}}}\n"

@@ -18,7 +18,8 @@ import (
 // The table of filters is package outlier's, and the table of all other keys is the JSON Schema. From them -update
 // writes what the schema says of filters and the tables of the manual.
 
-func TestSchemaHasTheFiltersOfTheTable(t *testing.T) {
+// jobs.schema.json has the filters of the table of parameters.
+func TestSchemaListsTableFilters(t *testing.T) {
 	search, channels := filtersOf(outlier.OpSearch), filtersOf(outlier.OpFindChannels)
 	text := Schema()
 	text = withProperties(t, text, "where", filterProperties(search, ", null"))

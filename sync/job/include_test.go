@@ -37,7 +37,9 @@ func folderOf(t *testing.T, files map[string]string) {
 
 const including = "version: 1\nservice: {url: \"sim://\"}\ninclude: jobs.d/*.yaml\n"
 
-func TestIncludedFilesAreOneWithTheJobFile(t *testing.T) {
+// Included files and the job file are one file: jobs may use the lists, filters and notifications of all of
+// them.
+func TestIncludedFilesJoinJobFile(t *testing.T) {
 	folderOf(t, map[string]string{
 		"jobs.yaml": including + "lists: {langs: [en, de]}\nnotify: {team: {webhook: \"\"}}\n" +
 			"jobs: {main: {search: {query: x, where: {use: strong}}, after: tea}}\n",
@@ -145,8 +147,8 @@ func TestMistakesInIncludedFiles(t *testing.T) {
 	}
 }
 
-// TestFolderToIncludeMayBeEmptyNotMissing: a folder that is gone for a moment removes no jobs.
-func TestFolderToIncludeMayBeEmptyNotMissing(t *testing.T) {
+// TestIncludedFolderMayBeEmpty but not missing, so that a folder that is gone for a moment removes no jobs.
+func TestIncludedFolderMayBeEmpty(t *testing.T) {
 	text := "jobs: {tea: {search: {query: x}}}\n"
 	folderOf(t, map[string]string{"jobs.yaml": including + text, "self.yaml": strings.Replace(including, "jobs.d/*.yaml", "\"*.yaml\"", 1) + text})
 	if _, err := Load("jobs.yaml", nothingSet); err == nil ||

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestJitterDelaysWithinTheTimeToTheNextRun whatever the schedule and the zone, the same each time.
-func TestJitterDelaysWithinTheTimeToTheNextRun(t *testing.T) {
+// TestJitterEndsBeforeNextRun whatever the schedule and the zone, and is the same each time.
+func TestJitterEndsBeforeNextRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		loc, err := time.LoadLocation(rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "Australia/Lord_Howe"}).Draw(t, "zone"))
 		if err != nil {

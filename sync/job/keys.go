@@ -241,7 +241,7 @@ func parseProxy(text string) (*url.URL, error) {
 	return u, nil
 }
 
-//go:generate go test . -run TestSchemaHasTheFiltersOfTheTable|TestManualHasTheTablesOfKeys -update
+//go:generate go test . -run TestSchemaListsTableFilters|TestManualHasTheTablesOfKeys -update
 
 // Schema returns the JSON Schema (draft-07) of jobs.yaml with a description of every key: the reference of
 // the file, for editors and for people.

@@ -33,7 +33,7 @@ func environment(name string) (string, bool) {
 
 func nothingSet(string) (string, bool) { return "", false }
 
-func TestMistakesAreToldAsInGoldenFiles(t *testing.T) {
+func TestMistakesMatchGoldenFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/mistakes/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files of mistakes: %v", err)
@@ -69,7 +69,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-func TestMistakesNeverShowValuesFromOutsideOrKeys(t *testing.T) {
+func TestMistakesHideKeysAndExternalValues(t *testing.T) {
 	files, _ := filepath.Glob("testdata/mistakes/*.golden")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -192,7 +192,7 @@ func letters(n int) string {
 	return strings.Repeat("i", n)
 }
 
-func TestAFileThatCannotBeReadIsAMistake(t *testing.T) {
+func TestUnreadableFileIsMistake(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Load(filepath.Join(dir, "jobs.yaml"), nothingSet)
 	if _, ok := errors.AsType[yamltree.Mistakes](err); !ok || !strings.Contains(err.Error(), "outlierd init") {
@@ -204,8 +204,8 @@ func TestAFileThatCannotBeReadIsAMistake(t *testing.T) {
 	}
 }
 
-// TestExcerptsHideThePasswordOfAnAddress that was written where the key belongs.
-func TestExcerptsHideThePasswordOfAnAddress(t *testing.T) {
+// TestExcerptsHidePasswordInAddress that was written where the key belongs.
+func TestExcerptsHidePasswordInAddress(t *testing.T) {
 	for url, shown := range map[string]string{
 		"'https://me:hunter2@service.example'":     "'https://********@service.example'",
 		"https://me:my hunter2@service.example":    "https://********@service.example",
@@ -230,8 +230,8 @@ func TestExcerptsHideThePasswordOfAnAddress(t *testing.T) {
 	}
 }
 
-// TestExcerptsShowTheKeyOfAnAlert, which names columns, and no other key.
-func TestExcerptsShowTheKeyOfAnAlert(t *testing.T) {
+// TestExcerptsShowAlertKey, which names columns, and no other key.
+func TestExcerptsShowAlertKey(t *testing.T) {
 	const alert = "alerts:\n  news:\n    sql: select 1\n    key: [video_id]\n    notyfi: team\n"
 	for text, want := range map[string]string{
 		alert: "|     key: [video_id]\n",

@@ -105,7 +105,7 @@ var pagesOfMoney = []int{0, 1, 2, 5, 24, 25, 26, 63, 64, allPages}
 // A job is refused if, and only if, a cap can never hold the smallest thing that it
 // buys: for a scan that is its price and all of the reading, which a run sets aside
 // together. Each cap is tried alone, with just enough and with one credit less.
-func TestAJobIsRefusedIfItsSmallestStepExceedsACap(t *testing.T) {
+func TestJobWithUnaffordableStepIsRefused(t *testing.T) {
 	for _, p := range verbsOfMoney {
 		p.perRun, p.ofJob, p.perDay, p.ofAll, p.reserve = -1, -1, -1, -1, -1
 		for _, p.pages = range pagesOfMoney {
@@ -184,7 +184,7 @@ func drawPurse(t *rapid.T) purse {
 }
 
 // The cap that a file is told to add leaves it without mistakes.
-func TestTheAdvisedBudgetHoldsWhatTheJobsNeed(t *testing.T) {
+func TestAdvisedBudgetCoversJobs(t *testing.T) {
 	for _, c := range []struct{ budget, job, advised string }{
 		{"", "search: {query: x}", "budget: {per_month: 400}"},
 		{"budget: {per_day: 300}", "search: {query: x}", "per_month: 400"},
@@ -212,7 +212,8 @@ func TestTheAdvisedBudgetHoldsWhatTheJobsNeed(t *testing.T) {
 	}
 }
 
-func TestAScanHasNoMorePagesThanItsModeFinds(t *testing.T) {
+// A scan has at most as many pages as its mode can find.
+func TestScanModeLimitsPages(t *testing.T) {
 	for _, c := range []struct {
 		mode       string
 		most, want int
@@ -226,9 +227,9 @@ func TestAScanHasNoMorePagesThanItsModeFinds(t *testing.T) {
 	}
 }
 
-// TestTheLimitIsThatOfTheAddress: the simulator has its own, and a real service that is
-// given a quicker one than it documents would refuse calls.
-func TestTheLimitIsThatOfTheAddress(t *testing.T) {
+// TestRateLimitFollowsAddress: the simulator has its own, and a real service would refuse calls if its limit
+// were quicker than the documented one.
+func TestRateLimitFollowsAddress(t *testing.T) {
 	for _, c := range []struct{ service, limit, warning string }{
 		{`url: "sim://"`, "600/min", ""},
 		{`url: "sim://", limit: 1000/min`, "1000/min", ""},

@@ -46,7 +46,7 @@ func TestOverridesChangeOneRun(t *testing.T) {
 	}
 }
 
-func TestOverridesReachTheReadingOfAScan(t *testing.T) {
+func TestOverridesApplyToScanReading(t *testing.T) {
 	spec := one(t, `scan: {query: tea, read: {where: {published_at: last 1d}}}`)
 	got, err := spec.With(Overrides{Pages: 2, Since: 3 * day})
 	if err != nil {
@@ -60,7 +60,8 @@ func TestOverridesReachTheReadingOfAScan(t *testing.T) {
 	}
 }
 
-func TestOverridesThatDoNotFitSayWhatDoes(t *testing.T) {
+// An override that does not apply is refused with the values that do.
+func TestInapplicableOverridesAreExplained(t *testing.T) {
 	const search = `for_each: {topic: [tea], kind: [video]}, search: {query: "${topic}", where: {type: "${kind}"}}`
 	for _, c := range []struct {
 		body string
@@ -91,7 +92,8 @@ func TestOverridesThatDoNotFitSayWhatDoes(t *testing.T) {
 	}
 }
 
-func TestAOneOffJobUsesTheFilesListsAndFilters(t *testing.T) {
+// A one-off job may use the lists and filters of the job file.
+func TestOneOffJobUsesFileDefinitions(t *testing.T) {
 	config := parse(t, head+`
 lists: {topics: [tea, mate]}
 filters: {breakout: {z_score: 2.., type: video}}
@@ -120,7 +122,7 @@ jobs: {search: {search: {query: other}}}
 	}
 }
 
-func TestAOneOffJobOfEveryVerb(t *testing.T) {
+func TestEveryVerbSupportsOneOffJobs(t *testing.T) {
 	config := parse(t, head+"jobs: {a: {search: {}}}\n")
 	for verb, keys := range map[Verb]Keys{
 		VerbSearch:          {"search.query": {"~"}},
@@ -146,7 +148,9 @@ func TestAOneOffJobOfEveryVerb(t *testing.T) {
 	}
 }
 
-func TestMistakesOfTheCommandLineStandThere(t *testing.T) {
+// A mistake of a one-off job is shown at its place in the command line, and one in a list of the file at its
+// place there.
+func TestCommandLineMistakesHavePlaces(t *testing.T) {
 	config := parse(t, head+"lists: {codes: [en, xx]}\nbudget: {per_month: 40}\njobs: {a: {search: {}}}\n")
 	for _, c := range []struct {
 		keys Keys
@@ -247,7 +251,8 @@ jobs: {a: {search: {}}}
 	}
 }
 
-func TestWarningsStandInOrderWithTheirPlaces(t *testing.T) {
+// Warnings come in the order of the file, each with its place.
+func TestWarningsAreOrderedByPlace(t *testing.T) {
 	config := parse(t, head+`
 daemon: {log: {level: info}}
 jobs:
@@ -272,7 +277,7 @@ jobs:
 	}
 }
 
-func TestAFileWithoutValuesIsWorthAWarning(t *testing.T) {
+func TestEmptyListFileGivesWarning(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rivals.txt")
 	if err := os.WriteFile(file, []byte("# none yet\n\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -291,7 +296,7 @@ func TestAFileWithoutValuesIsWorthAWarning(t *testing.T) {
 	}
 }
 
-func TestDefaultsHoldForJobsThatDoNotSayOtherwise(t *testing.T) {
+func TestDefaultsFillUnsetJobKeys(t *testing.T) {
 	config := parse(t, head+`
 notify: {team: {webhook: ""}}
 defaults:
@@ -325,13 +330,14 @@ jobs:
 	}
 }
 
-func TestAJobThatIsNotEnabledIsNeverDue(t *testing.T) {
+func TestDisabledJobIsNeverDue(t *testing.T) {
 	if due := one(t, "every: 1h, enabled: false, search: {}").Next(noon, time.UTC); !due.IsZero() {
 		t.Errorf("it is due at %s", due)
 	}
 }
 
-func TestMistakesThatOthersFindShowTheirPlaceToo(t *testing.T) {
+// A mistake that another package finds is shown with its place and an excerpt, which hides secrets.
+func TestMistakeShowsPlaceAndExcerpt(t *testing.T) {
 	config := parse(t, head+"notify: {a: {webhook: https://hunter2}}\njobs: {a: {videos: {id: {sql: select x}}}}\n")
 	query := config.Jobs[0].SQL()[0]
 	got := yamltree.Mistakes{config.Mistake(query.At, "jobs.a: no such column", "look it up")}.Error()

@@ -228,7 +228,8 @@ func TestWhatIsNotSaidHasDefaults(t *testing.T) {
 	}
 }
 
-func TestTheDataFolderMayComeFromTheEnvironment(t *testing.T) {
+// OUTLIERD_DATA overrides the data folder of the job file.
+func TestEnvironmentSetsDataFolder(t *testing.T) {
 	src := []byte("version: 1\nservice: {url: \"sim://\"}\ndata: here\njobs: {a: {search: {query: x}}}\n")
 	for value, want := range map[string]string{
 		"":          "/etc/outlierd/here",
@@ -246,7 +247,7 @@ func TestTheDataFolderMayComeFromTheEnvironment(t *testing.T) {
 }
 
 // A word without quotes takes its type from what is filled in, a quoted one is text.
-func TestFilledInValuesHaveTheTypeOfTheirWords(t *testing.T) {
+func TestQuotingDecidesSubstitutedType(t *testing.T) {
 	env := func(name string) (string, bool) {
 		value, set := map[string]string{"N": "12", "YES": "true", "NULL": "~"}[name]
 		return value, set

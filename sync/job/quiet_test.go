@@ -113,10 +113,10 @@ func isQuiet(words []string, shown time.Time) bool {
 	})
 }
 
-// TestNextIsTheUnionOutsideQuietHours: over days in which clocks change, whatever the schedules and the quiet hours, the
-// due times are those of the single schedules, each moved to the first minute that is not quiet. A minute is quiet if
-// clocks show a quiet time for the first time. Each run begins outside quiet hours and before the next due time.
-func TestNextIsTheUnionOutsideQuietHours(t *testing.T) {
+// TestNextMergesSchedulesOutsideQuietHours: over days in which clocks change, the due times are those of the
+// single schedules, each moved to the first minute that is not quiet (as quiet counts a minute whose quiet
+// time clocks show for the first time), and each run begins outside quiet hours and before the next due time.
+func TestNextMergesSchedulesOutsideQuietHours(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		loc, err := time.LoadLocation(rapid.SampledFrom(zones).Draw(t, "zone"))
 		if err != nil {
@@ -198,8 +198,8 @@ func TestNextIsTheUnionOutsideQuietHours(t *testing.T) {
 	})
 }
 
-// TestRequestDoesNotDependOnDueTimes, so that an edit of them does not keep an unfinished run from being continued.
-func TestRequestDoesNotDependOnDueTimes(t *testing.T) {
+// TestRequestIgnoresDueTimes, so that an edit of them does not keep an unfinished run from being continued.
+func TestRequestIgnoresDueTimes(t *testing.T) {
 	plain, _ := timed(t, "UTC", "every: 1h")
 	edited, _ := timed(t, "Europe/Berlin", `schedule: ["@daily", "@weekly"], quiet: [sat], tags: [coffee], jitter: 1h`)
 	if plain.Request != edited.Request || plain.Version() == edited.Version() {

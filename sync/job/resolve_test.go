@@ -64,7 +64,8 @@ func TestTheDesignedFileParsesAndResolves(t *testing.T) {
 	golden(t, "testdata/design.golden", strings.Join(got, "\n")+"\n")
 }
 
-func TestForEachAsksForEveryCombinationInTheOrderOfTheFile(t *testing.T) {
+// for_each makes one search for every combination of its values, in the order of the file.
+func TestForEachFollowsFileOrder(t *testing.T) {
 	spec := one(t, `for_each: {topic: [tea, mate], lang: [en, de]}, search: {query: ["${topic}", "best ${topic}"], where: {language: "${lang}"}}`)
 	var got []string
 	for _, ask := range asks(t, spec) {
@@ -76,7 +77,8 @@ func TestForEachAsksForEveryCombinationInTheOrderOfTheFile(t *testing.T) {
 	}
 }
 
-func TestForEachMakesTheCrossProductOfItsValues(t *testing.T) {
+// Each combination of the values of for_each is one search with a watermark of its own.
+func TestForEachMakesCrossProduct(t *testing.T) {
 	word := rapid.StringMatching(`[a-z$ {}é#:,]{0,6}[a-z]`)
 	rapid.Check(t, func(r *rapid.T) {
 		var names, loops []string
@@ -107,7 +109,8 @@ func TestForEachMakesTheCrossProductOfItsValues(t *testing.T) {
 	})
 }
 
-func TestAListIsOneRequestAndEachValueAnother(t *testing.T) {
+// A list of queries is one request, whereas each value of for_each is another.
+func TestListIsOneRequest(t *testing.T) {
 	if got := asks(t, one(t, "search: {query: [a, b, c]}")); len(got) != 1 {
 		t.Errorf("a list of three queries makes %d requests", len(got))
 	}
@@ -117,7 +120,7 @@ func TestAListIsOneRequestAndEachValueAnother(t *testing.T) {
 }
 
 // Whatever a value holds, it arrives as it is, and so does the text around it.
-func TestValuesAreFilledInAsTheyAre(t *testing.T) {
+func TestValuesAreSubstitutedVerbatim(t *testing.T) {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab$${}{:-é ")))
 	rapid.Check(t, func(t *rapid.T) {
 		before, value, other := text.Draw(t, "before"), text.Draw(t, "value"), text.Draw(t, "other")
@@ -152,7 +155,8 @@ jobs: {a: {for_each: {t: ["${PRICE}", "$${t}"]}, search: {query: ["$${t} ${t}", 
 	}
 }
 
-func TestAFilterMayHoldTheTemplatesOfWhoeverUsesIt(t *testing.T) {
+// A filter may have templates, which each job that uses it fills in with its own values.
+func TestFilterTemplatesUseJobValues(t *testing.T) {
 	config := parse(t, head+`
 filters:
   titled: {title_pattern: "${word} * here", z_score: 2..}
@@ -219,7 +223,8 @@ func TestWindowsAreTheSameAllDay(t *testing.T) {
 	}
 }
 
-func TestAWatermarkBelongsToWhatIsAskedAndNotToFilters(t *testing.T) {
+// A watermark belongs to the operation, its query or seeds and its for_each values, not to filters.
+func TestWatermarkIgnoresFilters(t *testing.T) {
 	mark := func(body string) string { return asks(t, one(t, body))[0].Watermark }
 	first := mark("search: {query: [tea, mate]}")
 	for _, same := range []string{
@@ -250,7 +255,8 @@ func TestAWatermarkBelongsToWhatIsAskedAndNotToFilters(t *testing.T) {
 	}
 }
 
-func TestAScanIsReadByASearchOfItsOwn(t *testing.T) {
+// A scan is read by a search of its own, with its own filters, sort and pages.
+func TestScanReadsResultsBySearch(t *testing.T) {
 	spec := one(t, `for_each: {t: [tea]}, scan: {channel_id: ["https://video.example/channel/UC1234567890abcdefghijkl", UC1234567890abcdefghijkl], mode: standard,
     poll: 2m..5m, deadline: 6h, read: {where: {title_pattern: "${t} *", published_at: "since last success"}, sort: views asc, pages: all, stop_when: {new_below: 5%}}}, budget: {per_run: 226}`)
 	if diff := cmp.Diff(&Scan{Mode: "standard", PollMin: 2 * time.Minute, PollMax: 5 * time.Minute, Deadline: 6 * time.Hour}, spec.Scan); diff != "" {
@@ -272,7 +278,8 @@ func TestAScanIsReadByASearchOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestChannelsAreFoundByQueryOrByKinship(t *testing.T) {
+// find_channels searches by a query, or for channels related to its seeds.
+func TestFindChannelsTakesQueryOrSeeds(t *testing.T) {
 	query := asks(t, one(t, `find_channels: {query: tea, seed: 7, sort: found_at, where: {subscribers: 100.., content_kind: long-form, monetization_adsense: true, published_at: last 30d}}`))[0]
 	want := url.Values{"query": {"tea"}, "seed": {"7"}, "sortBy": {"foundAt"}, "sortOrder": {"desc"}, "subscribersFrom": {"100"},
 		"contentKind": {"long-form"}, "monetizationAdsense": {"true"}, "publishedAtFrom": {"2026-10-21T22:00:00Z"}}
@@ -288,7 +295,7 @@ func TestChannelsAreFoundByQueryOrByKinship(t *testing.T) {
 
 // The interface lists null among the values of seed, and a query string has no form for
 // it: it is the absence of one.
-func TestASeedOfNothingIsNoSeed(t *testing.T) {
+func TestNullSeedIsOmitted(t *testing.T) {
 	for _, job := range []string{"search: {query: tea, seed: ~}", "find_channels: {query: tea, seed: null}", "find_channels: {related_to: UC1234567890abcdefghijkl, seed: ~}"} {
 		if got := asks(t, one(t, job))[0].Query.Params(); got.Has("seed") {
 			t.Errorf("%s asks for %v", job, got)
@@ -296,7 +303,8 @@ func TestASeedOfNothingIsNoSeed(t *testing.T) {
 	}
 }
 
-func TestTrendingFormatsAreAskedForAsWritten(t *testing.T) {
+// The parameters of trending_formats are sent as the file has them.
+func TestTrendingFormatsParametersStayVerbatim(t *testing.T) {
 	got := asks(t, one(t, `for_each: {of: [a]}, trending_formats: {niche: ["${of}", b], minViews: 1.50, live: true, x-note: no, contentKind: short}`))[0]
 	want := url.Values{"niche": {"a", "b"}, "minViews": {"1.50"}, "live": {"true"}, "contentKind": {"short"}}
 	if diff := cmp.Diff(want, got.Query.Params()); diff != "" || got.Query.Op() != outlier.OpTrendingFormats {
@@ -307,9 +315,9 @@ func TestTrendingFormatsAreAskedForAsWritten(t *testing.T) {
 	}
 }
 
-// TestWhatAFileHoldsIsTriedWhereItIsFilledIn: also where a scan's results are read, which
-// would fail after the scan was paid for.
-func TestWhatAFileHoldsIsTriedWhereItIsFilledIn(t *testing.T) {
+// TestFileValuesAreCheckedWhereUsed, also where a scan's results are read, which would fail after the scan
+// was paid for.
+func TestFileValuesAreCheckedWhereUsed(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "languages.txt"), []byte("en # first\nenglish\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -329,7 +337,8 @@ func TestWhatAFileHoldsIsTriedWhereItIsFilledIn(t *testing.T) {
 	}
 }
 
-func TestValuesFromOutsideAreNotShownBesideThoseOfFiles(t *testing.T) {
+// A mistake with several values shows those of files, but only the names of those from the environment.
+func TestMistakesShowOnlyFileValues(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "languages.txt"), []byte("en\n"), 0o600); err != nil {
 		t.Fatal(err)

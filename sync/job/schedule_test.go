@@ -112,7 +112,7 @@ func TestEveryCountsFromTheUnixEpoch(t *testing.T) {
 	}
 }
 
-func TestWithoutAScheduleAJobIsNeverDue(t *testing.T) {
+func TestUnscheduledJobIsNeverDue(t *testing.T) {
 	if due := (Spec{}).Next(time.Unix(0, 0), time.UTC); !due.IsZero() {
 		t.Errorf("due at %v", due)
 	}
@@ -162,7 +162,7 @@ func TestNextIsTheFirstTimeAhead(t *testing.T) {
 }
 
 // A job with fixed hours is due once for each time on the clock, all year round.
-func TestFixedHoursAreDueOncePerDay(t *testing.T) {
+func TestFixedHoursAreDueOnceDaily(t *testing.T) {
 	for _, name := range zones {
 		loc, spec, n := zone(t, name), onCron(t, "30 2 * * *"), 0
 		due := time.Date(2026, 1, 1, 0, 0, 0, 0, loc)

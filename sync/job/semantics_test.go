@@ -22,11 +22,13 @@ func mistaken(t *testing.T, file, words, wrong, right string) {
 	}
 }
 
-func TestANameThatEqualsASetEnvironmentVariableIsAnError(t *testing.T) {
+// A for_each name that equals a set environment variable is an error.
+func TestNameOfEnvironmentVariableIsRefused(t *testing.T) {
 	mistaken(t, head+`jobs: {a: {for_each: {topic: [x]}, search: {query: "${topic}"}}}`, "environment", "topic", "subject")
 }
 
-func TestSQLSeedsWithoutADuckDBSinkAreRefused(t *testing.T) {
+// SQL seeds without a DuckDB sink are refused.
+func TestSeedsRequireDuckDBSink(t *testing.T) {
 	for _, seeded := range []string{
 		`related: {video_id: {sql: select video_id from outliers}}`,
 		`videos: {id: {sql: select video_id from outliers}}`,
@@ -37,14 +39,16 @@ func TestSQLSeedsWithoutADuckDBSinkAreRefused(t *testing.T) {
 	}
 }
 
-func TestPagesDefaultToOneAndAllOfThemRequirePerRun(t *testing.T) {
+// Pages default to one, and `pages: all` requires budget.per_run.
+func TestUnlimitedPagesRequirePerRunCap(t *testing.T) {
 	if got := one(t, "search: {query: tea}").Pages; got > 1 {
 		t.Errorf("%d pages where the file does not say, want 1", got)
 	}
 	mistaken(t, head+"budget: {per_month: 400}\njobs: {a: {search: {query: tea, pages: all}}}", "per_run", "pages: all}", "pages: all}, budget: {per_run: 40}")
 }
 
-func TestAMonthlyBudgetIsRequiredExceptOnTheSimulator(t *testing.T) {
+// A monthly budget is required except on the simulator.
+func TestRealServiceRequiresMonthlyBudget(t *testing.T) {
 	const file = "version: 1\nservice: {url: \"https://api.example.com/v1\", key: \"${OUTLIERD_KEY}\"}\njobs: {a: {search: {query: tea}}}\n"
 	mistaken(t, file, "per_month", "version: 1\n", "version: 1\nbudget: {per_month: 400}\n")
 	mistaken(t, file, "per_month", `"https://api.example.com/v1", key: "${OUTLIERD_KEY}"`, `"sim://"`)

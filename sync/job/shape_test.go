@@ -53,7 +53,8 @@ func sameWords(t *testing.T, name string, enum any, want []string) {
 	}
 }
 
-func TestTheSchemaHasTheWordsOfTheInterface(t *testing.T) {
+// The schema has the sort orders, modes, prices and other words of the interface.
+func TestSchemaListsInterfaceValues(t *testing.T) {
 	sorts := func(op outlier.Operation) (want []string) {
 		for _, by := range sortsOf(op) {
 			want = append(want, snakeCase(by), snakeCase(by)+" desc", snakeCase(by)+" asc")
@@ -128,7 +129,7 @@ func definitions(t *testing.T) map[string]any {
 }
 
 // Every parameter of the interface is a key of the verb that sends it.
-func TestTheSchemaHasTheParametersOfEveryVerb(t *testing.T) {
+func TestSchemaHasParametersOfEveryVerb(t *testing.T) {
 	named := map[string]string{"sortBy": "sort", "sortOrder": "sort", "findBy": "channel_id"}
 	for _, c := range []struct {
 		verb, where string

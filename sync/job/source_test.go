@@ -16,7 +16,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-func TestIdsComeFromListsFilesAndSQLWithoutRepetitions(t *testing.T) {
+// IDs come from lists, files and SQL, each without repetitions.
+func TestIDSourcesAreDeduplicated(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "videos.txt")
 	write := func(text string) {
@@ -126,7 +127,7 @@ jobs:
 }
 
 // Handles are looked up together when the job is resolved, wherever a channel is meant.
-func TestHandlesBecomeIDsFromTheTables(t *testing.T) {
+func TestTablesResolveHandles(t *testing.T) {
 	config, err := Parse("jobs.yaml", []byte(head+`
 lists: {rivals: ["@One", "https://host.example/@two/videos", UC1234567890abcdefghijkl]}
 jobs:
@@ -199,7 +200,8 @@ func TestWhatFindsNoSeedsAsksNothing(t *testing.T) {
 	}
 }
 
-func TestSQLIsAskedOnceAndItsFailuresNameTheJob(t *testing.T) {
+// The SQL of a job runs once for all values of for_each, and its errors name the job.
+func TestSeedQueryRunsOnce(t *testing.T) {
 	spec := one(t, `for_each: {t: [a, b, c]}, related: {title: "${t}", video_id: {sql: select v}}`)
 	in, times := nothingKnown(), 0
 	in.IDs = func(string, string) ([]string, error) { times++; return []string{"dQw4w9WgXcQ"}, nil }
@@ -222,7 +224,8 @@ func TestSQLIsAskedOnceAndItsFailuresNameTheJob(t *testing.T) {
 	}
 }
 
-func TestSQLIsListedWithTheColumnThatIsWanted(t *testing.T) {
+// The SQL of a job is listed with its place and the ID column that it should return.
+func TestQueriesNameTheirIDColumn(t *testing.T) {
 	spec := one(t, `for_each: {t: {sql: select t}}, related: {thumbnail_video_id: "${t}", title: {sql: select n}, video_id: {sql: select v}, related_channel_id: {sql: select c}}`)
 	at := func(column int) yamltree.Place {
 		return yamltree.Place{File: "/etc/outlierd/jobs.yaml", Line: 4, Column: column}
@@ -245,7 +248,8 @@ func TestSQLIsListedWithTheColumnThatIsWanted(t *testing.T) {
 	}
 }
 
-func TestACrossProductOfWhatSQLGivesIsBounded(t *testing.T) {
+// SQL for several names of for_each may give at most 10000 combinations.
+func TestCrossProductOfQueriesIsBounded(t *testing.T) {
 	spec := one(t, `for_each: {a: {sql: x}, b: {sql: x}}, search: {query: "${a} ${b}"}`)
 	in := nothingKnown()
 	in.IDs = func(string, string) ([]string, error) {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestAScheduleThatIsShorterThanRefreshAfterIsWarnedOf where both are written: by
-// default a job asks for what it names each time it is due.
-func TestAScheduleThatIsShorterThanRefreshAfterIsWarnedOf(t *testing.T) {
+// TestScheduleShorterThanRefreshAfterWarns where both are written: by default a job requests its entities
+// each time it is due.
+func TestScheduleShorterThanRefreshAfterWarns(t *testing.T) {
 	for _, c := range []struct{ due, does, between string }{
 		{`every: 8h`, "channels: {id: UC1234567890abcdefghijkl}", ""},
 		{`every: 8h`, "channels: {id: UC1234567890abcdefghijkl, refresh_after: 7h}", ""},

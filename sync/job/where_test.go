@@ -54,7 +54,8 @@ jobs:
 	}
 }
 
-func TestUseBringsFiltersThatAJobMayChangeAndRemove(t *testing.T) {
+// `use` brings filters that a job may change or remove.
+func TestJobMayOverrideUsedFilters(t *testing.T) {
 	got := search(t, `
 filters:
   base: {type: video, z_score: 2.., language: en}
@@ -70,7 +71,7 @@ jobs:
 }
 
 // Filters may use others many times over without doubling the work each time.
-func TestFiltersThatUseEachOtherManyTimesAreMergedOnce(t *testing.T) {
+func TestNestedFiltersAreMergedOnce(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("filters:\n  f: {z_score: 2..}\n")
 	for i := 1; i < 60; i++ {
@@ -111,7 +112,8 @@ jobs:
 	}
 }
 
-func TestAnchorsMergesAndPrivateKeysAreAllowed(t *testing.T) {
+// Anchors, merges and private keys are allowed.
+func TestAnchorsAndPrivateKeysAreAllowed(t *testing.T) {
 	config := parse(t, `
 version: 1
 service: {url: "sim://"}
@@ -130,7 +132,8 @@ jobs:
 	}
 }
 
-func TestAByteOrderMarkAndWindowsLineEndsDoNotMatter(t *testing.T) {
+// A byte order mark and Windows line ends make no difference.
+func TestWindowsTextFormatIsAccepted(t *testing.T) {
 	config := parse(t, "\uFEFFversion: 1\r\nservice: {url: \"sim://\"}\r\njobs:\r\n  a:\r\n    about: x\r\n    search: {query: y}\r\n")
 	if got := config.Jobs[0].About; got != "x" {
 		t.Errorf("about is %q", got)
@@ -167,7 +170,8 @@ func TestOnlyARequestChangesItsHash(t *testing.T) {
 	}
 }
 
-func TestParametersInTheWordsOfTheFile(t *testing.T) {
+// Filters and sort of a request are shown with the keys and values of the job file.
+func TestParametersAreShownAsInFile(t *testing.T) {
 	for _, test := range []struct{ params, filters, sort string }{
 		{"", "", ""},
 		{"query=tea&sortBy=zScore&sortOrder=desc&zScoreFrom=2", "z_score 2..", "z_score desc"},

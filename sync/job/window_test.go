@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestWindowsCountDaysAndNotHoursWhereTheClocksChange: the day on which they do has 23 or
-// 25 hours, and its midnights bound windows as those of any other day do.
-func TestWindowsCountDaysAndNotHoursWhereTheClocksChange(t *testing.T) {
+// TestWindowsCountCalendarDays where clocks change: such a day has 23 or 25 hours, and its midnights bound
+// windows as those of any other day do.
+func TestWindowsCountCalendarDays(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func TestDurationsAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-func TestDurationsArePrintedInTheLargestUnitThatFits(t *testing.T) {
+func TestDurationsUseLargestExactUnit(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		90 * time.Minute: "90m",
 		36 * time.Hour:   "36h",
@@ -41,7 +41,7 @@ func TestDurationsArePrintedInTheLargestUnitThatFits(t *testing.T) {
 	}
 }
 
-func TestDurationsAreReadAsTheyArePrinted(t *testing.T) {
+func TestPrintedDurationsParseBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(1, 3660*24*60).Draw(t, "minutes")) * time.Minute
 		if got, err := ParseDuration(FormatDuration(d)); err != nil || got != d {
@@ -50,7 +50,8 @@ func TestDurationsAreReadAsTheyArePrinted(t *testing.T) {
 	})
 }
 
-func TestTimesAtTheEndsOfARange(t *testing.T) {
+// A date at the end of a range covers its whole day in the zone, and a time is exact.
+func TestDatesCoverWholeDays(t *testing.T) {
 	santiago := zone(t, "America/Santiago")
 	for _, c := range []struct {
 		text, first, last string

@@ -10,8 +10,9 @@ import (
 	"outlierd/sync/state/statetest"
 )
 
-// TestAssistantsHaveACapWithinThatByHand: each call of an assistant counts for both, one by hand only for the second.
-func TestAssistantsHaveACapWithinThatByHand(t *testing.T) {
+// TestAssistantCapIsWithinManualCap: each call of an assistant counts for both caps, and a manual call only
+// for the second.
+func TestAssistantCapIsWithinManualCap(t *testing.T) {
 	t.Parallel()
 	const assistant, person = "once:mcp:search", "once:search"
 	now := time.Now()

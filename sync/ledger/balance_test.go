@@ -14,7 +14,8 @@ import (
 	"outlierd/sync/store"
 )
 
-func TestBalanceTellsWhatBecameOfThePeriod(t *testing.T) {
+// A balance has the spent, reserved, unknown, adjusted and refunded credits of its period.
+func TestBalanceSumsPeriodByOutcome(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	statetest.Buy(t, s, statetest.Capped(100), statetest.AnswerTo(statetest.SearchRequest("0"), `{"hits":[]}`), outlier.Charged)
@@ -54,8 +55,9 @@ func TestBalanceTellsWhatBecameOfThePeriod(t *testing.T) {
 	}
 }
 
-// TestWhatWasBoughtOnTopIsRoomAndNoDebt: nothing less than nothing is held.
-func TestWhatWasBoughtOnTopIsRoomAndNoDebt(t *testing.T) {
+// TestExtraCreditsAddRoomOnly: credits bought in addition can be spent, and never make the taken credits
+// negative.
+func TestExtraCreditsAddRoomOnly(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	spend := func(most outlier.Credits) error {
@@ -130,8 +132,9 @@ func TestLaterAnswerGivesNothingBack(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOfAnAnswerIsKept: it is in the journal as what it is.
-func TestWhatIsLeftOfAnAnswerIsKept(t *testing.T) {
+// TestTruncatedAnswerIsJournaled: the part that arrived is a row of its own, beside that of the repeated
+// call.
+func TestTruncatedAnswerIsJournaled(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	cut := statetest.Lost(statetest.SearchRequest("0"))

@@ -19,7 +19,7 @@ func zone(t testing.TB, name string) *time.Location {
 	return loc
 }
 
-func TestDayTurnsAtMidnightOfTheZone(t *testing.T) {
+func TestDayStartsAtZonesMidnight(t *testing.T) {
 	late := time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC)
 	if got, want := ledger.Day(late, time.UTC), "2026-11-21"; got != want {
 		t.Errorf("in UTC the day is %s, want %s", got, want)
@@ -29,7 +29,8 @@ func TestDayTurnsAtMidnightOfTheZone(t *testing.T) {
 	}
 }
 
-func TestCycleBeginsOnTheRenewalDayOrTheLastOfTheMonth(t *testing.T) {
+// A cycle begins on the renewal day, or on the last day of a month that is shorter.
+func TestCycleStartsOnRenewalDay(t *testing.T) {
 	for _, c := range []struct {
 		at   string
 		day  int
@@ -82,8 +83,8 @@ func TestCyclesFollowOneAnotherWithoutGap(t *testing.T) {
 	})
 }
 
-// TestKeyAndBoundsOfAPeriodAgree: also where a day begins at one o'clock, or twice.
-func TestKeyAndBoundsOfAPeriodAgree(t *testing.T) {
+// TestPeriodKeyMatchesBounds, also where a day begins at one o'clock, or twice.
+func TestPeriodKeyMatchesBounds(t *testing.T) {
 	zones := []*time.Location{time.UTC, zone(t, "Pacific/Auckland"), zone(t, "America/Sao_Paulo"), zone(t, "America/Havana"), zone(t, "Asia/Amman"), zone(t, "Asia/Beirut")}
 	rapid.Check(t, func(t *rapid.T) {
 		loc := rapid.SampledFrom(zones).Draw(t, "zone")
@@ -115,7 +116,8 @@ func TestBoundsOfWhatHasNone(t *testing.T) {
 	}
 }
 
-func TestCallCountsForEveryPeriodItBelongsTo(t *testing.T) {
+// A call counts for its day, its cycle, the cycle of its job, and its run.
+func TestCallCountsForAllItsPeriods(t *testing.T) {
 	got := ledger.Periods("run-1", "ideas", "2026-11-21", "2026-11-14")
 	want := []ledger.Period{
 		{Scope: ledger.ScopeDay, Key: "2026-11-21"},
@@ -136,7 +138,8 @@ func TestCallCountsForEveryPeriodItBelongsTo(t *testing.T) {
 	}
 }
 
-func TestJobCycleIsCutWhereItWasJoined(t *testing.T) {
+// CutJobCycle returns the job and the cycle that JobCycle joined, whatever the name of the job.
+func TestJobCycleKeySplitsBack(t *testing.T) {
 	for _, job := range []string{"ideas", "a/b", "", "ideas~1"} {
 		key := ledger.JobCycle(job, "2026-11-14")
 		if gotJob, cycle := ledger.CutJobCycle(key); gotJob != job || cycle != "2026-11-14" {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestJumpOfTheMachinesClockEndsTheAgreement: what was counted since may be wrong, as time
-// does not count while a machine sleeps.
-func TestJumpOfTheMachinesClockEndsTheAgreement(t *testing.T) {
+// TestClockJumpEndsAgreement with the service: the time counted since may be wrong, as time does not count
+// while a machine sleeps.
+func TestClockJumpEndsAgreement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := New(nil, time.UTC, 1).Clock
 		for _, jump := range []time.Duration{-time.Hour, time.Hour} {

@@ -35,7 +35,7 @@ func TestReadingDrawsTheHoldDown(t *testing.T) {
 	}
 }
 
-func TestReadingFromTheHoldMeetsNoCap(t *testing.T) {
+func TestReadingFromHoldIgnoresCaps(t *testing.T) {
 	t.Parallel()
 	s, step := statetest.Scanned(t)
 	for _, most := range []outlier.Credits{60, 20, 0} { // caps are lowered meanwhile
@@ -49,7 +49,8 @@ func TestReadingFromTheHoldMeetsNoCap(t *testing.T) {
 	statetest.CheckHold(t, s, step.ID, 4)
 }
 
-func TestReadingCountsForTheDayOfItsScan(t *testing.T) {
+// Reading a scan counts for the day and the caps of its start, even weeks later.
+func TestReadingCountsOnScanDay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
@@ -73,7 +74,8 @@ func TestReadingCountsForTheDayOfItsScan(t *testing.T) {
 	})
 }
 
-func TestRefundedReadingGoesBackToTheHold(t *testing.T) {
+// A refund of reading goes back to the hold of its scan, unless the hold was released.
+func TestRefundedReadingReturnsToHold(t *testing.T) {
 	t.Parallel()
 	s, step := statetest.Scanned(t)
 	limited := statetest.ErrorTo(statetest.SearchRequest("0"), http.StatusTooManyRequests, outlier.Limited)
@@ -96,7 +98,8 @@ func TestRefundedReadingGoesBackToTheHold(t *testing.T) {
 	statetest.CheckBooks(t, s)
 }
 
-func TestHoldThatDoesNotCoverThePriceIsLeftAlone(t *testing.T) {
+// A hold that does not cover the price is left as it is, and another run cannot draw from it.
+func TestInsufficientHoldIsUntouched(t *testing.T) {
 	t.Parallel()
 	s, step := statetest.Scanned(t)
 	dear := statetest.SearchFor("0", 11)
@@ -153,9 +156,9 @@ func TestHoldIsReleased(t *testing.T) {
 	}
 }
 
-// TestHoldOfAnUnconfirmedScanOutlivesItsRun: unknown counts as spent, and so does
-// what was to be spent on reading it, until somebody has looked.
-func TestHoldOfAnUnconfirmedScanOutlivesItsRun(t *testing.T) {
+// TestUnconfirmedScanHoldOutlivesRun: an unknown price counts as spent, and so does the price of reading,
+// until a user has checked.
+func TestUnconfirmedScanHoldOutlivesRun(t *testing.T) {
 	t.Parallel()
 	ends := map[string]struct {
 		do   func(*testing.T, *state.Store, runs.Step)
@@ -210,7 +213,8 @@ func TestHoldOfAnUnconfirmedScanOutlivesItsRun(t *testing.T) {
 	}
 }
 
-func TestDatabaseItselfKeepsTheHoldOfAnUnconfirmedScan(t *testing.T) {
+// The database itself refuses to release the hold of an unconfirmed scan.
+func TestDatabaseProtectsUnconfirmedScanHold(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	step, intent := statetest.Begin(t, s)

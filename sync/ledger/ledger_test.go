@@ -18,7 +18,7 @@ import (
 	"outlierd/sync/store"
 )
 
-func TestReservationIsRefusedWhenACapWouldBePassed(t *testing.T) {
+func TestReservationBeyondCapIsRefused(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	day, cycle := ledger.Day(now, time.UTC), ledger.Cycle(now, time.UTC, 1)
@@ -47,7 +47,8 @@ func TestReservationIsRefusedWhenACapWouldBePassed(t *testing.T) {
 	}
 }
 
-func TestDatabaseItselfRefusesToPassACap(t *testing.T) {
+// The database itself refuses an attempt that would pass a cap.
+func TestDatabaseEnforcesCaps(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	statetest.Buy(t, s, statetest.Capped(3), statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
@@ -118,7 +119,7 @@ func TestOutcomeDecidesWhatStaysHeld(t *testing.T) {
 	}
 }
 
-func TestLostAnswerIsNotRefundedWithoutProof(t *testing.T) {
+func TestLostAnswerRefundNeedsProof(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	a := statetest.Reserve(t, s, statetest.Capped(100), statetest.SearchRequest("0"))
@@ -182,7 +183,8 @@ func TestTextThatIsCutStaysText(t *testing.T) {
 	}
 }
 
-func TestChangedCapsApplyAtOnceAndForgetNothing(t *testing.T) {
+// Changed caps apply at once, and earlier spending counts for them.
+func TestChangedCapsApplyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	request := statetest.SearchRequest("0")
@@ -199,8 +201,8 @@ func TestChangedCapsApplyAtOnceAndForgetNothing(t *testing.T) {
 	statetest.CheckHeld(t, s, statetest.Month(), 8)
 }
 
-// TestRowKeepsThePriceTheCapsAndThePeriodsInForce: whatever the job file says later.
-func TestRowKeepsThePriceTheCapsAndThePeriodsInForce(t *testing.T) {
+// TestRowKeepsPriceCapsAndPeriods in force at the call, whatever the job file says later.
+func TestRowKeepsPriceCapsAndPeriods(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir, o := t.TempDir(), statetest.Options()
@@ -254,7 +256,8 @@ func TestCapForAnotherPeriodIsRefused(t *testing.T) {
 	statetest.WantText(t, err, "1999-01-01", "cannot hold")
 }
 
-func TestAdjustmentChangesWhatIsLeftOfTheCycle(t *testing.T) {
+// An adjustment changes the credits that remain in the cycle.
+func TestAdjustmentChangesRemainingCredits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -301,7 +304,8 @@ func TestAdjustmentChangesWhatIsLeftOfTheCycle(t *testing.T) {
 	statetest.CheckBooks(t, s)
 }
 
-func TestNothingIsBoughtWhenSpaceIsLow(t *testing.T) {
+// Low disk space refuses paid and free calls alike.
+func TestLowSpaceRefusesCalls(t *testing.T) {
 	t.Parallel()
 	free := uint64(1 << 40)
 	o := statetest.Options()

@@ -12,7 +12,8 @@ import (
 // maxErrorText is how many bytes are kept of a text.
 const maxErrorText = 500
 
-func TestLedgerKeepsTheWordsOfAnErrorAndNotItsCause(t *testing.T) {
+// The ledger keeps the kind and message of an error, but not its cause, which may contain the key.
+func TestLedgerOmitsCausesOfErrors(t *testing.T) {
 	cause := errors.New("Authorization: Api-Key secret")
 	for _, c := range []struct {
 		err  error

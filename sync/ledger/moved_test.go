@@ -13,8 +13,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// TestCallsEndWhenTheStateIsMoved: paid ones at once, free ones within 50 ms.
-func TestCallsEndWhenTheStateIsMoved(t *testing.T) {
+// TestMovedStateEndsCalls: paid ones at once, free ones within 50 ms.
+func TestMovedStateEndsCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

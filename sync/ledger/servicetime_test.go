@@ -63,8 +63,9 @@ func TestDaysTurnByTheServicesClock(t *testing.T) {
 	})
 }
 
-// TestDateIsBelievedIfItIsNearOrGivenTwice: ahead and behind alike, however far.
-func TestDateIsBelievedIfItIsNearOrGivenTwice(t *testing.T) {
+// TestDistantDateNeedsConfirmation by a second answer, ahead or behind and however far, and a near one needs
+// none.
+func TestDistantDateNeedsConfirmation(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	for _, test := range []struct {
@@ -102,8 +103,8 @@ func TestDateIsBelievedIfItIsNearOrGivenTwice(t *testing.T) {
 	}
 }
 
-// TestClockIsAgreedOnByAnAnswer of the service's own, be it far off or near.
-func TestClockIsAgreedOnByAnAnswer(t *testing.T) {
+// TestServiceAnswerSetsClock, but an answer of a gateway or a single date that is far off does not.
+func TestServiceAnswerSetsClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Open(t, t.TempDir())
@@ -121,9 +122,9 @@ func TestClockIsAgreedOnByAnAnswer(t *testing.T) {
 	})
 }
 
-// TestClockThatWasSetBackMintsNoFreshBudget: what is dated in the future counts as now, and
-// in its own time when that comes.
-func TestClockThatWasSetBackMintsNoFreshBudget(t *testing.T) {
+// TestBackwardClockAddsNoBudget: spending dated in the future counts as now, and in its own period when that
+// comes.
+func TestBackwardClockAddsNoBudget(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	for _, scope := range []ledger.Scope{ledger.ScopeDay, ledger.ScopeMonth} {
@@ -215,9 +216,9 @@ func exhaust(t *testing.T, s *state.Store, scope ledger.Scope, most outlier.Cred
 	}
 }
 
-// TestClockThatWasSetForwardEmptiesNoQueue: calls that no job has wanted for a week are removed only when
-// the service's clock says so, too.
-func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
+// TestForwardClockKeepsQueue: calls that were last requested a week ago expire only when the service's clock
+// says so, too.
+func TestForwardClockKeepsQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Open(t, t.TempDir())
@@ -248,8 +249,8 @@ func TestClockThatWasSetForwardEmptiesNoQueue(t *testing.T) {
 	})
 }
 
-// TestNothingThatWasLearnedInTheFutureIsFresh: neither an answer nor a missing entity.
-func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
+// TestFutureDatedKnowledgeIsStale, whether it is an answer or the absence of one.
+func TestFutureDatedKnowledgeIsStale(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tasks := []queue.Task{
@@ -313,8 +314,8 @@ func TestNothingThatWasLearnedInTheFutureIsFresh(t *testing.T) {
 	})
 }
 
-// TestWordAboutTheClockIsNotRenewedByAnother: to have credits again says nothing of the time.
-func TestWordAboutTheClockIsNotRenewedByAnother(t *testing.T) {
+// TestLiftedBlockKeepsClockConfirmation as it was: to have credits again says nothing of the time.
+func TestLiftedBlockKeepsClockConfirmation(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)

@@ -96,8 +96,8 @@ func TestOperatorsMistakesAreRefused(t *testing.T) {
 	statetest.CheckHeld(t, s, statetest.Month(), 110)
 }
 
-// TestWordOnAnUnknownScanChangesItsRowAlone: what came after it is not told again.
-func TestWordOnAnUnknownScanChangesItsRowAlone(t *testing.T) {
+// TestSettledScanChangesOnlyItsRow: rows that came after an unknown scan are not sent to the sinks again.
+func TestSettledScanChangesOnlyItsRow(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	step, intent := statetest.Begin(t, s)
@@ -115,7 +115,8 @@ func TestWordOnAnUnknownScanChangesItsRowAlone(t *testing.T) {
 	}
 }
 
-func TestScanAndItsReadingFitTogetherOrNotAtAll(t *testing.T) {
+// A scan is refused unless its price and the price of reading it fit under every cap together.
+func TestScanReservesItsReadingToo(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	cycle := ledger.Cycle(now, time.UTC, 1)

@@ -64,9 +64,9 @@ func stateOf(t *testing.T, s *state.Store, attempt int64) (state string) {
 	return state
 }
 
-// TestNothingIsSentWhileTheDatabaseIsLocked: before money is spent, a lock is waited for
-// and then refused by name.
-func TestNothingIsSentWhileTheDatabaseIsLocked(t *testing.T) {
+// TestLockedDatabasePreventsSending: before credits are spent, a call waits for the lock and is then refused
+// with its name.
+func TestLockedDatabasePreventsSending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Open(t, t.TempDir())
@@ -87,9 +87,9 @@ func TestNothingIsSentWhileTheDatabaseIsLocked(t *testing.T) {
 	})
 }
 
-// TestAnAnswerWaitsForALockedDatabase: a purchase whose answer meets a lock is settled
-// when the lock is gone, however late that is, and is in a file meanwhile.
-func TestAnAnswerWaitsForALockedDatabase(t *testing.T) {
+// TestAnswerWaitsForLockedDatabase: the answer is in a file meanwhile, and its purchase is settled when the
+// lock is gone, however late that is.
+func TestAnswerWaitsForLockedDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Open(t, t.TempDir())
@@ -289,8 +289,8 @@ func TestAStartedScanOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// TestADamagedAnswerFileIsSetAside: nothing is believed of it, and the program starts.
-func TestADamagedAnswerFileIsSetAside(t *testing.T) {
+// TestDamagedAnswerFileIsRenamed and not used, and the program starts.
+func TestDamagedAnswerFileIsRenamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)

@@ -244,8 +244,8 @@ func TestEndlessMailLineIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestSilentMailServerIsLeftWithTheContext: it would hold up the end of a run.
-func TestSilentMailServerIsLeftWithTheContext(t *testing.T) {
+// TestContextEndsSilentMailConnection, which would delay the end of a run.
+func TestContextEndsSilentMailConnection(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

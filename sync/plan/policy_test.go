@@ -175,8 +175,8 @@ func TestAnyMarketKeepsWithinItsFunds(t *testing.T) {
 	})
 }
 
-// TestDeadTopicIsSearchedAsPromisedOnly, whatever the others have.
-func TestDeadTopicIsSearchedAsPromisedOnly(t *testing.T) {
+// TestDeadTopicKeepsPromisedInterval and is not searched more often, whatever the other topics have.
+func TestDeadTopicKeepsPromisedInterval(t *testing.T) {
 	m := Market{Funds: Funds{Left: 60, Today: 60, Days: 30}}
 	for i, found := range []int{0, 40, 40} {
 		topic := Topic{Search: fmt.Sprint(i), Name: fmt.Sprint(i), AtLeast: 14}

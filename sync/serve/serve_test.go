@@ -363,8 +363,8 @@ func TestStuckScheduleIsReported(t *testing.T) {
 	})
 }
 
-// TestRemedyDependsOnTheFileOnDisk as far as the daemon knows it.
-func TestRemedyDependsOnTheFileOnDisk(t *testing.T) {
+// TestRemedyDependsOnCurrentFile on disk, as far as the daemon knows it.
+func TestRemedyDependsOnCurrentFile(t *testing.T) {
 	s := listening(t, t.TempDir(), time.Minute)
 	for _, c := range []struct{ changed, refused, want string }{
 		{"", "", "That is the file on disk: use it here, too, with the same variables"},

@@ -18,10 +18,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// TestSpendingIsCountedOnceWhenTheCalendarChanges edits budget.renews and timezone at random, also
-// back, and buys and waits in between: every current period holds exactly what was reserved within it,
-// also for a reader.
-func TestSpendingIsCountedOnceWhenTheCalendarChanges(t *testing.T) {
+// TestCalendarChangeCountsSpendingOnce edits budget.renews and timezone at random, also back, and buys and
+// waits in between: every current period holds exactly what was reserved within it, also for a reader.
+func TestCalendarChangeCountsSpendingOnce(t *testing.T) {
 	t.Parallel()
 	fresh := newFolder(t)
 	checks := 0
@@ -243,9 +242,8 @@ func (c *calendars) counts(one *spending, p ledger.Period, account string, now t
 	return ledger.Cycle(at, loc, c.options.Renews) == ledger.Cycle(now, loc, c.options.Renews)
 }
 
-// TestCapsHoldAfterTheCalendarWasEdited: a used-up month of a job, and a used-up day, stay so under
-// another name.
-func TestCapsHoldAfterTheCalendarWasEdited(t *testing.T) {
+// TestCapsSurviveCalendarEdits: a used-up month of a job, and a used-up day, stay so under another name.
+func TestCapsSurviveCalendarEdits(t *testing.T) {
 	t.Parallel()
 	auckland, err := time.LoadLocation("Pacific/Auckland")
 	if err != nil {

@@ -130,8 +130,9 @@ func TestFoundDamageIsRemembered(t *testing.T) {
 	}
 }
 
-// TestDamageThatSQLiteReportsIsCheckedAtTheNextStart, and nothing is written before.
-func TestDamageThatSQLiteReportsIsCheckedAtTheNextStart(t *testing.T) {
+// TestReportedDamageIsCheckedAtStart: once SQLite has reported damage, the next start checks the state before
+// anything is written.
+func TestReportedDamageIsCheckedAtStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := state.Open(t.Context(), dir, statetest.Options())
@@ -209,9 +210,9 @@ func TestCheckFindsAnyDamage(t *testing.T) {
 	}
 }
 
-// TestNoStatementOfACallReadsAWholeTable asks SQLite how it will perform each statement
-// that the starts and the calls of this test have used, those of triggers included.
-func TestNoStatementOfACallReadsAWholeTable(t *testing.T) {
+// TestCallStatementsAvoidTableScans asks SQLite how it will perform each statement that the starts and the
+// calls of this test have used, those of triggers included.
+func TestCallStatementsAvoidTableScans(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)

@@ -131,9 +131,9 @@ func lookAtScan(t *testing.T, dir string) (got startImage) {
 	return got
 }
 
-// TestKillAtEveryStepOfAScan looks at the folder as a kill would leave it after each
-// step of starting a scan and of reading its first page.
-func TestKillAtEveryStepOfAScan(t *testing.T) {
+// TestScanSurvivesKillAtEachStep looks at the folder as a kill would leave it after each step of starting a
+// scan and of reading its first page.
+func TestScanSurvivesKillAtEachStep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -187,8 +187,8 @@ func TestKillAtEveryStepOfAScan(t *testing.T) {
 	check("after the release", kept)
 }
 
-// TestKillDuringTheSettlementOfAScan looks at both ways to settle an unknown scan.
-func TestKillDuringTheSettlementOfAScan(t *testing.T) {
+// TestScanSettlementSurvivesKill looks at both ways to settle an unknown scan.
+func TestScanSettlementSurvivesKill(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		as   runs.Scan
@@ -244,8 +244,8 @@ func buyForEver(s *state.Store) {
 	}
 }
 
-// TestKilledProcessLosesNothingThatItToldOf kills a real process at random moments.
-func TestKilledProcessLosesNothingThatItToldOf(t *testing.T) {
+// TestKilledProcessLosesNothingReported kills a real process at random moments.
+func TestKilledProcessLosesNothingReported(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []int{1, 3, 10, 40} {
 		t.Run(strconv.Itoa(answers), func(t *testing.T) {

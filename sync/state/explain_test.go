@@ -20,10 +20,9 @@ import (
 var shortScan = regexp.MustCompile(`^SCAN (t USING (COVERING )?INDEX tasks_rank|attempts USING INDEX attempts_holding(_run)?|` +
 	`runs USING INDEX runs_unfinished)$`)
 
-// TestNothingScansTheQueueOrTheJournal: what is asked before every call, at every redraw, or
-// by a command that shows a part of it. Sorting is for what was found, of which there is
-// little; each query may sort as often as it is said here.
-func TestNothingScansTheQueueOrTheJournal(t *testing.T) {
+// TestQueriesAvoidQueueAndJournalScans before every call, at every redraw, and in commands that show a part
+// of them, and each may sort its few results as often as is stated here.
+func TestQueriesAvoidQueueAndJournalScans(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	of := queue.Filter{Job: "a"}

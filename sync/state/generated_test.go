@@ -10,9 +10,9 @@ import (
 	"outlierd/sync/state/statetest"
 )
 
-// TestAStateThatIsGeneratedIsSound opens a small one, whose ledger is added up then, and
-// reads its journal, whose checksums are verified.
-func TestAStateThatIsGeneratedIsSound(t *testing.T) {
+// TestGeneratedStateIsValid opens a small one, whose ledger is added up then, and reads its journal, whose
+// checksums are verified.
+func TestGeneratedStateIsValid(t *testing.T) {
 	options := state.Options{Service: "https://service.test", Version: "test", MinFree: 1 << 16}
 	dir := filepath.Join(t.TempDir(), "state")
 	statetest.LargeOf(t, dir, 2000, 300, func(dir string) error {

@@ -16,7 +16,8 @@ import (
 	"outlierd/sync/store"
 )
 
-func TestWhatFromCountsIsRememberedPerEndpoint(t *testing.T) {
+// The journal remembers for each endpoint what `from` counts, also after a restart.
+func TestLearnedPagingIsKeptPerEndpoint(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -40,7 +41,8 @@ func TestWhatFromCountsIsRememberedPerEndpoint(t *testing.T) {
 	}
 }
 
-func TestIdenticalCallIsAnsweredByTheNewestChargedAnswer(t *testing.T) {
+// An identical call is answered by the newest charged answer.
+func TestNewestChargedAnswerIsReused(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	answered := func(page string, body string, at time.Time, o outlier.Outcome) {
@@ -86,7 +88,7 @@ func TestIdenticalCallIsAnsweredByTheNewestChargedAnswer(t *testing.T) {
 	}
 }
 
-func TestEarlierAnswerIsFoundByItsIndex(t *testing.T) {
+func TestEarlierAnswerLookupUsesIndex(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	before := s.DB.Statements()
@@ -141,7 +143,8 @@ func TestDriftIsCountedOncePerAnswer(t *testing.T) {
 	check("all drift", all, size, mood)
 }
 
-func TestBlockStandsForItsKeyUntilItIsLifted(t *testing.T) {
+// A block applies to its key, also after a restart, until it is lifted.
+func TestBlockLastsUntilLifted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)

@@ -109,8 +109,8 @@ func TestWhatIsPruned(t *testing.T) {
 	}
 }
 
-// TestAPrunedAnswerIsNeitherReadNorUsedAgain: its row stays, and nothing takes its empty body for an answer.
-func TestAPrunedAnswerIsNeitherReadNorUsedAgain(t *testing.T) {
+// TestPrunedAnswersAreNotReused or read: their rows stay, and nothing takes their empty bodies for answers.
+func TestPrunedAnswersAreNotReused(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	for d := range 3 {

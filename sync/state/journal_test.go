@@ -21,7 +21,7 @@ import (
 // chunk is how many answers are read at a time.
 const chunk = 16
 
-func TestJournalGivesAnswersBackAsTheyCame(t *testing.T) {
+func TestJournalReturnsAnswersUnchanged(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	step := statetest.BeginRun(t, s, "run-1")
@@ -83,7 +83,8 @@ func TestUnreadableBodiesAreKept(t *testing.T) {
 	}
 }
 
-func TestOnlyAnswersThatTellSomethingAreJournaled(t *testing.T) {
+// The journal keeps answers with data, parts of lost ones and missing entities, but no refusals.
+func TestOnlyInformativeAnswersAreJournaled(t *testing.T) {
 	t.Parallel()
 	search, details := statetest.SearchRequest("0"), statetest.DetailsRequest("video-00001")
 	cutShort := statetest.Lost(search)
@@ -166,7 +167,8 @@ func TestJournalEndCountsWhatWasPruned(t *testing.T) {
 	}
 }
 
-func TestJournalMayBeLeftEarlyAndWrittenWhileItIsRead(t *testing.T) {
+// The journal may be written while it is read, and a reader may stop early.
+func TestJournalAcceptsWritesDuringReading(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	statetest.Free(t, s, 2*chunk+5)

@@ -7,8 +7,9 @@ import (
 	"outlierd/sync/state/statetest"
 )
 
-// TestStateOfADevelopmentVersionIsRefused: versions count from the first release, so its number may be higher or the same.
-func TestStateOfADevelopmentVersionIsRefused(t *testing.T) {
+// TestDevelopmentVersionIsRefused: versions count from the first release, so the number of such a state may
+// be higher or the same.
+func TestDevelopmentVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := statetest.Shell(t, statetest.Open(t, dir), `PRAGMA application_id = 0; PRAGMA user_version = 24`); err != nil {

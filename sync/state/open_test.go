@@ -71,7 +71,8 @@ func startOther(t *testing.T, dir, role string) (*exec.Cmd, *bufio.Reader) {
 	return cmd, bufio.NewReader(out)
 }
 
-func TestSecondProcessLearnsWhoHoldsTheFolder(t *testing.T) {
+// A second process is refused with the process that holds the folder.
+func TestHeldFolderNamesItsProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd, out := startOther(t, dir, "hold")
@@ -142,7 +143,7 @@ func TestFolderIsBoundToItsService(t *testing.T) {
 	statetest.Open(t, dir)
 }
 
-func TestStateOfANewerVersionIsRefused(t *testing.T) {
+func TestNewerStateVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)

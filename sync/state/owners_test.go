@@ -26,9 +26,8 @@ var owned = map[string][]string{
 	"forgotten": {"forgotten"},
 }
 
-// TestNoPackageReadsTheTablesOfAnother: a package reads the tables of another only through that
-// package.
-func TestNoPackageReadsTheTablesOfAnother(t *testing.T) {
+// TestPackagesReadOnlyTheirTables: a package reads the tables of another only through that package.
+func TestPackagesReadOnlyTheirTables(t *testing.T) {
 	t.Parallel()
 	defined := regexp.MustCompile(`\bWITH(?: RECURSIVE)?\s+([a-z_]+)\b`) // within a statement
 	named := regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE(?: OR \w+)?)\s+([a-z_]+)\b`)

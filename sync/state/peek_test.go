@@ -17,7 +17,8 @@ import (
 	"outlierd/sync/store"
 )
 
-func TestPeekReadsOneSnapshotBesideTheHolder(t *testing.T) {
+// Peek reads one snapshot beside the process that holds the folder.
+func TestPeekReadsOneSnapshot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)

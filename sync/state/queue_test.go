@@ -19,7 +19,9 @@ import (
 // keepQueued is how long a call stays queued.
 const keepQueued = 7 * 24 * time.Hour
 
-func TestOneRowServesAllWhoWantTheSame(t *testing.T) {
+// Jobs that want the same call share one row with the lineage of the first, the highest value and the
+// shortest age.
+func TestJobsShareOneQueueRow(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	first := queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "ideas", Value: 1, MaxAge: time.Hour}
@@ -35,7 +37,8 @@ func TestOneRowServesAllWhoWantTheSame(t *testing.T) {
 	}
 }
 
-func TestTasksComeByValueAndAsTheFilterAllows(t *testing.T) {
+// Tasks come in the order of their value, and only those that the filter allows.
+func TestHighestValueTaskComesFirst(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	statetest.Enqueue(t, s,
@@ -117,7 +120,8 @@ func TestUnmovedNumberNeedsNoOtherAnswer(t *testing.T) {
 	})
 }
 
-func TestFailedTaskWaitsAndExpiresAWeekAfterItWasLastWanted(t *testing.T) {
+// A failed task waits for its retry, and expires a week after a job last wanted it.
+func TestFailedTaskWaitsAndExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Open(t, t.TempDir())
@@ -259,9 +263,8 @@ func (w *wishes) check(r *rapid.T) {
 	}
 }
 
-// TestNextRetryIsTheFirstTimeAtWhichSomethingNewMayBeTried: what may be tried now,
-// what another job wants and what has expired are no reason to wake up.
-func TestNextRetryIsTheFirstTimeAtWhichSomethingNewMayBeTried(t *testing.T) {
+// TestNextRetryIgnoresReadyTasks, tasks of other jobs and expired ones, which are no reason to wake up.
+func TestNextRetryIgnoresReadyTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Open(t, t.TempDir())

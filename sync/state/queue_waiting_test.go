@@ -13,7 +13,8 @@ import (
 	"outlierd/sync/store"
 )
 
-func TestQueueIsListedInTheOrderInWhichItIsDone(t *testing.T) {
+// The queue lists calls in the order in which they are made.
+func TestQueueListsCallsInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Open(t, t.TempDir())

@@ -14,9 +14,9 @@ import (
 	"outlierd/sync/store"
 )
 
-// TestCallStaysWhileAnyJobWantsIt: several jobs ask for the same, in this order; then
-// some want it no more.
-func TestCallStaysWhileAnyJobWantsIt(t *testing.T) {
+// TestWantedCallStaysQueued: several jobs request the same call, in this order, and then some want it no
+// more.
+func TestWantedCallStaysQueued(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		asked  []string
@@ -57,9 +57,9 @@ func TestCallStaysWhileAnyJobWantsIt(t *testing.T) {
 	}
 }
 
-// TestNextJobsAreForgottenWithTheCall: a job that wanted a call that was made meanwhile does
-// not inherit the next one.
-func TestNextJobsAreForgottenWithTheCall(t *testing.T) {
+// TestMadeCallForgetsNextJobs: a job that wanted a call that was made meanwhile does not inherit the next
+// one.
+func TestMadeCallForgetsNextJobs(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	task := queue.Task{Op: outlier.OpDetails, Entity: "v1", Run: "run-1", Job: "a"}
@@ -73,7 +73,8 @@ func TestNextJobsAreForgottenWithTheCall(t *testing.T) {
 	}
 }
 
-func TestClearedQueueKeepsWhatAnotherJobWants(t *testing.T) {
+// Cancelling the queue of a job keeps the calls that another job wants.
+func TestCancelKeepsOtherJobsCalls(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	for _, job := range []string{"a", "b"} {
@@ -152,8 +153,9 @@ func TestNextJobIsCountedOnce(t *testing.T) {
 	}
 }
 
-// TestRankOfACallIsThatOfAllWhoWantIt: what one job values more comes sooner for the others.
-func TestRankOfACallIsThatOfAllWhoWantIt(t *testing.T) {
+// TestCallTakesHighestRank of all jobs that want it: a call that one job values more comes sooner for the
+// others.
+func TestCallTakesHighestRank(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	call := func(job, entity string, value float64) queue.Task {
@@ -205,7 +207,7 @@ func TestQueueIsClearedDuringCall(t *testing.T) {
 	}
 }
 
-func TestWhatNoJobWantsAnyMoreLeavesTheQueue(t *testing.T) {
+func TestUnwantedCallsLeaveQueue(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	statetest.Enqueue(t, s,

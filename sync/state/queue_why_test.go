@@ -45,7 +45,8 @@ func brings(t *testing.T, s *state.Store, run, job string) {
 	statetest.Buy(t, s, p, statetest.AnswerTo(statetest.SearchRequest("1"), `{"hits":[]}`), outlier.Charged)
 }
 
-func TestBringingsGoFromTheFirstToTheLast(t *testing.T) {
+// The sightings of a video go from the first to the last, each with its calls.
+func TestSightingsAreChronological(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	brings(t, s, "run-1", "ideas")
@@ -87,7 +88,8 @@ func TestSightingsOfWhatWasNeverSighted(t *testing.T) {
 	}
 }
 
-func TestCallsAboutAnIDAndThoseThatWait(t *testing.T) {
+// The calls about an ID are listed with their outcomes, and so are those that are queued.
+func TestEntityHasMadeAndQueuedCalls(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	brings(t, s, "run-1", "ideas")

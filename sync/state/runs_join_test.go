@@ -17,8 +17,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// TestLiveScanIsFoundByWhatItLooksFor and by nothing else.
-func TestLiveScanIsFoundByWhatItLooksFor(t *testing.T) {
+// TestLiveScanIsFoundBySubject and by nothing else.
+func TestLiveScanIsFoundBySubject(t *testing.T) {
 	t.Parallel()
 	finished := func(t *testing.T, s *state.Store, step runs.Step) { statetest.Supersede(t, s, step.Run) }
 	read := func(run string) func(*testing.T, *state.Store, runs.Step) {
@@ -101,9 +101,9 @@ func TestScanPastItsDeadlineMakesRoom(t *testing.T) {
 	statetest.CheckScan(t, s, step.ID, runs.ScanExpired)
 }
 
-// TestScanAdoptedLongAfterItsIntentIsLive: a machine may sleep for weeks between the intent and
-// the start. Its day counts from the start.
-func TestScanAdoptedLongAfterItsIntentIsLive(t *testing.T) {
+// TestAdoptedScanCountsFromStart: it is live for a day after its start, even if the machine slept for weeks
+// between the intent and the start.
+func TestAdoptedScanCountsFromStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))

@@ -28,9 +28,9 @@ func perform(t *testing.T, s *state.Store, id, job string, status runs.Status) {
 	}
 }
 
-// TestRunsAreListedByJobAndStatus in more than one page, also where the process was killed that
-// worked on some of them.
-func TestRunsAreListedByJobAndStatus(t *testing.T) {
+// TestRunsListByJobAndStatus in more than one page, also where the process was killed that worked on some of
+// them.
+func TestRunsListByJobAndStatus(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -103,8 +103,8 @@ func TestRunsAreListedByJobAndStatus(t *testing.T) {
 	}
 }
 
-// TestStreakCountsHowTheLastRunsEnded leaves out what is under way and what a person has overridden.
-func TestStreakCountsHowTheLastRunsEnded(t *testing.T) {
+// TestStreakCountsLastEndings of a job and leaves out runs that are in progress or overridden.
+func TestStreakCountsLastEndings(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	if streak, err := s.Runs.Streak("a"); streak != (runs.Streak{}) || err != nil {

@@ -23,7 +23,8 @@ func jobMonth(job string) ledger.Cap {
 	return ledger.Cap{Scope: ledger.ScopeJobMonth, Period: ledger.JobCycle(job, ledger.Cycle(time.Now(), time.UTC, 1))}
 }
 
-func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
+// A renamed job continues with its runs, scans, watermarks, queue and spending.
+func TestRenamedJobKeepsItsState(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	for _, r := range []runs.Run{
@@ -73,7 +74,8 @@ func TestRenamedJobGoesOnWhereItWas(t *testing.T) {
 	statetest.CheckBooks(t, s)
 }
 
-func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
+// The former name of a job is free for another job, whose state stays apart.
+func TestFormerNameCanBeReused(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	request := statetest.SearchRequest("0")
@@ -94,7 +96,7 @@ func TestFormerNameIsFreeForAnotherJob(t *testing.T) {
 	statetest.CheckBooks(t, s)
 }
 
-func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
+func TestRenameCanBeUndoneAndRepeated(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	request := statetest.SearchRequest("0")
@@ -116,7 +118,8 @@ func TestRenameCanBeTakenBackAndDoneAgain(t *testing.T) {
 	statetest.CheckBooks(t, s)
 }
 
-func TestRenameToANameInUseLosesNothing(t *testing.T) {
+// Renaming a job to a name in use keeps the spending of both and the later watermark of each key.
+func TestRenameToUsedNameMerges(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	request := statetest.SearchRequest("0")

@@ -16,7 +16,8 @@ import (
 	"outlierd/sync/store"
 )
 
-func TestScanIsKeptWholeFromIntentToEnd(t *testing.T) {
+// A scan is stored with all its fields, from intent to end.
+func TestScanRecordIsComplete(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -56,7 +57,9 @@ func TestScanIsKeptWholeFromIntentToEnd(t *testing.T) {
 	}
 }
 
-func TestScanThatMayBeUnderWayIsNotIntendedAgain(t *testing.T) {
+// A second intent is refused while an equal scan is intended, running or unknown, unless it is bought again
+// beside a running one.
+func TestUnfinishedScanBlocksEqualIntent(t *testing.T) {
 	t.Parallel()
 	due := statetest.Noon
 	for name, c := range map[string]struct {
@@ -102,9 +105,9 @@ func TestScanThatMayBeUnderWayIsNotIntendedAgain(t *testing.T) {
 	}
 }
 
-// TestRefusedIntentsOfAScanDoNotPileUp: a step that is parked, or over a cap, wishes again
-// at every turn.
-func TestRefusedIntentsOfAScanDoNotPileUp(t *testing.T) {
+// TestUnsentRefusedIntentsAreReplaced: a step that is parked, or over a cap, makes another intent at every
+// turn.
+func TestUnsentRefusedIntentsAreReplaced(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	step := statetest.BeginRun(t, s, "run-1")
@@ -137,7 +140,7 @@ func TestRefusedIntentsOfAScanDoNotPileUp(t *testing.T) {
 	statetest.CheckBooks(t, s)
 }
 
-func TestStateOfAScanFollowsItsAttempt(t *testing.T) {
+func TestScanStateFollowsItsAttempt(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	step, intent := statetest.Begin(t, s)
@@ -162,7 +165,7 @@ func TestStateOfAScanFollowsItsAttempt(t *testing.T) {
 	statetest.CheckBooks(t, s)
 }
 
-func TestScanAnswerThatCannotBeReadStaysUnknown(t *testing.T) {
+func TestUnreadableScanAnswerStaysUnknown(t *testing.T) {
 	t.Parallel()
 	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
 	step, intent := statetest.Begin(t, s)

@@ -18,7 +18,8 @@ import (
 	"outlierd/sync/store"
 )
 
-func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
+// A run and its steps are stored with all their fields, from begin to finish.
+func TestRunRecordIsComplete(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -72,7 +73,7 @@ func TestRunIsKeptWholeFromBeginToFinish(t *testing.T) {
 	}
 }
 
-func TestStepsAreAddedToARunThatIsUnderWay(t *testing.T) {
+func TestStepsJoinRunInProgress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -136,8 +137,8 @@ func TestDueTimeIsPerformedOnce(t *testing.T) {
 	}
 }
 
-// TestRunMayGoOnUntilItIsOverOrSuperseded: several runs of a job may be unfinished.
-func TestRunMayGoOnUntilItIsOverOrSuperseded(t *testing.T) {
+// TestRunContinuesUntilSuperseded or finished: several runs of a job may be unfinished.
+func TestRunContinuesUntilSuperseded(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	for _, r := range []runs.Run{
@@ -185,9 +186,9 @@ func TestRunMayGoOnUntilItIsOverOrSuperseded(t *testing.T) {
 	}
 }
 
-// TestRunOfAKilledProcessIsInterrupted: readers show it so once no process holds the folder,
-// and the next process records it, with what the run has done.
-func TestRunOfAKilledProcessIsInterrupted(t *testing.T) {
+// TestKilledProcessInterruptsItsRun: readers show this once no process holds the folder, and the next process
+// records it, with what the run has done.
+func TestKilledProcessInterruptsItsRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -231,8 +232,8 @@ func TestRunOfAKilledProcessIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestWhatIsOwedIsOwedUntilItHasBegun and is noted once.
-func TestWhatIsOwedIsOwedUntilItHasBegun(t *testing.T) {
+// TestDueRunIsPendingUntilBegun and is recorded once.
+func TestDueRunIsPendingUntilBegun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := statetest.Open(t, dir)
@@ -285,7 +286,8 @@ func TestUnknownRecordsAreNotUpdated(t *testing.T) {
 
 func value(v float64) *float64 { return &v }
 
-func TestHitsAreCountedAgainstWhatWasSeenBefore(t *testing.T) {
+// The hits of a page are counted as new if earlier pages and runs have not seen them.
+func TestHitsAreComparedWithSeen(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	one, two := statetest.BeginRun(t, s, "run-1"), statetest.BeginRun(t, s, "run-2")

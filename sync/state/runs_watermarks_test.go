@@ -43,7 +43,8 @@ func TestRunsMoveWatermarksForwardOnly(t *testing.T) {
 	}), "by hand")
 }
 
-func TestWatermarksAreSetAndResetByHand(t *testing.T) {
+// A user can set and reset watermarks.
+func TestWatermarksCanBeSetAndReset(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	for _, key := range []string{"a", "b"} {

@@ -53,8 +53,9 @@ func seedsToPlay(t *testing.T) []uint64 {
 	return testenv.Seeds(t, *schedules, 12, 10_000)
 }
 
-// TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap plays schedules.
-func TestServiceNeverChargesMoreThanIsHeldAndNeverPastACap(t *testing.T) {
+// TestChargesStayWithinHoldsAndCaps plays schedules, in which the service never charges more than is held and
+// never past a cap.
+func TestChargesStayWithinHoldsAndCaps(t *testing.T) {
 	t.Parallel()
 	seeds := seedsToPlay(t)
 	fresh := newFolder(t)

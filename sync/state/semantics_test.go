@@ -6,8 +6,8 @@ import (
 	"outlierd/sync/state/statetest"
 )
 
-// TestIdsOfTheJournalAreNeverUsedAgain, not even those of its last answers.
-func TestIdsOfTheJournalAreNeverUsedAgain(t *testing.T) {
+// TestJournalIDsAreNeverReused, not even those of its last answers.
+func TestJournalIDsAreNeverReused(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
 	statetest.Free(t, s, 3)

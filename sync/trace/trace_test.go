@@ -122,8 +122,8 @@ func TestTraceHasSearchesAndRequests(t *testing.T) {
 	}
 }
 
-// TestTraceWaitsForTheEndOfTheRun, which is queued in the transaction that records it.
-func TestTraceWaitsForTheEndOfTheRun(t *testing.T) {
+// TestTraceWaitsForRunEnd, and is queued in the transaction that records it.
+func TestTraceWaitsForRunEnd(t *testing.T) {
 	sent := make(chan bool, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent <- true }))
 	defer server.Close()

@@ -9,7 +9,7 @@ import (
 
 // The costs of a line follow its length: a list in a line may have thousands of values, each with a place
 // and perhaps a mistake.
-func TestCostOfALineFollowsItsLength(t *testing.T) {
+func TestLineCostFollowsItsLength(t *testing.T) {
 	allocated := func(values int) uint64 {
 		line := make([]string, values)
 		for i := range line {

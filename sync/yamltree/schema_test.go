@@ -51,7 +51,8 @@ func TestCheckAgreesWithALibrary(t *testing.T) {
 	}
 }
 
-func TestCheckAgreesWithALibraryOnFiles(t *testing.T) {
+// Check agrees with a library on whole files and on random changes of them.
+func TestCheckAgreesOnChangedFiles(t *testing.T) {
 	library, doc, schema := jobSchema(t)
 	reference := library("")
 	files, err := filepath.Glob("../job/testdata/mistakes/*.yaml")

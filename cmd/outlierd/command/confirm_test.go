@@ -126,8 +126,8 @@ jobs:
 	}
 }
 
-// TestConfirmationNeedsATerminalForInputAndOutput, not a pipe.
-func TestConfirmationNeedsATerminalForInputAndOutput(t *testing.T) {
+// TestConfirmationNeedsTerminal for input and output, not a pipe.
+func TestConfirmationNeedsTerminal(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {

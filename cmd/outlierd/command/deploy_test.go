@@ -91,9 +91,9 @@ func TestLastingContainersReapWhatCommandsLeave(t *testing.T) {
 	}
 }
 
-// TestPageOfAContainerCanBeReached from the host with a token: the daemon listens on the port that is published, for the
-// host alone, or that the Service leads to. Without a token it listens on the container's loopback address.
-func TestPageOfAContainerCanBeReached(t *testing.T) {
+// TestContainerPageIsReachable with a token, through the port that is published, for the host alone, or that
+// the Service leads to; without one the daemon listens on the container's loopback address.
+func TestContainerPageIsReachable(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef0123456789abcdef"
 	listens := func(d deployment, token string) job.Daemon {
@@ -219,8 +219,8 @@ func accepts(args []string) error {
 	return command.ValidateArgs(command.Flags().Args())
 }
 
-// TestJobFileOfBothContainersIsTheSame: there are two files because Kustomize reads none outside of its folder.
-func TestJobFileOfBothContainersIsTheSame(t *testing.T) {
+// TestContainerJobFilesAreEqual: there are two files because Kustomize reads none outside of its folder.
+func TestContainerJobFilesAreEqual(t *testing.T) {
 	t.Parallel()
 	if !bytes.Equal(repositoryFile(t, "deploy/config/jobs.yaml"), repositoryFile(t, "deploy/kubernetes/base/jobs.yaml")) {
 		t.Error("deploy/config/jobs.yaml and deploy/kubernetes/base/jobs.yaml differ")
@@ -258,9 +258,9 @@ func TestKustomizationsNameFilesThatExist(t *testing.T) {
 	}
 }
 
-// TestBuildsOfTheImageAgreeWithTheDockerfile: arguments that it does not declare would be ignored without an error.
-// Actions are pinned to a commit, because a tag can be moved.
-func TestBuildsOfTheImageAgreeWithTheDockerfile(t *testing.T) {
+// TestImageBuildsMatchDockerfile, as arguments that it does not declare would be ignored without an error,
+// and they pin actions to a commit, as a tag can be moved.
+func TestImageBuildsMatchDockerfile(t *testing.T) {
 	t.Parallel()
 	declared := dockerfile(t).args
 	for _, name := range []string{".ci/image", ".github/workflows/image.yml"} {

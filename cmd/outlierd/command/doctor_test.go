@@ -50,8 +50,9 @@ notify: {bell: {command: [/bin/sh, -c, "exit 0"]}, lost: {command: [/nowhere/bel
 jobs: {a: {search: {query: x}}}
 `
 
-// TestDoctorChecksTheServiceWithOneFreeCall: its address, key, subscription and clock. The key is never printed.
-func TestDoctorChecksTheServiceWithOneFreeCall(t *testing.T) {
+// TestDoctorChecksServiceWithFreeCall: one call checks its address, key, subscription and clock, and the key
+// is never printed.
+func TestDoctorChecksServiceWithFreeCall(t *testing.T) {
 	t.Parallel()
 	const key = "CANARY-4711"
 	missing := `{"status":"error","error":{"message":"no such video"}}`

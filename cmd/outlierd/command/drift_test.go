@@ -10,9 +10,9 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestHitWithoutAnIDIsReportedAndCounted: no table can store it, so its loss is reported. The other
-// hits of its page are stored.
-func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
+// TestHitWithoutIDIsReported and counted because no table can store it, and the other hits of its page are
+// stored.
+func TestHitWithoutIDIsReported(t *testing.T) {
 	t.Parallel()
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
 	p := answeredBy(t, func(w http.ResponseWriter, r *http.Request) {
@@ -38,9 +38,9 @@ func TestHitWithoutAnIDIsReportedAndCounted(t *testing.T) {
 	contains(t, p.must("schema", "drift", "-o", "ndjson"), `"path":"hits[].id","problem":"missing","count":2,`)
 }
 
-// TestThresholdOfAForeignScanIsNotDrift: the service states it as an object or as a number. For a scan
-// that another client started, it is unknown what the number limits.
-func TestThresholdOfAForeignScanIsNotDrift(t *testing.T) {
+// TestForeignScanThresholdIsNotDrift: the service states it as an object or as a number, which has an unknown
+// meaning for a scan that another client started.
+func TestForeignScanThresholdIsNotDrift(t *testing.T) {
 	t.Parallel()
 	const id = "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})

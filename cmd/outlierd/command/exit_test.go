@@ -80,8 +80,8 @@ func TestExitCodeAfterASignal(t *testing.T) {
 	}
 }
 
-// TestStoppedCommandSaysHowToGoOn: after the errors of its runs, and with what each of them says.
-func TestStoppedCommandSaysHowToGoOn(t *testing.T) {
+// TestStoppedCommandExplainsHowToContinue, after the errors of its runs and with the message of each.
+func TestStoppedCommandExplainsHowToContinue(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -172,8 +172,8 @@ func TestAssistantWithoutABudgetCannotSpend(t *testing.T) {
 	})
 }
 
-// TestAssistantFindsWhatIsInTheTables by the filters of a job, with the age of the tables.
-func TestAssistantFindsWhatIsInTheTables(t *testing.T) {
+// TestAssistantSearchesTables by the filters of a job, and gets the age of the tables.
+func TestAssistantSearchesTables(t *testing.T) {
 	t.Parallel()
 	bubble(t, assistantJobs, func(p *person) {
 		a := p.meet()

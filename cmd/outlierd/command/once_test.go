@@ -23,8 +23,8 @@ jobs:
   coffee: {search: {query: [espresso], pages: 12}, enrich: {details: {top: 2}, transcript: {top: 4}}}
 `
 
-// TestInterruptedOneOffIsContinuedByItsID, and the same command then prints its rows. Nothing is bought twice.
-func TestInterruptedOneOffIsContinuedByItsID(t *testing.T) {
+// TestIDContinuesInterruptedOneOff: nothing is bought twice, and the same command then prints its rows.
+func TestIDContinuesInterruptedOneOff(t *testing.T) {
 	t.Parallel()
 	bubble(t, slowService, func(p *person) {
 		ctx, cancel := context.WithCancel(p.Context())
@@ -177,7 +177,8 @@ func TestEmptyAnswerIsReported(t *testing.T) {
 	})
 }
 
-func TestMistakesOfOneOffCommandsNameWhatWasTyped(t *testing.T) {
+// A mistake of a one-off command names the flag or argument that was typed.
+func TestOneOffMistakesNameTypedFlags(t *testing.T) {
 	t.Parallel()
 	p := &person{T: t, dir: t.TempDir(), env: func(string) (string, bool) { return "", false }}
 	p.write(dearJobs)

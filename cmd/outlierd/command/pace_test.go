@@ -36,7 +36,8 @@ func TestRestartKeepsThePace(t *testing.T) {
 	})
 }
 
-func TestWaitIsNoLongerThanTheFileAllows(t *testing.T) {
+// A run stops rather than wait longer than service.max_wait.
+func TestMaxWaitLimitsWaiting(t *testing.T) {
 	t.Parallel()
 	bubble(t, strings.Replace(pacedFile, "4/min", "3/h, max_wait: 20m", 1), func(p *person) {
 		began := time.Now()
@@ -53,7 +54,7 @@ func TestWaitIsNoLongerThanTheFileAllows(t *testing.T) {
 	})
 }
 
-func TestRunUsesOnlyItsShareOfThePace(t *testing.T) {
+func TestRunUsesOnlyItsPaceShare(t *testing.T) {
 	t.Parallel()
 	bubble(t, strings.Replace(pacedFile, "4/min", "4/min, share: 0.5", 1), func(p *person) {
 		p.must("run", "tea")

@@ -61,7 +61,7 @@ coffee                                   1:23 · ETA 0:59
 	compareLines(t, want, progressLines(p, noon))
 }
 
-func TestProgressOfARunThatWaitsForAScan(t *testing.T) {
+func TestProgressShowsWaitForScan(t *testing.T) {
 	t.Parallel()
 	p := underWay()
 	p.Searches = engine.Searches{All: 1, Scan: true}
@@ -78,7 +78,8 @@ coffee                                   1:23 · ETA ≥ 10:00
 	}
 }
 
-func TestProgressWithoutABoundHasNoETA(t *testing.T) {
+// Progress has no ETA if the number of pages is unknown.
+func TestUnboundedProgressHasNoEstimate(t *testing.T) {
 	t.Parallel()
 	p := underWay()
 	p.Pages, p.Searches.Left = job.AllPages, 0

@@ -21,9 +21,8 @@ jobs:
     enrich: {details: {top: 1}}
 `
 
-// TestOtherUserIsToldOfPublishedTables: only the owner can read the state. If it is gone, commands are refused, and
-// no state is created, which would have no record of what was spent.
-func TestOtherUserIsToldOfPublishedTables(t *testing.T) {
+// TestOtherUserLearnsOfPublishedTables, because only the owner can read the state.
+func TestOtherUserLearnsOfPublishedTables(t *testing.T) {
 	t.Parallel()
 	bubble(t, colleaguesJobs, func(p *person) {
 		p.must("run")

@@ -164,7 +164,8 @@ func (p *person) prunes() (upTo int64) {
 	return pruning.upTo
 }
 
-func TestErasureReachesTheRowsOfPrunedAnswers(t *testing.T) {
+// An erasure also removes rows whose answers the journal has pruned.
+func TestErasureReachesPrunedRows(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
@@ -247,7 +248,7 @@ func (p *person) damage(name string) {
 	}
 }
 
-func TestPrunedRowsComeBackFromAnyCopy(t *testing.T) {
+func TestAnyCopyRestoresPrunedRows(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
@@ -279,7 +280,8 @@ func TestPrunedRowsComeBackFromAnyCopy(t *testing.T) {
 	})
 }
 
-func TestRowsThatNoCopyHasAreNotReplaced(t *testing.T) {
+// If no copy has the pruned rows, a command fails with a remedy instead of replacing the sink.
+func TestLostRowsAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	bubble(t, kept(fewJobs, "1d"), func(p *person) {
@@ -346,9 +348,9 @@ func TestPrunedRowsOutliveAnOlderBackup(t *testing.T) {
 	})
 }
 
-// TestFirstSightingsOutlivePruningAndARestore: histories that the job file cuts short no longer have them, nor those
+// TestFirstSightingsOutlivePruningAndRestore: histories that the job file cuts short no longer have them, nor those
 // that were imported, and the warehouse is lost with the state.
-func TestFirstSightingsOutlivePruningAndARestore(t *testing.T) {
+func TestFirstSightingsOutlivePruningAndRestore(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
 	jobs := strings.Replace(kept(hitsJobs, "1d"), "jobs:", "tables: {outliers_history: {keep: 7d}}\njobs:", 1)

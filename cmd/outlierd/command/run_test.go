@@ -190,9 +190,9 @@ jobs:
 	})
 }
 
-// TestWhatIsAskedForByHandIsAskedForNow: neither the back-off of a failed call nor an unreadable page in the journal
-// holds back what a person asks for again.
-func TestWhatIsAskedForByHandIsAskedForNow(t *testing.T) {
+// TestManualRequestsAreMadeNow: neither the back-off of a failed call nor an unreadable page in the journal
+// delays a repeated request by hand.
+func TestManualRequestsAreMadeNow(t *testing.T) {
 	var broken atomic.Bool
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

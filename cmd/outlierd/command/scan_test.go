@@ -20,7 +20,7 @@ jobs:
   coffee: {search: {query: espresso}}
 `
 
-func TestScanStartWaitsAndReadsTheResults(t *testing.T) {
+func TestScanStartWaitsAndReadsResults(t *testing.T) {
 	t.Parallel()
 	bubble(t, nothingConfigured, func(p *person) {
 		began := time.Now()
@@ -85,7 +85,7 @@ func TestDetachedScanCanBeReadLater(t *testing.T) {
 	})
 }
 
-func TestScanRefusedByACapReportsOnlyTheRefusal(t *testing.T) {
+func TestScanOverCapReportsOnlyRefusal(t *testing.T) {
 	t.Parallel()
 	bubble(t, strings.Replace(nothingConfigured, "jobs:", "budget: {per_month: 60}\njobs:", 1), func(p *person) {
 		p.must("search", "tea")
@@ -106,7 +106,8 @@ func TestScanRefusedByACapReportsOnlyTheRefusal(t *testing.T) {
 	})
 }
 
-func TestScansAreNamedByTheirIDs(t *testing.T) {
+// Commands name a scan by its ID, and explain why they refuse another argument.
+func TestScanCommandsRequireScanID(t *testing.T) {
 	t.Parallel()
 	bubble(t, nothingConfigured, func(p *person) {
 		for _, command := range []string{"adopt", "read"} {
@@ -161,8 +162,9 @@ func TestSameScanIsBoughtOnce(t *testing.T) {
 	})
 }
 
-// TestRestOfARunWithAnUnreadScanIsRefused, whether or not its cap has room to read it: its results are paid for.
-func TestRestOfARunWithAnUnreadScanIsRefused(t *testing.T) {
+// TestRestOfUnreadScanIsRefused, whether or not the cap of its run has room to read it: its results are paid
+// for.
+func TestRestOfUnreadScanIsRefused(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(nothingConfigured, "search: {query: espresso}",
 		"scan: {query: moka pot, read: {pages: 2}}, budget: {per_run: 60}", 1)
@@ -218,8 +220,8 @@ func TestUnconfirmedScanIsAdoptedOrResolved(t *testing.T) {
 	}
 }
 
-// TestAdoptedScanIsReadByItsRun: the run that started the scan continues, also after another run of the job.
-func TestAdoptedScanIsReadByItsRun(t *testing.T) {
+// TestRunReadsItsAdoptedScan: the run that started the scan continues, also after another run of the job.
+func TestRunReadsItsAdoptedScan(t *testing.T) {
 	service := &programtest.LossyStarts{Service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})}
 	server := httptest.NewServer(service)
 	defer server.Close()

@@ -13,8 +13,8 @@ import (
 	"outlierd/sync/forecast"
 )
 
-// TestPlanSaysThatAListIsOneRequest: a list of queries has one line, with the price of one request.
-func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
+// TestPlanShowsListAsOneRequest: a list of queries has one line, with the price of one request.
+func TestPlanShowsListAsOneRequest(t *testing.T) {
 	t.Parallel()
 	f := &forecast.Forecast{Jobs: []forecast.Job{{
 		Job:      "coffee",
@@ -35,8 +35,8 @@ func TestPlanSaysThatAListIsOneRequest(t *testing.T) {
 // opensFile is a line of an example that opens the published file with DuckDB.
 var opensFile = regexp.MustCompile(`(?i)^\s*(duckdb |.*duckdb\.connect\(|attach ).*outliers\.duckdb`)
 
-// TestExamplesOpenThePublishedFileReadOnly, so that a copy of them cannot change the file.
-func TestExamplesOpenThePublishedFileReadOnly(t *testing.T) {
+// TestExamplesOpenFileReadOnly, so that a copy of an example cannot change the published file.
+func TestExamplesOpenFileReadOnly(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../../docs/*.md")
 	if err != nil {

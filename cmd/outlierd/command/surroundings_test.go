@@ -52,7 +52,7 @@ func TestMissingSystemFilesHaveARemedy(t *testing.T) {
 	}
 }
 
-func TestWriteErrorsOfTheDataFolderHaveARemedy(t *testing.T) {
+func TestUnwritableDataFolderHasRemedy(t *testing.T) {
 	t.Parallel()
 	for cause, remedy := range map[error]string{
 		syscall.EROFS:  "mount /data so that user",

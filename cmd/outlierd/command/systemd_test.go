@@ -45,8 +45,8 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 }
 
-// TestScheduleIsKeptWithoutItsServiceManager: if its socket does not exist, the log has one line about it.
-func TestScheduleIsKeptWithoutItsServiceManager(t *testing.T) {
+// TestScheduleRunsWithoutServiceManager: if its socket does not exist, the log has one line about it.
+func TestScheduleRunsWithoutServiceManager(t *testing.T) {
 	t.Parallel()
 	p := &person{T: t, dir: t.TempDir()}
 	p.write("version: 1\nservice: {url: \"sim://\"}\njobs:\n  one: {every: 52w, search: {query: [espresso]}}\n")

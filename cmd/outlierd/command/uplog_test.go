@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestLogLinesHaveTimesInTheZoneOfTheFile(t *testing.T) {
+func TestLogTimesUseConfiguredZone(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	zone := time.FixedZone("CET", 3600)

@@ -163,8 +163,8 @@ func TestFileDecidesWhatStaysQueued(t *testing.T) {
 	}
 }
 
-// TestSimulatorReadsListsAsTheyAreSent with each value of service.arrays: all queries of a list are used.
-func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
+// TestSimulatorReadsListsAsSent with each value of service.arrays: all queries of a list are used.
+func TestSimulatorReadsListsAsSent(t *testing.T) {
 	t.Parallel()
 	hits := map[string]string{}
 	for _, arrays := range []string{"repeat", "bracket", "comma"} {
@@ -178,8 +178,8 @@ func TestSimulatorReadsListsAsTheyAreSent(t *testing.T) {
 	}
 }
 
-// TestForgetNamesALakeThatIsNotListed: a lake that the job file listed before is not erased.
-func TestForgetNamesALakeThatIsNotListed(t *testing.T) {
+// TestForgetNamesUnlistedLake: a lake that the job file listed before is not erased.
+func TestForgetNamesUnlistedLake(t *testing.T) {
 	t.Parallel()
 	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
 	p.write(nothingConfigured)
@@ -198,8 +198,8 @@ func TestForgetNamesALakeThatIsNotListed(t *testing.T) {
 	}
 }
 
-// TestKeyReadAgainLeavesTheTimeZone, which the screen of `up` reads meanwhile, and which needs a restart.
-func TestKeyReadAgainLeavesTheTimeZone(t *testing.T) {
+// TestKeyReloadKeepsTimeZone, which the screen of `up` reads meanwhile, and whose change needs a restart.
+func TestKeyReloadKeepsTimeZone(t *testing.T) {
 	t.Parallel()
 	const file = "version: 1\ntimezone: Asia/Tokyo\nservice: {url: \"https://one.example\", key: \"${KEY}\"}\n" +
 		"budget: {per_month: 10}\nsinks: [{parquet: parquet}]\njobs: {tea: {search: {query: tea}}}\n"

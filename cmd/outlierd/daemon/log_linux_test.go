@@ -47,8 +47,8 @@ func TestDroppedLogLinesAreCounted(t *testing.T) {
 	})
 }
 
-// TestStalledLogDelaysTheEndByASecond: a process whose log is not read ends nevertheless.
-func TestStalledLogDelaysTheEndByASecond(t *testing.T) {
+// TestStalledLogDelaysEndBriefly, by a second: a process whose log is not read ends nevertheless.
+func TestStalledLogDelaysEndBriefly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()

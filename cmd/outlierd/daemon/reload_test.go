@@ -143,7 +143,8 @@ func (e *edited) pages(n int) string {
 	return strings.Replace(editedFile, "pages: 2", fmt.Sprintf("pages: %d", n), 1)
 }
 
-func TestEditIsAppliedHoweverTheFileIsReplaced(t *testing.T) {
+// An edit is applied whether the file is written in place or another one is renamed over it.
+func TestEditsOfAnyKindAreApplied(t *testing.T) {
 	t.Parallel()
 	edit(t, func(e *edited) {
 		e.want("no edit", nil, "")
@@ -208,8 +209,8 @@ func TestIncludedFilesAreFollowed(t *testing.T) {
 	})
 }
 
-// TestCommandsRunWhenAFileIsUsed, and not each time that it is compared.
-func TestCommandsRunWhenAFileIsUsed(t *testing.T) {
+// TestCommandsRunWhenFileIsUsed, and not each time that it is compared.
+func TestCommandsRunWhenFileIsUsed(t *testing.T) {
 	t.Parallel()
 	edit(t, func(e *edited) {
 		e.write("secret", "https://hooks.example/CANARY-1")
@@ -285,8 +286,8 @@ func TestMountedFileIsFollowed(t *testing.T) {
 	})
 }
 
-// TestFileThatCannotBeUsedIsRefusedOnce, and the next valid one is used.
-func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
+// TestInvalidFileIsRefusedOnce, and the next valid one is used.
+func TestInvalidFileIsRefusedOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(e *edited, path string)
@@ -333,8 +334,9 @@ func TestFileThatCannotBeUsedIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// TestHundredEditsInARowAreOneReload if they are seconds apart: a file is not read while it is written.
-func TestHundredEditsInARowAreOneReload(t *testing.T) {
+// TestFrequentEditsCauseOneReload, here a hundred that are seconds apart: a file is not read while it is
+// written.
+func TestFrequentEditsCauseOneReload(t *testing.T) {
 	t.Parallel()
 	edit(t, func(e *edited) {
 		time.Sleep(time.Second / 2) // so that no edit coincides with a check, which might see it half-written twice

@@ -249,7 +249,7 @@ func TestFeedAsksForPassword(t *testing.T) {
 	}
 }
 
-func TestRequestsWithoutTheTokenDoNotDelayOthers(t *testing.T) {
+func TestUnauthorizedRequestsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := monitored(t, `{listen: "0.0.0.0:7411", token: "${TOKEN}"}`)

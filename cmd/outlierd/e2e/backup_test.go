@@ -167,9 +167,9 @@ func TestTwoBackupsToOneBucket(t *testing.T) {
 	}
 }
 
-// TestBackupSucceedsIfItsLastAnswerIsLost: the store has the copy and then answers with an error. The request is sent
-// again.
-func TestBackupSucceedsIfItsLastAnswerIsLost(t *testing.T) {
+// TestBackupSurvivesLostAnswer: the store has the copy but answers the last request with an error, and the
+// request is sent again.
+func TestBackupSurvivesLostAnswer(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newBucketWorld(t)
 	w.must("backup", backupAddress)

@@ -111,8 +111,9 @@ func TestCommandsBesideADaemon(t *testing.T) {
 	}
 }
 
-// TestScanIsAdoptedAndReadBesideADaemon: the answer to its start was lost, and the scan has ended when it is read.
-func TestScanIsAdoptedAndReadBesideADaemon(t *testing.T) {
+// TestScanIsAdoptedBesideDaemon and read: the answer to its start was lost, and the scan has ended when it is
+// read.
+func TestScanIsAdoptedBesideDaemon(t *testing.T) {
 	t.Parallel()
 	done := func(string) []simulator.Phase { return []simulator.Phase{{Status: "Completed"}} }
 	service := &programtest.LossyStarts{Service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000, Scans: done})}

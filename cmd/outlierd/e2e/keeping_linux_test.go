@@ -68,10 +68,10 @@ type keepingCommand struct {
 	after  func(w *testWorld)
 }
 
-// TestKilledKeepingIsDoneByRunningItAgain kills commands that rewrite files after one of their steps: when a file or
-// folder was created, written, renamed or removed. The same command then succeeds, the sinks match the journal, and no
-// credit is lost. A random command is tested, and all with -keeping-steps.
-func TestKilledKeepingIsDoneByRunningItAgain(t *testing.T) {
+// TestKilledMaintenanceSucceedsWhenRepeated kills a random command that rewrites files (all with
+// -keeping-steps) after it has created, written, renamed or removed a file or folder: the same command then
+// succeeds, the sinks match the journal, and no credit is lost.
+func TestKilledMaintenanceSucceedsWhenRepeated(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
 		t.Skip("builds sinks anew a dozen times")

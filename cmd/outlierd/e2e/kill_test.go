@@ -60,9 +60,9 @@ jobs:
 `, pages, top)
 }
 
-// TestKilledAtAnyMomentNothingIsLostOrBoughtTwice kills the program with SIGKILL at random moments of
-// a run, runs it again, and compares with an uninterrupted run.
-func TestKilledAtAnyMomentNothingIsLostOrBoughtTwice(t *testing.T) {
+// TestKilledRunLosesNothing and buys nothing twice: it kills the program with SIGKILL at random moments of a
+// run, runs it again, and compares with an uninterrupted run.
+func TestKilledRunLosesNothing(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	kills := 1
 	if *long {
@@ -154,8 +154,9 @@ func (w *testWorld) repeatsAreUnknown() {
 	}
 }
 
-// TestReadersNeverMeetALockOrHalfABatch opens the published file repeatedly while a run writes and publishes.
-func TestReadersNeverMeetALockOrHalfABatch(t *testing.T) {
+// TestReadersSeeWholeUnlockedBatches opens the published file repeatedly while a run writes and publishes,
+// and never meets a lock or a part of a batch.
+func TestReadersSeeWholeUnlockedBatches(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	if testing.Short() {
 		t.Skip("opens the file hundreds of times")

@@ -263,8 +263,8 @@ func TestPageDoesWhatTheCommandsDo(t *testing.T) {
 	}
 }
 
-// TestBrowserStaysLoggedInToTwoDaemons on one host: a browser sends its cookies to all ports.
-func TestBrowserStaysLoggedInToTwoDaemons(t *testing.T) {
+// TestBrowserStaysLoggedIntoBothDaemons on one host, although it sends its cookies to all ports.
+func TestBrowserStaysLoggedIntoBothDaemons(t *testing.T) {
 	t.Parallel()
 	jobs := strings.ReplaceAll(programtest.Searches(1, 2), "    search: {", "    schedule: 0 0 1 1 *\n    search: {")
 	one, two := newWorld(t, simulator.Options{Seed: 1}), newWorld(t, simulator.Options{Seed: 1})

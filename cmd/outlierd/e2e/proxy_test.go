@@ -11,8 +11,8 @@ import (
 	"outlierd/outlier/simulator"
 )
 
-// TestPasswordThatAProxyWantsCostsNothing: the proxy answers a paid call itself, and the service never gets it.
-func TestPasswordThatAProxyWantsCostsNothing(t *testing.T) {
+// TestProxyPasswordRequestIsFree: the proxy answers a paid call itself, and the service never gets it.
+func TestProxyPasswordRequestIsFree(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

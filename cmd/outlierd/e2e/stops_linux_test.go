@@ -55,10 +55,10 @@ var stoppedEvery = map[string]time.Duration{
 // maxStop is how long a daemon may take to stop.
 const maxStop = 25 * time.Second
 
-// TestStoppedDaemonLosesNothingAndBuysNothingTwice stops a daemon repeatedly at random moments, with SIGTERM and with
-// SIGKILL, and starts it again. At the end its tables have the rows of runs that were not stopped, each due time
-// has one run, and the ledger has what was charged twice as an answer that was lost.
-func TestStoppedDaemonLosesNothingAndBuysNothingTwice(t *testing.T) {
+// TestStoppedDaemonLosesNothing and buys nothing twice: after stops at random moments, with SIGTERM and with
+// SIGKILL, its tables have the rows of runs that were not stopped, each due time has one run, and the ledger
+// has a second charge as an answer that was lost.
+func TestStoppedDaemonLosesNothing(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	each := *stops
 	if each == 0 {

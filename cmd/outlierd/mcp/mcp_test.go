@@ -63,8 +63,8 @@ func connect(t *testing.T, p Program) *sdk.ClientSession {
 
 var wanted = map[string]any{"queries": []string{"tea"}, "allow_spend": true}
 
-// TestPurchaseWithoutAnEndCountsAtWorst: the daemon may go on with it.
-func TestPurchaseWithoutAnEndCountsAtWorst(t *testing.T) {
+// TestUnfinishedPurchaseCountsWorstCase: the daemon may continue it.
+func TestUnfinishedPurchaseCountsWorstCase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session := connect(t, program(func(ctx context.Context) error {
 			<-ctx.Done()
@@ -84,8 +84,8 @@ func TestPurchaseWithoutAnEndCountsAtWorst(t *testing.T) {
 	})
 }
 
-// TestPurchaseThatDoesNotBeginIsFree, and its error is the answer.
-func TestPurchaseThatDoesNotBeginIsFree(t *testing.T) {
+// TestUnstartedPurchaseIsFree, and its error is the answer.
+func TestUnstartedPurchaseIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session := connect(t, program(func(context.Context) error { return errors.New("the disk is full: free some space") }))
 		got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "search", Arguments: wanted})
@@ -114,8 +114,8 @@ func leftOf(t *testing.T, session *sdk.ClientSession) int {
 	return shown.Left.Session
 }
 
-// TestMessageThatIsTooLargeEndsTheSession with an answer.
-func TestMessageThatIsTooLargeEndsTheSession(t *testing.T) {
+// TestOversizedMessageEndsSession with an answer.
+func TestOversizedMessageEndsSession(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	endless := io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`), io.LimitReader(letters{}, 100<<20))

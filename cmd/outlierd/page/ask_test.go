@@ -86,8 +86,8 @@ func answerFrom(s *Site, site, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestLinkFromOtherSiteRunsNoSQL: the page shows the SQL of the link, but the user has to run it.
-func TestLinkFromOtherSiteRunsNoSQL(t *testing.T) {
+// TestForeignLinkRunsNothing: the page shows the SQL of a link from another site, but the user has to run it.
+func TestForeignLinkRunsNothing(t *testing.T) {
 	queries := 0
 	s := siteOf(t, Sources{
 		Ask: func(context.Context, string) (*query.Rows, error) { queries++; return &query.Rows{}, nil },

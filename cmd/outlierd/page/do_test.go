@@ -14,8 +14,8 @@ import (
 	"outlierd/sync/serve"
 )
 
-// TestActionNeedsALoginAndItsOwnForm changes one thing that the browser sends in each case.
-func TestActionNeedsALoginAndItsOwnForm(t *testing.T) {
+// TestActionNeedsLoginAndForm of its own, and changes one thing that the browser sends in each case.
+func TestActionNeedsLoginAndForm(t *testing.T) {
 	var did []Action
 	s := actionSite(t, func(a Action) (*Done, error) {
 		did = append(did, a)

@@ -58,7 +58,7 @@ func TestFoundShowsCards(t *testing.T) {
 		"1\u202f234\u202f567", ">Grid</a>")
 }
 
-func TestWhoIsNotLoggedInIsToldHow(t *testing.T) {
+func TestVisitorLearnsHowToLogIn(t *testing.T) {
 	find := func(context.Context, Filter) (*Found, error) {
 		return &Found{Total: 1, Hidden: 6, Cards: cardsOf("a")}, nil
 	}

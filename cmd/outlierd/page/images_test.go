@@ -12,8 +12,9 @@ import (
 	"outlierd/sinks/duckdb/query"
 )
 
-// TestFormerPictureIsThatOfItsTime: a video's picture until each of its changes.
-func TestFormerPictureIsThatOfItsTime(t *testing.T) {
+// TestFormerPictureMatchesItsTime: a time before a change of a video's picture has the picture from before
+// that change.
+func TestFormerPictureMatchesItsTime(t *testing.T) {
 	t.Parallel()
 	db, err := database.Open(t.Context(), database.Options{})
 	if err != nil {
@@ -42,8 +43,8 @@ func TestFormerPictureIsThatOfItsTime(t *testing.T) {
 	}
 }
 
-// TestPicturesOfAListAreFoundTogether, each for its own video: a page of a list asks for dozens at once.
-func TestPicturesOfAListAreFoundTogether(t *testing.T) {
+// TestListPicturesAreFoundTogether, each for its own video: a page of a list asks for dozens at once.
+func TestListPicturesAreFoundTogether(t *testing.T) {
 	t.Parallel()
 	db, err := database.Open(t.Context(), database.Options{})
 	if err != nil {

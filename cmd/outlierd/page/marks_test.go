@@ -35,7 +35,7 @@ func markSite(t *testing.T, mark func(marks.Edit) error, save func(old, name, ad
 	return s, r.Header["Cookie"], between(page.Body.String(), `name="form" value="`, `"`)
 }
 
-func TestStarNeedsALoginAndItsForm(t *testing.T) {
+func TestStarNeedsLoginAndForm(t *testing.T) {
 	var marked []marks.Edit
 	s, cookie, form := markSite(t, func(m marks.Edit) error { marked = append(marked, m); return nil }, func(old, name, address string) error { return nil })
 	if body := answer(s, "/found").Body.String(); strings.Contains(body, `id="marks"`) || strings.Contains(body, `name="star"`) {
@@ -170,8 +170,8 @@ func TestVerdictFollowsItsRule(t *testing.T) {
 	}
 }
 
-// TestPricesAreThoseOfTheJobFile, wherever a page names one before it is confirmed.
-func TestPricesAreThoseOfTheJobFile(t *testing.T) {
+// TestPricesComeFromJobFile, wherever a page names one before it is confirmed.
+func TestPricesComeFromJobFile(t *testing.T) {
 	s := sample(t)
 	s.from.Prices = func() outlier.Prices { return outlier.Prices{"search": 3, "related": 7} }
 	for path, want := range map[string]string{

@@ -434,8 +434,8 @@ func TestStatusThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestPageAfterAnActionShowsItsResult, also if the state was being read while the action was carried out.
-func TestPageAfterAnActionShowsItsResult(t *testing.T) {
+// TestNextPageShowsActionsResult, also if the state was being read while the action was carried out.
+func TestNextPageShowsActionsResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var state atomic.Value
 		state.Store("before")

@@ -10,7 +10,8 @@ import (
 	"outlierd/sync/marks"
 )
 
-func TestSharedFileHasOnlyWhatWasChosen(t *testing.T) {
+// A shared file has the chosen videos without topics, tags, notes, scripts or other pictures.
+func TestSharedFileContainsOnlyChosenData(t *testing.T) {
 	t.Parallel()
 	views, ratio := int64(1234567), 41.2
 	s := Shared{Title: "Week <48>", At: time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC), Pictures: map[string]thumbnails.Picture{

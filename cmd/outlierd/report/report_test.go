@@ -100,7 +100,8 @@ func TestPlanForPeople(t *testing.T) {
 	}
 }
 
-func TestRunWithoutPagesLeftStillHasCallsToMake(t *testing.T) {
+// A plan shows the calls of an unfinished run that has no pages left.
+func TestPlanShowsCallsWithoutPages(t *testing.T) {
 	t.Parallel()
 	f := &forecast.Forecast{Jobs: []forecast.Job{{Job: "coffee", Continues: "01a1fe45-0000", Unfinished: unfinished, Worst: estimate(0, 0, 110, 11)}}}
 	if got := Plan(f, time.UTC, true); strings.Contains(got, "nothing is there") {

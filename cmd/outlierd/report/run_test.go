@@ -60,7 +60,8 @@ func TestManyEndingsAreSummedUp(t *testing.T) {
 	}
 }
 
-func TestSavedPagesAndSkippedSearchesAreCounted(t *testing.T) {
+// Pages from the journal and skipped searches are counted.
+func TestSavingsAreCounted(t *testing.T) {
 	t.Parallel()
 	all := []engine.Ending{{Reused: 2, Kept: 4}, {Reused: 1}, {Fresh: true}}
 	want := []string{"3 pages from the journal, 4 credits saved", "1 search skipped as fresh"}
@@ -137,7 +138,8 @@ func TestCountsOfTablesLeaveHistoriesOut(t *testing.T) {
 	}
 }
 
-func TestSearchWithoutHitsSaysWhatToLoosen(t *testing.T) {
+// A search without hits suggests a filter to loosen, an earlier date or another query.
+func TestSearchWithoutHitsSuggestsChange(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]engine.Ending{
 		"tea: no hits; search for something else":                                                                      {},

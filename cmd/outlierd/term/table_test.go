@@ -44,7 +44,7 @@ func TestTablesFitTheScreen(t *testing.T) {
 	})
 }
 
-func TestTableUsesTheWidthOfTheScreen(t *testing.T) {
+func TestTableFillsScreenWidth(t *testing.T) {
 	row := []any{"How I pulled the best espresso of my whole life", int64(1862364), 4.6654, "https://youtu.be/RgxXy05h_F0", "AI Tools Explained", time.Unix(1e9, 0)}
 	columns := []string{"title", "view_count", "z_score", "link", "channel_title", "published_at"}
 	for _, test := range []struct {

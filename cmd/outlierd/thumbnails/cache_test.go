@@ -52,7 +52,8 @@ func TestLeastRecentlyUsedPicturesGo(t *testing.T) {
 	})
 }
 
-func TestForgetRemovesAllPicturesOfAVideo(t *testing.T) {
+// Forget removes all pictures of a video, also earlier ones.
+func TestForgetRemovesAllVideoPictures(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	p := open(t, drawing(&asked))

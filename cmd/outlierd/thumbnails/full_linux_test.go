@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestPicturesAreShownOnAFullDisk(t *testing.T) {
+func TestFullDiskStillShowsPictures(t *testing.T) {
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("needs a file system of its own: %v", err)

@@ -188,7 +188,8 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestWhatIsNoSmallPictureIsRefused(t *testing.T) {
+// An answer that is not a small picture is refused, whatever type it states.
+func TestInvalidPictureIsRefused(t *testing.T) {
 	t.Parallel()
 	encoded := func(encode func(io.Writer) error) []byte {
 		var b bytes.Buffer
@@ -276,7 +277,8 @@ func TestFormatsAreThoseOfContent(t *testing.T) {
 	}
 }
 
-func TestSlowHostIsLeftAfterFiveSeconds(t *testing.T) {
+// A fetch ends after five seconds, whether the answer or its body is late.
+func TestSlowHostTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, host(func(r *http.Request) (*http.Response, error) {
@@ -303,7 +305,7 @@ func TestSlowHostIsLeftAfterFiveSeconds(t *testing.T) {
 }
 
 // The platform answers 404 with a valid picture.
-func TestMissingPictureIsRememberedForADay(t *testing.T) {
+func TestMissingPictureIsCachedOneDay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -402,7 +404,7 @@ func TestFetchingPausesAfterFiveFailures(t *testing.T) {
 	})
 }
 
-func TestPictureIsKeptThoughTheBrowserLeaves(t *testing.T) {
+func TestPictureIsKeptIfBrowserLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, host(func(r *http.Request) (*http.Response, error) {

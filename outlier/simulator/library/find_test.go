@@ -143,7 +143,8 @@ func TestChannelFiltersOnProperties(t *testing.T) {
 	}
 }
 
-func TestChannelsSortInBothOrdersWithNullsLast(t *testing.T) {
+// Channels sort in both orders, with nulls last.
+func TestChannelsSortWithNullsLast(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for name, number := range channelTerms.orders {
 		value := channelTerms.numbers[number]
@@ -192,7 +193,8 @@ func TestChannelQueriesFindTheirTopicFirst(t *testing.T) {
 	}
 }
 
-func TestRelatedChannelsResembleSeedsAndExcludeThem(t *testing.T) {
+// Related channels are of the niches of their seeds, and the seeds are not among them.
+func TestRelatedChannelsExcludeTheirSeeds(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, b := l.Channels[0], l.Channels[1]
@@ -241,7 +243,7 @@ func TestChannelFieldsMayBeNull(t *testing.T) {
 	}
 }
 
-func TestTrendingFormatsCountOutliersOfTheWeek(t *testing.T) {
+func TestTrendingFormatsCountWeeksOutliers(t *testing.T) {
 	l := Open(1)
 	formats := l.TrendingFormats(epoch)
 	if !slices.IsSortedFunc(formats, func(f, g Format) int { return cmp.Compare(g.Outliers, f.Outliers) }) {

@@ -40,7 +40,8 @@ func TestLibrarySizeAndVariety(t *testing.T) {
 	}
 }
 
-func TestIDsAreWellFormedAndIdentifyTheirUpload(t *testing.T) {
+// IDs are well-formed and unique, and each identifies its upload.
+func TestIDsIdentifyTheirUpload(t *testing.T) {
 	l := Open(1)
 	seen := map[string]bool{}
 	for _, h := range l.Index(epoch).Hits() {
@@ -141,7 +142,8 @@ func TestViewsNeverFall(t *testing.T) {
 	})
 }
 
-func TestCommentsAreTheNewestHundredInOrder(t *testing.T) {
+// An answer has the newest 100 comments at most, the newest first.
+func TestCommentsAreNewestHundred(t *testing.T) {
 	l := Open(1)
 	some, none := 0, 0
 	for _, h := range l.Index(epoch).Hits()[:300] {

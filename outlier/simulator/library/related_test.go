@@ -21,7 +21,7 @@ func seedHits(t *testing.T, x *Index) (a, b *Hit) {
 	return nil, nil
 }
 
-func TestRelatedFindsTheTopicOfItsSeedFirst(t *testing.T) {
+func TestRelatedFindsSeedsTopicFirst(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)
@@ -41,7 +41,7 @@ func TestRelatedFindsTheTopicOfItsSeedFirst(t *testing.T) {
 	}
 }
 
-func TestRelatedToAChannelFindsItsTopicsFirst(t *testing.T) {
+func TestRelatedFindsChannelsTopicsFirst(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)
 	a, _ := seedHits(t, x)

@@ -61,7 +61,7 @@ func TestSemanticQueryFindsItsTopicFirst(t *testing.T) {
 	}
 }
 
-func TestAnyQueryFindsTheSameHitsAgain(t *testing.T) {
+func TestRepeatedQueryFindsSameHits(t *testing.T) {
 	x := Open(1).Index(epoch)
 	rapid.Check(t, func(t *rapid.T) {
 		p := url.Values{"query": {rapid.String().Draw(t, "query")}}
@@ -72,7 +72,8 @@ func TestAnyQueryFindsTheSameHitsAgain(t *testing.T) {
 	})
 }
 
-func TestOnlyNichesWithoutAMatchAreLeftOut(t *testing.T) {
+// A search skips only niches without a match, and finds what a search of all niches finds.
+func TestOnlyUnmatchedNichesAreSkipped(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for _, queries := range [][]string{
 		{"moka pot"}, {"coffee"}, {"chess", "yoga"}, {"ラーメン"}, {"zzz unheard of"}, {"zzz unheard of", "chess"}, nil,
@@ -131,7 +132,8 @@ func TestLexicalQueryFindsExactWords(t *testing.T) {
 	}
 }
 
-func TestHitsSortInBothOrdersWithNullsLast(t *testing.T) {
+// Hits sort in both orders, with nulls last.
+func TestHitsSortWithNullsLast(t *testing.T) {
 	x := Open(1).Index(epoch)
 	for name, number := range hitTerms.orders {
 		value := hitTerms.numbers[number]
@@ -169,7 +171,8 @@ func TestSeedShufflesTheSameHits(t *testing.T) {
 	}
 }
 
-func TestLibraryHasHitsAtTheStartOfASynctestBubble(t *testing.T) {
+// The library has hits at the time at which a synctest bubble starts.
+func TestLibraryHasHitsInBubbles(t *testing.T) {
 	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	x := Open(1).Index(bubble)
 	if len(x.Hits()) < 1000 {

@@ -48,8 +48,8 @@ func TestSpoolReturnsEveryRowInOrder(t *testing.T) {
 	}
 }
 
-// TestParquetReplacesAFileThatIsIncomplete, such as that of its own first attempt, which ran out of memory.
-func TestParquetReplacesAFileThatIsIncomplete(t *testing.T) {
+// TestParquetReplacesIncompleteFile, such as that of its own first attempt, which ran out of memory.
+func TestParquetReplacesIncompleteFile(t *testing.T) {
 	dir := t.TempDir()
 	path, to := filepath.Join(dir, "published.duckdb"), filepath.Join(dir, "rows.parquet")
 	db, err := database.Open(t.Context(), database.Options{})

@@ -25,7 +25,7 @@ func bind(t *testing.T, sql string) (names []string, err error) {
 	return names, bound.Err()
 }
 
-func TestBindReturnsTheColumnsOfTheResult(t *testing.T) {
+func TestBindReturnsResultColumns(t *testing.T) {
 	for sql, want := range map[string][]string{
 		"select video_id from outliers where last_seen_at > now() - interval 7 day order by z_score desc limit 5": {"video_id"},
 		"select video_id as id, title from main.outliers":                                                         {"id", "title"},
@@ -170,7 +170,7 @@ func TestNothingPublishedMeansNoIDs(t *testing.T) {
 	}
 }
 
-func TestColumnFindsTheNamedOrOnlyColumn(t *testing.T) {
+func TestColumnFindsNamedOrOnlyColumn(t *testing.T) {
 	for name, c := range map[string]struct {
 		columns []string
 		want    string
@@ -252,7 +252,8 @@ func TestIDsAreLosslessTexts(t *testing.T) {
 	}
 }
 
-func TestIDsWithoutATextAreRefused(t *testing.T) {
+// SQL whose results have no text as IDs is refused with a remedy.
+func TestIDsRequireText(t *testing.T) {
 	s := publishEmpty(t)
 	maxValues = 10
 	defer func() { maxValues = 100_000 }()
@@ -270,7 +271,7 @@ func TestIDsWithoutATextAreRefused(t *testing.T) {
 	}
 }
 
-func TestIDsComeFromTheLatestPublication(t *testing.T) {
+func TestIDsComeFromLatestPublication(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(6)
 	w, c := open(t, dir)
 	seeds := IDs{Path: filepath.Join(dir, "outliers.duckdb")}
@@ -321,7 +322,7 @@ func TestEndlessSQLIsStopped(t *testing.T) {
 	}
 }
 
-func TestIDsMayUseMoreThanTheDefaultMemory(t *testing.T) {
+func TestIDsMayExceedDefaultMemory(t *testing.T) {
 	got, err := publishEmpty(t).Query(t.Context(), "select count(*) from (select i, repeat('x', 100) || i as x from range(600000) r(i) order by x)")
 	if diff := cmp.Diff([]string{"600000"}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

@@ -171,7 +171,8 @@ func TestSQLWritesNoLog(t *testing.T) {
 	}
 }
 
-func TestSQLStaysWithinTimeAndMemoryLimits(t *testing.T) {
+// SQL that exceeds its limit of time or memory is stopped with a remedy.
+func TestQueryStaysWithinLimits(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no limit of memory")
 	}

@@ -56,8 +56,8 @@ const (
 	join = "select max(len(a.x || b.x)) from " + wide + " a join " + wide + " b using (i)"
 )
 
-// TestQueryThatNeedsMuchMemoryUsesTheDisk, for a join as for a large result, and removes its temporary files.
-func TestQueryThatNeedsMuchMemoryUsesTheDisk(t *testing.T) {
+// TestLargeQueryUsesDisk, for a join as for a large result, and removes its temporary files.
+func TestLargeQueryUsesDisk(t *testing.T) {
 	path, temp := inSmallContainer(t)
 	for name, c := range map[string]struct {
 		sql  string
