@@ -207,7 +207,7 @@ func TestPublishedFileBringsLostWarehouseBack(t *testing.T) {
 }
 
 // TestDamagedPublishedFileIsNotTaken, nor one of another program.
-func TestUnsoundPublishedFileIsNotTaken(t *testing.T) {
+func TestDamagedPublishedFileIsNotTaken(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"damaged": func(path string) error { return overwrite(path, 3*4096+200_000) },
 		"foreign": func(path string) error {

@@ -14,8 +14,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// TestContinuedRunRetriesNoFailedStart: a run goes on after a kill where it was, and does not try again what
-// it goes on without.
+// TestContinuedRunRetriesNoFailedStart: one of its two scans could not be started. After a stop it reads the other
+// one, and does not try again to start the first.
 func TestContinuedRunRetriesNoFailedStart(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
@@ -246,14 +247,20 @@ func TestInconclusivePagingIsNotRecorded(t *testing.T) {
 }
 
 // TestKillRepeatsNoPagingRequest: a kill while paging is learned wastes no second request, because what was
-// learned and the position of the search are stored in one transaction with the answer.
+// learned and the position of the search are stored in one transaction with the answer. Three of the four moments
+// are tested, at random, and all with -long.
 func TestKillRepeatsNoPagingRequest(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills at every moment")
 	}
 	file := strings.NewReplacer("pages: all", "pages: 3", "where: {z_score: 4..}, ", "").Replace(pagesFile)
-	for _, when := range []moment{beforePace, beforeSend, beforeAnswer} {
+	moments := []moment{beforePace, beforeDial, beforeSend, beforeAnswer}
+	if !*long {
+		testenv.Random(t).Shuffle(len(moments), func(i, k int) { moments[i], moments[k] = moments[k], moments[i] })
+		moments = moments[:3]
+	}
+	for _, when := range moments {
 		for n := range 4 {
 			t.Run(fmt.Sprint("call ", n, " ", when), func(t *testing.T) {
 				bare(t, file, func(w *workshop) {

@@ -43,9 +43,11 @@ func fillQueue(w *workshop, e *Engine, seed uint64) {
 			task.Job = string("abc"[dice.IntN(3)])
 			statetest.Enqueue(w, e.Store, task)
 		default:
-			statetest.Update(w, e.Store, func(tx *store.Tx) error {
-				return queue.Fail(tx, task, at, "HTTP 502", at.Add(time.Duration(dice.IntN(40))*time.Minute))
-			})
+			for range 1 + n%2 {
+				statetest.Update(w, e.Store, func(tx *store.Tx) error {
+					return queue.Fail(tx, task, at, "HTTP 502", at.Add(time.Duration(dice.IntN(40))*time.Minute))
+				})
+			}
 		}
 		if n%10 == 0 {
 			time.Sleep(time.Minute)
@@ -69,8 +71,10 @@ func TestJobQueueMatchesWholeQueue(t *testing.T) {
 			if !slices.IsSortedFunc(whole, func(a, b forecast.Waiting) int { return a.At.Compare(b.At) }) {
 				t.Error("the queue is not in the order in which it is done")
 			}
-			if !slices.ContainsFunc(whole, func(one forecast.Waiting) bool { return one.Why == "failed once: HTTP 502" }) {
-				t.Error("the queue does not say why a call failed")
+			for _, why := range []string{"failed once: HTTP 502", "failed 2 times, the last time: HTTP 502"} {
+				if !slices.ContainsFunc(whole, func(one forecast.Waiting) bool { return one.Why == why }) {
+					t.Errorf("no call in the queue %s", why)
+				}
 			}
 			for i, one := range whole { // whatever comes due meanwhile
 				if at := time.Now().Add(e.Pace.ETA(i + 1)); !one.At.Equal(at) && !(strings.HasPrefix(one.Why, "failed") && one.At.After(at)) {

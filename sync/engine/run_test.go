@@ -40,7 +40,8 @@ func TestRunEnrichesBestHits(t *testing.T) {
 	})
 }
 
-// TestEmptyAnswerIsRemembered: the record of a run counts those before a kill, too, and the next run does not ask again.
+// TestEmptyAnswerIsRemembered: the record of a run counts those before a kill, too, and the next run does not ask
+// again.
 func TestEmptyAnswerIsRemembered(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)

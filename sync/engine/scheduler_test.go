@@ -271,7 +271,7 @@ func TestScheduleContinuesAfterFailedRun(t *testing.T) {
 	})
 }
 
-// After stop_after has ended a run, its queued calls are made in idle time and their results are published.
+// After stop_after has ended a run, its queued calls are made in idle time.
 func TestQueuedCallsOutliveStopAfter(t *testing.T) {
 	t.Parallel()
 	const file = `

@@ -114,8 +114,8 @@ func isQuiet(words []string, shown time.Time) bool {
 }
 
 // TestNextMergesSchedulesOutsideQuietHours: over days in which clocks change, the due times are those of the
-// single schedules, each moved to the first minute that is not quiet (as quiet counts a minute whose quiet
-// time clocks show for the first time), and each run begins outside quiet hours and before the next due time.
+// single schedules, each moved to the first minute that is not quiet. A minute is quiet if clocks show a quiet
+// time for the first time. Each run begins outside quiet hours and before the next due time.
 func TestNextMergesSchedulesOutsideQuietHours(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		loc, err := time.LoadLocation(rapid.SampledFrom(zones).Draw(t, "zone"))

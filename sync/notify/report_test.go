@@ -39,7 +39,7 @@ func (w *world) reports(ask func(context.Context, string) ([]string, error)) *Qu
 	return &Questions{Watcher: w.watcher, Store: w.state.DB, Log: w.logger(), SQL: written, Ask: ask}
 }
 
-// TestEachDueTimeHasOneReport plays weeks of a process that is stopped and killed at random, while
+// TestEachDueTimeHasOneReport plays a week of a process that is stopped and killed at random, while
 // each target is away for up to a day now and then: no report is lost, and none arrives twice.
 func TestEachDueTimeHasOneReport(t *testing.T) {
 	random := testenv.Random(t)

@@ -20,8 +20,8 @@ import (
 var shortScan = regexp.MustCompile(`^SCAN (t USING (COVERING )?INDEX tasks_rank|attempts USING INDEX attempts_holding(_run)?|` +
 	`runs USING INDEX runs_unfinished)$`)
 
-// TestQueriesAvoidQueueAndJournalScans before every call, at every redraw, and in commands that show a part
-// of them, and each may sort its few results as often as is stated here.
+// TestQueriesAvoidQueueAndJournalScans before every call, at every redraw, and in commands that show a part of
+// them. Each may sort its few results as often as is stated here.
 func TestQueriesAvoidQueueAndJournalScans(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())

@@ -258,8 +258,8 @@ func TestKustomizationsNameFilesThatExist(t *testing.T) {
 	}
 }
 
-// TestImageBuildsMatchDockerfile, as arguments that it does not declare would be ignored without an error,
-// and they pin actions to a commit, as a tag can be moved.
+// TestImageBuildsMatchDockerfile: arguments that it does not declare would be ignored without an error. Actions
+// are pinned to a commit, because a tag can be moved.
 func TestImageBuildsMatchDockerfile(t *testing.T) {
 	t.Parallel()
 	declared := dockerfile(t).args

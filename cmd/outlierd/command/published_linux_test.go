@@ -21,7 +21,8 @@ jobs:
     enrich: {details: {top: 1}}
 `
 
-// TestOtherUserLearnsOfPublishedTables, because only the owner can read the state.
+// TestOtherUserLearnsOfPublishedTables, because only the owner can read the state. If the state is gone, commands are
+// refused, and no state is created, which would have no record of what was spent.
 func TestOtherUserLearnsOfPublishedTables(t *testing.T) {
 	t.Parallel()
 	bubble(t, colleaguesJobs, func(p *person) {

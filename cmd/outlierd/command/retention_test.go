@@ -348,8 +348,8 @@ func TestPrunedRowsOutliveAnOlderBackup(t *testing.T) {
 	})
 }
 
-// TestFirstSightingsOutlivePruningAndRestore: histories that the job file cuts short no longer have them, nor those
-// that were imported, and the warehouse is lost with the state.
+// TestFirstSightingsOutlivePruningAndRestore, imported ones, too: the histories, which the job file cuts short, no
+// longer have them, the warehouse is lost with the state, and Parquet is the only copy.
 func TestFirstSightingsOutlivePruningAndRestore(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
@@ -370,11 +370,12 @@ func TestFirstSightingsOutlivePruningAndRestore(t *testing.T) {
 		}
 		before := p.copied(job.SinkParquet)
 		p.must("backup", filepath.Join(p.dir, "copies"))
+		p.write(strings.Replace(jobs, "jobs:", "sinks: [{parquet: parquet}]\njobs:", 1)) // only this copy is left
 		p.lose("state", "outliers.duckdb")
 		p.must("restore", filepath.Join(p.dir, "copies"), "--spent", "0")
 		p.must("rebuild")
 		p.holdsSame(job.SinkParquet, before, job.SinkParquet, p.place(job.SinkParquet))
-		p.lose("state/warehouse.duckdb", "outliers.duckdb") // once more, when the restored state has answers of its own
+		p.lose("state/warehouse.duckdb") // once more, when the restored state has answers of its own
 		p.must("run", "coffee", "--again")
 		p.must("check")
 	})

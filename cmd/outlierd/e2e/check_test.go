@@ -54,8 +54,9 @@ func TestCheckBesideADaemon(t *testing.T) {
 	}
 }
 
-// TestCheckLeavesPrivateFileUnlocked for a run that starts meanwhile: it reads the published file, which has
-// the same bytes after a publication, and otherwise the private file, unless that is in use.
+// TestCheckLeavesPrivateFileUnlocked, so that a run that starts meanwhile can write to it. After a publication the
+// private file has the bytes of the published file, which check reads instead. If they differ, check reads the
+// private file, unless it is in use.
 func TestCheckLeavesPrivateFileUnlocked(t *testing.T) {
 	t.Parallel() // it runs processes of its own
 	w := newKeptWorld(t)

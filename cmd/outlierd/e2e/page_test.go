@@ -364,7 +364,7 @@ func get(address string) (status int, body string, err error) {
 	return r.StatusCode, string(text), err
 }
 
-// TestReadsDoNotChangeRuns: during runs, 80 concurrent requests of pages, or with -long 200, are answered, and the runs
+// TestReadsDoNotChangeRuns: during runs, 40 concurrent requests of pages, or with -long 200, are answered, and the runs
 // have the same rows and costs as without them.
 func TestReadsDoNotChangeRuns(t *testing.T) {
 	t.Parallel() // it runs processes of its own

@@ -14,7 +14,7 @@ import (
 	"outlierd/sync/serve"
 )
 
-// TestActionNeedsLoginAndForm of its own, and changes one thing that the browser sends in each case.
+// TestActionNeedsLoginAndForm of its own: each case changes one thing that the browser sends.
 func TestActionNeedsLoginAndForm(t *testing.T) {
 	var did []Action
 	s := actionSite(t, func(a Action) (*Done, error) {
