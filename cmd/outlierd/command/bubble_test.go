@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +16,8 @@ import (
 	"testing/synctest"
 
 	"outlierd/cmd/outlierd/programtest"
+	"outlierd/sinks/duckdb/query"
+	"outlierd/sync/job"
 	"outlierd/sync/serve"
 )
 
@@ -118,11 +121,22 @@ func (p *person) refused(code int, args ...string) string {
 	return stderr
 }
 
-// ask returns the result of a query of the published file, without the header.
-func (p *person) ask(query string) string {
+// ask returns the rows of a query of the published file: its values between commas.
+func (p *person) ask(text string) string {
 	p.Helper()
-	_, rows, _ := strings.Cut(p.must("sql", "-o", "csv", query), "\n")
-	return strings.TrimSpace(rows)
+	var rows []string
+	err := query.Run(p.Context(), p.place(job.SinkDuckDB), text, nil, func(values []any) error {
+		var row []string
+		for _, v := range values {
+			row = append(row, fmt.Sprint(v))
+		}
+		rows = append(rows, strings.Join(row, ","))
+		return nil
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return strings.Join(rows, "\n")
 }
 
 func contains(t testing.TB, text string, parts ...string) {

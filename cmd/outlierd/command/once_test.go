@@ -53,7 +53,7 @@ func TestIDContinuesInterruptedOneOff(t *testing.T) {
 	})
 }
 
-// TestInterruptedBackfillIsContinued, with its dates and within its cap.
+// TestInterruptedBackfillIsContinued, with its dates and within --max-credits.
 func TestInterruptedBackfillIsContinued(t *testing.T) {
 	t.Parallel()
 	bubble(t, slowService, func(p *person) {
@@ -260,20 +260,6 @@ func (s stopping) Write(p []byte) (int, error) {
 		s.stop()
 	}
 	return len(p), nil
-}
-
-// TestMaxCreditsHoldOverInterruptions: the run that is continued spends no more.
-func TestMaxCreditsHoldOverInterruptions(t *testing.T) {
-	t.Parallel()
-	bubble(t, slowService, func(p *person) {
-		ctx, cancel := context.WithCancel(p.Context())
-		time.AfterFunc(5*time.Second, cancel)
-		_, stderr, _ := p.do(ctx, "run", "--max-credits", "15", "--yes")
-		p.refused(exitBudget, "run", "--continue", toContinue(p, stderr))
-		if got := p.ask("select sum(price), count(distinct run_id) from ops.credits"); got != "14,1" {
-			t.Errorf("credits and runs are %s, want 14,1", got)
-		}
-	})
 }
 
 var interruptions = flag.Int("interruptions", 3, "how often TestInterruptedRunOfSeveralJobs interrupts a run")

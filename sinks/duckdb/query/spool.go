@@ -23,20 +23,19 @@ const spoolBatch = 20_000
 func spoolRows(
 	ctx context.Context, db *database.DB, text string, fields []Field, columns func(rows int64) error, row func([]any) error,
 ) error {
-	table, batch := "temp.spooled", int64(spoolBatch)
+	table, batch, count := "temp.spooled", int64(spoolBatch), ""
 	if ofCatalog().MatchString(text) { // the temporary table would be among what it lists
 		table, batch = "("+selectReadable(text, fields)+")", math.MaxInt64
+		count = "SELECT count(*) FROM " + table
 	} else {
 		names := make([]string, len(fields))
 		for i := range names {
 			names[i] = fmt.Sprintf("c%d", i)
 		}
-		create := fmt.Sprintf("CREATE TEMP TABLE spooled(%s) AS %s", strings.Join(names, ", "), selectReadable(text, fields))
-		if _, err := db.Exec(ctx, create); err != nil {
-			return err
-		}
+		// This returns the number of rows, too.
+		count = fmt.Sprintf("CREATE TEMP TABLE spooled(%s) AS %s", strings.Join(names, ", "), selectReadable(text, fields))
 	}
-	counted, err := db.Query(ctx, "SELECT count(*) FROM "+table)
+	counted, err := db.Query(ctx, count)
 	if err != nil {
 		return err
 	}
