@@ -267,10 +267,11 @@ func selectWorst(errs []error) error {
 	rank := []runs.Status{runs.Partial, runs.PausedQuota, runs.PausedBudget, runs.Failed}
 	highest := -1
 	for _, err := range errs {
+		err = withoutEndOfReader(err)
 		s, ok := errors.AsType[statusError](err)
-		if !ok {
+		if err != nil && !ok {
 			unseen = append(unseen, err)
-		} else if at := slices.Index(rank, s.Status); status == nil || at > highest {
+		} else if at := slices.Index(rank, s.Status); ok && (status == nil || at > highest) {
 			status, highest = err, at
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,6 +40,7 @@ func TestWorstOfSeveralRuns(t *testing.T) {
 		{[]error{partial, paused, failed}, exitFailed},
 		{[]error{partial, one, paused}, exitFailed},
 		{[]error{paused, &outlier.Error{Kind: outlier.Unauthorized}}, exitKeyRefused},
+		{[]error{partial, &fs.PathError{Path: os.Stdout.Name(), Err: syscall.EPIPE}}, exitPartial},
 	} {
 		if got := exitCode(t.Context(), selectWorst(test.errs)); got != test.want {
 			t.Errorf("%v: exit code %d, want %d", test.errs, got, test.want)
