@@ -6,8 +6,11 @@ import (
 
 	"outlierd/internal/testenv"
 	"outlierd/outlier"
+	"outlierd/sync/facts"
+	"outlierd/sync/job"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
+	"outlierd/sync/store"
 )
 
 // TestRunWithoutShareIsNotEmpty: the record says that it did not search, and how many pages it left.
@@ -139,6 +142,29 @@ jobs:
 				if err != nil || p.Stored.Share != nil {
 					t.Errorf("%s has a share, %v; want all that it asks for, since 124 + 6 credits are enough", name, err)
 				}
+			}
+			needed := func() []facts.JobMonth {
+				t.Helper()
+				_, turn := e.Facts().Caps().CycleBounds()
+				m, err := e.Facts().Month(job.NewCalendar(w.config, time.Now(), turn), time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				jobs, err := m.After(w.ctx, time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return jobs
+			}
+			before := needed()[1].Runs
+			p, err := e.Facts().PlanNow(w.ctx, w.config.Job("alike"), true, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ahead := runs.Watermark{Job: "alike", Key: facts.BoughtKey(p.Steps[0].Watermark), At: time.Now().AddDate(1, 0, 0), Run: "run-1"}
+			err = e.Store.DB.Update(func(tx *store.Tx) error { return runs.MoveWatermark(tx, ahead) })
+			if after := needed()[1].Runs; err != nil || before == 0 || after != before {
+				t.Errorf("%d runs buy, %d if a wrong clock dates the last purchase in a year, %v; want as many", before, after, err)
 			}
 		})
 	})

@@ -152,12 +152,8 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 		return err
 	}
 	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 {
-		bought, err := r.Store.Watermarks.At(spec.Name, BoughtKey(ask.Watermark))
-		if err != nil {
+		if f.Bought[ask.Watermark], err = r.boughtAt(spec.Name, ask.Watermark, o.At); err != nil {
 			return err
-		}
-		if !bought.After(o.At.Add(ledger.Skew)) { // otherwise dated by a wrong clock
-			f.Bought[ask.Watermark] = bought
 		}
 	}
 	if _, known := f.Covered[ask.Watermark]; spec.Backfill != nil && !known {
@@ -169,6 +165,15 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 		return r.addLive(f, i, &runs.Step{Query: ask.Query}, spec.Again)
 	}
 	return nil
+}
+
+// boughtAt returns when a job has bought seeds last; zero for never, or if a wrong clock has dated it later than now.
+func (r *Reader) boughtAt(job, watermark string, now time.Time) (time.Time, error) {
+	bought, err := r.Store.Watermarks.At(job, BoughtKey(watermark))
+	if bought.After(now.Add(ledger.Skew)) {
+		bought = time.Time{}
+	}
+	return bought, err
 }
 
 // BoughtKey is the watermark of the last purchase of seeds. It moves with page one: if a cap
