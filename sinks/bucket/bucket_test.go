@@ -77,10 +77,17 @@ type line struct {
 func (l *line) Close() error { return errors.Join(l.Copy.Close(), l.warehouse.Close()) }
 
 func openLine(dir string, server *buckettest.Server) *line {
-	o := sinktest.Options(dir)
-	o.Uncommented = true
-	w := warehouse.New(o)
+	w := warehouse.New(sinktest.Options(dir))
 	return &line{openCopy(dir, w, server), w}
+}
+
+// openWithout opens the line below dir with a bucket that it has not written to.
+func openWithout(t *testing.T, dir string, server *buckettest.Server) *line {
+	t.Helper()
+	if err := os.RemoveAll(optionsOf(dir, server).Record); err != nil {
+		t.Fatal(err)
+	}
+	return openLine(dir, server)
 }
 
 func openCopy(dir string, w *warehouse.Warehouse, server *buckettest.Server) *Copy {
@@ -413,24 +420,25 @@ type refusal struct {
 func TestRefusalsAreNamed(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
-	for _, c := range refusals {
-		dir, server, j := t.TempDir(), c.blank("outliers"), sinktest.Sample(8)
-		s := openLine(dir, server)
+	dir, j := t.TempDir(), sinktest.Sample(2*len(refusals))
+	for i, c := range refusals {
+		hi, server := int64(2*i+1), c.blank("outliers")
+		s := openWithout(t, dir, server)
 		server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 			buckettest.Refuse(w, c.status, c.code)
 			return true
 		})
-		err := write(t, s, j, 4)
+		err := write(t, s, j, hi)
 		if err == nil || !strings.Contains(err.Error(), "copy to "+server.Scheme+"://outliers/a/b") || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", c.code, err)
 		}
-		if shows, err := s.Shows(t.Context()); shows.Answers != 4 || err != nil {
+		if shows, err := s.Shows(t.Context()); shows.Answers != hi || err != nil {
 			t.Errorf("%s: the folder shows %v, %v", c.code, shows, err)
 		}
 		later(s, 24*time.Hour)
 		server.SetFault(nil)
-		if err := errors.Join(write(t, s, j, 8), s.Close()); err != nil {
+		if err := errors.Join(write(t, s, j, hi+1), s.Close()); err != nil {
 			t.Errorf("%s: a day later: %v", c.code, err)
 		}
 		checkCopy(t, dir, server)
@@ -736,7 +744,8 @@ func TestHangingStore(t *testing.T) {
 func TestAnotherServerIsNoStore(t *testing.T) { eachStore(t, testAnotherServerIsNoStore) }
 
 func testAnotherServerIsNoStore(t *testing.T, blank func() *buckettest.Server) {
-	for _, c := range []struct {
+	dir, j := t.TempDir(), sinktest.Sample(10)
+	for i, c := range []struct {
 		kind, body string
 		from       int64 // the first request with this response: of a manifest, a listing or an upload
 	}{
@@ -747,8 +756,8 @@ func testAnotherServerIsNoStore(t *testing.T, blank func() *buckettest.Server) {
 		{"application/xml", "<another/>", 1},
 	} {
 		var requests atomic.Int64
-		dir, server, j := t.TempDir(), blank(), sinktest.Sample(8)
-		s := openLine(dir, server)
+		hi, server := int64(2*i+1), blank()
+		s := openWithout(t, dir, server)
 		server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
 			if requests.Add(1) <= c.from {
 				return false
@@ -757,14 +766,14 @@ func testAnotherServerIsNoStore(t *testing.T, blank func() *buckettest.Server) {
 			io.WriteString(w, c.body)
 			return true
 		})
-		err := write(t, s, j, 4)
+		err := write(t, s, j, hi)
 		want := "check the network and A"
 		if err == nil || !strings.Contains(err.Error(), "copy to "+server.Scheme+"://outliers/a/b: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s from request %d on: error %v, want %q", c.kind, c.from+1, err, want)
 		}
 		later(s, 24*time.Hour)
 		server.SetFault(nil)
-		if err := errors.Join(write(t, s, j, 8), s.Close()); err != nil {
+		if err := errors.Join(write(t, s, j, hi+1), s.Close()); err != nil {
 			t.Errorf("a day later: %v", err)
 		}
 		checkCopy(t, dir, server)

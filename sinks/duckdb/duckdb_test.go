@@ -30,7 +30,7 @@ func private(dir string) string   { return sinktest.Options(dir).Path }
 func open(t testing.TB, dir string) *sinktest.Line {
 	t.Helper()
 	o := sinktest.Options(dir)
-	o.Published, o.Uncommented = published(dir), true
+	o.Published = published(dir)
 	l := sinktest.Open(openCopy).With(t, dir, o)
 	t.Cleanup(func() { l.Close(t) })
 	return l

@@ -180,13 +180,18 @@ func TestOpenFileStaysAsItWas(t *testing.T) {
 	l.Check(t, j, 6)
 }
 
+// TestFileHoldsWhatIsDeclaredAlone, with a comment on every column, and views that can be read under any name of the file.
 func TestFileHoldsWhatIsDeclaredAlone(t *testing.T) {
 	dir := t.TempDir()
-	openWhole(t, dir).Publish(t)
+	openCommented(t, dir).Publish(t)
+	checkComments(t, dir)
 	in := readOnly(t, published(dir))
 	var views []string
 	for _, v := range database.Views() {
 		views = append(views, v.Name)
+		if _, err := in.Query(t.Context(), "FROM warehouse."+v.Name); err != nil {
+			t.Errorf("%s: %v", v.Name, err)
+		}
 	}
 	slices.Sort(views)
 	for query, want := range map[string]any{

@@ -138,7 +138,7 @@ func checkData(t *testing.T, dir string) {
 func checkKilled(t *testing.T, dir string, acknowledged int64) (damaged bool) {
 	t.Helper()
 	o, told := sinktest.Options(dir), &strings.Builder{}
-	o.Published, o.Uncommented, o.Log = published(dir), true, slog.New(slog.NewTextHandler(told, nil))
+	o.Published, o.Log = published(dir), slog.New(slog.NewTextHandler(told, nil))
 	l := sinktest.Open(openCopy).With(t, dir, o)
 	defer l.Close(t)
 	mark := l.Marks(t).Answers

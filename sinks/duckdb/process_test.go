@@ -103,7 +103,7 @@ const journalLength = 400
 // lineOf is the line of the other processes.
 func lineOf(dir string) (*warehouse.Warehouse, *duckdb.Copy, warehouse.Options) {
 	o := sinktest.Options(dir)
-	o.Published, o.Uncommented = published(dir), true
+	o.Published = published(dir)
 	w := warehouse.New(o)
 	return w, duckdb.New(w, published(dir), o.Temp), o
 }

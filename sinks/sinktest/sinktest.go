@@ -28,15 +28,15 @@ type Copy struct {
 	Read func(t testing.TB, table *schema.Table) []Row // all rows that readers find, by [Query]
 }
 
-// Options are those of a warehouse below dir with [Tables] and [Ops]. It makes the folder of the state, which stands
-// before a warehouse is opened.
+// Options are those of a warehouse below dir with [Tables] and [Ops], which have no comments. It makes the folder of the
+// state, which stands before a warehouse is opened.
 func Options(dir string) warehouse.Options {
 	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
 		panic(err)
 	}
 	return warehouse.Options{
 		Path: filepath.Join(dir, "state", warehouse.Name), Temp: filepath.Join(dir, "state", "tmp"),
-		Tables: Tables(), Ops: Ops(),
+		Tables: Tables(), Ops: Ops(), Uncommented: true,
 	}
 }
 
@@ -46,12 +46,8 @@ type Line struct {
 	Copy Copy
 }
 
-// Line opens the line below dir, with [Options]. Its tables have no comments.
-func (open Open) Line(t testing.TB, dir string) *Line {
-	o := Options(dir)
-	o.Uncommented = true
-	return open.With(t, dir, o)
-}
+// Line opens the line below dir, with [Options].
+func (open Open) Line(t testing.TB, dir string) *Line { return open.With(t, dir, Options(dir)) }
 
 // With opens the line below dir.
 func (open Open) With(t testing.TB, dir string, o warehouse.Options) *Line {
@@ -143,19 +139,29 @@ func (l *Line) diff(t testing.TB, table *schema.Table, j Journal, hi int64) stri
 // Diff compares rows in any order.
 func Diff(want, got []Row) string { return cmp.Diff(lines(want), lines(got)) }
 
-// Run runs the suite. Random tests run four times, unless the flag -rapid.checks is set.
+// Run runs the suite of a copy. Random tests run four times, unless the flag -rapid.checks is set.
 func Run(t *testing.T, open Open) {
-	for name, test := range map[string]func(*testing.T, Open){
-		"a new copy is empty and readable":        newCopy,
-		"every value comes back":                  everyValue,
+	run(t, open, map[string]func(*testing.T, Open){
+		"a new copy is empty and readable":      newCopy,
+		"every value comes back":                everyValue,
+		"tables do not depend on the batches":   anyBatches,
+		"what is left out is left out for ever": leftOut,
+		"another warehouse is shown whole":      anotherWarehouse,
+	})
+}
+
+// RunWarehouse runs the suite of the warehouse, which has what is the same for all copies.
+func RunWarehouse(t *testing.T, open Open) {
+	run(t, open, map[string]func(*testing.T, Open){
 		"what does not follow is refused":         refused,
-		"tables do not depend on the batches":     anyBatches,
-		"what is left out is left out for ever":   leftOut,
 		"a row changed only where it is left out": changedElsewhere,
 		"growth is over days":                     grows,
 		"what is gone leaves nothing":             deletedIdentities,
-		"another warehouse is shown whole":        anotherWarehouse,
-	} {
+	})
+}
+
+func run(t *testing.T, open Open, suite map[string]func(*testing.T, Open)) {
+	for name, test := range suite {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
 }

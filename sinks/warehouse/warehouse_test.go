@@ -11,7 +11,9 @@ import (
 	"outlierd/sinks/warehouse"
 )
 
-// itself is the warehouse in the place of a copy. The whole suite runs in package duckdb, whose copy is the same file.
+func TestTablesFollowTheirKinds(t *testing.T) { sinktest.RunWarehouse(t, open) }
+
+// itself is the warehouse in the place of a copy. The suite of copies runs in package duckdb, whose copy is the same file.
 type itself struct {
 	*warehouse.Warehouse
 	shown sinks.Marks

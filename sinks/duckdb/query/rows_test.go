@@ -31,18 +31,17 @@ func TestFirstRowsAreTexts(t *testing.T) {
 	t.Parallel()
 	path := publishEmpty(t).Path
 	for sql, want := range map[string][]string{
-		"select 1, 9223372036854775807, 1.5, true, null, 'x' -- a comment":                  {"1", "9223372036854775807", "1.5", "true", "NULL", "x"},
-		"select timestamptz '2026-11-23 12:00:00+01', date '2026-11-23';":                   {"2026-11-23T11:00:00Z", "2026-11-23"},
-		"select [1, 2], {'a': 'b'}, 'inf'::double, 170141183460469231731687303715884105727": {"[1,2]", `{"a":"b"}`, "inf", "170141183460469231731687303715884105727"},
-		"select repeat('ä', 1001), '<b>'":                                                   {strings.Repeat("ä", 998) + "…", "<b>"},
-		"from (show tables) where name = 'outliers'":                                        {"outliers"},
-		"with a as (select 7 as n) select n as x, n as x from a":                            {"7", "7"},
+		"select 1, 9223372036854775807, 1.5, true, null, 'x', timestamptz '2026-11-23 12:00:00+01', date '2026-11-23' -- a comment": {
+			"1", "9223372036854775807", "1.5", "true", "NULL", "x", "2026-11-23T11:00:00Z", "2026-11-23"},
+		"select [1, 2], {'a': 'b'}, 'inf'::double, 170141183460469231731687303715884105727, repeat('ä', 1001), '<b>';": {
+			"[1,2]", `{"a":"b"}`, "inf", "170141183460469231731687303715884105727", strings.Repeat("ä", 998) + "…", "<b>"},
+		"with a as (from (show tables) where name = 'outliers') select name as x, name as x from a": {"outliers", "outliers"},
 	} {
 		if diff := cmp.Diff(want, firstRow(t, path, sql)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", sql, diff)
 		}
 	}
-	for most, more := range map[int]bool{1: true, 2: true, 3: false, 4: false} {
+	for most, more := range map[int]bool{2: true, 3: false} {
 		got, err := inProcess().First(t.Context(), path, "select i as n from range(3) as r(i) order by i desc", most)
 		if err != nil || got.More != more || len(got.Rows) != min(most, 3) || *got.Rows[0][0] != "2" {
 			t.Errorf("at most %d of 3 rows: %+v %v", most, got, err)
@@ -53,7 +52,8 @@ func TestFirstRowsAreTexts(t *testing.T) {
 	}
 }
 
-// TestFirstReadsOnlyTheTables: the SQL may come from a URL that anybody has written.
+// TestFirstReadsOnlyTheTables: the SQL may come from a URL that anybody has written. More [mistakes] are played with IDs,
+// which are read in the same way.
 func TestFirstReadsOnlyTheTables(t *testing.T) {
 	path := publishEmpty(t).Path
 	folder := filepath.Dir(path)
@@ -70,21 +70,12 @@ func TestFirstReadsOnlyTheTables(t *testing.T) {
 	limitTime(t, 2*time.Minute)
 	for sql, says := range map[string]string{
 		"select * from read_text('/etc/passwd')":       "only the published tables",
-		"select * from '/etc/passwd'":                  "", // there is no such table, or it is denied
-		"select * from glob('/*')":                     "only the published tables",
 		"copy outliers to '" + folder + "/stolen.csv'": "only the published tables",
 		"export database '" + folder + "/stolen'":      "only the published tables",
 		"attach '" + folder + "/other.duckdb'":         "SELECT",
 		"insert into outliers (video_id) values ('x')": "SELECT",
-		"drop table outliers":                          "SELECT",
-		"set memory_limit = '100GB'":                   "SELECT",
-		"install httpfs":                               "SELECT",
-		"select 1; select 2":                           "one SELECT",
-		"selec 1":                                      "line 1",
-		"select nosuch\nfrom outliers":                 "line 1 of the SQL",
 		"select 1,\nnosuch from outliers":              "line 2 of the SQL",
-		"":                                             "SELECT",
-		"select len(list(a || repeat('x', 100))) from range(100000000) r(a)": "more memory than 512MB",
+		"select len(range(400000000))":                 "more memory than 512MB",
 	} {
 		got, err := inProcess().First(t.Context(), path, sql, 10)
 		if err == nil || !strings.Contains(err.Error(), says) {

@@ -3,8 +3,11 @@ package query
 import (
 	"database/sql"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +26,7 @@ func TestRunConvertsValues(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for expression, want := range map[string]any{
+	values := map[string]any{
 		"null":                                         nil,
 		"7::bigint":                                    int64(7),
 		"0.5::double":                                  0.5,
@@ -62,17 +65,22 @@ func TestRunConvertsValues(t *testing.T) {
 		"[{'a': 0.5::decimal(3,2), 'b': interval 1 day}]": json.RawMessage(`[{"a":0.5,"b":"1 day"}]`),
 		"interval '-1 month 30 days'":                     "-1 month 30 days",
 		"[1.5, 'nan'::double]":                            "[1.5,NaN]",
-	} {
-		var got any
-		err := Run(t.Context(), path, "select "+expression, func([]string) error { return nil }, func(values []any) error {
-			got = values[0]
-			return nil
-		})
+	}
+	var row []any
+	expressions := slices.Collect(maps.Keys(values))
+	err = Run(t.Context(), path, "select "+strings.Join(expressions, ", "), func([]string) error { return nil }, func(got []any) error {
+		row = slices.Clone(got)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range row {
 		if n, ok := got.(*big.Int); ok {
 			got = n.String()
 		}
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%s: error %v (-want +got):\n%s", expression, err, diff)
+		if diff := cmp.Diff(values[expressions[i]], got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", expressions[i], diff)
 		}
 	}
 }
