@@ -191,7 +191,7 @@ func checkCopy(t testing.TB, dir string, server *buckettest.Server) manifest {
 	return m
 }
 
-var everyRequest = flag.Bool("every-request", false, "stop a process after each request, instead of after a random one in twelve")
+var everyRequest = flag.Bool("every-request", false, "stop a process after each request, not after a random one in twenty")
 
 // TestInterruptedCopyStaysWhole stops a process after each request in turn: readers always find the objects
 // of the manifest, and the next process completes the copy and deletes all other objects.
@@ -200,7 +200,7 @@ func TestInterruptedCopyStaysWhole(t *testing.T) {
 }
 
 func testCopyIsWholeWhereverItIsCutShort(t *testing.T, blank func() *buckettest.Server) {
-	j, step := sinktest.Sample(12), int64(12)
+	j, step := sinktest.Sample(12), int64(20)
 	if *everyRequest {
 		step = 1
 	}
@@ -581,14 +581,13 @@ func storeBehaves(t *testing.T, scheme string, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, want := t.Context(), map[string]int64{}
-	for i, size := range slices.Concat([]int{2*partBytes + 1, partBytes, partBytes + 1}, make([]int, 1100)) {
+	ctx, want, path := t.Context(), map[string]int64{}, filepath.Join(t.TempDir(), "file")
+	for i, size := range slices.Concat([]int{2*partBytes + 1, partBytes, partBytes + 1}, make([]int, 1000)) {
 		content := make([]byte, max(size, 100))
 		rand.Read(content)
 		sum := sha256.Sum256(content)
 		made := parquet.File{Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 		made.Name = nameOf(parquet.File{Name: fmt.Sprintf("outliers/part-%012d.parquet", i), SHA256: made.SHA256})
-		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}

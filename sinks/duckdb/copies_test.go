@@ -200,7 +200,8 @@ func TestLostWarehouseIsRefilled(t *testing.T) {
 func TestRefillKeepsFirstSightings(t *testing.T) {
 	for _, name := range []string{"file", "folder"} {
 		t.Run(name, func(t *testing.T) {
-			l, j := newLine(t, sinktest.Tables(), sinktest.Ops()), sinktest.Sample(40)
+			hits := []*schema.Table{schema.Outliers, schema.OutliersHistory}
+			l, j := newLine(t, hits, nil), sinktest.Sample(40).Only(hits...)
 			l.write(t, j.Batch(0, 20))
 			if err := l.Omit(t.Context(), sinks.Omitted{UpTo: map[string]int64{"outliers_history": 15}}); err != nil {
 				t.Fatal(err)

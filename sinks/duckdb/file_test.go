@@ -180,7 +180,8 @@ func TestOpenFileStaysAsItWas(t *testing.T) {
 	l.Check(t, j, 6)
 }
 
-// TestFileHoldsWhatIsDeclaredAlone, with a comment on every column, and views that can be read under any name of the file.
+// TestFileHoldsWhatIsDeclaredAlone, with a comment on every column, and views that can be read under any name of the
+// file.
 func TestFileHoldsWhatIsDeclaredAlone(t *testing.T) {
 	dir := t.TempDir()
 	openCommented(t, dir).Publish(t)
@@ -390,7 +391,7 @@ func healsAfter(t *testing.T, damage func(*os.File) error) {
 	for shown := int64(0); shown < 8; {
 		marks, err := l.Warehouse.Marks(t.Context())
 		if err == nil && marks.Answers < 8 {
-			b := j.Batch(marks.Answers, marks.Answers+1)
+			b := j.Batch(marks.Answers, min(marks.Answers+3, 8))
 			err = l.Warehouse.Write(t.Context(), b)
 			sinktest.Release(b)
 		}

@@ -127,7 +127,7 @@ func TestReturningKeyStaysInPart(t *testing.T) {
 func TestMixedFilesHaveEveryKeyOnce(t *testing.T) {
 	tables := []*schema.Table{schema.Outliers, schema.OutliersHistory, schema.ChannelUploads, schema.Transcripts, schema.Comments, schema.Missing}
 	rapid.Check(t, func(rt *rapid.T) {
-		n := rapid.IntRange(2, 30).Draw(rt, "answers")
+		n := rapid.IntRange(2, 20).Draw(rt, "answers")
 		j := sinktest.Generate(n, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "pick") }).Only(tables...)
 		w := newWorld(t, tables, nil)
 		w.copy.limit = limit{rows: rapid.Int64Range(1, 20).Draw(rt, "limit"), bytes: math.MaxInt64}
@@ -316,7 +316,8 @@ func filesOf(t *testing.T, dir string) map[string]fs.FileInfo {
 func TestLargeTextsFit(t *testing.T) {
 	w := newWorld(t, []*schema.Table{schema.Outliers}, nil)
 	w.warehouse = warehouse.New(warehouse.Options{
-		Path: filepath.Join(t.TempDir(), "warehouse.duckdb"), Temp: t.TempDir(), Tables: w.tables, Memory: 512 << 20, Uncommented: true,
+		Path: filepath.Join(t.TempDir(), "warehouse.duckdb"), Temp: t.TempDir(), Tables: w.tables, Memory: 512 << 20,
+		Uncommented: true,
 	})
 	w.copy.warehouse, w.copy.limit = w.warehouse, defaultLimit
 	for answer := range 2 {

@@ -116,7 +116,7 @@ var everyStep = flag.Bool("every-step", false, "play each step and each case, no
 // TestKillsAtEveryStep stops a process before each change of the disk in turn, while a reader counts. The next
 // process must complete the copy.
 func TestKillsAtEveryStep(t *testing.T) {
-	stride := 20
+	stride := 30
 	if *everyStep {
 		stride = 1
 	}

@@ -13,7 +13,8 @@ import (
 
 func TestTablesFollowTheirKinds(t *testing.T) { sinktest.RunWarehouse(t, open) }
 
-// itself is the warehouse in the place of a copy. The suite of copies runs in package duckdb, whose copy is the same file.
+// itself is the warehouse in the place of a copy. The suite of copies runs in package duckdb, whose copy is the same
+// file.
 type itself struct {
 	*warehouse.Warehouse
 	shown sinks.Marks

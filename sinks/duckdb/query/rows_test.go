@@ -31,7 +31,8 @@ func TestFirstRowsAreTexts(t *testing.T) {
 	t.Parallel()
 	path := publishEmpty(t).Path
 	for sql, want := range map[string][]string{
-		"select 1, 9223372036854775807, 1.5, true, null, 'x', timestamptz '2026-11-23 12:00:00+01', date '2026-11-23' -- a comment": {
+		"select 1, 9223372036854775807, 1.5, true, null, 'x', " +
+			"timestamptz '2026-11-23 12:00:00+01', date '2026-11-23' -- a comment": {
 			"1", "9223372036854775807", "1.5", "true", "NULL", "x", "2026-11-23T11:00:00Z", "2026-11-23"},
 		"select [1, 2], {'a': 'b'}, 'inf'::double, 170141183460469231731687303715884105727, repeat('ä', 1001), '<b>';": {
 			"[1,2]", `{"a":"b"}`, "inf", "170141183460469231731687303715884105727", strings.Repeat("ä", 998) + "…", "<b>"},

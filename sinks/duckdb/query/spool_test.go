@@ -133,7 +133,8 @@ func TestCatalogHasOnlyThePublishedTables(t *testing.T) {
 	path := publishEmpty(t).Path
 	for _, sql := range []string{
 		"select table_name from duckdb_tables() union all select table_name from duckdb_columns() union all " +
-			"select table_name from information_schema.tables union all select name from sqlite_master union all select relname from pg_class",
+			"select table_name from information_schema.tables union all select name from sqlite_master " +
+			"union all select relname from pg_class",
 		"from (show all tables)", "show tables",
 	} {
 		n, told := int64(0), int64(0)

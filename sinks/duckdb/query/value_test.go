@@ -68,7 +68,7 @@ func TestRunConvertsValues(t *testing.T) {
 	}
 	var row []any
 	expressions := slices.Collect(maps.Keys(values))
-	err = Run(t.Context(), path, "select "+strings.Join(expressions, ", "), func([]string) error { return nil }, func(got []any) error {
+	err = Run(t.Context(), path, "select "+strings.Join(expressions, ", "), nil, func(got []any) error {
 		row = slices.Clone(got)
 		return nil
 	})
