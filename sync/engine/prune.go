@@ -16,7 +16,7 @@ import (
 // time agreed on with the service: a local clock that is years ahead must not prune everything.
 
 // pruneEvery is the interval of checks for answers to prune once none are left.
-const pruneEvery = time.Minute
+const pruneEvery = maxRest
 
 // upkeep performs one step of pruning, or returns some space to the disk. It returns when the next step may
 // follow: the database is then left alone for as long as the step took.

@@ -32,7 +32,7 @@ func (w *workshop) kept() (k journal.Kept) {
 	return k
 }
 
-// TestScheduleKeepsAnswersOneDay: older answers are pruned within minutes, even after a restart.
+// TestScheduleKeepsAnswersOneDay: older answers are pruned soon, even after a restart.
 func TestScheduleKeepsAnswersOneDay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("serves for days")

@@ -53,7 +53,7 @@ func (e *Engine) Serve(ctx context.Context) {
 	e.turns.begin(s)
 	defer e.turns.schedule.Store(nil)
 	for ; ctx.Err() == nil; checkState() {
-		e.beat.note()
+		changed := e.Store.DB.Changed()
 		s.noteClock(time.Now().Round(0), time.Since(s.started))
 		if err := s.prepare(ctx); err != nil {
 			e.log().Error("scheduler stopped", "err", err)
@@ -79,7 +79,7 @@ func (e *Engine) Serve(ctx context.Context) {
 				s.sleep(ctx, maxSleep)
 			}
 		case !worked:
-			s.idle(ctx, nextDue)
+			s.idle(ctx, nextDue, changed)
 		}
 	}
 	if s.worker != nil {
@@ -114,6 +114,7 @@ func (s *scheduler) wakeUp() {
 // came due meanwhile are overdue, as after a stop, and the service is asked for its time before the
 // next purchase.
 func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
+	s.engine.beat.note()
 	ahead := wall.Sub(s.wall) - (since - s.elapsed)
 	if zone := s.engine.Config.Timezone; !s.wall.IsZero() && ahead.Abs() > maxSleep {
 		text := "clock set forward, or the machine slept"
@@ -192,6 +193,8 @@ func (s *scheduler) beginDue(ctx context.Context) (next time.Time) {
 			next = soonest(next, at)
 		} else if s.makeWay(ctx, a) {
 			next = soonest(next, s.start(ctx, a))
+		} else {
+			next = soonest(next, now.Add(maxSleep))
 		}
 	}
 	return next
@@ -396,8 +399,9 @@ func (s *scheduler) report(row *runs.Run, failed error) {
 	log.Info("run finished", attrs...)
 }
 
-// idle sleeps until there may be something to do, such as a run that is due next. Before that it prunes the journal.
-func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
+// idle sleeps until there may be something to do, such as a run that is due next. Before that it prunes the journal. As
+// long as nothing has changed since the turn began, it looks once a minute at the clocks and at the state's place alone.
+func (s *scheduler) idle(ctx context.Context, nextDue time.Time, changed <-chan struct{}) {
 	until := soonest(s.worker.restsUntil(), nextDue)
 	if time.Now().Before(until) {
 		again, err := s.worker.upkeep()
@@ -405,21 +409,34 @@ func (s *scheduler) idle(ctx context.Context, nextDue time.Time) {
 			s.engine.log().Warn("journal not pruned", "err", err)
 		}
 	}
-	s.sleep(ctx, time.Until(until))
+	began := time.Now()
+	for s.sleep(ctx, min(time.Until(until), maxSleep)) {
+		select {
+		case <-changed:
+			return
+		default:
+		}
+		if now := time.Now(); now.Before(began) || !now.Before(until) || s.engine.Store.DB.InPlace() != nil {
+			return
+		}
+		s.noteClock(time.Now().Round(0), time.Since(s.started))
+	}
 }
 
-// sleep sleeps for d, or until another goroutine has acted or ctx ends.
-func (s *scheduler) sleep(ctx context.Context, d time.Duration) {
+// sleep sleeps for d, and reports false if another goroutine has acted, or ctx or the state has ended, before.
+func (s *scheduler) sleep(ctx context.Context, d time.Duration) (through bool) {
 	if s.engine.Store.DB.Failure() != nil {
-		return
+		return false
 	}
 	s.turn <- struct{}{}
 	select {
 	case <-time.After(d):
+		through = true
 	case <-s.wake:
 	case <-ctx.Done():
 	}
 	<-s.turn
+	return through
 }
 
 // soonest returns the earlier of two times, of which zero is never.

@@ -175,7 +175,11 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 	for err == nil && !worked {
 		switch a := f.next(); a.kind {
 		case wait:
-			w.wake = a.until
+			rest := maxRest
+			if len(f.runs)+len(w.unkept) > 0 {
+				rest = maxSleep
+			}
+			w.wake = soonest(a.until, time.Now().Add(rest))
 			return false, f.held
 		case closeStep: // of which there may be many
 			a.step.Stop, a.step.Left = a.stop, facts.PagesLeft(a.of.search.plan, a.step)
@@ -211,11 +215,14 @@ func (w *worker) expire() error {
 	return w.engine.Store.Queue.Expire(w.engine.Store.DB)
 }
 
-// restsUntil returns when there may be something to do, at most maxSleep from now.
+// maxRest is the maximum time between two looks at the state while no run is in progress and nothing changes.
+const maxRest = 15 * time.Minute
+
+// restsUntil returns when there may be something to do.
 func (w *worker) restsUntil() time.Time {
-	until := soonest(time.Now().Add(maxSleep), soonest(w.wake, w.loader.NextRetry()))
-	if w.loader.PagesIn || w.loader.Marked {
-		until = soonest(until, w.loader.PublishAt())
+	until := soonest(w.wake, w.loader.NextRetry())
+	if at := w.loader.PublishAt(); w.loader.PagesIn || w.loader.Marked || at.After(time.Now()) {
+		until = soonest(until, at)
 	}
 	if w.pausedUntil.After(time.Now()) {
 		until = soonest(until, w.pausedUntil)

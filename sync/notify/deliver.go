@@ -31,9 +31,10 @@ type Deliverer struct {
 	taken sync.Map // ids of events that were accepted, but could not be recorded yet
 }
 
-// How often the deliverer polls for new events, and how long an attempt may still take when it stops.
+// How long the deliverer waits at most before it tries again an event that was refused, and how long an attempt may still
+// take when it stops.
 const (
-	lookEvery = 15 * time.Second
+	lookEvery = time.Minute
 	grace     = 2 * time.Second
 )
 
@@ -46,9 +47,18 @@ func (d *Deliverer) Run(ctx context.Context) {
 		}
 	})
 	d.forEachReceiver(func(r *delivery) {
-		for goes := true; goes; {
-			next := d.sendWaiting(ctx, r) // until then other events of this target would fail, too
-			goes = sleepUntilDone(ctx, max(lookEvery, time.Until(next)))
+		for ctx.Err() == nil {
+			changed := d.Store.Changed()
+			next := d.sendWaiting(ctx, r)
+			if time.Now().Before(next) { // until then other events of this target would fail, too
+				sleepUntilDone(ctx, time.Until(next))
+				continue
+			}
+			select {
+			case <-changed:
+			case <-time.After(lookEvery):
+			case <-ctx.Done():
+			}
 		}
 	})
 	cleaning.Wait()

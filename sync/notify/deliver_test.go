@@ -236,14 +236,14 @@ func TestTargetIsAwayForDay(t *testing.T) {
 				for i := range hours {
 					w.put(fmt.Sprint(i))
 					want += fmt.Sprint(i, " ")
-					time.Sleep(time.Minute)
+					time.Sleep(time.Second)
 					synctest.Wait()
 					mu.Lock()
 					if len(other) != i+1 {
-						t.Errorf("a minute after event %d other has %v, want all %d events", i, other, i+1)
+						t.Errorf("a second after event %d other has %v, want all %d events", i, other, i+1)
 					}
 					mu.Unlock()
-					time.Sleep(time.Hour - time.Minute)
+					time.Sleep(time.Hour - time.Second)
 				}
 				time.Sleep(7 * time.Hour)
 				stop()

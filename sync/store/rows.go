@@ -87,6 +87,7 @@ func (t *Tx) exec(query string, args ...any) (result sql.Result, err error) {
 	case t.failed != nil:
 		return nil, t.failed
 	}
+	t.wrote = true
 	stmt, err := t.conn.prepareOnce(query)
 	if err == nil {
 		result, err = stmt.Exec(args...)

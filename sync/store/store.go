@@ -31,6 +31,9 @@ type Store struct {
 
 	reading sync.Mutex // guards what follows
 	readers []*conn    // not in use
+
+	watching sync.Mutex    // guards what follows
+	changed  chan struct{} // see [Store.Changed]; nil if it was not asked for since the last change
 }
 
 var (
@@ -46,6 +49,7 @@ type Tx struct {
 	conn   *conn
 	now    time.Time
 	view   bool
+	wrote  bool
 	failed error // of a statement that may have ended the transaction; no statement writes after it
 }
 
@@ -95,8 +99,30 @@ func (s *Store) updateWithin(patience time.Duration, f func(*Tx) error) error {
 		// After some errors, such as a full disk, SQLite has already rolled back, and reports that no
 		// transaction is active.
 		_ = s.conn.execPlain(`ROLLBACK`)
+	} else if tx.wrote {
+		s.noteChange()
 	}
 	return s.explainError(err)
+}
+
+// Changed returns a channel that is closed once another transaction of this process has written something. Who takes it
+// before reading the state misses no change.
+func (s *Store) Changed() <-chan struct{} {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+func (s *Store) noteChange() {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }
 
 // beginWrite begins a transaction that writes.
