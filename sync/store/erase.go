@@ -57,17 +57,12 @@ func (s *Store) Compact(ctx context.Context) error {
 			return fmt.Errorf("rewrite %s: %w", s.Path(), err)
 		}
 	}
-	return s.emptyLog(ctx)
-}
-
-// emptyLog copies the log into the file and truncates the log. It waits a moment for readers, which need
-// the old content of both.
-func (s *Store) emptyLog(ctx context.Context) error {
+	// The log is copied into the file and truncated. That waits a moment for readers, which need the old content of both.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	db := s.conn.db
 	var busy, pages, copied int
-	_, err := db.ExecContext(ctx, `PRAGMA busy_timeout = 2000`)
+	_, err = db.ExecContext(ctx, `PRAGMA busy_timeout = 2000`)
 	if err == nil {
 		err = db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(truncate)`).Scan(&busy, &pages, &copied)
 	}
