@@ -152,7 +152,7 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 		return err
 	}
 	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 {
-		if f.Bought[ask.Watermark], err = r.boughtAt(spec.Name, ask.Watermark, o.At); err != nil {
+		if f.Bought[ask.Watermark], err = boughtAt(r.Store.Watermarks, spec.Name, ask.Watermark, o.At); err != nil {
 			return err
 		}
 	}
@@ -168,8 +168,8 @@ func (r *Reader) addAsk(f *plan.Facts, spec *job.Spec, i int, o Options) (err er
 }
 
 // boughtAt returns when a job has bought seeds last; zero for never, or if a wrong clock has dated it later than now.
-func (r *Reader) boughtAt(job, watermark string, now time.Time) (time.Time, error) {
-	bought, err := r.Store.Watermarks.At(job, BoughtKey(watermark))
+func boughtAt(in *runs.Watermarks, job, watermark string, now time.Time) (time.Time, error) {
+	bought, err := in.At(job, BoughtKey(watermark))
 	if bought.After(now.Add(ledger.Skew)) {
 		bought = time.Time{}
 	}

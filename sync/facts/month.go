@@ -119,7 +119,7 @@ func (m *Month) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err 
 	one.Each, one.Step = p.Wants(spec.Budget), p.Least()
 	one.sameSeeds = spec.SeedsFresh > 0 && len(spec.SQL()) == 0
 	for i := range p.Steps {
-		bought, err := m.reader.boughtAt(spec.Name, p.Steps[i].Watermark, m.at)
+		bought, err := boughtAt(m.reader.Store.Watermarks, spec.Name, p.Steps[i].Watermark, m.at)
 		if err != nil {
 			return one, err
 		}

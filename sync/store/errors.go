@@ -148,7 +148,7 @@ func isWriteError(err error) bool {
 
 // explainRead is [Store.explainError] for what reads on a connection of its own. If the disk fails meanwhile, nothing is
 // lost, and the next read may succeed.
-func (s *Store) explainRead(err error) error {
+func explainRead(s *Store, err error) error {
 	if resultCode(err) == sqlite3.SQLITE_IOERR && !isFull(err) {
 		return fmt.Errorf("read the state in %s: %w", s.dir, err)
 	}

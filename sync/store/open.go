@@ -231,7 +231,7 @@ func (s *Store) Close() error {
 	s.broken.CompareAndSwap(nil, &ErrClosed)
 	if s.from != nil {
 		if err := s.conn.execPlain(`COMMIT`); err != nil {
-			return s.explainRead(errors.Join(err, s.conn.closeAll()))
+			return explainRead(s, errors.Join(err, s.conn.closeAll()))
 		}
 		return s.from.putReader(s.conn)
 	}

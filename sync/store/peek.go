@@ -92,13 +92,13 @@ func (f *Folder) takeFolder() (err error) {
 // openReader opens the database and begins the read transaction.
 func (s *Store) openReader(ctx context.Context) (err error) {
 	if s.conn, err = s.attachConnection("ro"); err != nil {
-		return s.explainRead(err)
+		return explainRead(s, err)
 	}
 	want := len(s.options.Migrations)
 	have, err := readVersion(ctx, s.conn.db, s.Path(), s.options.Migrations)
 	switch {
 	case err != nil:
-		return s.explainRead(err)
+		return explainRead(s, err)
 	case have > want:
 		return newerError(ctx, s.conn.db, s.Path(), have, want)
 	case have == 0:
@@ -106,7 +106,7 @@ func (s *Store) openReader(ctx context.Context) (err error) {
 	case have < want:
 		return &OlderError{Path: s.Path(), Have: have, Want: want}
 	}
-	return s.explainRead(s.conn.execPlain(`BEGIN`))
+	return explainRead(s, s.conn.execPlain(`BEGIN`))
 }
 
 // immutableMode returns "1" if the file system is read-only, such as that of a snapshot, and the database has no
@@ -143,7 +143,7 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if s.conn, err = s.attachConnection("ro"); err != nil {
-		return s.explainRead(err)
+		return explainRead(s, err)
 	}
 	err = copyInto(ctx, s.conn.db, to)
 	switch { // the copy may be on another disk, and the state is only read
@@ -152,7 +152,7 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 	case isWriteError(err):
 		return fmt.Errorf("%w; check the disk of %s, and its quota", err, filepath.Dir(to))
 	}
-	return s.explainRead(err)
+	return explainRead(s, err)
 }
 
 // copyInto writes the copy to a temporary file and renames it, so that to is complete or missing.

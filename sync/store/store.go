@@ -194,13 +194,13 @@ func (s *Store) query(f func(*Tx) error) error {
 		if err := s.Failure(); err != nil {
 			return err
 		}
-		return s.explainRead(f(&Tx{conn: s.conn, now: time.Now(), view: true}))
+		return explainRead(s, f(&Tx{conn: s.conn, now: time.Now(), view: true}))
 	}
 	c, err := s.takeReader()
 	if err == nil {
 		err = errors.Join(f(&Tx{conn: c, now: time.Now(), view: true}), s.putReader(c))
 	}
-	return s.explainRead(err)
+	return explainRead(s, err)
 }
 
 // Snapshot returns the store to read: all views of it see the same, and wait for no other transaction. It must
@@ -208,10 +208,10 @@ func (s *Store) query(f func(*Tx) error) error {
 func (s *Store) Snapshot() (*Store, error) {
 	c, err := s.takeReader()
 	if err != nil {
-		return nil, s.explainRead(err)
+		return nil, explainRead(s, err)
 	}
 	if err := c.execPlain(`BEGIN`); err != nil {
-		return nil, s.explainRead(errors.Join(err, c.closeAll()))
+		return nil, explainRead(s, errors.Join(err, c.closeAll()))
 	}
 	return &Store{Folder: s.Folder, snapshot: true, conn: c, from: s}, nil
 }
