@@ -53,7 +53,7 @@ func (e *Engine) Serve(ctx context.Context) {
 	e.turns.begin(s)
 	defer e.turns.schedule.Store(nil)
 	for ; ctx.Err() == nil; checkState() {
-		changed := e.Store.DB.Changed()
+		changed := e.Store.DB.Changes.Next()
 		s.noteClock(time.Now().Round(0), time.Since(s.started))
 		if err := s.prepare(ctx); err != nil {
 			e.log().Error("scheduler stopped", "err", err)

@@ -48,7 +48,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 	})
 	d.forEachReceiver(func(r *delivery) {
 		for ctx.Err() == nil {
-			changed := d.Store.Changed()
+			changed := d.Store.Changes.Next()
 			next := d.sendWaiting(ctx, r)
 			if time.Now().Before(next) { // until then other events of this target would fail, too
 				sleepUntilDone(ctx, time.Until(next))

@@ -32,8 +32,7 @@ type Store struct {
 	reading sync.Mutex // guards what follows
 	readers []*conn    // not in use
 
-	watching sync.Mutex    // guards what follows
-	changed  chan struct{} // see [Store.Changed]; nil if it was not asked for since the last change
+	Changes Changes // by transactions of this process
 }
 
 var (
@@ -100,28 +99,33 @@ func (s *Store) updateWithin(patience time.Duration, f func(*Tx) error) error {
 		// transaction is active.
 		_ = s.conn.execPlain(`ROLLBACK`)
 	} else if tx.wrote {
-		s.noteChange()
+		s.Changes.note()
 	}
 	return s.explainError(err)
 }
 
-// Changed returns a channel that is closed once another transaction of this process has written something. Who takes it
-// before reading the state misses no change.
-func (s *Store) Changed() <-chan struct{} {
-	s.watching.Lock()
-	defer s.watching.Unlock()
-	if s.changed == nil {
-		s.changed = make(chan struct{})
-	}
-	return s.changed
+// Changes tells goroutines that a transaction has written something.
+type Changes struct {
+	mu   sync.Mutex
+	next chan struct{} // nil if nothing waits for it
 }
 
-func (s *Store) noteChange() {
-	s.watching.Lock()
-	defer s.watching.Unlock()
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
+// Next returns a channel that is closed at the next change. A reader that takes it before it reads misses no change.
+func (c *Changes) Next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}
+
+func (c *Changes) note() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
 	}
 }
 
