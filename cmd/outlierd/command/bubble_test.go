@@ -125,7 +125,7 @@ func (p *person) refused(code int, args ...string) string {
 func (p *person) ask(text string) string {
 	p.Helper()
 	var rows []string
-	err := query.Answer(p.Context(), p.place(job.SinkDuckDB), text, func(values []any) error {
+	err := query.Run(p.Context(), p.place(job.SinkDuckDB), text, nil, func(values []any) error {
 		var row []string
 		for _, v := range values {
 			row = append(row, fmt.Sprint(v))

@@ -196,7 +196,7 @@ func playWeeks(ctx context.Context, g *globals, config *job.Config) (err error) 
 		return err
 	}
 	var outliers, week int64
-	err = query.Answer(ctx, published(config), "SELECT (SELECT count(*) FROM outliers), (SELECT count(*) FROM new_this_week)",
+	err = query.Run(ctx, published(config), "SELECT (SELECT count(*) FROM outliers), (SELECT count(*) FROM new_this_week)", nil,
 		func(row []any) error {
 			outliers, week = row[0].(int64), row[1].(int64)
 			return nil

@@ -414,7 +414,7 @@ func (r *runner) reportBest(ctx context.Context, row *runs.Run) {
 		text = query.RowsOf("found_channels", "channel_id", "t.title, t.handle", "", ids)
 	}
 	if err == nil {
-		err = query.Answer(ctx, path, text, func(values []any) error {
+		err = query.Run(ctx, path, text, nil, func(values []any) error {
 			title, _ := values[0].(string)
 			channel, _ := values[1].(string)
 			titles = append(titles, report.Title(title, channel))

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -41,25 +40,11 @@ func Placed(table, key string, ids []string, places []int) string {
 		table, strings.Join(rows, ", "), key)
 }
 
-// Answer calls row for each row of a trusted query of the published file. Unlike [Run], it need not confine the query nor
-// ask for the types of its columns. It may use no disk.
-func Answer(ctx context.Context, path, text string, row func([]any) error) error {
-	r := resourcesUpTo(personal, "")
-	db, err := openFile(ctx, path, r)
-	if err != nil {
-		return err
-	}
-	if err = readRows(ctx, db, text, nil, row); err != nil {
-		err = fmt.Errorf("query %s: %w", path, r.explainMemory(err))
-	}
-	return errors.Join(err, db.Close())
-}
-
 // Missing calls each for each of ids that the service does not have, with the operation that requested
 // it and the time of the answer.
 func Missing(ctx context.Context, path string, ids []string, each func(operation, id, at any)) error {
 	text := RowsOf("missing", "id", "t.endpoint, t.id, t.checked_at", ", endpoint", ids)
-	return Answer(ctx, path, text, func(values []any) error {
+	return Run(ctx, path, text, nil, func(values []any) error {
 		each(values[0], values[1], values[2])
 		return nil
 	})
@@ -71,7 +56,7 @@ func TitleOf(ctx context.Context, path, id string) (title, channel any, err erro
 	text := fmt.Sprintf(`select title, channel_title from outliers where video_id = %[1]s
 		union all select title, channel_title from videos where video_id = %[1]s
 		union all select title, null from channels where channel_id = %[1]s limit 1`, database.Text(id))
-	err = Answer(ctx, path, text, func(values []any) error {
+	err = Run(ctx, path, text, nil, func(values []any) error {
 		title, channel = values[0], values[1]
 		return nil
 	})
