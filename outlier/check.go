@@ -104,8 +104,8 @@ var endWords = map[Form]string{
 	Integers: "a whole number in digits", Numbers: "a number such as 2 or 0.5", Instants: "a time such as 2026-10-31T18:00:00Z",
 }
 
-// readEnds returns the ends of a range, nil for one that is missing or wrong. It accepts only the canonical form, so that
-// equal requests have equal identities.
+// readEnds returns the ends of a range, nil for one that is missing or wrong. It accepts only the canonical form, so
+// that equal requests have equal identities.
 func (p Param) readEnds(params url.Values) (ends [2]*float64, wrong []FieldError) {
 	for i, name := range p.Names() {
 		values, given := params[name]

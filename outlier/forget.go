@@ -54,8 +54,8 @@ func Redact(body []byte, about Mention, taken func(value []byte)) (clean []byte,
 	return body, false, nil
 }
 
-// isAbout reports whether the next value in d, which is valid, is an id to be removed, or an object with one in its texts
-// or in those of nested objects. member is the name of the member that has the value.
+// isAbout reports whether the next value in d, which is valid, is an id to be removed, or an object with one in its
+// texts or in those of nested objects. member is the name of the member that has the value.
 func isAbout(d *jx.Decoder, member []byte, about Mention) (found bool) {
 	switch d.Next() {
 	case jx.String:

@@ -86,7 +86,8 @@ func (d *Decoder) Check(src Source, body []byte) (lost []int, err error) {
 	return a.lost, err
 }
 
-// Counted returns how many rows the last [Decoder.Decode] appended, by table name; tables without rows are omitted. A current table has as many as its history.
+// Counted returns how many rows the last [Decoder.Decode] appended, by table name; tables without rows are omitted. A
+// current table has as many as its history.
 func (d *Decoder) Counted() map[string]int64 {
 	counted := map[string]int64{}
 	for _, t := range Tables() {
@@ -109,8 +110,8 @@ func (d *Decoder) Rows() int {
 // Bytes returns approximately how much memory the collected rows need in Arrow.
 func (d *Decoder) Bytes() int { return d.bytes }
 
-// Take returns the collected rows, at most one Part per table in the order of [Tables], and resets the decoder. A current
-// table shares the rows of its history, and a table those of its [Table.Of].
+// Take returns the collected rows, at most one Part per table in the order of [Tables], and resets the decoder. A
+// current table shares the rows of its history, and a table those of its [Table.Of].
 func (d *Decoder) Take() []Part {
 	batches := map[*Table]arrow.RecordBatch{}
 	for _, r := range d.rows {

@@ -118,13 +118,13 @@ func schemaOf(columns ...[]Column) *arrow.Schema {
 // Schema returns the schema of decoded rows: the declared columns and the lineage.
 func (t *Table) Schema() *arrow.Schema { return t.schema() }
 
-// Stored returns the schema in a sink: [Table.Schema] and the columns that the warehouse computes. Rows
-// that are replaced have the number of the first answer about their identity, rows of operations tables
-// their version (see [Table.Placing]). A Current table also has first_seen_at and last_seen_at (the first and last observed_at of the key) and times_seen (the number of
-// observations). A table with [Table.Grows] also has previous_seen_at and previous_<column>, from
-// the last observation before the UTC day on which the key was last observed. Several searches of
-// one run, which return the same number, are thus one step of growth. The columns are NULL until
-// there is such a step.
+// Stored returns the schema in a sink: [Table.Schema] and the columns that the warehouse computes. Rows that are
+// replaced have the number of the first answer about their identity, rows of operations tables their version (see
+// [Table.Placing]). A Current table also has first_seen_at and last_seen_at (the first and last observed_at of the key)
+// and times_seen (the number of observations). A table with [Table.Grows] also has previous_seen_at and
+// previous_<column>, from the last observation before the UTC day on which the key was last observed. Several searches
+// of one run, which return the same number, are thus one step of growth. The columns are NULL until there is such a
+// step.
 func (t *Table) Stored() *arrow.Schema { return t.stored() }
 
 // FileName returns the table's folder name in Parquet: "ops_runs" for "ops.runs".

@@ -102,8 +102,8 @@ func Sync(path string) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// Match returns the paths of what a folder has whose names match a pattern of [path.Match], sorted. Unlike in the pattern
-// of [filepath.Glob], the folder itself may have any name.
+// Match returns the paths of what a folder has whose names match a pattern of [path.Match], sorted. Unlike in the
+// pattern of [filepath.Glob], the folder itself may have any name.
 func Match(folder, pattern string) ([]string, error) {
 	found, err := fs.Glob(os.DirFS(folder), pattern)
 	for i, name := range found {

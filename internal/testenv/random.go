@@ -37,8 +37,8 @@ func Random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(Seed(), name.Sum64()))
 }
 
-// Seeds returns the seeds that a test plays: those from 0 on if a flag asks for a number of them, and otherwise a few of
-// all, by chance.
+// Seeds returns the seeds that a test plays: those from 0 on if a flag asks for a number of them, and otherwise a few
+// of all, by chance.
 func Seeds(t testing.TB, asked, few, all int) (seeds []uint64) {
 	t.Helper()
 	if asked > 0 {

@@ -90,8 +90,8 @@ func (c *core) maxSpan() time.Duration {
 	return span
 }
 
-// logSpan returns how far back the log goes. The service's window may be longer than believed, so only a count above all
-// these requests proves that other clients use the key.
+// logSpan returns how far back the log goes. The service's window may be longer than believed, so only a count above
+// all these requests proves that other clients use the key.
 func (c *core) logSpan() time.Duration { return 3 * max(time.Minute, c.maxSpan()) }
 
 // nextSlot returns when the nth request from now may be sent, as far as is known now.
@@ -118,8 +118,8 @@ func (q Quota) nextPoll(last time.Time) time.Time {
 	return last.Add(scaleDuration(q.Window, pollEvery/float64(q.Requests)))
 }
 
-// dropExpired drops what has expired, and limits saved times in the future, in case the clock was set back. That costs at
-// most one window, instead of the difference.
+// dropExpired drops what has expired, and limits saved times in the future, in case the clock was set back. That costs
+// at most one window, instead of the difference.
 func (c *core) dropExpired(now time.Time) {
 	s, p := &c.Stated, &c.Pacing
 	for _, t := range []*time.Time{&c.Last, &c.LastPoll, &c.ownedSince, &s.At, &p.Changed, &p.OthersLast} {
@@ -134,8 +134,8 @@ func (c *core) dropExpired(now time.Time) {
 	c.tryFaster(now)
 }
 
-// recordGrant records that a request may be sent. The pace is being tested for the time since the last one, without the time in
-// which no call was waiting.
+// recordGrant records that a request may be sent. The pace is being tested for the time since the last one, without the
+// time in which no call was waiting.
 func (c *core) recordGrant(now time.Time) {
 	if !c.Last.IsZero() {
 		due := c.nextSlot(c.Last, 1).Add(maxTransit)
@@ -168,8 +168,8 @@ func (c *core) learnFrom(now, sent time.Time, r reading) {
 	}
 }
 
-// reactToRefusal reacts to a refusal: nothing is sent until the time that it states. The pace slows down, unless the request
-// was sent before the last refusal was known, or the refusal only shows how long the last one lasts.
+// reactToRefusal reacts to a refusal: nothing is sent until the time that it states. The pace slows down, unless the
+// request was sent before the last refusal was known, or the refusal only shows how long the last one lasts.
 func (c *core) reactToRefusal(now, sent time.Time, r reading) {
 	c.Streak++
 	wait := max(r.retry, r.reset)

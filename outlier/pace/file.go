@@ -73,8 +73,8 @@ func parseFile(text []byte) (f file, ok bool) {
 	return f, ok
 }
 
-// resumeFrom continues where another process ended. Requests that were in flight then may have reached the service at any
-// time before now. If the configured limit has changed, what answers stated must be stated again.
+// resumeFrom continues where another process ended. Requests that were in flight then may have reached the service at
+// any time before now. If the configured limit has changed, what answers stated must be stated again.
 func (c *core) resumeFrom(f file, now time.Time) {
 	c.saved = f.saved
 	if f.Quota != c.quota {

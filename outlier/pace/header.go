@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Headers without a common standard have a prefix, a subject and sometimes a unit or a window: X-RateLimit-Limit-Minute.
-// They are written in the canonical form of [http.Header], the plainest first.
+// Headers without a common standard have a prefix, a subject and sometimes a unit or a window:
+// X-RateLimit-Limit-Minute. They are written in the canonical form of [http.Header], the plainest first.
 var (
 	prefixes = []string{"Ratelimit-", "X-Ratelimit-", "X-Rate-Limit-", "Rate-Limit-"}
 	suffixes = []string{"", "-Requests", "-Minute", "-Second", "-Hour", "-Day"}
@@ -42,9 +42,9 @@ func (r *reading) readFamilies(h http.Header, date time.Time) {
 	}
 }
 
-// readStructured reads RateLimit and RateLimit-Policy, in the form of the drafts from the eighth on ("name";r=9;t=51) and
-// of the seventh (limit=10, remaining=9, reset=51). It takes the policy whose window is nearest to the given one. It
-// returns false if there is no readable RateLimit header.
+// readStructured reads RateLimit and RateLimit-Policy, in the form of the drafts from the eighth on ("name";r=9;t=51)
+// and of the seventh (limit=10, remaining=9, reset=51). It takes the policy whose window is nearest to the given one.
+// It returns false if there is no readable RateLimit header.
 func (r *reading) readStructured(h http.Header, window time.Duration) bool {
 	all := readStates(h["Ratelimit"], readPolicies(h["Ratelimit-Policy"]))
 	if len(all) == 0 {
@@ -62,8 +62,8 @@ func (r *reading) readStructured(h http.Header, window time.Duration) bool {
 	return true
 }
 
-// readPolicies reads lists of policies, "name";q=10;w=60 or 10;w=60. It skips those that limit something other than requests,
-// and those whose window is not plausible.
+// readPolicies reads lists of policies, "name";q=10;w=60 or 10;w=60. It skips those that limit something other than
+// requests, and those whose window is not plausible.
 func readPolicies(lists ...[]string) (all []policy) {
 	for _, list := range lists {
 		for _, m := range splitMembers(list) {
@@ -106,8 +106,8 @@ func readStates(list []string, known []policy) (all []policy) {
 	return all
 }
 
-// splitMembers returns the members of a structured list, "name";q=10;w=60, 10;w=60 or limit=10, each as its parameters. The
-// parameter "" is the member's name. Separators within quotes are not expected.
+// splitMembers returns the members of a structured list, "name";q=10;w=60, 10;w=60 or limit=10, each as its parameters.
+// The parameter "" is the member's name. Separators within quotes are not expected.
 func splitMembers(list []string) (all []map[string]string) {
 	for member := range strings.SplitSeq(strings.Join(list, ","), ",") {
 		m := map[string]string{}

@@ -13,8 +13,8 @@
 //   - An even pace (pacing.go), a [rate.Limiter] of one request each, in addition to the window. It begins with a refusal,
 //     whatever its reason, or when other clients keep using the key, and adapts until refusals are rare.
 //
-// The state is written to a file before a request may be sent (file.go). docs/design/pace.md explains what is learned, and
-// testdata/limiters.md has the measurements.
+// The state is written to a file before a request may be sent (file.go). docs/design/pace.md explains what is learned,
+// and testdata/limiters.md has the measurements.
 package pace
 
 import (
@@ -74,7 +74,8 @@ func (s Status) Pace() string {
 	return q.withoutBurst() + ", learned"
 }
 
-// LongWaitError is the error of a call that would have to wait longer than [Options.MaxWait]. The call has taken no slot.
+// LongWaitError is the error of a call that would have to wait longer than [Options.MaxWait]. The call has taken no
+// slot.
 type LongWaitError struct {
 	Until time.Time // when it could be sent, as far as is known now
 }
@@ -84,7 +85,8 @@ func (e *LongWaitError) Error() string {
 	return "the rate limit allows no request before " + e.Until.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// Open returns a limiter that continues the window in the file of o. Without a file the whole window may be used at once.
+// Open returns a limiter that continues the window in the file of o. Without a file the whole window may be used at
+// once.
 func Open(q Quota, o Options) (*Limiter, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -107,8 +109,8 @@ func (l *Limiter) lockUpdated() time.Time {
 	return now
 }
 
-// Wait implements [outlier.Pacer]. Scan polls take at most a twentieth of the quota. Calls that wait at the same time are
-// sent in any order. Its error is the context's cause, a [LongWaitError], or that the file cannot be written.
+// Wait implements [outlier.Pacer]. Scan polls take at most a twentieth of the quota. Calls that wait at the same time
+// are sent in any order. Its error is the context's cause, a [LongWaitError], or that the file cannot be written.
 func (l *Limiter) Wait(ctx context.Context, r *outlier.Request) error {
 	for {
 		if ctx.Err() != nil {
@@ -164,8 +166,8 @@ func (l *Limiter) slotFor(now time.Time, op outlier.Operation) (at time.Time, er
 	return at, err
 }
 
-// Slot returns when a call of op could be sent. A time not after now means at once. It reserves nothing. Its error is the
-// [LongWaitError] that Wait would return.
+// Slot returns when a call of op could be sent. A time not after now means at once. It reserves nothing. Its error is
+// the [LongWaitError] that Wait would return.
 func (l *Limiter) Slot(op outlier.Operation) (time.Time, error) {
 	now := l.lockUpdated()
 	defer l.mu.Unlock()
@@ -211,9 +213,9 @@ func (l *Limiter) wakeWaiting() {
 	l.changed = make(chan struct{})
 }
 
-// Own sets the owner of the window after a change of the key. The limiter starts again as with the file of another owner,
-// if the owner has changed. Requests in flight keep their slots until they complete, because they may be sent with the new
-// key. Nothing is learned from answers to requests of the old key.
+// Own sets the owner of the window after a change of the key. The limiter starts again as with the file of another
+// owner, if the owner has changed. Requests in flight keep their slots until they complete, because they may be sent
+// with the new key. Nothing is learned from answers to requests of the old key.
 func (l *Limiter) Own(owner string) {
 	now := l.lockUpdated()
 	defer l.mu.Unlock()
@@ -249,7 +251,8 @@ func (l *Limiter) Status() Status {
 	return s
 }
 
-// ETA returns how long it takes until the given number of calls are sent, at the present pace and with the present window.
+// ETA returns how long it takes until the given number of calls are sent, at the present pace and with the present
+// window.
 func (l *Limiter) ETA(calls int) time.Duration {
 	if calls <= 0 {
 		return 0
@@ -271,7 +274,8 @@ func (g *requestLog) add(t time.Time, n int) {
 	*g = slices.Insert(*g, i, slices.Repeat([]time.Time{t}, n)...)
 }
 
-// dropBefore drops the requests that are not after since, and changes times after now to now, in case the clock was set back.
+// dropBefore drops the requests that are not after since, and changes times after now to now, in case the clock was set
+// back.
 func (g *requestLog) dropBefore(since, now time.Time) {
 	*g = (*g)[len(*g)-g.countSince(since):]
 	for i := len(*g) - 1; i >= 0 && (*g)[i].After(now); i-- {

@@ -77,9 +77,10 @@ func (p *pacing) isShared(now time.Time) bool {
 	return ago < othersLast || p.Every > 0 && ago < 6*othersLast
 }
 
-// slowDown chooses a slower pace after a refusal. The trial of a faster one ends. Otherwise a client that shares the key
-// leaves half of the window to others, and then one slot more with each refusal. A client that is alone slows down to
-// the pace that was admitted since the last refusal: that is as much as the service ever admits, whatever its limit is.
+// slowDown chooses a slower pace after a refusal. The trial of a faster one ends. Otherwise a client that shares the
+// key leaves half of the window to others, and then one slot more with each refusal. A client that is alone slows down
+// to the pace that was admitted since the last refusal: that is as much as the service ever admits, whatever its limit
+// is.
 func (c *core) slowDown(now time.Time) {
 	p, r := &c.Pacing, c.ourQuota().asRule()
 	was, many := p.Every, p.Answers >= trialWork
@@ -131,8 +132,8 @@ func (c *core) tryFaster(now time.Time) {
 	c.planTrial(now, trialAfter/2)
 }
 
-// leftToOthers returns how many unused requests a client leaves to others. A client with half of the limit leaves some to
-// clients that have less. What a bucket has left it may have saved, unless it is nearly full.
+// leftToOthers returns how many unused requests a client leaves to others. A client with half of the limit leaves some
+// to clients that have less. What a bucket has left it may have saved, unless it is nearly full.
 func (c *core) leftToOthers(shared bool) int {
 	r := c.ourQuota().asRule()
 	switch {

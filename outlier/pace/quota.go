@@ -78,8 +78,8 @@ func (q Quota) withoutBurst() string {
 // spacing returns the time between evenly spaced requests.
 func (q Quota) spacing() time.Duration { return q.Window / time.Duration(q.Requests) }
 
-// shareOf returns the given share of q; 0 means all of it. A share of less than one request gets one request in a longer
-// window.
+// shareOf returns the given share of q; 0 means all of it. A share of less than one request gets one request in a
+// longer window.
 func (q Quota) shareOf(share float64) Quota {
 	n := float64(q.Requests) * share
 	switch {

@@ -83,9 +83,9 @@ func plausibleWait(d time.Duration) time.Duration {
 	return d
 }
 
-// parseUntil parses a time in any notation and returns it as a duration after date: seconds, with or without a fraction;
-// a duration with units (6m0s); an epoch in seconds or milliseconds, distinguished by size; a date. It returns -1 if
-// the time is missing or not plausible.
+// parseUntil parses a time in any notation and returns it as a duration after date: seconds, with or without a
+// fraction; a duration with units (6m0s); an epoch in seconds or milliseconds, distinguished by size; a date. It
+// returns -1 if the time is missing or not plausible.
 func parseUntil(text string, date time.Time) time.Duration {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil {

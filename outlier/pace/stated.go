@@ -46,7 +46,8 @@ func (c *core) studyAnswer(now, sent time.Time, r reading) {
 }
 
 // noteReset records the time of a reset. If many requests were used before the last one, an answer soon after it shows
-// whether the count started afresh: own is how many requests we sent within a window, and after a pause any count is low.
+// whether the count started afresh: own is how many requests we sent within a window, and after a pause any count is
+// low.
 func (s *stated) noteReset(at, sent time.Time, used int, reset time.Duration, own int) {
 	if reset > s.FarResets[0] {
 		s.FarResets = [2]time.Duration{reset, s.FarResets[0]}
@@ -69,13 +70,14 @@ func (s *stated) noteReset(at, sent time.Time, used int, reset time.Duration, ow
 }
 
 // The reset is stable if it stays where it is while time passes; that of a bucket moves with each request. The service
-// has fixed windows if the count also starts afresh after a reset. It only estimates a sliding window if the count goes on.
+// has fixed windows if the count also starts afresh after a reset. It only estimates a sliding window if the count goes
+// on.
 func (s *stated) isStable(sent time.Time) bool         { return sent.Sub(s.ResetSince) > 2*rounding }
 func (s *stated) isFixed(sent time.Time) bool          { return s.Fresh > 0 && s.isStable(sent) }
 func (s *stated) isEstimate(window time.Duration) bool { return s.Fresh < -1 && s.Period > window*9/10 }
 
-// adoptLimit believes a limit: a lower one at once, one above the configured quota once the answers have proved that they
-// count our requests.
+// adoptLimit believes a limit: a lower one at once, one above the configured quota once the answers have proved that
+// they count our requests.
 func (c *core) adoptLimit(now, sent time.Time, r reading) {
 	q := Quota{r.limit, c.Stated.windowOf(sent, r, c.quota)}
 	if allowsMore(q, c.quota) && c.Stated.Proofs < minProofs {

@@ -492,8 +492,8 @@ func testLostPartIsNoticed(t *testing.T, blank func() *buckettest.Server) {
 	}
 }
 
-// TestInterruptedUploadIsDeleted: a kill leaves parts of an object that no manifest names any more. Azure itself deletes
-// them.
+// TestInterruptedUploadIsDeleted: a kill leaves parts of an object that no manifest names any more. Azure itself
+// deletes them.
 func TestInterruptedUploadIsDeleted(t *testing.T) {
 	t.Parallel()
 	dir, server := t.TempDir(), buckettest.New("outliers")

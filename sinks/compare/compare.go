@@ -156,8 +156,8 @@ func rangeColumn(t *schema.Table) string {
 	return "_response_id"
 }
 
-// Compare compares a table of have with the expected rows of want. It ignores the rows of an operations table with the ids
-// in but. It returns an error if the columns or their types differ.
+// Compare compares a table of have with the expected rows of want. It ignores the rows of an operations table with the
+// ids in but. It returns an error if the columns or their types differ.
 func (r *Reader) Compare(ctx context.Context, want, have Source, t *schema.Table, but ...int64) (d Difference, err error) {
 	number, where := rangeColumn(t), "true"
 	if len(but) > 0 {

@@ -164,8 +164,8 @@ func TestKeysAreUniqueForRepeatedItems(t *testing.T) {
 	}
 }
 
-// TestLostWarehouseIsRefilled: the journal no longer has the answers, so the rows come from a copy, also those that later
-// answers continue.
+// TestLostWarehouseIsRefilled: the journal no longer has the answers, so the rows come from a copy, also those that
+// later answers continue.
 func TestLostWarehouseIsRefilled(t *testing.T) {
 	for _, name := range []string{"file", "folder"} {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +277,8 @@ func TestChangedPartsRefillNothing(t *testing.T) {
 	}
 }
 
-// TestChangedFileRefillsNothing, and a damaged one: neither has the rows of paid answers, nor is the warehouse to blame.
+// TestChangedFileRefillsNothing, and a damaged one: neither has the rows of paid answers, nor is the warehouse to
+// blame.
 func TestChangedFileRefillsNothing(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string) error{
 		"it was changed": func(t *testing.T, path string) error {

@@ -113,8 +113,8 @@ func folderOf(w *warehouse.Warehouse, dir string) *parquet.Copy {
 	return parquet.New(w, parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()})
 }
 
-// beWriter writes and publishes single answers, as a file and as a folder, and says each watermark after Write has returned. Now and then it vacuums,
-// leaves out more or rebuilds.
+// beWriter writes and publishes single answers, as a file and as a folder, and says each watermark after Write has
+// returned. Now and then it vacuums, leaves out more or rebuilds.
 func beWriter(dir string) error {
 	w, c, o := lineOf(dir)
 	folder, j := folderOf(w, dir), sinktest.Sample(journalLength)

@@ -212,8 +212,8 @@ func TestLostCommitAnswerIsNoError(t *testing.T) {
 	l.Close(t)
 }
 
-// TestNewNamespaceKeepsOldFiles: what was carried to one namespace, and may be listed there, stays in use after the sink
-// got another one.
+// TestNewNamespaceKeepsOldFiles: what was carried to one namespace, and may be listed there, stays in use after the
+// sink got another one.
 func TestNewNamespaceKeepsOldFiles(t *testing.T) {
 	dir, j := t.TempDir(), sinktest.Sample(4)
 	l := line(t, dir, "a")

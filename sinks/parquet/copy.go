@@ -5,16 +5,16 @@
 //	_manifest/latest.json                        what the copy holds, and its files
 //	_manifest/next.json, .part-<lo>.parquet.tmp  a publication that is under way
 //
-// All rows of a key have one placing number for ever ([schema.Table.Placing]), so a key never leaves its
-// part. A publication writes the parts with changed rows again, whole. New rows come into the last part
-// until it is full, and then into new ones. Each part is replaced by one rename, and none is ever merged,
-// or divided; one is removed when the warehouse has deleted all of its rows, see [sinks.Omitted]. So whatever a reader opens while a publication is under way, a glob for the files of
-// a table has every key exactly once, some with their old rows and some with the new ones. Between two
-// renames a reader may find one table with the newest answers and another one without them.
+// All rows of a key have one placing number for ever ([schema.Table.Placing]), so a key never leaves its part. A
+// publication writes the parts with changed rows again, whole. New rows come into the last part until it is full, and
+// then into new ones. Each part is replaced by one rename, and none is ever merged, or divided; one is removed when the
+// warehouse has deleted all of its rows, see [sinks.Omitted]. So whatever a reader opens while a publication is under
+// way, a glob for the files of a table has every key exactly once, some with their old rows and some with the new ones.
+// Between two renames a reader may find one table with the newest answers and another one without them.
 //
-// A publication writes all parts under temporary names, then next.json, which is the commit, renames the
-// parts, removes those whose rows are gone, and then renames next.json to latest.json. What a kill interrupts before the
-// commit is done again; after it, the next opening finishes the renames, and its inspection the removals.
+// A publication writes all parts under temporary names, then next.json, which is the commit, renames the parts, removes
+// those whose rows are gone, and then renames next.json to latest.json. What a kill interrupts before the commit is
+// done again; after it, the next opening finishes the renames, and its inspection the removals.
 //
 // The manifest is the authority. Files that it lists and that are missing, of another size or no regular
 // files are written again. The sizes are compared by each process, after an error, and once a day.
@@ -220,8 +220,8 @@ func (c *Copy) inspectFolder(old *Manifest) (surplus []string, err error) {
 	return slices.Collect(maps.Keys(sizes)), nil
 }
 
-// updateFolder makes the folder equal to the warehouse. old is the folder's manifest, and surplus are parts that it does
-// not list.
+// updateFolder makes the folder equal to the warehouse. old is the folder's manifest, and surplus are parts that it
+// does not list.
 func (c *Copy) updateFolder(ctx context.Context, old Manifest, surplus []string, marks sinks.Marks) error {
 	if old.Warehouse == marks.Warehouse && old.Answers > marks.Answers {
 		return fmt.Errorf("%s has the answers up to %d, the warehouse those up to %d only", c.dir, old.Answers, marks.Answers)

@@ -74,7 +74,8 @@ func TestCopyEqualsWarehouse(t *testing.T) {
 	}
 }
 
-// TestRowsLeftOutBeforeTheyCame: the last row of a key up to the boundary stays until a later answer up to it has another.
+// TestRowsLeftOutBeforeTheyCame: the last row of a key up to the boundary stays until a later answer up to it has
+// another.
 func TestRowsLeftOutBeforeTheyCame(t *testing.T) {
 	w, j := newWorld(t, []*schema.Table{schema.ChannelsHistory}, nil), sinktest.Journal{}
 	for id, title := range []string{"one", "two", "three"} {

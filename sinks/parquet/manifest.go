@@ -163,8 +163,8 @@ func (c *Copy) commitParts(next Manifest, staged, dropped []string) error {
 	return c.finishPublication(staged, dropped)
 }
 
-// recoverPublication finishes a publication that was interrupted after its commit. If a manifest is damaged, all parts are written
-// again. Until then readers find the old ones.
+// recoverPublication finishes a publication that was interrupted after its commit. If a manifest is damaged, all parts
+// are written again. Until then readers find the old ones.
 func (c *Copy) recoverPublication() error {
 	next, err := c.readManifest(nextName)
 	if err == nil && next.Version != 0 {
@@ -179,7 +179,8 @@ func (c *Copy) recoverPublication() error {
 	return err
 }
 
-// finishPublication gives the parts of the committed publication their names, removes others, and then names the manifest.
+// finishPublication gives the parts of the committed publication their names, removes others, and then names the
+// manifest.
 func (c *Copy) finishPublication(names, dropped []string) error {
 	var renamed []string
 	for _, name := range names {

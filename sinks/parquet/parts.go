@@ -133,8 +133,8 @@ func (w *writer) sizeOf(ctx context.Context, p part) (size weight, err error) {
 	return size, err
 }
 
-// bytesOf is the SQL of about the number of bytes in a row: of texts their length, of pictures 100 each, of other values 8.
-// To convert pictures to text would take as long as to write them.
+// bytesOf is the SQL of about the number of bytes in a row: of texts their length, of pictures 100 each, of other
+// values 8. To convert pictures to text would take as long as to write them.
 func bytesOf(t *schema.Table) string {
 	fixed, texts, lengths := 0, []string{"''"}, []string{}
 	for _, c := range t.All() {

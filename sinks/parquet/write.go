@@ -67,8 +67,8 @@ func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks si
 	return w, nil
 }
 
-// stageParts stages the parts with changed rows, which have these placing numbers, by folder. It returns all files of the
-// table.
+// stageParts stages the parts with changed rows, which have these placing numbers, by folder. It returns all files of
+// the table.
 func (w *writer) stageParts(ctx context.Context, changed map[string][]int64) (files []File, err error) {
 	folders := map[string][]int64{}
 	maps.Copy(folders, changed)
@@ -108,8 +108,9 @@ func (w *writer) stageParts(ctx context.Context, changed map[string][]int64) (fi
 	return files, nil
 }
 
-// findChanges returns the placing numbers of rows that were written or deleted since the copy was published, by table and
-// folder. If all rows of a table are to be written, it has one number of each folder. It runs one query for all tables.
+// findChanges returns the placing numbers of rows that were written or deleted since the copy was published, by table
+// and folder. If all rows of a table are to be written, it has one number of each folder. It runs one query for all
+// tables.
 func findChanges(ctx context.Context, db *database.DB, writers []*writer) (map[string]map[string][]int64, error) {
 	var some []string
 	for _, w := range writers {
@@ -160,8 +161,8 @@ func (w *writer) addParts(ctx context.Context, folder string, los []int64) (_ []
 	return slices.Concat(los, more), err
 }
 
-// adoptFiles returns the parts in the folder of a lost manifest that a table may have. Readers may have found any row in the
-// last one, so that new rows go there, too.
+// adoptFiles returns the parts in the folder of a lost manifest that a table may have. Readers may have found any row
+// in the last one, so that new rows go there, too.
 func adoptFiles(t *schema.Table, sizes map[string]int64) (files []File) {
 	for name := range sizes {
 		folder := t.FileName()

@@ -78,8 +78,8 @@ func init() {
 	}
 }
 
-// anyBatches writes random journals and changes of the state in random batches, and leaves more out, publishes and reopens
-// the line at random times.
+// anyBatches writes random journals and changes of the state in random batches, and leaves more out, publishes and
+// reopens the line at random times.
 func anyBatches(t *testing.T, open Open) {
 	rapid.Check(t, func(r *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "pick") }

@@ -27,7 +27,8 @@ func journalOf(table *schema.Table, answers ...[]Row) Journal {
 	return j
 }
 
-// expect writes a journal in one batch and in a batch for each answer, and compares columns of the published rows, sorted.
+// expect writes a journal in one batch and in a batch for each answer, and compares columns of the published rows,
+// sorted.
 func (open Open) expect(t *testing.T, j Journal, table *schema.Table, columns, want []string) {
 	t.Helper()
 	n := int64(len(j))

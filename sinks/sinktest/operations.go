@@ -14,8 +14,8 @@ import (
 
 // This file has the tests of operations tables, which are derived from the state.
 
-// Changes returns changes with the given rows of operations tables, in parts of at most most rows. They replace the tail
-// of each table from the number in from on; since 0 all rows of all tables.
+// Changes returns changes with the given rows of operations tables, in parts of at most most rows. They replace the
+// tail of each table from the number in from on; since 0 all rows of all tables.
 func Changes(since, version int64, from map[string]int64, rows map[*schema.Table][]Row, most int) *sinks.Ops {
 	if since == 0 {
 		from = map[string]int64{}

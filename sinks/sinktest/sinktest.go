@@ -28,8 +28,8 @@ type Copy struct {
 	Read func(t testing.TB, table *schema.Table) []Row // all rows that readers find, by [Query]
 }
 
-// Options are those of a warehouse below dir with [Tables] and [Ops], which have no comments. It makes the folder of the
-// state, which stands before a warehouse is opened.
+// Options are those of a warehouse below dir with [Tables] and [Ops], which have no comments. It makes the folder of
+// the state, which stands before a warehouse is opened.
 func Options(dir string) warehouse.Options {
 	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
 		panic(err)

@@ -30,8 +30,8 @@ type Except struct {
 type Older struct {
 	Path string
 
-	// Look returns what the copy has, and the SQL that attaches it as the database "older", in which rowid has the order of
-	// the journal. It refuses a copy that is damaged, or that another program has changed.
+	// Look returns what the copy has, and the SQL that attaches it as the database "older", in which rowid has the
+	// order of the journal. It refuses a copy that is damaged, or that another program has changed.
 	Look func(ctx context.Context) (has sinks.Marks, attach string, err error)
 }
 
@@ -81,7 +81,8 @@ func (w *Warehouse) removeIfDamaged() error {
 // Adopt fills a new warehouse with the rows of the answers up to upTo from a DuckDB file, because the journal no longer
 // has these answers. The watermark is then upTo.
 //
-// Current rows whose last answer is a later one are folded again from what their history has; see [Warehouse.CarryOver].
+// Current rows whose last answer is a later one are folded again from what their history has; see
+// [Warehouse.CarryOver].
 func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except Except) error {
 	marks, err := w.Marks(ctx)
 	if err == nil && marks.Answers != 0 {
@@ -100,8 +101,8 @@ func (w *Warehouse) Adopt(ctx context.Context, from string, upTo int64, except E
 	return explainAdopt(from, upTo, err)
 }
 
-// Refill implements [sinks.Warehouse]. The first copy that has the rows is taken. A damaged warehouse may have others: it is
-// only removed once there is such a copy.
+// Refill implements [sinks.Warehouse]. The first copy that has the rows is taken. A damaged warehouse may have others:
+// it is only removed once there is such a copy.
 func (w *Warehouse) Refill(ctx context.Context, least int64, common func(has sinks.Marks) int64) error {
 	var wrong []error
 	for _, from := range w.options.Older {
@@ -172,9 +173,9 @@ func (w *Warehouse) adoptRows(ctx context.Context, attach, leftOut string, upTo 
 	return w.tidy(ctx)
 }
 
-// CarryOver takes over, from a file whose rows up to upTo were adopted, what current rows of keys that were first seen up to
-// upTo and last later say of all their answers, because histories may lack old days. The warehouse has the answers that the
-// file has.
+// CarryOver takes over, from a file whose rows up to upTo were adopted, what current rows of keys that were first seen
+// up to upTo and last later say of all their answers, because histories may lack old days. The warehouse has the
+// answers that the file has.
 func (w *Warehouse) CarryOver(ctx context.Context, from string, upTo int64) error {
 	sql := []string{attachFile(from), "BEGIN"}
 	for _, t := range w.options.Tables {
@@ -230,8 +231,9 @@ func adoptTable(ctx context.Context, db *database.DB, t *schema.Table, upTo int6
 	return err
 }
 
-// cleanColumn returns the SQL of a column without the ids, and the condition that the row is not about one of them: its key
-// or a field of the answer would be the id. In what the answer does not have, such as seeds, only the id is replaced.
+// cleanColumn returns the SQL of a column without the ids, and the condition that the row is not about one of them: its
+// key or a field of the answer would be the id. In what the answer does not have, such as seeds, only the id is
+// replaced.
 func (e Except) cleanColumn(t *schema.Table, c schema.Column) (value string, stands []string) {
 	name := database.Name(c.Name)
 	ids := e.IDs

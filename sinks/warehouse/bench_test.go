@@ -14,8 +14,8 @@ import (
 	"outlierd/sinks/warehouse"
 )
 
-// BenchmarkWrite writes batches of 20,000 rows into a new warehouse. cpu-s/10krows is the CPU time of all threads of the
-// process.
+// BenchmarkWrite writes batches of 20,000 rows into a new warehouse. cpu-s/10krows is the CPU time of all threads of
+// the process.
 func BenchmarkWrite(b *testing.B) {
 	for _, rows := range []struct {
 		name  string

@@ -52,8 +52,8 @@ const takeOut = `CREATE TEMP TABLE old AS
 	SELECT t.rowid AS place, {t.carried} FROM {table} AS t JOIN ({identities}) AS k ON {t = k};
 DELETE FROM {table} WHERE rowid IN (SELECT place FROM temp.old)`
 
-// dropOld makes sure that nothing but their number is taken over from rows that were deleted, and records that these are
-// gone.
+// dropOld makes sure that nothing but their number is taken over from rows that were deleted, and records that these
+// are gone.
 const dropOld = `INSERT INTO warehouse.outlierd.deleted
 	SELECT DISTINCT {name}, o._first_response_id, g.at, hash({o.identity}) FROM temp.old AS o JOIN {gone} AS g ON {o = g};
 DELETE FROM temp.old WHERE rowid IN (SELECT o.rowid FROM temp.old AS o JOIN {gone} AS g ON {o = g})`

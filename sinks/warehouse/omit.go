@@ -11,8 +11,8 @@ import (
 	"outlierd/sinks/duckdb/database"
 )
 
-// Omit implements [sinks.Warehouse]. It is one transaction. The tables are then as if they had been written without what
-// is left out.
+// Omit implements [sinks.Warehouse]. It is one transaction. The tables are then as if they had been written without
+// what is left out.
 func (w *Warehouse) Omit(ctx context.Context, more sinks.Omitted) error {
 	err := w.Run(ctx, func(db *database.DB) error {
 		marks, err := db.Marks(ctx)

@@ -20,8 +20,8 @@ const (
 	vacuumSaves = 0.2 // minimum share of the file that a vacuum must free
 )
 
-// vacuumIfDue shrinks the file if that is due: last is when it was done, in Unix seconds. It waits if the disk has no space
-// for a second file, or DuckDB no memory.
+// vacuumIfDue shrinks the file if that is due: last is when it was done, in Unix seconds. It waits if the disk has no
+// space for a second file, or DuckDB no memory.
 func (w *Warehouse) vacuumIfDue(ctx context.Context, last int64) error {
 	now := w.now()
 	if since := now.Sub(time.Unix(last, 0)); since >= 0 && since < vacuumEvery {

@@ -30,7 +30,8 @@ const (
 	retryAfter = 30 * time.Minute // after a failure
 )
 
-// Serve makes a backup whenever one is due, until ctx ends. After a failure, a backup by hand tells that it may work now.
+// Serve makes a backup whenever one is due, until ctx ends. After a failure, a backup by hand tells that it may work
+// now.
 func (d *Daily) Serve(ctx context.Context) {
 	next := time.NewTicker(lookEvery)
 	defer next.Stop()

@@ -90,7 +90,8 @@ func TestOnlyARecipientRestores(t *testing.T) {
 	}
 }
 
-// TestEditedFilesAreNotRestored also gives them the name of their checksum, as somebody would who can write to the place.
+// TestEditedFilesAreNotRestored also gives them the name of their checksum, as somebody would who can write to the
+// place.
 func TestEditedFilesAreNotRestored(t *testing.T) {
 	from, _ := newState(t)
 	place := Folder(t.TempDir())

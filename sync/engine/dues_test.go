@@ -26,8 +26,8 @@ import (
 // histories is how many histories TestEveryDueTimeIsAccountedFor plays.
 var histories = flag.Int("histories", 0, "how many histories of outages, kills and restarts to play; 0 plays one by chance")
 
-// duesFile has a job for each rule of catch_up, two of them with quiet hours, and a chain of jobs that come after one of
-// them.
+// duesFile has a job for each rule of catch_up, two of them with quiet hours, and a chain of jobs that come after one
+// of them.
 const duesFile = `
 version: 1
 service: {url: "sim://", limit: 20/min, paging: page}
@@ -231,8 +231,8 @@ func (h *history) check() {
 	}
 }
 
-// atEnd is how long the process is up at the end of a history: longer than from any due time to the next one, at which an
-// interrupted run is continued.
+// atEnd is how long the process is up at the end of a history: longer than from any due time to the next one, at which
+// an interrupted run is continued.
 const atEnd = 13 * time.Hour
 
 // saysWhy checks that a run has searched, or that its record has a reason.

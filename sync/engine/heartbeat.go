@@ -7,9 +7,9 @@ import (
 
 // # Heartbeat
 //
-// The scheduler's loop records the time in each turn, and while its sinks catch up also for each batch. A
-// turn makes at most one call, does not wait for the rate limit and sleeps for at most a minute, so the longest
-// turns are those that wait for a slow answer or publish a large file. Only the loop records the time, so a stuck loop shows.
+// The scheduler's loop records the time in each turn, and while its sinks catch up also for each batch. A turn makes at
+// most one call, does not wait for the rate limit and sleeps for at most a minute, so the longest turns are those that
+// wait for a slow answer or publish a large file. Only the loop records the time, so a stuck loop shows.
 
 // heartbeat has when the scheduler last made progress.
 type heartbeat struct{ at atomic.Pointer[time.Time] }

@@ -18,8 +18,8 @@ import (
 
 // # What comes next
 //
-// A turn of the worker reads the rows, decides by [workFacts.next], and performs an action. Whatever follows is decided in
-// the next turn, by what the rows say then. So after a kill a run goes on with the action that would have followed.
+// A turn of the worker reads the rows, decides by [workFacts.next], and performs an action. Whatever follows is decided
+// in the next turn, by what the rows say then. So after a kill a run goes on with the action that would have followed.
 
 // workFacts are what the next action of all runs in progress depends on.
 type workFacts struct {

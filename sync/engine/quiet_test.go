@@ -129,8 +129,8 @@ jobs:
 	}
 }
 
-// TestRunContinuesAfterQuietHours: the period of a run in the evening is longer than that of the next one. A process that
-// starts between the two continues it at once.
+// TestRunContinuesAfterQuietHours: the period of a run in the evening is longer than that of the next one. A process
+// that starts between the two continues it at once.
 func TestRunContinuesAfterQuietHours(t *testing.T) {
 	t.Parallel()
 	const file = `

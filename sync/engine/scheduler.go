@@ -400,7 +400,8 @@ func (s *scheduler) report(row *runs.Run, failed error) {
 }
 
 // idle sleeps until there may be something to do, such as a run that is due next. Before that it prunes the journal. As
-// long as nothing has changed since the turn began, it looks once a minute at the clocks and at the state's place alone.
+// long as nothing has changed since the turn began, it looks once a minute at the clocks and at the state's place
+// alone.
 func (s *scheduler) idle(ctx context.Context, nextDue time.Time, changed <-chan struct{}) {
 	until := soonest(s.worker.restsUntil(), nextDue)
 	if time.Now().Before(until) {

@@ -230,9 +230,9 @@ func (w *worker) restsUntil() time.Time {
 	return until
 }
 
-// publishIfDue publishes what is new, when that is due: answers, what people have marked, and what the job file leaves out
-// since it was edited or since midnight. Answers stay in the journal until then: to read them from there one by one costs
-// more than to load them.
+// publishIfDue publishes what is new, when that is due: answers, what people have marked, and what the job file leaves
+// out since it was edited or since midnight. Answers stay in the journal until then: to read them from there one by one
+// costs more than to load them.
 func (w *worker) publishIfDue(ctx context.Context) error {
 	l := w.loader
 	l.Marked = w.engine.marked.Swap(false) || l.Marked

@@ -440,8 +440,8 @@ func (c *calculation) addCuts(f *Job, spec *job.Spec, p *plan.Plan) error {
 	return nil
 }
 
-// findOrphans returns the jobs with cursors that are not in the job file. One that a job of the file was called is not one
-// of them: the next run renames it.
+// findOrphans returns the jobs with cursors that are not in the job file. One that a job of the file was called is not
+// one of them: the next run renames it.
 func (r *Reader) findOrphans() (names []string, err error) {
 	marks, err := r.Store.Watermarks.List("")
 	for _, m := range marks {

@@ -123,8 +123,8 @@ func (a *asker) readTexts(name string, n *yamltree.Node) {
 	}
 }
 
-// addPattern adds one text of the file as a pattern, unless it is invalid here. A known text is checked at once, and one
-// with templates once all of the job is known; as says what a borrowed text is used for.
+// addPattern adds one text of the file as a pattern, unless it is invalid here. A known text is checked at once, and
+// one with templates once all of the job is known; as says what a borrowed text is used for.
 func (a *asker) addPattern(name string, n *yamltree.Node, as string) {
 	switch {
 	case n.Has(yamltree.Template):

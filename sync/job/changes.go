@@ -95,7 +95,8 @@ func (c *Config) SettingsSince(earlier *Config) string {
 }
 
 // wordSettings returns the settings besides jobs in the words of the file, without those that are secrets. Of sections
-// that are long or may contain secrets it returns a hash of their expanded values, so that changes name only the section.
+// that are long or may contain secrets it returns a hash of their expanded values, so that changes name only the
+// section.
 func (b *builder) wordSettings() map[string]string {
 	all := map[string]string{}
 	for k := range taggedFields(reflect.ValueOf(b.cfg).Elem(), schema(), b.root) {

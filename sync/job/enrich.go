@@ -10,7 +10,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// A Call is one kind of free data call that a run makes: about its hits, or about the ids of a job of channels or videos.
+// A Call is one kind of free data call that a run makes: about its hits, or about the ids of a job of channels or
+// videos.
 type Call struct {
 	Op           outlier.Operation `json:"op"`
 	Top          int               `json:"top,omitempty" key:"top"`                   // number of best hits; 0 for all
@@ -34,8 +35,8 @@ func (c Call) Most(pages, searches int) int {
 // Once is the age for answers that never change and are fetched once.
 const Once = 100 * 365 * day
 
-// fetches are the calls that a job can request for its hits. Unless the job says otherwise, they are made in the order of
-// value, which is that of one request: a channel page contains up to 120 uploads and the channel's statistics; a
+// fetches are the calls that a job can request for its hits. Unless the job says otherwise, they are made in the order
+// of value, which is that of one request: a channel page contains up to 120 uploads and the channel's statistics; a
 // transcript never changes; comments are a hundred rows; a hit already contains most of the details.
 var fetches = map[outlier.Operation]struct {
 	value     int

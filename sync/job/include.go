@@ -69,7 +69,8 @@ func readIncluded(c *Config, root *yamltree.Node) {
 
 // addIncluded adds the files that a path in `include` names to those that are known, the first of which is the job
 // file. The last element of the path may have wildcards. Like a shell, it does not match hidden files, which editors
-// leave while they work. A folder that does not exist is an error: if it is gone for a moment, its jobs are not removed.
+// leave while they work. A folder that does not exist is an error: if it is gone for a moment, its jobs are not
+// removed.
 func addIncluded(known []string, path string) ([]string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(known[0]), path)

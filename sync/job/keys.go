@@ -22,10 +22,10 @@ import (
 // # The table of keys
 //
 // jobs.schema.json is the table of all keys: for each its type, bounds, words and documentation, and in keywords of its
-// own the form of a text (x-form), the section whose names it has (x-names), whether for_each may fill it in (x-filled),
-// whether it is a secret (writeOnly), and what a change means to a running daemon (x-change). The tag `key` of a field
-// says which key it has: "per_day" in a Budget, "privacy.comment_authors" in a Config. What a key means beyond its form,
-// such as that reserve is less than per_month, is checked by the code of its section.
+// own the form of a text (x-form), the section whose names it has (x-names), whether for_each may fill it in
+// (x-filled), whether it is a secret (writeOnly), and what a change means to a running daemon (x-change). The tag `key`
+// of a field says which key it has: "per_day" in a Budget, "privacy.comment_authors" in a Config. What a key means
+// beyond its form, such as that reserve is less than per_month, is checked by the code of its section.
 
 // forms parse texts by their x-form. Their errors may quote the text. What a text means is the value of its node, which
 // readKeys stores and valueOf returns.
@@ -81,7 +81,8 @@ func secretOf[T any](parse func(string) (T, error)) func(*yamltree.Schema, *yaml
 	}
 }
 
-// valueOf returns what a value means by its form in the table of keys, or the zero value if it is missing or was refused.
+// valueOf returns what a value means by its form in the table of keys, or the zero value if it is missing or was
+// refused.
 func valueOf[T any](n *yamltree.Node) (value T) {
 	if n != nil && !n.Wrong {
 		value, _ = n.Value.(T)
@@ -228,7 +229,8 @@ func parseListener(text string) (string, error) {
 	return text, nil
 }
 
-// parseProxy parses the address of a proxy; "" means no proxy. The error does not quote it, since it may have a password.
+// parseProxy parses the address of a proxy; "" means no proxy. The error does not quote it, since it may have a
+// password.
 func parseProxy(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -78,7 +78,8 @@ func withoutKeys(lines []string) []string {
 	return shown
 }
 
-// Shown returns the text of the file and of those that it includes, without their secrets. Values of ${…} are not expanded.
+// Shown returns the text of the file and of those that it includes, without their secrets. Values of ${…} are not
+// expanded.
 func (c *Config) Shown() string {
 	var all []string
 	for i, s := range c.sources {

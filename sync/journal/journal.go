@@ -70,8 +70,8 @@ func (r *entryRow) columns() store.Columns {
 	}
 }
 
-// After yields the answers after the given id in order of id. Checksums are verified; a mismatch ends the iteration with a [*store.CorruptError]. If bodies
-// after the id were pruned, the error is a [*PrunedError]. An error comes last.
+// After yields the answers after the given id in order of id. Checksums are verified; a mismatch ends the iteration
+// with a [*store.CorruptError]. If bodies after the id were pruned, the error is a [*PrunedError]. An error comes last.
 func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		if pruned, err := j.Pruned(); err != nil || after < pruned {

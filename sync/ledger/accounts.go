@@ -13,8 +13,8 @@ import (
 // that one cap applies to all of them.
 const ByHand = "once:"
 
-// Assistants begins the names of those one-off requests that assistants make. They have an account of this name, which is
-// a part of ByHand: what they spend counts for both.
+// Assistants begins the names of those one-off requests that assistants make. They have an account of this name, which
+// is a part of ByHand: what they spend counts for both.
 const Assistants = ByHand + "mcp:"
 
 // accountOf returns the account of a job: the name that the job had when it was first seen. A renamed

@@ -110,7 +110,8 @@ func removeSpooled(path string) error {
 	return durable.Sync(filepath.Dir(path))
 }
 
-// Spooled is an answer that an earlier process received and could not settle. What follows from it is committed with it.
+// Spooled is an answer that an earlier process received and could not settle. What follows from it is committed with
+// it.
 type Spooled struct {
 	Kept
 	Call   journal.Call
@@ -162,8 +163,8 @@ func readSpooled(path string) (s spooled, err error) {
 	return s, err
 }
 
-// settleSpooled does what Settle could not. It does nothing if the attempt is settled already, as after a kill before its
-// file was removed.
+// settleSpooled does what Settle could not. It does nothing if the attempt is settled already, as after a kill before
+// its file was removed.
 func (l *Ledger) settleSpooled(s spooled, apply func(*store.Tx, Spooled) error) error {
 	open, err := store.First(l.db, func(o *Spooled) store.Columns { return store.Columns{"intent": store.Optional(&o.Intent)} },
 		`FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`, s.Attempt)

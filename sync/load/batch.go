@@ -34,14 +34,14 @@ func batchAfter(from *state.Store, id int64) *batch {
 	return &batch{from, schema.NewDecoder(memory.DefaultAllocator), id, id}
 }
 
-// hasRoom reports whether an answer may join the batch. Its rows take at least about as much memory as its body, and those
-// of a large one ten times as much, so a large answer is loaded alone.
+// hasRoom reports whether an answer may join the batch. Its rows take at least about as much memory as its body, and
+// those of a large one ten times as much, so a large answer is loaded alone.
 func (b *batch) hasRoom(entry *journal.Entry) bool {
 	return b.hi == b.lo || b.decoder.Rows() < batchRows && b.decoder.Bytes()+len(entry.Body) <= batchBytes
 }
 
-// fill adds answers until the batch is full or there are no more. For each that may have rows, decoded gets the error if
-// it is unreadable, and has none.
+// fill adds answers until the batch is full or there are no more. For each that may have rows, decoded gets the error
+// if it is unreadable, and has none.
 func (b *batch) fill(entries iter.Seq2[*journal.Entry, error], decoded func(e *journal.Entry, unreadable error)) error {
 	for entry, err := range entries {
 		if err != nil {

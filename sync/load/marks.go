@@ -77,9 +77,9 @@ func CheckMarks(of *state.Store, sink string, has sinks.Marks) error {
 	return nil
 }
 
-// Refill gives a warehouse with these marks, if it lacks rows of pruned answers, those of a copy, and reports whether it
-// did. It takes all that the copy has, because histories that the job file cuts short no longer say when a key was first
-// seen. A copy of a state that was lost has only the answers of the backup in common with the journal.
+// Refill gives a warehouse with these marks, if it lacks rows of pruned answers, those of a copy, and reports whether
+// it did. It takes all that the copy has, because histories that the job file cuts short no longer say when a key was
+// first seen. A copy of a state that was lost has only the answers of the backup in common with the journal.
 func Refill(ctx context.Context, from *state.Store, w sinks.Warehouse, has sinks.Marks) (filled bool, err error) {
 	pruned, err := from.Journal.Pruned()
 	if err != nil || has.Answers >= pruned {

@@ -21,8 +21,8 @@ import (
 // unread is what [Loader.omitted] is before the marks of the warehouse were compared with the job file.
 const unread = "unread"
 
-// identify identifies what the job file leaves out today, which is the UTC day by the service's clock, or zero if that is not
-// known or does not matter. It is "" if the file leaves out nothing.
+// identify identifies what the job file leaves out today, which is the UTC day by the service's clock, or zero if that
+// is not known or does not matter. It is "" if the file leaves out nothing.
 func identify(tables []job.Table, of *state.Store) (what string, today time.Time, err error) {
 	if len(tables) == 0 {
 		return "", today, nil
@@ -88,8 +88,8 @@ func Omitted(tables []job.Table, of *state.Store) (sinks.Omitted, error) {
 	return omittedBy(tables, of, sinks.Omitted{}, today)
 }
 
-// omittedBy returns what the job file leaves out now. has is what the warehouse leaves out, from which old days follow at a
-// cost that does not depend on how many there are.
+// omittedBy returns what the job file leaves out now. has is what the warehouse leaves out, from which old days follow
+// at a cost that does not depend on how many there are.
 func omittedBy(tables []job.Table, of *state.Store, has sinks.Omitted, today time.Time) (o sinks.Omitted, err error) {
 	o = sinks.Omitted{UpTo: map[string]int64{}, Columns: map[string][]string{}}
 	for _, t := range tables {

@@ -33,7 +33,8 @@ func opsOf(from *state.Store, changes ops.Changes, since int64) *sinks.Ops {
 // opsBatchRows limits how many rows of the operations tables are held in memory.
 const opsBatchRows = 10_000
 
-// opsRows yields the changes in parts of at most opsBatchRows rows. It reads them from the state as the caller continues.
+// opsRows yields the changes in parts of at most opsBatchRows rows. It reads them from the state as the caller
+// continues.
 func opsRows(from *state.Store, changes ops.Changes) iter.Seq2[schema.Part, error] {
 	return func(yield func(schema.Part, error) bool) {
 		for _, table := range state.OpsTables {

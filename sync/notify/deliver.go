@@ -31,8 +31,8 @@ type Deliverer struct {
 	taken sync.Map // ids of events that were accepted, but could not be recorded yet
 }
 
-// How long the deliverer waits at most before it tries again an event that was refused, and how long an attempt may still
-// take when it stops.
+// How long the deliverer waits at most before it tries again an event that was refused, and how long an attempt may
+// still take when it stops.
 const (
 	lookEvery = time.Minute
 	grace     = 2 * time.Second

@@ -25,8 +25,8 @@ const (
 	maxWaiting    = 1000 // per target
 )
 
-// receivers returns the targets that get events. A mail has one for each recipient: a server may refuse one of them, and
-// that delays no other.
+// receivers returns the targets that get events. A mail has one for each recipient: a server may refuse one of them,
+// and that delays no other.
 func receivers(targets []job.Target) (all []job.Target) {
 	for _, t := range targets {
 		switch {
@@ -44,8 +44,9 @@ func receivers(targets []job.Target) (all []job.Target) {
 	return all
 }
 
-// putEvents writes events into the outbox for those of the named targets that want them, in the transaction that records
-// their cause, so that neither exists without the other. It does not write an event again whose id is already there.
+// putEvents writes events into the outbox for those of the named targets that want them, in the transaction that
+// records their cause, so that neither exists without the other. It does not write an event again whose id is already
+// there.
 func (w *Watcher) putEvents(tx *store.Tx, names []string, events ...Event) error {
 	for _, t := range receivers(w.config.Targets) {
 		if name, _, _ := strings.Cut(t.Name, " "); !slices.Contains(names, name) {

@@ -116,8 +116,8 @@ func MakeReport(ctx context.Context, report *job.Report, due time.Time, sqlOf fu
 	return e, nil
 }
 
-// firstRows returns at most the first rows of the result of SQL, with the hashes of these columns, and the number of all
-// rows.
+// firstRows returns at most the first rows of the result of SQL, with the hashes of these columns, and the number of
+// all rows.
 func firstRows(ctx context.Context, sql string, key []string, most int, ask func(ctx context.Context, sql string) ([]string, error)) (
 	rows []keyed, all int64, err error) {
 	// The line break ends a comment at the end of the SQL.
@@ -190,8 +190,8 @@ func ageAt(now time.Time) func(published time.Time) string {
 	return func(published time.Time) string { return figures.Age(now, published) }
 }
 
-// glanceText returns a row's values as a card shows them: "41× · 184K views · 9 d". age says when a video was published.
-// Columns that no card has follow with their names.
+// glanceText returns a row's values as a card shows them: "41× · 184K views · 9 d". age says when a video was
+// published. Columns that no card has follow with their names.
 func (r *Row) glanceText(age func(published time.Time) string) string {
 	var all []string
 	known := slices.Clone(unshown)

@@ -76,8 +76,8 @@ func (e *RefusedError) isBusy() bool {
 	return e.Status/100 == 3 || e.Status >= 500
 }
 
-// Send sends an event to a target, once, within 20 s; what a report encloses may take as long before. The error shows no
-// secret of the target. It is a [*RefusedError] if the target may accept other events.
+// Send sends an event to a target, once, within 20 s; what a report encloses may take as long before. The error shows
+// no secret of the target. It is a [*RefusedError] if the target may accept other events.
 func (s *Sender) Send(ctx context.Context, t *job.Target, e Event) error {
 	e = e.cleanForSending(s.Redact)
 	var in *enclosure

@@ -289,9 +289,9 @@ func ReadRestores(db *store.Store) (all Restores, err error) {
 	return skipped.Get(db)
 }
 
-// LostWith returns the restore before which the lost state has filled a sink, or nil. Such a sink has
-// answers after those of the backup, and an earlier version than any of the restored state, because a warehouse gets the
-// operations tables before answers. Without a version, it has only rows of answers in common with the journal.
+// LostWith returns the restore before which the lost state has filled a sink, or nil. Such a sink has answers after
+// those of the backup, and an earlier version than any of the restored state, because a warehouse gets the operations
+// tables before answers. Without a version, it has only rows of answers in common with the journal.
 func (r Restores) LostWith(version, mark int64) *Skipped {
 	for i := range r {
 		if mark > r[i].Answers && version > 0 && version < r[i].Until {

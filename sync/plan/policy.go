@@ -18,10 +18,10 @@ import (
 // have after a wait, and the price of a page: the number of new hits, weighted by freshness, that a page must
 // bring so that the credits last to the end of the cycle. It buys what is worth this price.
 //
-// How videos become hits is an assumption: 60% within about two days of their publication, the others after
-// five days in the median. If this is wrong, the policy finds less, but never spends more. Of what a client could find
-// that knows the future, it finds 75%, 79% and 87% with 200, 400 and 1,000 credits a month: medians of 100 worlds. Jobs
-// with intervals and pages set for the true rates find 72%, 77% and 82%; two fixed days a week by z_score 27%, 39% and 67%.
+// How videos become hits is an assumption: 60% within about two days of their publication, the others after five days
+// in the median. If this is wrong, the policy finds less, but never spends more. Of what a client could find that knows
+// the future, it finds 75%, 79% and 87% with 200, 400 and 1,000 credits a month: medians of 100 worlds. Jobs with
+// intervals and pages set for the true rates find 72%, 77% and 82%; two fixed days a week by z_score 27%, 39% and 67%.
 
 const (
 	freshDays  = 7.0  // days after which a new hit is worth half

@@ -8,8 +8,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// Key identifies an order of a run. An order that is repeated with its key belongs to the run of the first one, whatever
-// has happened since. The zero Key is that of an order without one.
+// Key identifies an order of a run. An order that is repeated with its key belongs to the run of the first one,
+// whatever has happened since. The zero Key is that of an order without one.
 type Key struct {
 	Hash    [sha256.Size]byte // of the client's name for the order, which may be a token that was pasted by mistake
 	Request string

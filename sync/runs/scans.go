@@ -95,9 +95,9 @@ func (s *Scan) progress() store.Columns {
 
 // # Which scans are the same
 //
-// Scans with the same [plan.ScanIdentity] are the same. A scan is live from its intent until it has ended and the run that
-// paid for it has read it completely; or any run has, if that one will not continue. A scan past its deadline is not live,
-// because its results are out of date. A run that wants a live scan joins it, see [Scans.Join].
+// Scans with the same [plan.ScanIdentity] are the same. A scan is live from its intent until it has ended and the run
+// that paid for it has read it completely; or any run has, if that one will not continue. A scan past its deadline is
+// not live, because its results are out of date. A run that wants a live scan joins it, see [Scans.Join].
 
 // timely is the condition for scans whose deadline is after ?2. An adopted scan has no deadline
 // before its first poll; it gets a day from when the service started it, which may be long after the

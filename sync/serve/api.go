@@ -37,7 +37,8 @@ const (
 	sendTimeout = 30 * time.Second // for an answer to be received
 )
 
-// Documents provides what the interface answers with, and says what may be ordered. Several goroutines call its functions.
+// Documents provides what the interface answers with, and says what may be ordered. Several goroutines call its
+// functions.
 type Documents struct {
 	Status, Budget func(context.Context) (any, error)
 	Run            func(ctx context.Context, id string) (any, error)

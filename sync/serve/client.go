@@ -48,7 +48,8 @@ func dialSocket(ctx context.Context, dir string, timeout time.Duration) (*Client
 	})
 }
 
-// Connect returns the client of the daemon of a state folder to which dial connects, and which describes itself in time.
+// Connect returns the client of the daemon of a state folder to which dial connects, and which describes itself in
+// time.
 func Connect(ctx context.Context, dir string, timeout time.Duration, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*Client, error) {
 	c := &Client{}
 	c.http.Transport = &http.Transport{
@@ -95,8 +96,8 @@ func (c *Client) Login(ctx context.Context) (t Ticket, err error) {
 	return t, c.exchange(ctx, http.MethodPost, "/v1/login", Nothing{}, &t)
 }
 
-// Order asks the daemon to start a run, or joins one that is in progress. It calls begun once the run is recorded in the
-// state, and returns how the run ended. The end of ctx does not end the run.
+// Order asks the daemon to start a run, or joins one that is in progress. It calls begun once the run is recorded in
+// the state, and returns how the run ended. The end of ctx does not end the run.
 func (c *Client) Order(ctx context.Context, o Order, begun func(Event)) (*Ended, error) {
 	body, err := c.request(ctx, http.MethodPost, "/v1/runs", o)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"outlierd/sync/runs"
 )
 
-// Order requests a run: POST /v1/runs. Without a job the record of the run that it continues, or whose rest it buys, says
-// what to do.
+// Order requests a run: POST /v1/runs. Without a job the record of the run that it continues, or whose rest it buys,
+// says what to do.
 type Order struct {
 	job.Asked
 	Version string         `json:"version"` // of the job in the command's file; see [job.Spec.Version]

@@ -6,8 +6,9 @@
 // changes such as setting a cursor ([Change]). The daemon's engine performs both between two of its
 // own calls.
 //
-// Below /api/v1 are the handlers for other programs, which the daemon also serves over HTTP ([Server.API]). All other paths are
-// for commands. The [Version] is part of each, as in /v1/runs. A command that finds another version reports both and does nothing.
+// Below /api/v1 are the handlers for other programs, which the daemon also serves over HTTP ([Server.API]). All other
+// paths are for commands. The [Version] is part of each, as in /v1/runs. A command that finds another version reports
+// both and does nothing.
 //
 //   - GET /v1 answers with [About].
 //   - POST /v1/login answers with [Ticket].
@@ -18,7 +19,8 @@
 //   - POST with a [Change] at its path answers with the result of the change.
 //
 // An error is {"error": Failure}. The kinds of [Failure] decide the exit code of the command: service:KIND of
-// [outlier.Error], and the names in the table kinds. A request may have at most 1 MiB and must arrive within 10 seconds.
+// [outlier.Error], and the names in the table kinds. A request may have at most 1 MiB and must arrive within 10
+// seconds.
 package serve
 
 import (

@@ -137,8 +137,8 @@ func (s *Server) Describe() About {
 // large file for readers.
 const stuckAfter = 10 * time.Minute
 
-// Stuck returns how long the schedule has made no progress, since its last heartbeat or the start of the daemon; 0 while that
-// is not too long.
+// Stuck returns how long the schedule has made no progress, since its last heartbeat or the start of the daemon; 0
+// while that is not too long.
 func (s *Server) Stuck() time.Duration {
 	last := s.about.Started
 	if beat := s.engine.Beat(); beat.After(last) {
@@ -322,8 +322,8 @@ func (s *Server) orderRun(ctx context.Context, o *Order) (ordered *engine.Ordere
 	return ordered, err
 }
 
-// differenceRemedy says how the job files of a command and of the daemon become the same. It reads the file on disk, for which
-// the engine must not wait.
+// differenceRemedy says how the job files of a command and of the daemon become the same. It reads the file on disk,
+// for which the engine must not wait.
 func (s *Server) differenceRemedy() string {
 	about := s.Describe()
 	switch {

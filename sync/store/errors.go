@@ -146,8 +146,8 @@ func isWriteError(err error) bool {
 		sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_CLOSE}, e.Code())
 }
 
-// explainRead is [Store.explainError] for what reads on a connection of its own. If the disk fails meanwhile, nothing is
-// lost, and the next read may succeed.
+// explainRead is [Store.explainError] for what reads on a connection of its own. If the disk fails meanwhile, nothing
+// is lost, and the next read may succeed.
 func explainRead(s *Store, err error) error {
 	if resultCode(err) == sqlite3.SQLITE_IOERR && !isFull(err) {
 		return fmt.Errorf("read the state in %s: %w", s.dir, err)

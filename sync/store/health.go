@@ -13,10 +13,10 @@ import (
 	"outlierd/internal/durable"
 )
 
-// Doubt returns why the whole file must be checked before it is used; "" if that is not necessary.
-// SQLite has reported damage, an earlier check did not finish, the machine went down while the file
-// was open, or the file has become smaller. A kill can only interrupt the newest transaction, which SQLite rolls back; a
-// machine that went down may have lost any page that was not yet on its disk.
+// Doubt returns why the whole file must be checked before it is used; "" if that is not necessary. SQLite has reported
+// damage, an earlier check did not finish, the machine went down while the file was open, or the file has become
+// smaller. A kill can only interrupt the newest transaction, which SQLite rolls back; a machine that went down may have
+// lost any page that was not yet on its disk.
 func (f *Folder) Doubt() (why string) {
 	present := f.options.BootID()
 	switch {

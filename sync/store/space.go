@@ -75,7 +75,8 @@ func (f *Folder) Free() (uint64, error) { return f.options.FreeSpace(f.dir) }
 // of all tables creates.
 const MinFiles = 128
 
-// Remedy returns what to do on a disk without space: often many bytes are free, and only the number of files is used up.
+// Remedy returns what to do on a disk without space: often many bytes are free, and only the number of files is used
+// up.
 func Remedy(dir string) string {
 	if files, err := machine.FreeFiles(dir); err == nil && files < MinFiles {
 		return fmt.Sprintf("remove some files (%d inodes are free)", files)

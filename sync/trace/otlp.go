@@ -98,8 +98,8 @@ type collector struct {
 	client  http.Client
 }
 
-// newCollector returns the collector that the environment names, nil if it names none or disables tracing. The variables
-// are those of the OpenTelemetry specification.
+// newCollector returns the collector that the environment names, nil if it names none or disables tracing. The
+// variables are those of the OpenTelemetry specification.
 func newCollector(env func(string) (string, bool), version string) *collector {
 	get := func(names ...string) (text string) {
 		for _, name := range names {

@@ -135,8 +135,8 @@ func (c *checker) checkMapping(n *Node, s *Schema) {
 	}
 }
 
-// checkChoices refuses all but one of the keys of which there must be one, and a mapping that has none of them. An unknown
-// key is probably a misspelling of it.
+// checkChoices refuses all but one of the keys of which there must be one, and a mapping that has none of them. An
+// unknown key is probably a misspelling of it.
 func checkChoices(n *Node, s *Schema) {
 	choices := s.Choices()
 	refuseOthers(n, choices)
@@ -188,7 +188,8 @@ func (s *Schema) hintFor(n *Node) string {
 	return ""
 }
 
-// adviseOnKey returns the remedy for a key that the innermost mapping must not have: where it belongs, or the known keys.
+// adviseOnKey returns the remedy for a key that the innermost mapping must not have: where it belongs, or the known
+// keys.
 func (c *checker) adviseOnKey(key string) string {
 	n := c.around[len(c.around)-1]
 	for _, present := range []bool{true, false} {

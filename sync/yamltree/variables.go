@@ -17,7 +17,8 @@ const maxSecret = 64 << 10
 
 // Variables has the values of ${NAME}, ${NAME:-default}, ${file:path}, ${file:path:-default} and ${command: program
 // argument}. An empty variable counts as not set, like with a shell's ":-". A default is plain text up to the next
-// brace. $${ is a literal ${. A text with variables that are not set may be a [Template], which the caller fills in later.
+// brace. $${ is a literal ${. A text with variables that are not set may be a [Template], which the caller fills in
+// later.
 type Variables struct {
 	Env func(string) (string, bool) // nil to leave ${…} as it is written
 	Dir string                      // the folder to which paths of files are relative

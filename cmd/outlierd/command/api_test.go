@@ -278,7 +278,8 @@ func (c *apiClient) awaitRun(run string) map[string]any {
 	}
 }
 
-// TestInterfaceIsAsDescribed: every answer, to good and bad requests, is as openapi.yaml says, and only good requests spend.
+// TestInterfaceIsAsDescribed: every answer, to good and bad requests, is as openapi.yaml says, and only good requests
+// spend.
 func TestInterfaceIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	bubble(t, apiJobs, func(p *person) {
@@ -417,8 +418,8 @@ func (p *person) act(prog *program, asked page.Action) {
 	}
 }
 
-// TestHangingClientsStartNothing, and hold nothing up: one that sends half a request, one that stops waiting, and one that
-// still waits when the daemon stops.
+// TestHangingClientsStartNothing, and hold nothing up: one that sends half a request, one that stops waiting, and one
+// that still waits when the daemon stops.
 func TestHangingClientsStartNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, apiJobs, func(p *person) {
@@ -461,9 +462,9 @@ func TestHangingClientsStartNothing(t *testing.T) {
 	})
 }
 
-// TestDaysOfClients: a program that loses answers and repeats its requests, assistants that buy what they can, a person and
-// the schedule share a daemon that is restarted now and then. Each key has one run, all caps hold, and the ledger and the
-// service agree.
+// TestDaysOfClients: a program that loses answers and repeats its requests, assistants that buy what they can, a person
+// and the schedule share a daemon that is restarted now and then. Each key has one run, all caps hold, and the ledger
+// and the service agree.
 func TestDaysOfClients(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -256,8 +256,8 @@ type playedRun struct {
 	Credits int       `json:"credits"`
 }
 
-// playSchedule runs the schedule of the job file for some time that ends at a time, with a data folder, and calls ended after
-// each run.
+// playSchedule runs the schedule of the job file for some time that ends at a time, with a data folder, and calls ended
+// after each run.
 func playSchedule(ctx context.Context, file, data string, length time.Duration, end time.Time, ended func(playedRun)) error {
 	c := exec.CommandContext(ctx, programPath())
 	c.Args = []string{"outlierd", playVerb, length.String(), end.Format(time.RFC3339), "--config", file}

@@ -56,8 +56,8 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 	}
 }
 
-// TestExitCodeAfterASignal: an error from before the run started keeps its exit code, and so does the status of runs that
-// have ended.
+// TestExitCodeAfterASignal: an error from before the run started keeps its exit code, and so does the status of runs
+// that have ended.
 func TestExitCodeAfterASignal(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -91,8 +91,8 @@ func checkTrust(service job.Service) error {
 // the results of downloads are kept until they are sent.
 const workFolders = "work-*"
 
-// temporary is a folder on which its process holds a lock, so that other processes can tell which folders killed processes
-// have left.
+// temporary is a folder on which its process holds a lock, so that other processes can tell which folders killed
+// processes have left.
 type temporary struct {
 	path string
 	lock *os.File
@@ -140,8 +140,8 @@ func makeTemporary(above, pattern string) (*temporary, error) {
 	}
 }
 
-// isOwnFolder reports whether there is a folder of this user at a path. Others may put anything there where all users keep
-// temporary files.
+// isOwnFolder reports whether there is a folder of this user at a path. Others may put anything there where all users
+// keep temporary files.
 func isOwnFolder(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() {

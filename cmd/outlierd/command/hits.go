@@ -352,8 +352,8 @@ func transcriptCommand(g *globals) *cobra.Command {
 	return videoData(g, "transcript", "transcript", "the transcript, line by line", "transcript", "", ofTranscript)
 }
 
-// videoData returns a command that fetches a kind of data about videos. It prints stored answers that are not older than
-// fresh; "" for any.
+// videoData returns a command that fetches a kind of data about videos. It prints stored answers that are not older
+// than fresh; "" for any.
 func videoData(g *globals, name, what, does, kind, fresh string, v view) *cobra.Command {
 	keys := job.Keys{"fetch": {kind}}
 	if fresh != "" {

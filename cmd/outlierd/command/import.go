@@ -98,7 +98,8 @@ type importList struct {
 	id, seen string // names of the columns
 }
 
-// selectRows returns SQL for the rows of the file: the video, its time in microseconds, and as text if it is not a time.
+// selectRows returns SQL for the rows of the file: the video, its time in microseconds, and as text if it is not a
+// time.
 func (l *importList) selectRows(ctx context.Context, db *database.DB) (string, error) {
 	info, err := os.Stat(l.path)
 	switch {

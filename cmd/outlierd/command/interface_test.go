@@ -38,8 +38,8 @@ var callers = map[string]string{
 	"GET /scan/{id}":               "scan",
 }
 
-// keysThatSend returns the keys that send a parameter, as docs/jobs.md says under "What the service receives": those named
-// there, and otherwise the parameter's name in snake case, below where for a filter.
+// keysThatSend returns the keys that send a parameter, as docs/jobs.md says under "What the service receives": those
+// named there, and otherwise the parameter's name in snake case, below where for a filter.
 func keysThatSend(endpoint, parameter string) []string {
 	verb := callers[endpoint]
 	switch endpoint + " " + parameter {

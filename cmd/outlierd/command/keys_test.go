@@ -137,8 +137,8 @@ func sendsOf(all map[string][]string, spec *job.Spec, ask job.Ask) {
 	}
 }
 
-// TestEachKeySendsItsParametersOnly removes each key from the job, or replaces its value. Exactly the parameters that the
-// key sends change, and they had the value of the key before.
+// TestEachKeySendsItsParametersOnly removes each key from the job, or replaces its value. Exactly the parameters that
+// the key sends change, and they had the value of the key before.
 func TestEachKeySendsItsParametersOnly(t *testing.T) {
 	t.Parallel()
 	rows := map[string][]string{} // parameters, by key

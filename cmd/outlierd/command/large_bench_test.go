@@ -14,7 +14,8 @@ import (
 	"outlierd/sync/state/statetest"
 )
 
-// BenchmarkNow measures what the daemon does for the page Now with 100,800 queued calls, as many as can be served before they expire.
+// BenchmarkNow measures what the daemon does for the page Now with 100,800 queued calls, as many as can be served
+// before they expire.
 func BenchmarkNow(b *testing.B) {
 	dir := b.TempDir()
 	folder := filepath.Join(dir, "data", "state")

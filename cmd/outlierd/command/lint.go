@@ -245,8 +245,8 @@ func loadChecked(ctx context.Context, load func() (*job.Config, error)) (*job.Co
 	return config, checkSQL(ctx, config)
 }
 
-// adviseOnTables warns of views, and of SQL of the job file, that read what the file leaves out. It looks for the names of
-// tables and columns, so a warning may be of another table's column.
+// adviseOnTables warns of views, and of SQL of the job file, that read what the file leaves out. It looks for the names
+// of tables and columns, so a warning may be of another table's column.
 func adviseOnTables(config *job.Config) {
 	var all []sqlOfFile
 	for _, v := range database.Views() {

@@ -1,7 +1,7 @@
 // Package command is the program: a file for each command or for a few about the same thing, and the wiring.
 //
-// spend.go, perform.go, once.go, hits.go and output.go are shared by several commands, command.go lists all, and wire.go
-// opens everything.
+// spend.go, perform.go, once.go, hits.go and output.go are shared by several commands, command.go lists all, and
+// wire.go opens everything.
 package command
 
 import (
@@ -68,8 +68,9 @@ func Main() int {
 	// net/http logs what a server sends unsolicited on an idle connection: foreign text of any length.
 	// None of our code uses the standard logger.
 	log.SetOutput(io.Discard)
-	// A write fails if the program that read the output has ended. By default it would kill the process: the answer to a
-	// paid call in progress would be lost, and temporary folders would stay. Commands of notifications would inherit Ignore.
+	// A write fails if the program that read the output has ended. By default it would kill the process: the answer to
+	// a paid call in progress would be lost, and temporary folders would stay. Commands of notifications would inherit
+	// Ignore.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -352,7 +353,8 @@ func errorMessage(ctx context.Context, err error) string {
 	return "outlierd: " + strings.Join(lines, "\n")
 }
 
-// splitJoined returns the errors that [errors.Join] has joined; none for other errors, whose texts say more than their parts.
+// splitJoined returns the errors that [errors.Join] has joined; none for other errors, whose texts say more than their
+// parts.
 func splitJoined(err error) []error {
 	several, is := err.(interface{ Unwrap() []error })
 	if !is || len(several.Unwrap()) == 0 || errors.Join(several.Unwrap()...).Error() != err.Error() {

@@ -38,7 +38,8 @@ func TestNamesInContributingAndDesignExist(t *testing.T) {
 	tree.check(t, page, table)
 }
 
-// TestTroubleshootingHasRealMessages: what docs/troubleshooting.md calls a message is in the source; … stands for a value.
+// TestTroubleshootingHasRealMessages: what docs/troubleshooting.md calls a message is in the source; … stands for a
+// value.
 func TestTroubleshootingHasRealMessages(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")

@@ -233,8 +233,8 @@ func (g *globals) asker() *term.Asker {
 	return &term.Asker{In: g.world.in, Out: g.world.err}
 }
 
-// print prints a document for programs, or a sentence for people. If the reader of the output has ended, that is no error:
-// the command goes on, and its exit code tells its result.
+// print prints a document for programs, or a sentence for people. If the reader of the output has ended, that is no
+// error: the command goes on, and its exit code tells its result.
 func (p *printer) print(value any, format string, args ...any) error {
 	mustBeListed(reflect.TypeOf(value))
 	if p.forPrograms() {

@@ -24,8 +24,8 @@ import (
 	"outlierd/sync/store"
 )
 
-// actions are the actions of a page: the same as the commands of these names. They are prepared with the program as it is
-// seen, and carried out by the one that runs.
+// actions are the actions of a page: the same as the commands of these names. They are prepared with the program as it
+// is seen, and carried out by the one that runs.
 type actions struct{ runs, seen *program }
 
 var acts = map[string]func(actions, context.Context, page.Action) (*page.Offer, error){
@@ -268,8 +268,8 @@ func (a actions) readOnce(asked page.Action) (title string, spec *job.Spec, err 
 	return title, spec, err
 }
 
-// offerOnce makes a one-off request, whose offer has its maximum cost and what the budget leaves. It costs nothing if its
-// only page is in the journal.
+// offerOnce makes a one-off request, whose offer has its maximum cost and what the budget leaves. It costs nothing if
+// its only page is in the journal.
 func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, error) {
 	title, spec, err := a.readOnce(asked)
 	if err != nil {

@@ -106,8 +106,8 @@ func (p *publishing) open() {
 	}
 }
 
-// TestFoundMatchesQueries compares the outliers for each filter and sort order with a query of its own, and with the SQL
-// that the page links to.
+// TestFoundMatchesQueries compares the outliers for each filter and sort order with a query of its own, and with the
+// SQL that the page links to.
 func TestFoundMatchesQueries(t *testing.T) {
 	t.Parallel()
 	w := newPublishing(t)

@@ -396,8 +396,8 @@ func (r *runner) reportRun(ctx context.Context, row *runs.Run, began time.Time, 
 	return nil
 }
 
-// reportBest prints the titles of the three best hits of a run of a job, as far as they are published, and the command that
-// shows more. A published file that cannot be read is not an error of the run.
+// reportBest prints the titles of the three best hits of a run of a job, as far as they are published, and the command
+// that shows more. A published file that cannot be read is not an error of the run.
 func (r *runner) reportBest(ctx context.Context, row *runs.Run) {
 	spec, path := r.p.Engine.Config.Job(row.Job), published(r.p.Engine.Config)
 	if spec == nil || path == "" || row.Hits == 0 || !row.Status.EndedWell() {

@@ -78,8 +78,8 @@ func (r *rebuilt) String() string {
 	return text
 }
 
-// refuseAhead returns an error if the warehouse or a copy has other answers than the journal, which would be lost, unless
-// accepts returns true for it. What cannot be read has nothing to lose.
+// refuseAhead returns an error if the warehouse or a copy has other answers than the journal, which would be lost,
+// unless accepts returns true for it. What cannot be read has nothing to lose.
 func refuseAhead(ctx context.Context, p *program, accepts func(error) bool) error {
 	check := func(name string, has sinks.Marks, err error) error {
 		switch {
@@ -105,8 +105,8 @@ func refuseAhead(ctx context.Context, p *program, accepts func(error) bool) erro
 	return err
 }
 
-// isAccepted accepts tables of the state that was lost before a backup was restored: runs are refused beside them, and name
-// the rebuild as one of the remedies.
+// isAccepted accepts tables of the state that was lost before a backup was restored: runs are refused beside them, and
+// name the rebuild as one of the remedies.
 func isAccepted(err error) bool {
 	ahead, is := errors.AsType[*load.AheadError](err)
 	return isA[*load.LostStateError](err) || is && ahead.Restored
@@ -209,8 +209,8 @@ func rebuildAll(ctx context.Context, out *printer, p *program, from older) (*reb
 	return done, nil
 }
 
-// fillWarehouse fills a new warehouse from the journal so that it is like others with the same marks. Rows of pruned answers
-// are taken from an older file.
+// fillWarehouse fills a new warehouse from the journal so that it is like others with the same marks. Rows of pruned
+// answers are taken from an older file.
 func fillWarehouse(ctx context.Context, journal *state.Store, w *warehouse.Warehouse, from older, like sinks.Marks,
 	show func(done, of int64)) error {
 	at := func(id int64) { show(id, like.Answers) }

@@ -313,8 +313,8 @@ func TestLostRowsAreNotReplaced(t *testing.T) {
 	})
 }
 
-// TestPrunedRowsOutliveAnOlderBackup: when the state is lost, the copies, which are ahead of the restored journal, alone
-// have them. When all is lost, a copy of the published file has those from before the backup.
+// TestPrunedRowsOutliveAnOlderBackup: when the state is lost, the copies, which are ahead of the restored journal,
+// alone have them. When all is lost, a copy of the published file has those from before the backup.
 func TestPrunedRowsOutliveAnOlderBackup(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)

@@ -215,8 +215,8 @@ func parseAnyID(text string) (string, error) {
 	return "", err
 }
 
-// originOf collects the records of an id, and for a video those of its channel. The titles come from the published file,
-// if there is one.
+// originOf collects the records of an id, and for a video those of its channel. The titles come from the published
+// file, if there is one.
 func originOf(ctx context.Context, store *state.Store, path, id string) (*report.Origin, error) {
 	why := &report.Origin{ID: id, Sightings: []report.Sighting{}, Calls: []ledger.Call{}, Waiting: []queue.Waiting{}}
 	times, err := store.Hits.Sightings(id)

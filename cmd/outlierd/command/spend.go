@@ -298,7 +298,8 @@ func describeStart(ctx context.Context, r *forecast.Reader, spec *job.Spec, old 
 // agedAfter is the age after which the order of the service's results has probably changed.
 const agedAfter = 24 * time.Hour
 
-// planLine returns the worst case of a run that starts now, in credits, requests and time, and the scans that it waits for.
+// planLine returns the worst case of a run that starts now, in credits, requests and time, and the scans that it waits
+// for.
 func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	line, p := priceLine(ctx, r, spec, false)
 	if p == nil {
@@ -319,8 +320,8 @@ func planLine(ctx context.Context, r *forecast.Reader, spec *job.Spec) string {
 	return line
 }
 
-// priceLine returns the worst case of a run with its plan, which is nil if it cannot run. By the time of a later run, its
-// SQL may find more.
+// priceLine returns the worst case of a run with its plan, which is nil if it cannot run. By the time of a later run,
+// its SQL may find more.
 func priceLine(ctx context.Context, r *forecast.Reader, spec *job.Spec, later bool) (string, *plan.Plan) {
 	p, cost, err := r.WorstCase(ctx, spec, later)
 	if err != nil {

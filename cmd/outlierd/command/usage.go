@@ -18,8 +18,8 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// prepareCommand checks the arguments of a command and of those below it, and notes when one starts: what ends it before
-// that is an invalid command line.
+// prepareCommand checks the arguments of a command and of those below it, and notes when one starts: what ends it
+// before that is an invalid command line.
 func prepareCommand(c *cobra.Command, started *bool) {
 	if c.Args == nil {
 		c.Args = checkArguments

@@ -192,7 +192,8 @@ func isMissing(path string) bool {
 }
 
 // refuseLostState returns an error if there is no state, and a copy shows answers: with a new state it would look as if
-// nothing had been spent. A copy that cannot be read now is not an error here, and a lake has the rows of each state apart.
+// nothing had been spent. A copy that cannot be read now is not an error here, and a lake has the rows of each state
+// apart.
 func refuseLostState(ctx context.Context, config *job.Config, env lookup) error {
 	for _, s := range config.Sinks {
 		if s.Lake != nil || !isMissing(stateFolder(config)) {

@@ -165,7 +165,8 @@ const (
 	scopeRun        // with daemon.token
 )
 
-// scopeOf returns what a request may do. Programs that know only HTTP basic authentication send the token as the password.
+// scopeOf returns what a request may do. Programs that know only HTTP basic authentication send the token as the
+// password.
 func (h *Web) scopeOf(r *http.Request) scope {
 	_, given, _ := r.BasicAuth()
 	if kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {

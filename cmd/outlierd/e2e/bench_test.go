@@ -49,7 +49,8 @@ jobs:
 
 // BenchmarkRun measures the whole program, in a process of its own, with a service that answers at once: search,
 // details, journal, both sinks and the published copy. The service runs in this process, so that the figures are those
-// of the program: its CPU time per 10,000 rows of the tables, without histories, its peak memory, and that of a rebuild.
+// of the program: its CPU time per 10,000 rows of the tables, without histories, its peak memory, and that of a
+// rebuild.
 func BenchmarkRun(b *testing.B) {
 	b.Run("calls=2300", func(b *testing.B) { benchmarkRun(b, videos) })
 	b.Run("calls=8000", func(b *testing.B) { benchmarkRun(b, everything) })

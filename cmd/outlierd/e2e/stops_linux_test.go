@@ -247,9 +247,9 @@ func (w *testWorld) drain() {
 }
 
 // sameContent compares the distinct rows of the tables with those of another world, without the columns of lineage and
-// observation. How often a video is seen depends on when the daemon was stopped, and which of two runs with the same due
-// time buys a page, and which uses it from the journal, depends on timing. [testWorld.oneRunEach] checks that each due
-// time has its run, and [testWorld.sameCounts] the number of rows of a run.
+// observation. How often a video is seen depends on when the daemon was stopped, and which of two runs with the same
+// due time buys a page, and which uses it from the journal, depends on timing. [testWorld.oneRunEach] checks that each
+// due time has its run, and [testWorld.sameCounts] the number of rows of a run.
 func (w *testWorld) sameContent(calm *testWorld) {
 	w.Helper()
 	w.query("attach if not exists "+database.Text(calm.published())+" as calm (read_only)", func([]any) {})

@@ -83,8 +83,8 @@ const (
 	free = "Costs no credits, but requests, of which the service allows few a minute. Stored answers are returned while they are fresh."
 )
 
-// readingTool describes a tool that neither spends nor changes anything, and fetchingTool one that adds what the service answers to
-// the tables.
+// readingTool describes a tool that neither spends nor changes anything, and fetchingTool one that adds what the
+// service answers to the tables.
 func readingTool(name, about string) sdk.Tool {
 	return sdk.Tool{Name: name, Description: about + " Free.",
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false), DestructiveHint: new(false)}}

@@ -16,7 +16,8 @@ import (
 	"outlierd/sync/serve"
 )
 
-// markSite returns a site whose marks and views are changed by these functions, and the form secret and cookie of a login.
+// markSite returns a site whose marks and views are changed by these functions, and the form secret and cookie of a
+// login.
 func markSite(t *testing.T, mark func(marks.Edit) error, save func(old, name, address string) error) (s *Site, cookie []string, form string) {
 	s = siteOf(t, Sources{
 		Found: func(context.Context, Filter) (*Found, error) {

@@ -308,7 +308,8 @@ func TestServeHostile(t *testing.T) {
 	serveUntilEnd(t, pages)
 }
 
-// serveUntilEnd serves pages of sites without a login, until its input ends. It prints their addresses and an empty line.
+// serveUntilEnd serves pages of sites without a login, until its input ends. It prints their addresses and an empty
+// line.
 func serveUntilEnd(t *testing.T, pages map[*Site][]string) {
 	for s, paths := range pages {
 		listener, err := net.Listen("tcp", *serveAt)

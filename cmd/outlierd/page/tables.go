@@ -453,7 +453,8 @@ func (t *Tables) localize(rows [][]*string, column int) {
 	}
 }
 
-// PublishedAt returns when the file was published, or an error if it does not exist: the error of the SQL would be less clear.
+// PublishedAt returns when the file was published, or an error if it does not exist: the error of the SQL would be less
+// clear.
 func (t *Tables) PublishedAt() (time.Time, error) {
 	info, err := os.Stat(t.Path)
 	if t.Path == "" || errors.Is(err, os.ErrNotExist) {

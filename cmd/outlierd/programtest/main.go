@@ -116,8 +116,8 @@ func ReadFolder(t testing.TB, dir string) fstest.MapFS {
 // DuckDBAlone lets a job file have no Parquet files, which a test that does not look at them need not wait for.
 const DuckDBAlone = "sinks: [{duckdb: outliers.duckdb}]\n"
 
-// Searches returns a job file with [DuckDBAlone] and three searches of so many pages. They enrich the top hits, or with 0
-// all. The address and the key of the service come from OUTLIERD_URL and OUTLIERD_KEY.
+// Searches returns a job file with [DuckDBAlone] and three searches of so many pages. They enrich the top hits, or with
+// 0 all. The address and the key of the service come from OUTLIERD_URL and OUTLIERD_KEY.
 func Searches(pages, top int) string {
 	var b strings.Builder
 	b.WriteString("version: 1\n" +

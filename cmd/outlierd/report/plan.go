@@ -237,8 +237,8 @@ func nextTurn(f *forecast.Job) string {
 // maxSearchPlans is the maximum number of searches listed one by one.
 const maxSearchPlans = 12
 
-// searchPlans returns a line for each search, up to a maximum, and one that counts the rest. Below searches with the same
-// filters and order are those.
+// searchPlans returns a line for each search, up to a maximum, and one that counts the rest. Below searches with the
+// same filters and order are those.
 func searchPlans(all []forecast.Search) (lines []string) {
 	shown, prefix := min(len(all), maxSearchPlans), ""
 	for i := range shown {

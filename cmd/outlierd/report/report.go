@@ -1,5 +1,5 @@
-// Package report writes in words what commands and the page show: runs, plans, budgets, the status and where a video came
-// from. It reads nothing: each function gets a value, the same one that -o json prints.
+// Package report writes in words what commands and the page show: runs, plans, budgets, the status and where a video
+// came from. It reads nothing: each function gets a value, the same one that -o json prints.
 package report
 
 import (

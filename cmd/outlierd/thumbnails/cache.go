@@ -90,8 +90,8 @@ func (c *cache) readPicture(name string) (*Picture, error) {
 	return picture, nil
 }
 
-// writePicture stores a picture, or with nil that the host has no picture. If the cache is full, it removes the pictures
-// that were not used for longest.
+// writePicture stores a picture, or with nil that the host has no picture. If the cache is full, it removes the
+// pictures that were not used for longest.
 func (c *cache) writePicture(name string, picture *Picture) error {
 	var content []byte
 	if picture != nil {

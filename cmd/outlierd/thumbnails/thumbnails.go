@@ -125,8 +125,8 @@ func (t *Thumbnails) Trouble() error {
 	return nil
 }
 
-// ServeHTTP serves /thumbnails/{video}?s=320 or s=480: the smallest picture that is at least that wide. With at it serves
-// the picture of that time, which is given in seconds.
+// ServeHTTP serves /thumbnails/{video}?s=320 or s=480: the smallest picture that is at least that wide. With at it
+// serves the picture of that time, which is given in seconds.
 func (t *Thumbnails) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, size := w.Header(), cmp.Or(r.URL.Query().Get("s"), widths[0])
 	if !slices.Contains(widths, size) {

@@ -54,8 +54,8 @@ func CountCheckpoints(path string) (int64, error) {
 	return h.number, err
 }
 
-// Verify reads a DuckDB file that no program writes to, and returns an error, see [Damaged], if a header or a block of it
-// is damaged.
+// Verify reads a DuckDB file that no program writes to, and returns an error, see [Damaged], if a header or a block of
+// it is damaged.
 func Verify(f *os.File) error {
 	h, err := readHeader(f)
 	if err != nil {

@@ -87,8 +87,8 @@ type Declarations struct {
 	hash   int64
 }
 
-// NewDeclarations returns the declarations of tables, and of the views that read only these. Comments take two thirds of
-// the time of [DB.Declare], and a database that no person reads needs none.
+// NewDeclarations returns the declarations of tables, and of the views that read only these. Comments take two thirds
+// of the time of [DB.Declare], and a database that no person reads needs none.
 func NewDeclarations(tables []*schema.Table, commented bool) *Declarations {
 	views := viewsOf(tables)
 	ddl := createTables(tables)
@@ -103,8 +103,8 @@ func NewDeclarations(tables []*schema.Table, commented bool) *Declarations {
 }
 
 // Declare changes the file to match the declarations. It adds missing tables and columns, and replaces comments and
-// views. It never drops a table or a column. A file that this version has declared is not looked through again. A column
-// that has another type than declared is an error with the remedy.
+// views. It never drops a table or a column. A file that this version has declared is not looked through again. A
+// column that has another type than declared is an error with the remedy.
 func (db *DB) Declare(ctx context.Context, d *Declarations, remedy string) error {
 	marks, err := db.Marks(ctx)
 	if err == nil && marks.Declared == d.hash {
@@ -134,8 +134,8 @@ func (db *DB) Declare(ctx context.Context, d *Declarations, remedy string) error
 	return nil
 }
 
-// checkTypes returns an error with the remedy if a column of the file does not have the declared type. It runs one query
-// for all tables, because DuckDB scans its whole catalog for each query.
+// checkTypes returns an error with the remedy if a column of the file does not have the declared type. It runs one
+// query for all tables, because DuckDB scans its whole catalog for each query.
 func (db *DB) checkTypes(ctx context.Context, tables []*schema.Table, remedy string) error {
 	var declared []string
 	for _, t := range tables {
@@ -196,8 +196,8 @@ func commentsOn(tables []*schema.Table, views []View) (ddl []string) {
 	return ddl
 }
 
-// EmptyColumn returns the statements that make all values of a column NULL. They cost the same for any number of rows, and
-// keep the order of these. The column is then the last one of the table.
+// EmptyColumn returns the statements that make all values of a column NULL. They cost the same for any number of rows,
+// and keep the order of these. The column is then the last one of the table.
 func EmptyColumn(t *schema.Table, c schema.Column) []string {
 	return []string{
 		"ALTER TABLE " + TableName(t) + " DROP COLUMN " + Name(c.Name),

@@ -65,8 +65,8 @@ func (db *DB) marksOf(ctx context.Context, file string) (m Marks, err error) {
 	return m, nil
 }
 
-// ReadMarks reads the marks of a file that is not open for writing. Of a published file they say whether another program
-// has changed it.
+// ReadMarks reads the marks of a file that is not open for writing. Of a published file they say whether another
+// program has changed it.
 func ReadMarks(ctx context.Context, path string) (m Marks, err error) {
 	db, err := Open(ctx, Options{})
 	if err != nil {

@@ -16,8 +16,8 @@ const processMemory = 2 << 30
 // temporary file.
 const processFile = 2 << 30
 
-// Confine limits the resources of this process: its memory, the size of its files, and its CPU time, which ends it even if
-// its parent is gone.
+// Confine limits the resources of this process: its memory, the size of its files, and its CPU time, which ends it even
+// if its parent is gone.
 func Confine() error {
 	err := errors.Join(
 		lowerLimit(unix.RLIMIT_DATA, processMemory),

@@ -155,8 +155,8 @@ func (o *Outliers) chosenValues(f *Facet) string {
 // A Text is a filter by a text, which has no list of values.
 type Text struct{ Name, where string }
 
-// Texts are such filters: a part of the query that found an outlier, the job that did, the channel by its id, its handle
-// or a part of its name, and the id of a video that a related search compared it with.
+// Texts are such filters: a part of the query that found an outlier, the job that did, the channel by its id, its
+// handle or a part of its name, and the id of a video that a related search compared it with.
 var Texts = []Text{
 	{"query", "t.video_id IN (SELECT video_id FROM outliers_history WHERE contains(lower(array_to_string(queries, chr(10))), lower(?)))"},
 	{"job", "t.video_id IN (SELECT video_id FROM outliers_history WHERE _job = ?)"},
@@ -282,10 +282,10 @@ func (o Outliers) Plain() string {
 		"'https://youtu.be/' || t.video_id AS link\nFROM outliers AS t" + filter + "\nORDER BY " + o.order() + " DESC NULLS LAST, t.video_id"
 }
 
-// Cards returns a query for a page of outliers. Its columns are video_id, title, link, channel_id, channel, subscribers,
-// kind, language, seconds, views, times the average, score, published_at, first_seen_at, views gained a day, times the
-// median, whether few videos have most of the channel's views, and its topics. Equal rows are sorted by id, so that
-// pages do not overlap.
+// Cards returns a query for a page of outliers. Its columns are video_id, title, link, channel_id, channel,
+// subscribers, kind, language, seconds, views, times the average, score, published_at, first_seen_at, views gained a
+// day, times the median, whether few videos have most of the channel's views, and its topics. Equal rows are sorted by
+// id, so that pages do not overlap.
 func (o Outliers) Cards() string {
 	return o.top() + fmt.Sprintf(`SELECT t.video_id, t.title, %s, t.channel_id, coalesce(t.channel_title, t.channel_handle), t.channel_subscribers,
 			t.kind, t.language, t.duration, t.view_count, t.average_views_ratio, t.z_score, t.published_at, t.first_seen_at,

@@ -65,8 +65,8 @@ func runQuery(ctx context.Context, path, text string, p permission, columns func
 
 const queryFolders = "outlierd-query-"
 
-// privateFolder makes a folder for temporary files, which DuckDB writes readable for all, and removes what killed queries
-// left a day ago or earlier. Most queries need none: those that do say so if it cannot be made.
+// privateFolder makes a folder for temporary files, which DuckDB writes readable for all, and removes what killed
+// queries left a day ago or earlier. Most queries need none: those that do say so if it cannot be made.
 func privateFolder() string {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), queryFolders+"*")) // the pattern is valid
 	for _, folder := range left {
@@ -162,7 +162,8 @@ func (p permission) columnsOf(ctx context.Context, db *database.DB, text string)
 	return nil, nil
 }
 
-// resultOf returns the result of a SELECT, as what follows FROM. Unlike a subquery, it may end with a semicolon or a comment.
+// resultOf returns the result of a SELECT, as what follows FROM. Unlike a subquery, it may end with a semicolon or a
+// comment.
 func resultOf(text string) string { return "query(" + database.Text(text) + ")" }
 
 // kindOf returns the kind of a statement, without running it. That of several is unknown: DuckDB splits a PIVOT without

@@ -18,8 +18,8 @@ type resources struct {
 	temp    string // folder for data that does not fit into memory; "" means none
 }
 
-// memoryLimit returns the limit of DuckDB's buffers for a query, in bytes: most, but at most a third of the memory of the
-// machine or container, where a daemon may run, too. Otherwise the kernel would kill one of them.
+// memoryLimit returns the limit of DuckDB's buffers for a query, in bytes: most, but at most a third of the memory of
+// the machine or container, where a daemon may run, too. Otherwise the kernel would kill one of them.
 func memoryLimit(most int64) int64 { return max(database.DefaultMemory, min(most, machineMemory()/3)) }
 
 var machineMemory = machine.Memory // tests replace it

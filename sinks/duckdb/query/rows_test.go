@@ -53,8 +53,8 @@ func TestFirstRowsAreTexts(t *testing.T) {
 	}
 }
 
-// TestFirstReadsOnlyTheTables: the SQL may come from a URL that anybody has written. More [mistakes] are played with IDs,
-// which are read in the same way.
+// TestFirstReadsOnlyTheTables: the SQL may come from a URL that anybody has written. More [mistakes] are played with
+// IDs, which are read in the same way.
 func TestFirstReadsOnlyTheTables(t *testing.T) {
 	path := publishEmpty(t).Path
 	folder := filepath.Dir(path)

@@ -66,8 +66,8 @@ func spoolRows(
 	return nil
 }
 
-// ofCatalog matches the names of what lists tables or columns. A result whose query only has such a word in a literal is in
-// memory.
+// ofCatalog matches the names of what lists tables or columns. A result whose query only has such a word in a literal
+// is in memory.
 var ofCatalog = lazyregexp.New(`(?i)\b(?:duckdb_|information_schema\b|pragma_|sqlite_|pg_)|(?:^|\()\s*show\b`)
 
 // # Values that have no type in Go

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// convertValue converts a value of the driver that would not marshal to JSON. [selectReadable] has DuckDB convert all others. kind
-// is DuckDB's type of the column.
+// convertValue converts a value of the driver that would not marshal to JSON. [selectReadable] has DuckDB convert all
+// others. kind is DuckDB's type of the column.
 func convertValue(v any, kind string) any {
 	switch v := v.(type) {
 	case time.Time:
