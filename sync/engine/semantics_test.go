@@ -18,7 +18,7 @@ type promise struct {
 var promises = []promise{
 	// Steps and runs.
 	{"**Run.** A UUIDv7.", []string{"sync/engine TestRunIsAUUIDv7"}},
-	{"A scheduled run is unique by (job, due instant);", []string{"sync/state TestDueTimeIsPerformedOnce"}},
+	{"A scheduled run is unique by (job, due instant);", []string{"sync/runs TestDueTimeIsPerformedOnce"}},
 	{"a manual one has no due instant.", []string{"sync/engine TestManualRunHasNoDueTime"}},
 	{"Without a name `run` takes the only job, or lists jobs with their prices and exits 2;", []string{"cmd/outlierd/testdata/script/runs.txt"}},
 	{
@@ -176,7 +176,7 @@ var promises = []promise{
 	},
 	{
 		"**`top: N`.** After the last page one transaction ranks the run's distinct hits over all its searches by `sort` (nulls last, id breaks ties), takes the first N (for channel calls: the channels of those N), and queues those that are not fresh.",
-		[]string{"sync/state TestBestRanksTheRunsDistinctHits", "sync/engine TestTopRanksHitsOfWholeRun"},
+		[]string{"sync/runs TestBestRanksTheRunsDistinctHits", "sync/engine TestTopRanksHitsOfWholeRun"},
 	},
 	{"Freshness promotes nobody: the list is never extended to fill N.", []string{"sync/engine TestFreshHitsKeepTheirRank"}},
 	{
@@ -188,14 +188,14 @@ var promises = []promise{
 		"`refresh_after` is compared per job with the last good or missing answer for (endpoint, id).",
 		[]string{"sync/engine TestSecondRunBuysOnlyStaleData", "sync/engine TestEmptyAnswerIsRemembered"},
 	},
-	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/state TestJobsShareOneQueueRow"}},
-	{"the higher value and the shorter age win;", []string{"sync/state TestJobsShareOneQueueRow"}},
-	{"lineage is the first requester's.", []string{"sync/state TestJobsShareOneQueueRow"}},
+	{"One queue row per (endpoint, id) over all jobs;", []string{"sync/queue TestJobsShareOneQueueRow"}},
+	{"the higher value and the shorter age win;", []string{"sync/queue TestJobsShareOneQueueRow"}},
+	{"lineage is the first requester's.", []string{"sync/queue TestJobsShareOneQueueRow"}},
 	{
 		"Rows that no job wants any more are dropped at reload;",
-		[]string{"cmd/outlierd/command TestFileDecidesWhatStaysQueued", "sync/state TestUnwantedCallsLeaveQueue"},
+		[]string{"cmd/outlierd/command TestFileDecidesWhatStaysQueued", "sync/queue TestUnwantedCallsLeaveQueue"},
 	},
-	{"others expire after 7 days.", []string{"sync/state TestFailedTaskWaitsAndExpires"}},
+	{"others expire after 7 days.", []string{"sync/queue TestFailedTaskWaitsAndExpires"}},
 	{"No `enrich`, no enrichment.", []string{"sync/engine TestNothingIsEnrichedWithoutEnrich"}},
 	{"A page one that fails makes a search `failed`;", []string{"sync/engine TestFailedFirstPageFailsRun"}},
 	{
@@ -270,7 +270,7 @@ var promises = []promise{
 	{"a key alone is read again.", []string{"cmd/outlierd/command TestKeyAloneIsReadAgain"}},
 	{
 		"The 402 and 401/403 latches belong to the key's fingerprint and fall with a new key;",
-		[]string{"sync/state TestBlockLastsUntilLifted", "sync/engine TestNewKeyHasNoBlock"},
+		[]string{"sync/journal TestBlockLastsUntilLifted", "sync/engine TestNewKeyHasNoBlock"},
 	},
 	{"ledger and caps belong to the account and outlive a key.", []string{"sync/engine TestLedgerAndCapsSurviveKeyChange"}},
 	{"`up` stays alive when latched;", []string{"sync/engine TestScheduleSurvivesRefusedKey"}},
@@ -304,13 +304,13 @@ var promises = []promise{
 	},
 	{
 		"A body that cannot be read is committed as quarantined, never thrown away.",
-		[]string{"sync/state TestUnreadableBodiesAreKept", "sync/engine TestUnreadableAnswerIsBoughtOnce"},
+		[]string{"sync/journal TestUnreadableBodiesAreKept", "sync/engine TestUnreadableAnswerIsBoughtOnce"},
 	},
 	{
 		"**Every call**, free or paid, takes one path: reserved → sending → settled, each committed before the next step;",
 		[]string{
 			"sync/state TestKillAtEveryDurablePoint", "sync/store TestSettledAnswerSurvivesAKill", "sync/store TestAnswerWaitsForSpace",
-			"sync/state TestJournalReturnsAnswersUnchanged", "sync/state TestOnlyInformativeAnswersAreJournaled",
+			"sync/journal TestJournalReturnsAnswersUnchanged", "sync/journal TestOnlyInformativeAnswersAreJournaled",
 			"outlier/pace TestRestartKeepsTheWindow",
 		},
 	},
@@ -328,7 +328,7 @@ var promises = []promise{
 	},
 	{
 		"**Journal row:** operation, parameters, run, job, step, page, rank base, times, outcome, and the body as it came over the wire (gzip kept, else zstd), checksummed.",
-		[]string{"sync/state TestJournalReturnsAnswersUnchanged", "outlier TestGzipIsKeptAndOpened", "sync/state TestFlippedBitEndsTheJournal"},
+		[]string{"sync/journal TestJournalReturnsAnswersUnchanged", "outlier TestGzipIsKeptAndOpened", "sync/journal TestFlippedBitEndsTheJournal"},
 	},
 	{
 		"A body that holds the key is kept unpacked, with `[redacted]` in its place, and nothing that is made of an answer holds the key.",
@@ -381,7 +381,7 @@ var promises = []promise{
 		"**Narrow child tables** (`transcript_events`, `comments`) carry `_response_id` as their only lineage;",
 		[]string{"schema TestTablesMatchTheGoldenFile"},
 	},
-	{"`ops.requests` has the rest.", []string{"sync/state TestOperationsTablesTellWhatHappened"}},
+	{"`ops.requests` has the rest.", []string{"sync/ops TestOperationsTablesTellWhatHappened"}},
 	{
 		"**Parquet:** a table is cut into parts by the first answer of a key or of its parent, a history also by day;",
 		[]string{"sinks/parquet TestPartsStayWithinLimits", "sinks/parquet TestCopyEqualsWarehouse"},
@@ -396,7 +396,7 @@ var promises = []promise{
 	},
 	{
 		"**`ops` tables** follow state.db: of each a tail is replaced;",
-		[]string{"sync/state TestNewsAreWhatHasChanged", "sinks/duckdb TestCopyFulfilsTheContract", "sinks/parquet TestCopyFulfilsTheContract"},
+		[]string{"sync/ops TestNewsAreWhatHasChanged", "sinks/duckdb TestCopyFulfilsTheContract", "sinks/parquet TestCopyFulfilsTheContract"},
 	},
 	{"they are outside batches and watermarks.", []string{"sinks/duckdb TestCopyFulfilsTheContract"}},
 

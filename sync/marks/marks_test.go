@@ -1,4 +1,4 @@
-package state_test
+package marks_test
 
 import (
 	"errors"

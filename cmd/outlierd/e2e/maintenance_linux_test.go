@@ -26,7 +26,7 @@ import (
 	"outlierd/sync/state"
 )
 
-var keepingSteps = flag.Bool("keeping-steps", false, "kill rebuild, forget, check, backup and restore after each of their steps, in place of a sample")
+var maintenanceSteps = flag.Bool("maintenance-steps", false, "kill rebuild, forget, check, backup and restore after each of their steps, in place of a sample")
 
 // keptJobs are two jobs, the second of which is run after the backup.
 const keptJobs = `
@@ -60,8 +60,8 @@ func newKeptWorld(t *testing.T) *testWorld {
 	return w
 }
 
-// keepingCommand is a command that is killed, with the checks after it was run again.
-type keepingCommand struct {
+// maintenanceCommand is a command that is killed, with the checks after it was run again.
+type maintenanceCommand struct {
 	args   []string
 	before func(w *testWorld)              // prepares the files for the command; may be nil
 	killed func(w *testWorld) (again bool) // looks at what a kill left; false if the command had ended. nil: run it again
@@ -69,7 +69,7 @@ type keepingCommand struct {
 }
 
 // TestKilledMaintenanceSucceedsWhenRepeated kills a random command that rewrites files (all with
-// -keeping-steps) after it has created, written, renamed or removed a file or folder: the same command then
+// -maintenance-steps) after it has created, written, renamed or removed a file or folder: the same command then
 // succeeds, the sinks match the journal, and no credit is lost.
 func TestKilledMaintenanceSucceedsWhenRepeated(t *testing.T) {
 	t.Parallel() // it runs processes of its own
@@ -90,7 +90,7 @@ func TestKilledMaintenanceSucceedsWhenRepeated(t *testing.T) {
 		}
 	}
 	pruned := sync.OnceValue(func() *testWorld {
-		w := base.copied(t, keepingCommand{})
+		w := base.copied(t, maintenanceCommand{})
 		w.prune()
 		return w
 	})
@@ -102,7 +102,7 @@ func TestKilledMaintenanceSucceedsWhenRepeated(t *testing.T) {
 			w.Errorf("%v credits are spent, want %v", got, spent)
 		}
 	}
-	commands := map[string]keepingCommand{
+	commands := map[string]maintenanceCommand{
 		"rebuild": {args: []string{"rebuild"}, after: whole},
 		"forget": {args: []string{"forget", "--channel", erased, "--yes"}, after: func(w *testWorld) {
 			whole(w)
@@ -146,19 +146,19 @@ func TestKilledMaintenanceSucceedsWhenRepeated(t *testing.T) {
 	}
 	plays := map[string]func(t *testing.T, random *rand.Rand){
 		"prune": func(t *testing.T, random *rand.Rand) {
-			pruned().killKeeping(t, random, keepingCommand{args: []string{"prune", "--compact"}, after: whole})
+			pruned().killMaintenance(t, random, maintenanceCommand{args: []string{"prune", "--compact"}, after: whole})
 		},
 	}
 	for name, c := range commands {
-		plays[name] = func(t *testing.T, random *rand.Rand) { base.killKeeping(t, random, c) }
+		plays[name] = func(t *testing.T, random *rand.Rand) { base.killMaintenance(t, random, c) }
 	}
 	for _, name := range []string{"rebuild", "forget", "check"} {
 		plays[name+" of a pruned journal"] = func(t *testing.T, random *rand.Rand) {
-			pruned().killKeeping(t, random, commands[name])
+			pruned().killMaintenance(t, random, commands[name])
 		}
 	}
 	names := slices.Sorted(maps.Keys(plays))
-	if !*keepingSteps {
+	if !*maintenanceSteps {
 		random := testenv.Random(t)
 		random.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
 		names = names[:1]
@@ -187,15 +187,15 @@ func (w *testWorld) prune() {
 	}
 }
 
-// killKeeping runs a command once without a kill, and then with kills.
-func (w *testWorld) killKeeping(t *testing.T, random *rand.Rand, c keepingCommand) {
+// killMaintenance runs a command once without a kill, and then with kills.
+func (w *testWorld) killMaintenance(t *testing.T, random *rand.Rand, c maintenanceCommand) {
 	calm := w.copied(t, c)
 	steps := calm.killAtStep(0, c.args)
-	if *keepingSteps { // otherwise the result is checked only after a kill
+	if *maintenanceSteps { // otherwise the result is checked only after a kill
 		c.after(calm)
 	}
 	kills := random.Perm(steps)
-	if !*keepingSteps {
+	if !*maintenanceSteps {
 		kills = kills[:1] // a different one in every test run
 	}
 	t.Logf("%d steps, killed after %d of them", steps, len(kills))
@@ -217,7 +217,7 @@ func (w *testWorld) killKeeping(t *testing.T, random *rand.Rand, c keepingComman
 }
 
 // copied returns a world with the same files.
-func (w *testWorld) copied(t *testing.T, c keepingCommand) *testWorld {
+func (w *testWorld) copied(t *testing.T, c maintenanceCommand) *testWorld {
 	t.Helper()
 	copied := &testWorld{TB: t, dir: filepath.Join(t.TempDir(), "copy"), url: w.url}
 	if err := os.CopyFS(copied.dir, os.DirFS(w.dir)); err != nil {

@@ -1,4 +1,4 @@
-package state_test
+package ops_test
 
 import (
 	"net/http"

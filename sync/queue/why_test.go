@@ -1,4 +1,4 @@
-package state_test
+package queue_test
 
 import (
 	"testing"

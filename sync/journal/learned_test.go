@@ -1,4 +1,4 @@
-package state_test
+package journal_test
 
 import (
 	"slices"

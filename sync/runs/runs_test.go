@@ -1,4 +1,4 @@
-package state_test
+package runs_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outlierd/outlier"
-	jobfile "outlierd/sync/job"
+	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
@@ -26,7 +26,7 @@ func TestRunRecordIsComplete(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 0, 0, 123000, time.UTC)
 	run := runs.Run{
 		ID: "run-1", Job: "ideas", Trigger: "schedule", Due: now, Started: now.Add(time.Second), Status: runs.Running,
-		Plan: &plan.Stored{Terms: jobfile.Terms{Pages: 3}}, Request: "abc",
+		Plan: &plan.Stored{Terms: job.Terms{Pages: 3}}, Request: "abc",
 	}
 	steps := []runs.Step{
 		{Query: outlier.UncheckedQuery(outlier.OpSearch, "query=a&query=b"), Item: "chess", Queries: []string{"a", "b"}, Seeds: []string{"a", "b"}, Window: "2026-11-01..", Total: -1},

@@ -1,4 +1,4 @@
-package state_test
+package runs_test
 
 import (
 	"testing"

@@ -1,0 +1,18 @@
+package queue_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"outlierd/internal/testenv"
+)
+
+// TestMain: each check of a model costs a database; ask for more with -rapid.checks.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
+	}
+	testenv.Prepare()
+	os.Exit(m.Run())
+}
