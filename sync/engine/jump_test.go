@@ -88,7 +88,9 @@ func TestClockThatJumpsIsLoggedOnce(t *testing.T) {
 	} {
 		log.Reset()
 		wall, since = wall.Add(turn.wall), since+turn.counted
-		s.noteClock(wall, since)
+		if jumped := s.noteClock(wall, since); jumped != (turn.want != "") {
+			t.Errorf("at %s a jump is reported: %t", wall, jumped) // after which an idle schedule looks at the state
+		}
 		if said := log.String(); !strings.Contains(said, turn.want) || (said == "") != (turn.want == "") {
 			t.Errorf("at %s the log is %q, want %q", wall, said, turn.want)
 		}

@@ -112,11 +112,12 @@ func (s *scheduler) wakeUp() {
 // noteClock logs, once, that this machine's clock and the monotonic clock have diverged since the last
 // turn: the clock was set, or the machine slept, which the monotonic clock does not count. Jobs that
 // came due meanwhile are overdue, as after a stop, and the service is asked for its time before the
-// next purchase.
-func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
+// next purchase. It reports whether they have.
+func (s *scheduler) noteClock(wall time.Time, since time.Duration) (jumped bool) {
 	s.engine.beat.note()
 	ahead := wall.Sub(s.wall) - (since - s.elapsed)
-	if zone := s.engine.Config.Timezone; !s.wall.IsZero() && ahead.Abs() > maxSleep {
+	jumped = !s.wall.IsZero() && ahead.Abs() > maxSleep
+	if zone := s.engine.Config.Timezone; jumped {
 		text := "clock set forward, or the machine slept"
 		if ahead < 0 {
 			text = "clock set back"
@@ -125,6 +126,7 @@ func (s *scheduler) noteClock(wall time.Time, since time.Duration) {
 			"from", wall.Add(-ahead).In(zone), "to", wall.In(zone))
 	}
 	s.wall, s.elapsed = wall, since
+	return jumped
 }
 
 // prepare creates the worker if there is none, and resumes what the last process left unfinished.
@@ -410,17 +412,16 @@ func (s *scheduler) idle(ctx context.Context, nextDue time.Time, changed <-chan 
 			s.engine.log().Warn("journal not pruned", "err", err)
 		}
 	}
-	began := time.Now()
 	for s.sleep(ctx, min(time.Until(until), maxSleep)) {
 		select {
 		case <-changed:
 			return
 		default:
 		}
-		if now := time.Now(); now.Before(began) || !now.Before(until) || s.engine.Store.DB.InPlace() != nil {
+		jumped := s.noteClock(time.Now().Round(0), time.Since(s.started))
+		if jumped || !time.Now().Before(until) || s.engine.Store.DB.InPlace() != nil {
 			return
 		}
-		s.noteClock(time.Now().Round(0), time.Since(s.started))
 	}
 }
 
