@@ -179,6 +179,7 @@ func beNarrow(string) error {
 
 // TestTooSmallAddressSpaceIsRefused: DuckDB would seem to hang, or abort the process.
 func TestTooSmallAddressSpaceIsRefused(t *testing.T) {
+	testenv.RacesLittle(t) // the detector needs address space for itself
 	narrow := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -v 1900000 && exec "$0"`, os.Args[0])
 	narrow.Env = append(os.Environ(), role+"=narrow:")
 	said, err := narrow.CombinedOutput()
