@@ -45,7 +45,7 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	}
 	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
 		for i, e := range r.row.Plan.Enrich {
-			since := earlier(time.Now().Add(-e.RefreshAfter), r.row.Started) // what this run requested is fresh
+			since := earlier(job.FreshSince(time.Now(), e.RefreshAfter), r.row.Started) // what this run requested is fresh
 			for task := range r.tasks(e, slices.Values(best[i]), since) {
 				if !yield(task) {
 					return

@@ -85,6 +85,44 @@ jobs:
 	})
 }
 
+// TestEqualAgeAndIntervalAsksAgain: a job that is due as often as its answers age asks each time, also if its calls are
+// sent somewhat later after one due time than after the next.
+func TestEqualAgeAndIntervalAsksAgain(t *testing.T) {
+	t.Parallel()
+	const file = `
+version: 1
+service: {url: "sim://", limit: 10/min}
+jobs:
+  reused: {every: 6h, search: {query: [moka pot]}}
+  alike: {every: 7d, related: {title: [moka pot], refresh_after: 7d}}
+  enriched: {every: 1d, reuse_for: 1m, search: {query: [moka pot]}, enrich: {details: {top: 3, refresh_after: 1d}}}
+`
+	for name, want := range map[string]map[outlier.Operation]int{
+		"reused":   {outlier.OpSearch: 4},
+		"alike":    {outlier.OpRelated: 4},
+		"enriched": {outlier.OpSearch: 4, outlier.OpDetails: 12},
+	} {
+		bare(t, file, func(w *workshop) {
+			spec := w.config.Job(name)
+			e, stop := w.open()
+			defer stop()
+			due := time.Now().Truncate(spec.Every)
+			for _, late := range []time.Duration{time.Second, 10 * time.Minute, time.Minute, 0} {
+				due = due.Add(spec.Every)
+				time.Sleep(time.Until(due.Add(late)))
+				if _, err := e.Run(w.ctx, spec, Scheduled, due); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for op, n := range want {
+				if got := w.calls(op); got != n {
+					t.Errorf("%s: %d calls of %s in 4 runs, want %d", name, got, op, n)
+				}
+			}
+		})
+	}
+}
+
 // TestCutRunBuysSeedsOnce: after a cap has cut the run, its seeds are not bought again, because their first
 // page was bought.
 func TestCutRunBuysSeedsOnce(t *testing.T) {

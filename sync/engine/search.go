@@ -9,6 +9,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/schema"
 	"outlierd/sync/facts"
+	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -123,7 +124,7 @@ func findAnswer(in *journal.Journal, request *outlier.Request, reuseFor time.Dur
 		return nil, nil
 	}
 	now := time.Now()
-	return in.Answered(request.Op(), request.Params().Encode(), now.Add(-reuseFor), now.Add(ledger.Skew))
+	return in.Answered(request.Op(), request.Params().Encode(), job.FreshSince(now, reuseFor), now.Add(ledger.Skew))
 }
 
 // InJournal returns how many of the pages that a plan asks for are in the journal, so that they cost nothing.

@@ -91,7 +91,7 @@ func (m *Month) After(ctx context.Context, at time.Time) ([]JobMonth, error) {
 func (m *Month) buyingRuns(spec *job.Spec, after, bought time.Time) (n int) {
 	dues := m.calendar.Dues(spec)
 	for _, due := range dues[len(dues)-m.RunsOf(spec, after):] {
-		if !due.Before(bought.Add(spec.SeedsFresh)) {
+		if !bought.After(job.FreshSince(due, spec.SeedsFresh)) {
 			n, bought = n+1, due
 		}
 	}

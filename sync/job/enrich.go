@@ -32,6 +32,11 @@ func (c Call) Most(pages, searches int) int {
 	return hits
 }
 
+// FreshSince returns the earliest time of answers that are not older than an age. An age has passed a twentieth early, so
+// that a job which is due as often as its answers age asks each time: its calls are never sent at the same moment after
+// it is due.
+func FreshSince(now time.Time, age time.Duration) time.Time { return now.Add(age/20 - age) }
+
 // Once is the age for answers that never change and are fetched once.
 const Once = 100 * 365 * day
 

@@ -18,9 +18,9 @@ func warnRefreshAfter(c *Config, root *yamltree.Node) {
 			continue
 		}
 		between := c.ScheduledBy(spec).shortestInterval()
-		if between > 0 && spec.Fetch[0].RefreshAfter >= between {
-			n.Warn("remove it to fetch everything in each run, or write less than "+FormatDuration(between),
-				"%s is not shorter than the %s between two runs, so some runs have nothing to fetch",
+		if between > 0 && spec.Fetch[0].RefreshAfter > between {
+			n.Warn("remove it to fetch everything in each run, or write at most "+FormatDuration(between),
+				"%s is longer than the %s between two runs, so some runs have nothing to fetch",
 				n.Shown(), FormatDuration(between))
 		}
 	}
@@ -93,7 +93,7 @@ func (c *Config) cheapestMonth() (days [MonthDays]outlier.Credits) {
 		var bought time.Time
 		var sum outlier.Credits
 		for _, due := range calendar.Dues(spec) {
-			if !bought.IsZero() && due.Sub(bought) < fresh {
+			if bought.After(FreshSince(due, fresh)) {
 				continue // the same again costs nothing
 			}
 			if sum += price; spec.Budget.PerMonth != nil && sum > *spec.Budget.PerMonth {

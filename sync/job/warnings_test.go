@@ -12,10 +12,11 @@ func TestScheduleShorterThanRefreshAfterWarns(t *testing.T) {
 	for _, c := range []struct{ due, does, between string }{
 		{`every: 8h`, "channels: {id: UC1234567890abcdefghijkl}", ""},
 		{`every: 8h`, "channels: {id: UC1234567890abcdefghijkl, refresh_after: 7h}", ""},
-		{`every: 8h`, "channels: {id: UC1234567890abcdefghijkl, refresh_after: 8h}", "8h"},
+		{`every: 8h`, "channels: {id: UC1234567890abcdefghijkl, refresh_after: 8h}", ""},
 		{`every: 8h`, "channels: {id: UC1234567890abcdefghijkl, refresh_after: 7d}", "8h"},
 		{`schedule: "30 6 * * mon,thu"`, "videos: {id: dQw4w9WgXcQ, refresh_after: 2d}", ""},
-		{`schedule: "30 6 * * mon,thu"`, "videos: {id: dQw4w9WgXcQ, refresh_after: 3d}", "3d"},
+		{`schedule: "30 6 * * mon,thu"`, "videos: {id: dQw4w9WgXcQ, refresh_after: 3d}", ""},
+		{`schedule: "30 6 * * mon,thu"`, "videos: {id: dQw4w9WgXcQ, refresh_after: 4d}", "3d"},
 		{`schedule: "@daily"`, "videos: {id: dQw4w9WgXcQ, refresh_after: 23h}", ""},
 		{`after: first`, "channels: {id: UC1234567890abcdefghijkl, refresh_after: 2d}", "1d"},
 		{`enabled: true`, "channels: {id: UC1234567890abcdefghijkl, refresh_after: 7d}", ""},
@@ -28,7 +29,7 @@ func TestScheduleShorterThanRefreshAfterWarns(t *testing.T) {
 		for _, w := range parse(t, file).Warnings {
 			said = append(said, w.Message)
 		}
-		switch want := "is not shorter than the " + c.between + " between two runs"; {
+		switch want := "is longer than the " + c.between + " between two runs"; {
 		case c.between == "" && said == nil:
 		case c.between != "" && len(said) == 1 && strings.Contains(said[0], want):
 		default:

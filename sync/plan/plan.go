@@ -92,7 +92,7 @@ func stepOf(spec *job.Spec, ordinal int, ask job.Ask, facts *Facts) Step {
 		Window: formatWindow(ask.Query, facts.Zone), Watermark: ask.Watermark, Total: -1, Left: -1,
 	}
 	bought, known := facts.Bought[ask.Watermark]
-	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 && known && facts.Now.Before(bought.Add(spec.SeedsFresh)) {
+	if spec.SeedsFresh > 0 && len(ask.Seeds) > 0 && known && bought.After(job.FreshSince(facts.Now, spec.SeedsFresh)) {
 		step.Stop = StopFresh
 	}
 	return step

@@ -62,7 +62,7 @@ func (f *Stored) JudgedAt(now time.Time) time.Time { return cmp.Or(f.Since, now)
 // FreshSince returns the earliest time at which an answer for a watch must have been received to
 // be fresh. It is relative to the due time, so that a resumed run asks for no more than before.
 func (f *Stored) FreshSince(call job.Call, now time.Time) time.Time {
-	return f.JudgedAt(now).Add(-call.RefreshAfter)
+	return job.FreshSince(f.JudgedAt(now), call.RefreshAfter)
 }
 
 // Teaches reports whether the run moves the job's cursors and learns for later runs. A run that a
