@@ -1,9 +1,7 @@
 package forecast
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -15,8 +13,7 @@ import (
 
 // Month is what the scheduled runs of a cycle of 31 days cost if every page is full, without the cap of the cycle.
 type Month struct {
-	Jobs   []facts.JobMonth `json:"jobs"`
-	PerDay *outlier.Credits `json:"per_day,omitempty"` // the cap of a day
+	Jobs   []facts.JobMonth
 	config *job.Config
 }
 
@@ -25,15 +22,15 @@ func (m *Month) Credits() (sum outlier.Credits) {
 	for i := range m.Jobs {
 		sum += m.Jobs[i].Credits()
 	}
-	if m.PerDay != nil {
-		sum = min(sum, job.MonthDays**m.PerDay)
+	if perDay := m.config.Budget.PerDay; perDay != nil {
+		sum = min(sum, job.MonthDays**perDay)
 	}
 	return sum
 }
 
 // Month computes the cost of the cycle of [job.MonthOf]. Jobs that run by hand only are left out.
 func (r *Reader) Month(ctx context.Context) (*Month, error) {
-	m := &Month{PerDay: r.Config.Budget.PerDay, config: r.Config}
+	m := &Month{config: r.Config}
 	of, err := r.Reader.Month(job.MonthOf(r.Config), time.Now())
 	if err == nil {
 		m.Jobs, err = of.After(ctx, time.Time{})
@@ -66,63 +63,4 @@ func (m *Month) splitRest() {
 		}
 		of.Cap, of.Each = &part, (part+outlier.Credits(of.Runs)-1)/outlier.Credits(of.Runs)
 	}
-}
-
-// Change is a change of the job file that makes a [Month] cheaper.
-type Change struct {
-	Job   string          `json:"job"`
-	Write string          `json:"write"` // the key and its new value
-	Saves outlier.Credits `json:"saves"`
-}
-
-// Changes returns the changes of single jobs after which a month costs at most most, the smallest saving first: fewer
-// pages, or fewer runs.
-func (r *Reader) Changes(ctx context.Context, m *Month, most outlier.Credits) (all []Change, err error) {
-	whole := m.Credits()
-	for i := range m.Jobs {
-		spec := m.config.Job(m.Jobs[i].Job)
-		if spec.Auto {
-			continue // it takes what the others leave
-		}
-		consider := func(write string, change func(*facts.JobMonth)) bool {
-			next := Month{Jobs: slices.Clone(m.Jobs), PerDay: m.PerDay}
-			for k := range next.Jobs {
-				change(&next.Jobs[k])
-			}
-			fits := next.Credits() <= most
-			if fits {
-				all = append(all, Change{spec.Name, write, whole - next.Credits()})
-			}
-			return fits
-		}
-		for pages := spec.Pages - 1; pages > 0 && spec.Pages != job.AllPages; pages-- {
-			fewer, err := spec.With(job.Overrides{Pages: pages})
-			if err != nil {
-				break // its answer has no pages
-			}
-			_, cost, err := r.WorstCase(ctx, &fewer, true)
-			if err != nil {
-				return nil, err
-			}
-			if consider(fmt.Sprintf("pages: %d", pages), func(j *facts.JobMonth) {
-				if j.Job == spec.Name {
-					j.Each = cost.Credits
-				}
-			}) {
-				break
-			}
-		}
-		for days := 2; days < job.MonthDays && spec.After == ""; days++ {
-			runs := (job.MonthDays + days - 1) / days
-			if runs < m.Jobs[i].Runs && consider(fmt.Sprintf("every: %dd", days), func(j *facts.JobMonth) {
-				if m.config.ScheduledBy(m.config.Job(j.Job)) == spec {
-					j.Runs = runs
-				}
-			}) {
-				break
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Change) int { return cmp.Compare(a.Saves, b.Saves) })
-	return all, nil
 }

@@ -33,8 +33,7 @@ state. All mistakes are listed with file, line and column, and the exit code is 
 checked against the declared tables. Likely mistakes are warnings, which do not change the exit
 code.
 
-The prices are those of a first run. If the scheduled runs of a cycle do not fit the budget, the
-cheapest changes of single jobs are listed after which they do.`,
+The prices are those of a first run.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return errors.New("lint takes no file: name the job file with --config; the files that it includes are checked, too")
@@ -75,13 +74,7 @@ cheapest changes of single jobs are listed after which they do.`,
 			if err != nil {
 				return err
 			}
-			report := linted{config.Path, append([]yamltree.Mistake{}, config.Warnings...), prices, month.Credits(), month.Jobs, config.Budget.Scheduled(), nil}
-			if report.Allowed != nil && report.Worst > *report.Allowed {
-				if report.Changes, err = r.Changes(c.Context(), month, *report.Allowed); err != nil {
-					return err
-				}
-				report.Changes = report.Changes[:min(len(report.Changes), 3)]
-			}
+			report := linted{config.Path, append([]yamltree.Mistake{}, config.Warnings...), prices, month.Credits(), month.Jobs, config.Budget.Scheduled()}
 			_, takes := warehouseDisk(config)
 			return g.out.print(report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
 				strings.Join(prices, "\n  "), report.cycle(), takes)
@@ -95,13 +88,12 @@ type linted struct {
 	Warnings []yamltree.Mistake `json:"warnings"`
 	Prices   []string           `json:"prices"` // of one run of each job, in words
 
-	Worst   outlier.Credits   `json:"cycle_at_worst"` // of all scheduled runs in 31 days
-	Cycle   []facts.JobMonth  `json:"cycle"`          // the same by job
-	Allowed *outlier.Credits  `json:"cycle_allowed"`  // by the budget; null for no cap
-	Changes []forecast.Change `json:"changes,omitempty"`
+	Worst   outlier.Credits  `json:"cycle_at_worst"` // of all scheduled runs in 31 days
+	Cycle   []facts.JobMonth `json:"cycle"`          // the same by job
+	Allowed *outlier.Credits `json:"cycle_allowed"`  // by the budget; null for no cap
 }
 
-// cycle says what the scheduled runs of a cycle cost, whether that fits, and what to change if it does not.
+// cycle says what the scheduled runs of a cycle cost, and whether that fits.
 func (l *linted) cycle() string {
 	if len(l.Cycle) == 0 {
 		return ""
@@ -120,16 +112,9 @@ func (l *linted) cycle() string {
 	case l.Worst <= *l.Allowed:
 		return text + fmt.Sprintf("  in total %d of %s: this fits\n", l.Worst, term.Count(*l.Allowed, "credit"))
 	}
-	text += fmt.Sprintf("  in total %s, and the budget allows %d: this does not fit\n", term.Count(l.Worst, "credit"), *l.Allowed)
-	if len(l.Changes) == 0 {
-		return text + "No change of a single job is enough: make several cheaper, or set budget: {pace: even}, which gives each " +
-			"run a share.\n"
-	}
-	text += "It fits after any of these changes:\n"
-	for _, c := range l.Changes {
-		text += fmt.Sprintf("  %s: %s saves %s\n", c.Job, c.Write, term.Count(c.Saves, "credit"))
-	}
-	return text
+	return text + fmt.Sprintf("  in total %s, and the budget allows %d: this does not fit\n"+
+		"Write fewer pages, let jobs run less often, or set budget: {pace: even}, which gives each run a share.\n",
+		term.Count(l.Worst, "credit"), *l.Allowed)
 }
 
 // adviseOnRuns warns of jobs whose searches buy too little or the same again, by what their latest runs found. Without
