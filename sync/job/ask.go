@@ -65,7 +65,6 @@ func (a *asker) checkParam(f outlier.Param, n *yamltree.Node) {
 // until the time of the run is known.
 func (a *asker) readDates(f outlier.Param, n *yamltree.Node) (err error) {
 	words := strings.Join(strings.Fields(n.Text), " ")
-	a.ask.published = words
 	if strings.Contains(words, "..") {
 		return a.setRange(f, words)
 	}

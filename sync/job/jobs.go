@@ -40,7 +40,7 @@ func (b *builder) readJob(name string, n *yamltree.Node) Spec {
 		b.readAuto(&spec, n, verb)
 		b.readEnrich(&spec, n)
 		checkCaps(b.cfg, b.root, &spec, n.Get("budget"))
-		b.refuseUnbounded(&spec, n, verb)
+		refuseUnbounded(&spec, n, verb)
 	}
 	spec.Request, spec.Settings = spec.hashRequest(), b.wordJob(n)
 	return spec

@@ -56,66 +56,24 @@ func inCredits(price outlier.Credits) string {
 	return fmt.Sprintf("%d credits", price)
 }
 
-// refuseUnbounded refuses `pages: all` without a cap for the run, because the number of pages is unknown. It
-// suggests a cap that allows the smallest step and exceeds no other cap.
-func (b *builder) refuseUnbounded(spec *Spec, job, verb *yamltree.Node) {
-	budget := job.Get("budget")
-	if spec.Pages != AllPages || budget.Get("per_run") != nil {
-		return
+// refuseUnbounded refuses `pages: all` without a cap for the run, because the number of pages is unknown.
+func refuseUnbounded(spec *Spec, job, verb *yamltree.Node) {
+	if spec.Pages == AllPages && job.Get("budget").Get("per_run") == nil {
+		pages := cmp.Or(verb.Get("pages"), verb.Get("read").Get("pages"))
+		pages.RefuseWithHint("add per_run to the job's budget", "\"all\" needs a budget for the run")
 	}
-	price, _ := spec.smallestPurchase(b.cfg.Service.Prices)
-	amount := outlier.Credits(20)
-	for _, most := range []*outlier.Credits{spec.Budget.PerMonth, b.cfg.Budget.PerMonth} {
-		if most != nil {
-			amount = min(amount, *most)
-		}
-	}
-	amount = max(amount, price) // a month that does not allow it is refused for that
-	hint := fmt.Sprintf("add budget: {per_run: %d} to the job", amount)
-	switch {
-	case budget != nil && job.Holds(budget):
-		hint = fmt.Sprintf("add per_run: %d to the job's budget", amount)
-	case budget != nil:
-		hint += ", which then replaces that of defaults"
-	}
-	pages := cmp.Or(verb.Get("pages"), verb.Get("read").Get("pages"))
-	pages.RefuseWithHint(hint, "\"all\" needs a budget for the run")
 }
 
-// refuseUncapped refuses a file that may buy something without a cap for the month. It suggests one that is
-// enough for the jobs.
+// refuseUncapped refuses a file that may buy something without a cap for the month.
 func refuseUncapped(c *Config, root, n *yamltree.Node) {
-	if !isPaid(c) || n.Get("per_month") != nil || n != nil && !n.Has(yamltree.Mapping) {
-		return
+	const why = "; without a cap nothing is bought"
+	switch {
+	case !isPaid(c) || n.Get("per_month") != nil:
+	case n == nil:
+		root.Missing("budget", "add budget: {per_month: 400}"+why)
+	case n.Has(yamltree.Mapping):
+		n.Missing("per_month", "add per_month: 400"+why)
 	}
-	month := outlier.Credits(400)
-	for _, spec := range c.Jobs {
-		price, _ := spec.smallestPurchase(c.Service.Prices)
-		month = max(month, price)
-		for _, most := range []*outlier.Credits{spec.Budget.PerRun, spec.Budget.PerMonth} {
-			if most != nil {
-				month = max(month, *most)
-			}
-		}
-	}
-	if reserve := c.Budget.Reserve; reserve != nil {
-		month += *reserve
-	}
-	const why = "without a cap nothing is bought"
-	if n == nil {
-		root.Missing("budget", fmt.Sprintf("add budget: {per_month: %d}; %s", month, why))
-		return
-	}
-	n.Missing("per_month", fmt.Sprintf("add per_month: %d; %s", month, why))
-}
-
-// pageOf is the word for a page of each operation that has a price.
-var pageOf = map[outlier.Operation]string{
-	outlier.OpSearch:              "a page of a search",
-	outlier.OpRelated:             "a page of a related search",
-	outlier.OpFindChannels:        "a page of channels",
-	outlier.OpFindRelatedChannels: "a page of channels",
-	outlier.OpTrendingFormats:     "a page of trending formats",
 }
 
 // smallestPurchase returns the price of the smallest purchase of the job, and what that is: a page, or a scan with
@@ -123,7 +81,7 @@ var pageOf = map[outlier.Operation]string{
 // 0 without paid requests.
 func (s *Spec) smallestPurchase(prices outlier.Prices) (price outlier.Credits, what string) {
 	if s.Scan == nil {
-		return s.leastCost(prices), pageOf[s.ask.Op]
+		return s.leastCost(prices), "a page of " + string(s.Verb)
 	}
 	start, reading := s.Scan.Price(prices, s.Pages)
 	pages := "a page"

@@ -3,8 +3,6 @@ package job
 import (
 	"cmp"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -142,26 +140,6 @@ func verdict(t rapid.TB, p purse) {
 	if (err == nil) != want {
 		t.Fatalf("fine is %v, want %v, as the smallest step costs %d:\n%s\n%v", err == nil, want, p.step(), p.file(), err)
 	}
-	if p.pages == allPages && p.perRun < 0 {
-		advised(t, p, err)
-	}
-}
-
-var perRunAdvised = regexp.MustCompile(`; add (?:budget: \{)?per_run: ([0-9]+)\b`)
-
-// advised does what the refusal of all pages without a cap advises: nothing else may
-// be wrong after that but what was wrong before.
-func advised(t rapid.TB, p purse, err error) {
-	m := perRunAdvised.FindStringSubmatch(fmt.Sprint(err))
-	if m == nil {
-		t.Fatalf("no cap is advised:\n%s\n%v", p.file(), err)
-	}
-	fits := p.fits()
-	p.perRun, _ = strconv.Atoi(m[1])
-	if p.fits() != fits {
-		t.Fatalf("the advised per_run does not fit:\n%s", p.file())
-	}
-	verdict(t, p)
 }
 
 func drawPurse(t *rapid.T) purse {
@@ -181,35 +159,6 @@ func drawPurse(t *rapid.T) purse {
 		p.reserve = rapid.IntRange(0, 15).Draw(t, "reserve")
 	}
 	return p
-}
-
-// The cap that a file is told to add leaves it without mistakes.
-func TestAdvisedBudgetCoversJobs(t *testing.T) {
-	for _, c := range []struct{ budget, job, advised string }{
-		{"", "search: {query: x}", "budget: {per_month: 400}"},
-		{"budget: {per_day: 300}", "search: {query: x}", "per_month: 400"},
-		{"budget: {reserve: 399}", "search: {query: x}", "per_month: 799"},
-		{"", "search: {query: x}, budget: {per_run: 500}", "budget: {per_month: 500}"},
-		{"", "search: {query: x}, budget: {per_month: 600}", "budget: {per_month: 600}"},
-		{"budget: {reserve: 20}", "scan: {query: x, mode: standard, read: {pages: all}}, budget: {per_run: 726}", "per_month: 746"},
-		{"", "scan: {query: x, read: {pages: 3}}", "budget: {per_month: 506}"},
-	} {
-		file := func(budget string) []byte {
-			return []byte("version: 1\nservice: {url: \"https://service.example\", key: \"${OUTLIERD_KEY}\", prices: {scan_fast: 500, scan_standard: 600}}\n" +
-				budget + "\njobs: {a: {" + c.job + "}}\n")
-		}
-		_, err := Parse("jobs.yaml", file(c.budget), environment)
-		if err == nil || !strings.Contains(err.Error(), "; add "+c.advised+"; ") {
-			t.Errorf("%s with %s: want the advice to add %s:\n%v", c.job, c.budget, c.advised, err)
-		}
-		with := c.advised
-		if rest, found := strings.CutPrefix(c.budget, "budget: {"); found {
-			with = "budget: {" + c.advised + ", " + rest
-		}
-		if _, err := Parse("jobs.yaml", file(with), environment); err != nil {
-			t.Errorf("%s is advised and refused:\n%v", with, err)
-		}
-	}
 }
 
 // A scan has at most as many pages as its mode can find.

@@ -128,7 +128,7 @@ func (s *Spec) setWindow(w window) error {
 	search.Params = maps.Clone(search.Params)
 	delete(search.Params, "publishedAtFrom")
 	delete(search.Params, "publishedAtTo")
-	search.Window, search.published = w, ""
+	search.Window = w
 	if s.ask.Read != nil {
 		s.ask.Read = &search
 	} else {

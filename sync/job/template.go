@@ -21,9 +21,8 @@ type template struct {
 	Read   *template         // of a scan: the search that reads its results
 	Hits   bool              `json:",omitempty"` // it selects hits of the search, and is not sent
 
-	arrays    outlier.Arrays // how lists are sent
-	hidden    []string       // the patterns with a value from outside the file, which no message shows
-	published string         // published_at in the words of the file; "" if it has none
+	arrays outlier.Arrays // how lists are sent
+	hidden []string       // the patterns with a value from outside the file, which no message shows
 }
 
 func newTemplate(c *Config, op outlier.Operation) *template {
