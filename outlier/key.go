@@ -102,11 +102,9 @@ func (k Key) redactBytes(b []byte) (clean []byte, held bool) {
 // form is a text that an answer with the key must contain, and the result of [decodeEscapes] for it.
 type form struct{ plain, folded []byte }
 
-// makeForms returns the key and its base64 forms, without duplicates.
+// makeForms returns the key and its base64 forms.
 func (k Key) makeForms() (all []form) {
-	texts := append(k.base64Forms(), k.headerText())
-	slices.Sort(texts)
-	for _, text := range slices.Compact(texts) {
+	for _, text := range append(k.base64Forms(), k.headerText()) {
 		all = append(all, form{[]byte(text), decodeEscapes(decodeEscapes([]byte(text)))})
 	}
 	return all
@@ -115,66 +113,39 @@ func (k Key) makeForms() (all []form) {
 // mayHold reports whether b may contain the key with these forms. That is much faster to decide than
 // where it is.
 func mayHold(b []byte, forms []form) bool {
-	folded := decodeEscapes(b)
-	escaped := len(folded) != len(b) || len(b) > 0 && &folded[0] != &b[0]
-	if escaped {
-		folded = decodeEscapes(folded)
-	}
-	return slices.ContainsFunc(forms, func(f form) bool {
-		return bytes.Contains(b, f.plain) || escaped && bytes.Contains(folded, f.folded)
-	})
+	folded := decodeEscapes(decodeEscapes(b))
+	return slices.ContainsFunc(forms, func(f form) bool { return bytes.Contains(b, f.plain) || bytes.Contains(folded, f.folded) })
 }
 
-// escapes finds the bytes that begin an escape. All other bytes stand for themselves.
-type escapes struct {
-	in []byte
-	at [3]int // where the first one of each kind is, at or after the last position searched from
-}
-
-// nextEscape returns where the first escape at or after i begins, or the end without one. Calls with
-// ascending positions take one pass for each kind in total.
-func (e *escapes) nextEscape(i int) int {
-	first := len(e.in)
-	for kind, c := range [...]byte{'\\', '%', '&'} {
-		if e.at[kind] < i || i == 0 {
-			if e.at[kind] = len(e.in); i < len(e.in) {
-				if n := bytes.IndexByte(e.in[i:], c); n >= 0 {
-					e.at[kind] = i + n
-				}
-			}
-		}
-		first = min(first, e.at[kind])
-	}
-	return first
-}
+// escapes are the characters that begin an escape. All other bytes stand for themselves.
+const escapes = `\%&`
 
 // decodeEscapes decodes the escapes that [Key.matchEscaped] recognizes, and drops backslashes. It returns the text
 // itself if there is nothing to decode.
 func decodeEscapes(text []byte) []byte {
-	find := escapes{in: text}
-	at := find.nextEscape(0)
-	if at == len(text) {
+	at := bytes.IndexAny(text, escapes)
+	if at < 0 {
 		return text
 	}
-	out := append(make([]byte, 0, len(text)), text[:at]...)
-	for at < len(text) {
-		b := text[at:]
-		c, n := b[0], 0 // the character, and the number of further bytes that encode it
+	out := make([]byte, 0, len(text))
+	for ; at >= 0; at = bytes.IndexAny(text, escapes) {
+		out, text = append(out, text[:at]...), text[at:]
+		c, n := text[0], 0 // the character, and the number of further bytes that encode it
 		switch c {
 		case '\\':
-			if n = 5; !bytes.HasPrefix(b[1:], []byte("u00")) || !readHex(b[4:], &c) {
+			if n = 5; !bytes.HasPrefix(text[1:], []byte("u00")) || !readHex(text[4:], &c) {
 				n = 0
 			}
 		case '%':
-			for bytes.HasPrefix(b[n+1:], []byte("25")) {
+			for bytes.HasPrefix(text[n+1:], []byte("25")) {
 				n += 2
 			}
-			if readHex(b[n+1:], &c) {
+			if readHex(text[n+1:], &c) {
 				n += 2
 			}
 		case '&':
-			if end := bytes.IndexByte(b[:min(10, len(b))], ';'); end > 0 {
-				if text := html.UnescapeString(string(b[:end+1])); len(text) == 1 {
+			if end := bytes.IndexByte(text[:min(10, len(text))], ';'); end > 0 {
+				if text := html.UnescapeString(string(text[:end+1])); len(text) == 1 {
 					c, n = text[0], end
 				}
 			}
@@ -182,11 +153,9 @@ func decodeEscapes(text []byte) []byte {
 		if c != '\\' || n > 0 {
 			out = append(out, c)
 		}
-		from := at + n + 1
-		at = find.nextEscape(from)
-		out = append(out, text[from:at]...)
+		text = text[n+1:]
 	}
-	return out
+	return append(out, text...)
 }
 
 // readHex reads two hexadecimal digits, and reports whether there are any.
