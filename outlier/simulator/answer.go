@@ -37,9 +37,9 @@ type call struct {
 
 // readCall reads a request.
 func (s *Service) readCall(r *http.Request) *call {
-	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: acceptsGzip(r.Header), real: s.options.Clock()}
+	c := &call{method: r.Method, key: r.Header.Get("Authorization"), zip: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"), real: s.options.Clock()}
 	c.At = s.options.now()
-	c.params, c.unreadable = readQuery(r.URL.RawQuery, s.options.Arrays)
+	c.params, c.unreadable = url.ParseQuery(r.URL.RawQuery)
 	c.Op, c.Entity = routeOf(r.URL.Path)
 	asked := c.params
 	if c.Op == outlier.OpStartScan && c.method == http.MethodPost {
@@ -223,28 +223,12 @@ func errorReply(c *call, status int, err any) *reply {
 	return encodeReply(status, errorAnswer{err, "error"}, c.zip, c.At)
 }
 
-// findReply answers from the library as of the given time. A frozen service keeps its answers,
-// except those about scans.
+// findReply answers from the library as of the given time.
 func (s *Service) findReply(c *call, at instant) *reply {
-	find := func() *reply {
-		if answer := s.contentFor(c, at); answer != nil {
-			return encodeReply(http.StatusOK, answer, c.zip, c.At)
-		}
-		return errorReply(c, statusMissing, simpleError{"Not found"})
+	if answer := s.contentFor(c, at); answer != nil {
+		return encodeReply(http.StatusOK, answer, c.zip, c.At)
 	}
-	if !s.options.Freeze || c.aboutScans() {
-		return find()
-	}
-	key := c.Identity
-	if c.zip {
-		key += " gzip"
-	}
-	return s.frozen.replyFor(key, find)
-}
-
-// aboutScans reports whether an answer depends on scans, which change with the real clock.
-func (c *call) aboutScans() bool {
-	return c.Op == outlier.OpStartScan || c.Op == outlier.OpScan || c.params.Has("referenceId")
+	return errorReply(c, statusMissing, simpleError{"Not found"})
 }
 
 // contentFor is the answer to a valid request; nil if there is no such entity.

@@ -133,29 +133,6 @@ func TestServiceAndContractAcceptClientRequests(t *testing.T) {
 	}
 }
 
-// Lists are understood if the client repeats the parameter or writes them in the encoding that the service
-// reads.
-func TestListEncodingsMustMatch(t *testing.T) {
-	r := requestFor(t, outlier.OpSearch, url.Values{
-		"query": {"a, b", "moka pot"}, "by": {"lexical"}, "language": {"en", "de"}, "excludeKeyword": {"c,d"},
-		"from": {"0"}, "size": {"40"},
-	})
-	for _, written := range []outlier.Arrays{"", outlier.ArraysRepeat, outlier.ArraysBracket, outlier.ArraysComma} {
-		for _, read := range []outlier.Arrays{"", outlier.ArraysBracket, outlier.ArraysComma} {
-			s := unlimited(Options{Seed: 1, Arrays: read})
-			client := clientOf(t, s)
-			client.Arrays = written
-			_, err := client.Do(t.Context(), r, new(meter))
-			understood := err == nil && s.Books().Calls[0].Identity == r.Identity()
-			if want := written == read || written == "" || written == outlier.ArraysRepeat; want && !understood {
-				t.Errorf("lists written as %q and read as %q: %v, %+v", written, read, err, s.Books().Calls)
-			} else if !want && understood {
-				t.Errorf("lists written as %q are understood if read as %q, want not", written, read)
-			}
-		}
-	}
-}
-
 func TestClientReadsEveryScanStatus(t *testing.T) {
 	for status, want := range map[string]struct{ ended, succeeded bool }{
 		"Queued": {}, "Running": {}, "Suspended": {}, "ContinuedAsNew": {},

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"outlierd/outlier"
@@ -43,16 +41,6 @@ func newPage(status int, mime string, body []byte, date time.Time) *reply {
 
 const mimeJSON = "application/json; charset=utf-8"
 
-// frozen has the answers of a frozen service, which never change.
-type frozen struct {
-	mu    sync.Mutex
-	kept  map[string]*reply // by identity
-	bytes int
-}
-
-// maxKept bounds the answers that a frozen service keeps, in bytes.
-const maxKept = 64 << 20
-
 // worthCompressing is the size in bytes from which compression pays.
 const worthCompressing = 1024
 
@@ -71,35 +59,4 @@ func encodeReply(status int, answer any, zip bool, date time.Time) *reply {
 	r := newPage(status, mimeJSON, outlier.Pack(body), date)
 	r.header.Set("Content-Encoding", "gzip")
 	return r
-}
-
-// replyFor returns the reply kept under a key, or makes and keeps it.
-func (p *frozen) replyFor(key string, find func() *reply) *reply {
-	p.mu.Lock()
-	r, ok := p.kept[key]
-	p.mu.Unlock()
-	if ok {
-		return r
-	}
-	r = find()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.bytes += len(r.body); p.kept == nil || p.bytes > maxKept {
-		p.kept, p.bytes = map[string]*reply{}, len(r.body)
-	}
-	p.kept[key] = r
-	return r
-}
-
-// acceptsGzip reports whether an Accept-Encoding header allows gzip.
-func acceptsGzip(h http.Header) bool {
-	for part := range strings.SplitSeq(h.Get("Accept-Encoding"), ",") {
-		coding, weight, weighted := strings.Cut(part, ";")
-		if strings.TrimSpace(coding) != "gzip" {
-			continue
-		}
-		q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
-		return !weighted || err == nil && q > 0
-	}
-	return false
 }

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -22,35 +21,12 @@ var unfinished = []string{"Queued", "Running", "Suspended", "ContinuedAsNew"}
 // completed is the only final status with results.
 const completed = "Completed"
 
-// drawPhases are random: one scan in two is queued first, one in four is suspended, one in four is
-// continued as new, and 3 % do not complete.
+// drawPhases are random: a scan is queued for up to three minutes, and 3 % do not complete.
 func (n *scan) drawPhases(seed uint64) []Phase {
-	d := library.Random(seed, library.ForScan, n.started, bitIf(n.standard), n.topics, n.salt)
-	m := n.mode()
-	left := m.shortest + time.Duration(d.Float64()*float64(m.longest-m.shortest))
-	var phases []Phase
-	add := func(status string, lasts time.Duration) {
-		phases = append(phases, Phase{status, lasts})
-		left -= lasts
-	}
-	if library.Chance(d, 0.5) {
-		add("Queued", time.Duration(10+d.IntN(170))*time.Second)
-	}
-	if library.Chance(d, 0.25) {
-		add("Running", randomPart(d, left))
-		add("Suspended", randomPart(d, left)/4)
-	}
-	if library.Chance(d, 0.25) {
-		add("Running", randomPart(d, left))
-		add("ContinuedAsNew", time.Duration(1+d.IntN(20))*time.Second)
-	}
-	add("Running", left)
-	return append(phases, Phase{Status: lastStatus(d.Float64())})
-}
-
-// randomPart is a random part of what is left, in whole seconds.
-func randomPart(d *rand.Rand, left time.Duration) time.Duration {
-	return time.Duration((0.1 + 0.6*d.Float64()) * float64(left)).Truncate(time.Second)
+	d, m := library.Random(seed, library.ForScan, n.started, bitIf(n.standard), n.topics, n.salt), n.mode()
+	lasts := m.shortest + time.Duration(d.Float64()*float64(m.longest-m.shortest))
+	queued := time.Duration(10+d.IntN(170)) * time.Second
+	return []Phase{{"Queued", queued}, {"Running", lasts - queued}, {Status: lastStatus(d.Float64())}}
 }
 
 func lastStatus(luck float64) string {

@@ -3,7 +3,6 @@ package simulator
 import (
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"outlierd/internal/excerpt"
@@ -21,46 +20,11 @@ func (s *Service) startScan(order url.Values, at instant) string {
 		started:  uint64(at.real.Sub(library.Beginning).Milliseconds()),
 		standard: order.Get("mode") == standard.name, channels: channels,
 		topics: uint64(library.Open(s.options.Seed).TopicsOf(query, channels)),
-		salt:   lowestBits(library.HashText(strings.Join(query, "\n"))+s.queries.nextScan(), saltBits),
+		salt:   lowestBits(library.HashText(strings.Join(query, "\n"))+s.begun.Add(1), saltBits),
 	}
 	id := n.id(s.options.Seed)
-	s.queries.keepQuery(id, query)
+	s.queries.Store(id, query)
 	return id
-}
-
-// queries are the texts that the scans of a service were started with. Only these are missing
-// in a scan's id: for a scan that another Service started, the names of its topics stand in.
-type queries struct {
-	mu    sync.Mutex
-	begun uint64
-	of    map[string][]string // by id
-}
-
-// maxQueries bounds the kept queries, so that a simulator may run for weeks.
-const maxQueries = 10_000
-
-// nextScan counts scans, so that two of the same millisecond have different ids.
-func (w *queries) nextScan() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.begun++
-	return w.begun
-}
-
-func (w *queries) keepQuery(id string, query []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of == nil || len(w.of) >= maxQueries {
-		w.of = map[string][]string{}
-	}
-	w.of[id] = query
-}
-
-func (w *queries) findQuery(id string) (query []string, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	query, ok = w.of[id]
-	return query, ok
 }
 
 // scanAnswer is the record of a scan; nil if no scan has this id.
@@ -79,12 +43,11 @@ func (s *Service) scanAnswer(id string, at instant) any {
 		a.UpdatedAt = timeOf(state.since)
 		a.EndedAt = new(a.UpdatedAt)
 	}
-	query, ok := s.queries.findQuery(a.ID)
-	if !ok {
-		query = []string{} // the id of a scan from channels does not contain them
-		if !n.channels {
-			query = library.TopicSet(n.topics).Names()
-		}
+	query := []string{} // the id of a scan from channels does not contain them
+	if kept, ok := s.queries.Load(a.ID); ok {
+		query = kept.([]string)
+	} else if !n.channels {
+		query = library.TopicSet(n.topics).Names()
 	}
 	a.Input.Query, a.Name = query, excerpt.Runes("Scan: "+strings.Join(query, ", "), maxName)
 	return a
@@ -161,9 +124,8 @@ func (s *Service) indexFor(c *call, at instant) *library.Index {
 // them, as many as its threshold allows. They are as of the scan's end, so that they do not
 // change while they are read.
 func (n *scan) nearestResults(x *library.Index, seed uint64) *library.Index {
-	salt := library.Hash(seed, uint64(library.ForScan), n.salt)
 	if n.channels {
-		return x.NearestChannels(library.TopicSet(n.topics), salt, n.mode().channels)
+		return x.NearestChannels(library.TopicSet(n.topics), seed, n.mode().channels)
 	}
-	return x.Nearest(library.TopicSet(n.topics), salt, n.mode().outliers)
+	return x.Nearest(library.TopicSet(n.topics), seed, n.mode().outliers)
 }

@@ -146,20 +146,14 @@ func TestRandomPhasesOfScans(t *testing.T) {
 			t.Errorf("phases of the same scan: %v, then %v", phases, n.drawPhases(1))
 		}
 	})
-	first := map[string]bool{}
 	for salt := range uint64(2000) {
-		phases := (&scan{started: 1 << 40, salt: salt}).drawPhases(1)
-		first[phases[0].Status] = true
-		for _, p := range phases {
+		for _, p := range (&scan{started: 1 << 40, salt: salt}).drawPhases(1) {
 			seen[p.Status]++
 		}
 	}
-	want := []string{"Completed", "ContinuedAsNew", "Failed", "Queued", "Running", "Suspended", "Terminated"}
-	if !cmp.Equal(want, slices.Sorted(maps.Keys(seen))) {
-		t.Errorf("statuses %v, want all of %v", seen, want)
-	}
-	if !cmp.Equal(first, map[string]bool{"Queued": true, "Running": true}) || seen["Completed"] < 1900 {
-		t.Errorf("scans start as %v and %d of 2,000 complete; want Queued and Running, and at least 1,900", first, seen["Completed"])
+	want := []string{"Completed", "Failed", "Queued", "Running", "Terminated"}
+	if !cmp.Equal(want, slices.Sorted(maps.Keys(seen))) || seen["Completed"] < 1900 {
+		t.Errorf("statuses %v, want all of %v, and Completed at least 1,900 times", seen, want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outlierd/outlier"
@@ -23,15 +24,14 @@ import (
 // Options configure the service. The zero value is a service with seed 0,
 // key "demo", ten requests a minute and unlimited credits.
 type Options struct {
-	Seed        uint64         // determines everything in the library
-	Key         string         // required as "Authorization: Api-Key <key>"; "" means "demo"
-	Limit       int            // requests per Window; 0 means 10
-	Window      time.Duration  // of the rate limit, from its first request; 0 means a minute
-	Credits     int64          // the balance; 0 means unlimited
-	CachePeriod time.Duration  // how long an identical paid call is free; 0 means 10 minutes
-	PagingItems bool           // `from` counts items instead of pages
-	Arrays      outlier.Arrays // how lists in a query string are read; "" means outlier.ArraysRepeat
-	Quirks      Quirk          // oddities of the pages; 0 means none
+	Seed        uint64        // determines everything in the library
+	Key         string        // required as "Authorization: Api-Key <key>"; "" means "demo"
+	Limit       int           // requests per Window; 0 means 10
+	Window      time.Duration // of the rate limit, from its first request; 0 means a minute
+	Credits     int64         // the balance; 0 means unlimited
+	CachePeriod time.Duration // how long an identical paid call is free; 0 means 10 minutes
+	PagingItems bool          // `from` counts items instead of pages
+	Quirks      Quirk         // oddities of the pages; 0 means none
 
 	// Freeze stops the service's clock at Epoch. Rate limits, cache periods and scans
 	// go by the real clock nevertheless.
@@ -57,8 +57,8 @@ type Service struct {
 	window  window
 	faults  faultQueue
 	ledger  *ledger
-	frozen  frozen
-	queries queries
+	begun   atomic.Uint64 // counts scans, so that two of the same millisecond have different ids
+	queries sync.Map      // by the id of a scan: the texts that it was started with, which its id lacks
 }
 
 // New makes a service. It is cheap: the library is made by the first request.

@@ -484,7 +484,8 @@ func (p *program) openPace() (err error) {
 		UserAgent: "outlierd/" + version(), Arrays: service.Arrays}
 	if service.Simulated() { // with the configured limit, because a faster clock would make every reset wrong
 		simulated := simulator.New(simulator.Options{Seed: 1, Key: "simulated", Limit: service.Limit.Requests,
-			Window: service.Limit.Window, Arrays: service.Arrays})
+			Window: service.Limit.Window})
+		p.Engine.Client.Arrays = outlier.ArraysRepeat
 		p.Engine.Client.URL, p.Engine.Client.Transport = "http://localhost", simulated.Transport()
 		p.Engine.Client.Key, err = outlier.NewKey("simulated")
 	}

@@ -57,23 +57,6 @@ func TestRelatedFindsChannelsTopicsFirst(t *testing.T) {
 	}
 }
 
-func TestRelatedThumbnailsHaveTheSameStyle(t *testing.T) {
-	l := Open(1)
-	x := l.Index(epoch)
-	a, _ := seedHits(t, x)
-	niches := map[*niche]bool{}
-	for _, h := range x.Find(url.Values{"thumbnailVideoId": {a.ID()}}, l) {
-		niches[h.Channel.Niche] = true
-		if h.Channel.thumbnailStyle() != a.Channel.thumbnailStyle() {
-			t.Fatalf("%s has thumbnails of style %d, want %d",
-				h.ID(), h.Channel.thumbnailStyle(), a.Channel.thumbnailStyle())
-		}
-	}
-	if len(niches) < 2 {
-		t.Errorf("related thumbnails are of the niches %v, want several", niches)
-	}
-}
-
 func TestRelatedNeverFindsItsSeeds(t *testing.T) {
 	l := Open(1)
 	x := l.Index(epoch)

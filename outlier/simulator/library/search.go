@@ -121,10 +121,10 @@ func rank[T entity](all []T, score score[T]) []T {
 }
 
 // wishes are what the parameters of a search ask for. The best of them counts, so several queries or seeds find the
-// union. Without any, all things are found, the largest first.
+// union. Without any, all things are found, the largest first. A seed is a query for its topic.
 type wishes struct {
 	scores   []score[thing]
-	intents  []*intent // if all scores are of intents
+	intents  []*intent // of the scores of a semantic search
 	semantic bool
 	seeds    []uint64   // uploads by address, which are not found themselves
 	channels []*channel // the same of channels
@@ -132,38 +132,27 @@ type wishes struct {
 
 // readWishes reads the queries and seeds of p. Nothing resembles an unknown id.
 func (l *Library) readWishes(p url.Values, at time.Time) *wishes {
-	lexical := p.Get("by") == "lexical"
-	w := &wishes{semantic: !lexical}
-	resembles := func(i *intent) {
-		if lexical {
-			w.scores = append(w.scores, i.sharedWords)
-		} else {
+	w := &wishes{semantic: p.Get("by") != "lexical"}
+	look := func(text string) {
+		if w.semantic {
+			i := queryIntent(text, l.Seed)
 			w.scores, w.intents = append(w.scores, i.score), append(w.intents, i)
-		}
-	}
-	for _, query := range p["query"] {
-		if lexical {
-			w.scores = append(w.scores, allWords(query))
 		} else {
-			resembles(queryIntent(query, l.Seed))
+			w.scores = append(w.scores, allWords(text))
 		}
 	}
-	for _, title := range p["title"] {
-		resembles(queryIntent(title, l.Seed))
+	for _, text := range slices.Concat(p["query"], p["title"]) {
+		look(text)
 	}
-	for _, id := range p["videoId"] {
+	for _, id := range slices.Concat(p["videoId"], p["thumbnailVideoId"]) {
 		if u, ok := l.findUpload(id, at); ok {
-			resembles(u.intent())
+			look(u.Topic().Name())
 			w.seeds = append(w.seeds, u.address())
 		}
 	}
-	if u, ok := l.findUpload(p.Get("thumbnailVideoId"), at); ok {
-		w.scores = append(w.scores, u.sameThumbnailStyle)
-		w.seeds = append(w.seeds, u.address())
-	}
 	for _, id := range p["relatedChannelId"] {
 		if c, ok := l.ByID[id]; ok {
-			resembles(c.intent())
+			look(c.topics[0].Name())
 			w.channels = append(w.channels, c)
 		}
 	}
@@ -212,23 +201,11 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// sameThumbnailStyle finds things with thumbnails of the same style.
-func (u *Upload) sameThumbnailStyle(v thing) (float64, bool) {
-	salt := Hash(u.Channel.Seed, uint64(forThumbnails), u.address())
-	return Unit(Hash(salt, v.address())), v.maker().thumbnailStyle() == u.Channel.thumbnailStyle()
-}
-
-// thumbnailStyle is one of 16.
-func (c *channel) thumbnailStyle() uint64 {
-	return Hash(c.Seed, uint64(forThumbnails), uint64(c.index)) % 16
-}
-
 // Semantic search is approximated: a query matches a topic if they share words. It then also
 // matches the other topics of the niche, less well. A query that matches no topic finds the
 // same share of the library each time, so that every query finds something.
 const (
 	named        = 1.0  // the query contains the topic's name
-	secondary    = 0.8  // for the further topics of a channel
 	neighbour    = 0.45 // for the other topics of a niche, relative to its best score
 	sameWords    = 0.25 // all words of the query are in the title
 	closeness    = 0.2  // random spread between hits that are equal otherwise
@@ -240,7 +217,7 @@ const (
 const stopWords = " a an and at best for good home how i in is make making my of on the tips to tools top " +
 	"vs what why with your "
 
-// intent is what a query or a seed asks for.
+// intent is what a query asks for.
 type intent struct {
 	topics [topicCount]float64 // how well each matches
 	known  bool                // whether any does
@@ -262,37 +239,6 @@ func queryIntent(query string, seed uint64) *intent {
 			of[t] = max(of[t], best)
 		}
 		i.known = i.known || best >= enough
-	}
-	return i
-}
-
-// intent is the topic and the words of the upload.
-func (u *Upload) intent() *intent {
-	i := setOf(u.Topic()).intent(Hash(u.Channel.Seed, uint64(forRelevance), u.address()))
-	i.wanted = meantWords(foldWords(u.makeTitle()))
-	return i
-}
-
-// intent is the topics of the channel and the words of its title.
-func (c *channel) intent() *intent {
-	i := setOf(c.topics[0]).intent(Hash(c.Seed, uint64(forRelevance), uint64(c.index)))
-	for _, t := range c.topics[1:] {
-		i.topics[t] = secondary
-	}
-	i.wanted = meantWords(foldWords(c.title))
-	return i
-}
-
-// intent is to find the topics of the set, and then the others of their niches.
-func (s TopicSet) intent(salt uint64) *intent {
-	i := &intent{known: s != 0, salt: salt}
-	for t := range i.topics {
-		switch inNiche := s >> (t / perNiche * perNiche) & (1<<perNiche - 1); {
-		case s&(1<<t) != 0:
-			i.topics[t] = named
-		case inNiche != 0:
-			i.topics[t] = neighbour
-		}
 	}
 	return i
 }
@@ -325,12 +271,6 @@ func (i *intent) score(v thing) (float64, bool) {
 	return best + sameWords*divideOrZero(countShared(i.wanted, v.words()), float64(len(i.wanted))) + closeness*noise, true
 }
 
-// sharedWords finds things with any of the words, those with the most first.
-func (i *intent) sharedWords(v thing) (float64, bool) {
-	n := countShared(i.wanted, v.words())
-	return n + closeness*Unit(Hash(i.salt, v.address())), n > 0
-}
-
 // score is how well a query matches the subject, by its name in any language or by related
 // words.
 func (s *subject) score(wanted []string, text string) float64 {
@@ -360,16 +300,15 @@ func countShared(wanted []string, text string) float64 {
 }
 
 // Nearest is an index of at most the given number of outliers, those nearest to the topics.
-// The salt decides between equally near ones.
-func (x *Index) Nearest(topics TopicSet, salt uint64, most int) *Index {
-	nearby := x.byDistance(topics, salt)
+func (x *Index) Nearest(topics TopicSet, seed uint64, most int) *Index {
+	nearby := x.byDistance(topics, seed)
 	return &Index{At: x.At, results: nearby[:min(most, len(nearby))]}
 }
 
 // NearestChannels is an index of all outliers of at most the given number of channels, those
 // nearest to the topics.
-func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
-	nearby := x.byDistance(topics, salt)
+func (x *Index) NearestChannels(topics TopicSet, seed uint64, most int) *Index {
+	nearby := x.byDistance(topics, seed)
 	found := map[*channel]bool{}
 	for _, h := range nearby {
 		if len(found) < most {
@@ -380,8 +319,8 @@ func (x *Index) NearestChannels(topics TopicSet, salt uint64, most int) *Index {
 }
 
 // byDistance returns all outliers, those nearest to the topics first.
-func (x *Index) byDistance(topics TopicSet, salt uint64) []*Hit {
-	i := topics.intent(salt)
+func (x *Index) byDistance(topics TopicSet, seed uint64) []*Hit {
+	i := queryIntent(strings.Join(topics.Names(), " "), seed)
 	return rank(x.Hits(), func(h *Hit) (float64, bool) {
 		r, _ := i.score(h)
 		return r, true
