@@ -135,7 +135,7 @@ func (c *Copy) read(ctx context.Context) (database.Marks, error) {
 // readFile reads the marks of the published file, or of a copy of it: another program that has the file open for
 // writing, or was killed while it had, may leave a lock or a log that prevents reading.
 func (c *Copy) readFile(ctx context.Context) (database.Marks, error) {
-	marks, err := c.warehouse.ReadMarks(ctx, c.path)
+	marks, err := database.ReadMarks(ctx, c.path)
 	if err == nil || errors.Is(err, database.ErrForeign) || ctx.Err() != nil {
 		return marks, err
 	}
@@ -146,6 +146,6 @@ func (c *Copy) readFile(ctx context.Context) (database.Marks, error) {
 	if err := database.Copy(c.path, aside, 0o400); err != nil {
 		return marks, err
 	}
-	marks, err = c.warehouse.ReadMarks(ctx, aside)
+	marks, err = database.ReadMarks(ctx, aside)
 	return marks, errors.Join(err, database.Remove(aside))
 }

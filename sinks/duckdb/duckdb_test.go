@@ -26,12 +26,10 @@ func openCopy(_ testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
 func published(dir string) string { return filepath.Join(dir, "outliers.duckdb") }
 func private(dir string) string   { return sinktest.Options(dir).Path }
 
-// open opens a line that begins with the published file if it has lost its own.
+// open opens a line that is closed when the test ends.
 func open(t testing.TB, dir string) *sinktest.Line {
 	t.Helper()
-	o := sinktest.Options(dir)
-	o.Published = published(dir)
-	l := sinktest.Open(openCopy).With(t, dir, o)
+	l := sinktest.Open(openCopy).Line(t, dir)
 	t.Cleanup(func() { l.Close(t) })
 	return l
 }

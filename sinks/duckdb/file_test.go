@@ -344,8 +344,8 @@ func TestUnreadableFileStopsAnEmptyWarehouse(t *testing.T) {
 	}
 }
 
-// TestDamagedWarehouseIsMadeAnew from the published file and the journal, whichever of its blocks is damaged or cut
-// off: by a kill, or by the disk. It is never published.
+// TestDamagedWarehouseIsMadeAnew from the journal, whichever of its blocks is damaged or cut off: by a kill, or by the
+// disk. It is never published.
 func TestDamagedWarehouseIsMadeAnew(t *testing.T) {
 	random := testenv.Random(t)
 	blocks := []int64{random.Int64N(14)}

@@ -133,12 +133,11 @@ func checkData(t *testing.T, dir string) {
 	}
 }
 
-// checkKilled looks at what a killed writer left, and reports whether its file was damaged. Then it lacks what was not
-// published.
+// checkKilled looks at what a killed writer left, and reports whether its file was damaged. It is then empty.
 func checkKilled(t *testing.T, dir string, acknowledged int64) (damaged bool) {
 	t.Helper()
 	o, told := sinktest.Options(dir), &strings.Builder{}
-	o.Published, o.Log = published(dir), slog.New(slog.NewTextHandler(told, nil))
+	o.Log = slog.New(slog.NewTextHandler(told, nil))
 	l := sinktest.Open(openCopy).With(t, dir, o)
 	defer l.Close(t)
 	mark := l.Marks(t).Answers

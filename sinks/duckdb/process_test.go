@@ -103,7 +103,6 @@ const journalLength = 400
 // lineOf is the line of the other processes.
 func lineOf(dir string) (*warehouse.Warehouse, *duckdb.Copy, warehouse.Options) {
 	o := sinktest.Options(dir)
-	o.Published = published(dir)
 	w := warehouse.New(o)
 	return w, duckdb.New(w, published(dir), o.Temp), o
 }
@@ -149,6 +148,13 @@ func beWriter(dir string) error {
 		}
 		if err == nil {
 			err = w.WriteOps(ctx, sinktest.Runs(0, marks.Answers+1))
+		}
+		shown := sinks.Marks{}
+		if err == nil {
+			shown, err = c.Shows(ctx)
+		}
+		if err == nil && shown.Answers > marks.Answers+1 { // a damaged warehouse is filled again before it is published
+			continue
 		}
 		if err == nil {
 			err = c.Publish(ctx)

@@ -3,8 +3,6 @@ package warehouse_test
 import (
 	"bytes"
 	"errors"
-	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +12,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"outlierd/schema"
 	"outlierd/sinks"
@@ -170,126 +166,6 @@ func TestFailedBatchLeavesNothing(t *testing.T) {
 	l.Check(t, j, 3)
 	l.Write(t, j, 3, 8)
 	l.Check(t, j, 8)
-}
-
-// TestPublishedFileBringsLostWarehouseBack, with its number and its operations; the journal has the rest.
-func TestPublishedFileBringsLostWarehouseBack(t *testing.T) {
-	dir, j, told := t.TempDir(), sinktest.Sample(8), &strings.Builder{}
-	o := sinktest.Options(dir)
-	o.Published, o.Log = filepath.Join(dir, "outliers.duckdb"), slog.New(slog.NewTextHandler(told, nil))
-	l := sinktest.Open(open).With(t, dir, o)
-	l.Write(t, j, 0, 5)
-	l.WriteOps(t, sinktest.Runs(0, 2))
-	before := l.Marks(t)
-	if err := l.CopyTo(t.Context(), o.Published); err != nil {
-		t.Fatal(err)
-	}
-	l.Write(t, j, 5, 6) // is not published
-	l.Close(t)
-	if err := os.Remove(o.Path); err != nil {
-		t.Fatal(err)
-	}
-	l = sinktest.Open(open).With(t, dir, o)
-	defer l.Close(t)
-	if diff := cmp.Diff(before, l.Marks(t)); diff != "" {
-		t.Errorf("marks (-before +after):\n%s", diff)
-	}
-	l.Write(t, j, 5, 8)
-	l.WriteOps(t, sinktest.Runs(2, 4))
-	l.Check(t, j, 8)
-	l.CheckRuns(t, 4)
-	if info, err := os.Stat(o.Path); err != nil || info.Mode() != 0o600 {
-		t.Errorf("the file has mode %v, %v", info.Mode(), err)
-	}
-	if !strings.Contains(told.String(), "made again from the published file") {
-		t.Errorf("the log says %q", told)
-	}
-}
-
-// TestDamagedPublishedFileIsNotTaken, nor one of another program.
-func TestDamagedPublishedFileIsNotTaken(t *testing.T) {
-	for name, spoil := range map[string]func(path string) error{
-		"damaged": func(path string) error { return overwrite(path, 3*4096+200_000) },
-		"foreign": func(path string) error {
-			db, err := database.Open(t.Context(), database.Options{})
-			if err != nil {
-				return err
-			}
-			_, err = db.Exec(t.Context(), "ATTACH "+database.Text(path)+" AS mine; CREATE TABLE mine.notes AS SELECT 1; DETACH mine")
-			return errors.Join(err, db.Close())
-		},
-		"no DuckDB file": func(path string) error { return os.WriteFile(path, []byte("notes"), 0o644) },
-		"folder":         func(path string) error { return os.Mkdir(path, 0o755) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir, j := t.TempDir(), sinktest.Sample(4)
-			o := sinktest.Options(dir)
-			o.Published = filepath.Join(dir, "outliers.duckdb")
-			if name == "damaged" {
-				l := sinktest.Open(open).With(t, dir, o)
-				l.Write(t, j, 0, 3)
-				if err := l.CopyTo(t.Context(), o.Published); err != nil {
-					t.Fatal(err)
-				}
-				l.Close(t)
-				if err := errors.Join(os.Remove(o.Path), os.Chmod(o.Published, 0o644)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := spoil(o.Published); err != nil {
-				t.Fatal(err)
-			}
-			l := sinktest.Open(open).With(t, dir, o)
-			defer l.Close(t)
-			if mark := l.Marks(t).Answers; mark != 0 {
-				t.Errorf("watermark %d of an empty warehouse", mark)
-			}
-			l.Write(t, j, 0, 4)
-			l.Check(t, j, 4)
-		})
-	}
-}
-
-// TestFullDiskKeepsPublishedFile in use: the next attempt takes it, once there is space.
-func TestFullDiskKeepsPublishedFile(t *testing.T) {
-	dir, j := t.TempDir(), sinktest.Sample(4)
-	o := sinktest.Options(dir)
-	o.Published = filepath.Join(dir, "outliers.duckdb")
-	l := sinktest.Open(open).With(t, dir, o)
-	l.Write(t, j, 0, 4)
-	before := l.Marks(t)
-	if err := l.CopyTo(t.Context(), o.Published); err != nil {
-		t.Fatal(err)
-	}
-	l.Close(t)
-	if err := os.Remove(o.Path); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", filepath.Dir(o.Path), "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("this user may not mount a file system: %v", err)
-	}
-	t.Cleanup(func() { unix.Unmount(filepath.Dir(o.Path), unix.MNT_DETACH) })
-	l = sinktest.Open(open).With(t, dir, o)
-	defer l.Close(t)
-	_, err := l.Warehouse.Marks(t.Context())
-	wantError(t, err, "no space left")
-	if err := unix.Mount("tmpfs", filepath.Dir(o.Path), "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, l.Marks(t)); diff != "" {
-		t.Errorf("marks (-before +after):\n%s", diff)
-	}
-}
-
-func overwrite(path string, at int64) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	noise := make([]byte, 16<<10)
-	rand.NewChaCha8([32]byte{}).Read(noise)
-	_, err = f.WriteAt(noise, at)
-	return errors.Join(err, f.Close())
 }
 
 // TestVacuumShrinksSmallBatches to the size of one load of the same answers, once a week.

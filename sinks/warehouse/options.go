@@ -20,8 +20,7 @@ const Name = "warehouse.duckdb"
 // Options say where the file is and what DuckDB may use.
 type Options struct {
 	Path        string  // of the file
-	Published   string  // a copy of the file to begin with if that is missing or damaged; "" for none
-	Older       []Older // other places with rows to begin with, if there is no such copy
+	Older       []Older // copies with rows of answers that the journal may no longer have
 	Temp        string  // folder for data that does not fit into memory
 	Memory      int64   // maximum of DuckDB's buffers, in bytes; 0 for what the machine or container allows
 	Tables      []*schema.Table

@@ -18,7 +18,7 @@ func Rebuild(ctx context.Context, o Options, fill func(*Warehouse) error) error 
 		return fmt.Errorf("%s is not a file: move it away, and rebuild again", o.Path)
 	}
 	made := o
-	made.Path, made.Published, made.Older = o.Path+".rebuild", "", nil
+	made.Path, made.Older = o.Path+".rebuild", nil
 	clean := func() error {
 		return database.Remove(made.Path, made.Path+".wal", made.Path+".new", made.Path+".new.wal")
 	}

@@ -105,19 +105,6 @@ func (w *Warehouse) Marks(ctx context.Context) (marks sinks.Marks, err error) {
 	return marks, err
 }
 
-// ReadMarks reads the marks of a published copy with the DuckDB of the warehouse, if that runs: to start another one
-// takes longer than to read them.
-func (w *Warehouse) ReadMarks(ctx context.Context, path string) (database.Marks, error) {
-	if w.db == nil {
-		return database.ReadMarks(ctx, path)
-	}
-	marks, err := w.db.ReadMarks(ctx, path)
-	if err != nil {
-		err = errors.Join(err, w.Close()) // a damaged file may end its DuckDB
-	}
-	return marks, err
-}
-
 // ReadMarks reads the marks of a warehouse, or of a published copy, that is not open for writing.
 func ReadMarks(ctx context.Context, path string) (sinks.Marks, error) {
 	marks, err := database.ReadMarks(ctx, path)
@@ -172,62 +159,27 @@ func (w *Warehouse) open(ctx context.Context) error {
 	return nil
 }
 
-// create makes the file, from the published one if that can be read. It writes under another name and renames,
-// because a process that is killed while DuckDB creates a file leaves an unreadable one.
+// create makes an empty file. It makes it under another name and renames it, because a process that is killed while
+// DuckDB creates a file leaves an unreadable one.
 func (w *Warehouse) create(ctx context.Context) error {
 	made := w.options.Path + ".new"
 	if err := database.Remove(made, made+".wal"); err != nil {
 		return err
 	}
-	copied, err := w.copyPublished(ctx, made)
-	if err == nil && !copied {
-		_, err = w.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(made), database.NewFile))
-	}
-	if err != nil {
+	if _, err := w.db.Exec(ctx, fmt.Sprintf("ATTACH %s AS made (%s); DETACH made", database.Text(made), database.NewFile)); err != nil {
 		return err
 	}
 	return database.Replace(made, w.options.Path)
-}
-
-// copyPublished copies the published file, and reports whether it could. An error is one that says nothing about the
-// file: an empty warehouse in the place of the lost one would be filled from the journal, and all copies made again.
-func (w *Warehouse) copyPublished(ctx context.Context, to string) (copied bool, err error) {
-	from := w.options.Published
-	if from == "" {
-		return false, nil
-	}
-	if _, err := os.Stat(from); os.IsNotExist(err) {
-		return false, nil
-	}
-	err = database.CheckFile(from, "it is another program's")
-	if err == nil {
-		err = database.Copy(from, to, 0o600)
-	}
-	if err == nil {
-		_, err = readPublished(ctx, to)
-	}
-	if err == nil {
-		w.options.Log.Warn("no warehouse: it is made again from the published file and the journal", "file", w.options.Path)
-		return true, nil
-	}
-	err = errors.Join(err, database.Remove(to, to+".wal"))
-	lacking := func(resource error) bool { return errors.Is(err, resource) }
-	if ctx.Err() != nil || slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE}, lacking) {
-		return false, err
-	}
-	w.options.Log.Warn("no warehouse: the published file cannot be used, so it is made again from the journal alone",
-		"file", from, "err", err)
-	return false, nil
 }
 
 // removeDamaged removes a damaged file, so that the next open makes it anew.
 //
 // DuckDB overwrites some blocks of its metadata in place before it writes the header that makes them
 // valid. After a kill or a power failure between the parts of such a write, the block's checksum does not
-// match and the whole file cannot be opened: about one of 600 kills during a write. No data is lost: copies are never
-// written that way, and the journal has everything that they lack.
+// match and the whole file cannot be opened: about one of 600 kills during a write. No data is lost: the journal has the
+// answers, and copies, which are never written that way, have the rows of those that were pruned.
 func (w *Warehouse) removeDamaged(damage error) error {
-	w.options.Log.Warn("damaged warehouse removed; the copies and the journal have what it had",
+	w.options.Log.Warn("damaged warehouse removed; it is filled again from the journal",
 		"file", w.options.Path, "err", damage)
 	return database.Remove(w.options.Path, w.options.Path+".wal")
 }

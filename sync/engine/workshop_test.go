@@ -163,8 +163,8 @@ func (w *workshop) open() (*Engine, func()) {
 func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 	w.Helper()
 	rows := warehouse.New(warehouse.Options{
-		Path: filepath.Join(folder, warehouse.Name), Published: w.duckdb(), Temp: filepath.Join(folder, "tmp"),
-		Tables: schema.Tables(), Ops: schema.OpsTables(),
+		Path: filepath.Join(folder, warehouse.Name), Older: []warehouse.Older{warehouse.Published(w.duckdb())},
+		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
 	})
 	file := duckdb.New(rows, w.duckdb(), filepath.Join(folder, "tmp"))
 	e.Line = load.Line{Warehouse: rows, Copies: []sinks.Copy{file}}

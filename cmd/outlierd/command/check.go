@@ -166,7 +166,7 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 	c := &check.Check{State: seen, Temp: temp.path, Reader: reader}
 	c.Build = func(ctx context.Context, path string, like sinks.Marks, file string) (compare.Source, error) {
 		made := warehouseOptions(config, memory, log)
-		made.Path, made.Published, made.Older, made.Uncommented = path, "", nil, true
+		made.Path, made.Older, made.Uncommented = path, nil, true
 		w := warehouse.New(made)
 		err := fillWarehouse(ctx, seen, w, older{upTo: c.Pruned, file: file}, like,
 			journalProgress(g.out, log, "compared with the journal"))

@@ -364,7 +364,6 @@ func warehouseOptions(config *job.Config, memory int64, log *slog.Logger) wareho
 	for _, s := range config.Sinks {
 		switch path := sinkPath(config, s); s.Kind {
 		case job.SinkDuckDB:
-			w.Published = path
 			w.Older = append(w.Older, warehouse.Published(path))
 		case job.SinkParquet:
 			w.Older = append(w.Older, parquet.Older(path, w.Tables))

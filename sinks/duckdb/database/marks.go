@@ -39,10 +39,8 @@ const (
 var ErrForeign = errors.New("another program made this DuckDB file")
 
 // Marks reads the marks of the file that is attached as warehouse.
-func (db *DB) Marks(ctx context.Context) (Marks, error) { return db.marksOf(ctx, "warehouse") }
-
-func (db *DB) marksOf(ctx context.Context, file string) (m Marks, err error) {
-	rows, err := db.Query(ctx, "SELECT name, id, text FROM "+file+".outlierd.marks")
+func (db *DB) Marks(ctx context.Context) (m Marks, err error) {
+	rows, err := db.Query(ctx, "SELECT name, id, text FROM warehouse.outlierd.marks")
 	if failed, ok := errors.AsType[*duckdb.Error](err); ok &&
 		(failed.Type == duckdb.ErrorTypeCatalog || failed.Type == duckdb.ErrorTypeBinder) {
 		return m, ErrForeign
@@ -72,19 +70,10 @@ func ReadMarks(ctx context.Context, path string) (m Marks, err error) {
 	if err != nil {
 		return m, err
 	}
-	m, err = db.ReadMarks(ctx, path)
-	return m, errors.Join(err, db.Close())
-}
-
-// ReadMarks is [ReadMarks] with a DuckDB that runs, which must be closed after an error.
-func (db *DB) ReadMarks(ctx context.Context, path string) (m Marks, err error) {
-	if _, err := db.Exec(ctx, "ATTACH "+Text(path)+" AS other (READ_ONLY)"); err != nil {
-		return m, err
+	if _, err = db.Exec(ctx, "ATTACH "+Text(path)+" AS warehouse (READ_ONLY)"); err == nil {
+		m, err = db.Marks(ctx)
 	}
-	if m, err = db.marksOf(ctx, "other"); err != nil {
-		return m, err
-	}
-	if _, err := db.Exec(ctx, "DETACH other"); err != nil {
+	if err = errors.Join(err, db.Close()); err != nil {
 		return m, err
 	}
 	number, err := CountCheckpoints(path)
