@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"outlierd/outlier"
+	"outlierd/sync/job"
 	"outlierd/sync/ledger"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
@@ -182,9 +183,8 @@ func (w *worker) supersede(o *Order) error {
 		if why == "" || old.InProgress() {
 			continue // they do not affect each other; see [scheduler.startOrder]
 		}
-		if w.patient { // a command prints it instead
-			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status,
-				"why", why)
+		if !job.IsOnce(old.Job) { // each one-off request is about something else
+			w.engine.log().Info("run superseded", "job", old.Job, "run", old.ID, "status", old.Status, "why", why)
 		}
 		if err := closeRun(w.engine.Store, old); err != nil {
 			return err

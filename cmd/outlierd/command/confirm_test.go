@@ -8,11 +8,9 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"outlierd/cmd/outlierd/term"
 	"outlierd/sync/engine"
-	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 )
 
@@ -39,13 +37,9 @@ func configOf(t *testing.T, text string) *job.Config {
 func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 	t.Parallel()
 	config := configOf(t, dearJobs)
-	by := func(trigger engine.Trigger, after bool, names ...string) (todo []jobRun) {
+	by := func(withAfter bool, names ...string) (todo []jobRun) {
 		for _, name := range names {
-			a := engine.Order{Spec: config.Job(name), Trigger: trigger}
-			if trigger != engine.Manual {
-				a.Due = time.Unix(3600, 0)
-			}
-			todo = append(todo, jobRun{Order: a, after: after})
+			todo = append(todo, jobRun{Order: engine.Order{Spec: config.Job(name), Trigger: engine.Manual}, withAfter: withAfter})
 		}
 		return todo
 	}
@@ -57,24 +51,21 @@ func TestExpensiveManualRunsNeedConfirmation(t *testing.T) {
 		asked  string // part of the question; "" if there is none
 		goes   bool
 	}{
-		{"a cheap one", by(engine.Manual, false, "cheap"), 0, "", "", true},
-		{"a dear one", by(engine.Manual, false, "dear"), 0, "y\n", "this may cost more than 10 credits (budget.confirm_over): dear up to 12. Run it? [y/N] ", true},
-		{"in capitals", by(engine.Manual, false, "dear"), 0, " YES \n", "dear up to 12", true},
-		{"a no", by(engine.Manual, false, "dear"), 0, "n\n", "dear up to 12", false},
-		{"a return", by(engine.Manual, false, "dear"), 0, "\n", "dear up to 12", false},
-		{"no answer at all", by(engine.Manual, false, "dear"), 0, "", "dear up to 12", false},
-		{"within less", by(engine.Manual, false, "dear"), 11, "y\n", "dear up to 11. ", true},
-		{"within the limit", by(engine.Manual, false, "dear"), 10, "", "", true},
-		{"several", by(engine.Manual, false, "cheap", "dear", "next"), 0, "y\n", "this may cost more than 10 credits (budget.confirm_over): dear up to 12, next up to 14.", true},
-		{"with what comes after", by(engine.Manual, true, "cheap"), 0, "y\n", ": next up to 14, last up to 16.", true},
-		{"on a schedule", by(engine.Scheduled, true, "dear", "cheap"), 0, "", "", true},
-		{"late on a schedule", by(engine.CatchUp, true, "dear", "cheap"), 0, "", "", true},
-		{"after a scheduled run", by(engine.After, true, "dear"), 0, "", "", true},
+		{"a cheap one", by(false, "cheap"), 0, "", "", true},
+		{"a dear one", by(false, "dear"), 0, "y\n", "this may cost more than 10 credits (budget.confirm_over): dear up to 12. Run it? [y/N] ", true},
+		{"in capitals", by(false, "dear"), 0, " YES \n", "dear up to 12", true},
+		{"a no", by(false, "dear"), 0, "n\n", "dear up to 12", false},
+		{"a return", by(false, "dear"), 0, "\n", "dear up to 12", false},
+		{"no answer at all", by(false, "dear"), 0, "", "dear up to 12", false},
+		{"within less", by(false, "dear"), 11, "y\n", "dear up to 11. ", true},
+		{"within the limit", by(false, "dear"), 10, "", "", true},
+		{"several", by(false, "cheap", "dear", "next"), 0, "y\n", "this may cost more than 10 credits (budget.confirm_over): dear up to 12, next up to 14.", true},
+		{"with what comes after", by(true, "cheap"), 0, "y\n", ": next up to 14, last up to 16.", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := withoutState(t.Context(), config, func(r *forecast.Reader) error {
-				return approveRuns(t.Context(), r, test.todo, test.most, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
+			err := withoutState(t.Context(), config, func(p *program) error {
+				return approveRuns(t.Context(), p, test.todo, test.most, &term.Asker{In: strings.NewReader(test.answer), Out: &out})
 			})
 			if (err == nil) != test.goes || err != nil && !errors.Is(err, errDeclined) {
 				t.Errorf("error %v, want the run to go on: %v", err, test.goes)
@@ -109,14 +100,14 @@ jobs:
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = withoutState(t.Context(), config, func(r *forecast.Reader) error {
+		err = withoutState(t.Context(), config, func(p *program) error {
 			var out bytes.Buffer
-			err := approveRuns(t.Context(), r, byHand(config.Jobs), 0, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
+			err := approveRuns(t.Context(), p, byHand(config.Jobs), 0, &term.Asker{In: strings.NewReader("n\n"), Out: &out})
 			if asked := out.String(); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") || (err == nil) != (asked == "") {
 				t.Errorf("%s pages of %s a month: asked %q, error %v, want %q",
 					test.pages, test.month, asked, err, test.asked)
 			}
-			return approveRuns(t.Context(), r, byHand(config.Jobs), 0, nil)
+			return approveRuns(t.Context(), p, byHand(config.Jobs), 0, nil)
 		})
 		switch {
 		case test.asked == "" && err == nil:
@@ -143,12 +134,12 @@ func TestConfirmationNeedsTerminal(t *testing.T) {
 	}
 }
 
-// withoutState calls work with a reader of forecasts for an empty state.
-func withoutState(ctx context.Context, config *job.Config, work func(*forecast.Reader) error) (err error) {
+// withoutState calls work with a program that has an empty state.
+func withoutState(ctx context.Context, config *job.Config, work func(*program) error) (err error) {
 	p := &program{Engine: &engine.Engine{Config: config, IDs: seedsOnce(config)}}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if err := p.temporaryStore(ctx); err != nil {
 		return err
 	}
-	return work(p.forecasts())
+	return work(p)
 }

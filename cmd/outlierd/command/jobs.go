@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -135,21 +134,6 @@ func pausesOf(config *job.Config, names []string, until, why string) (all []runs
 		all = append(all, pause)
 	}
 	return all, nil
-}
-
-// sayPaused mentions the paused schedules of jobs that are run by hand.
-func sayPaused(w io.Writer, p *program, todo []jobRun) error {
-	pauses, err := p.Engine.Store.Schedule.Pauses(time.Now())
-	if err != nil {
-		return err
-	}
-	for i := range todo {
-		if pause := pauses[todo[i].Spec.Name]; pause != nil && !todo[i].isScheduled() {
-			fmt.Fprintf(w, "%s: its schedule is %s; this run is by hand\n", pause.Job,
-				report.Paused(pause, p.Engine.Config.Timezone))
-		}
-	}
-	return nil
 }
 
 func cursorCommand(g *globals) *cobra.Command {

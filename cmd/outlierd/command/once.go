@@ -144,7 +144,7 @@ func (r *runner) findNamedChannels(ctx context.Context, spec *job.Spec) error {
 // findChannels fills the tables with the ids of channels, the cheapest way first: the details of a video are
 // free and have the id of its channel. Handles are searched for, if the user confirms the price.
 func (r *runner) findChannels(ctx context.Context, unknown []string) error {
-	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), &runner{r.g.aside(), r.p}
+	videos, aside := (&job.UnknownChannelsError{Channels: unknown}).Videos(), &runner{g: r.g.aside(), p: r.p}
 	ask := func(verb job.Verb, keys job.Keys) error {
 		once := onceOf(verb, keys)
 		once.Assistant = r.g.spending.assistant

@@ -109,8 +109,8 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 			return nil, err
 		}
 		for i := range all {
-			if all[i].Closes() != "" && all[i].Run.Status != runs.Failed {
-				offer.Says = append(offer.Says, describeSuperseded(a.seen, &all[i]))
+			if old, why := &all[i].Run, all[i].Closes(); why != "" && old.Status != runs.Failed {
+				offer.Says = append(offer.Says, fmt.Sprintf("Run %s (%s) is superseded: %s.", report.ShortID(old.ID), old.Status, why))
 			}
 		}
 	}

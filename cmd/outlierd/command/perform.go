@@ -32,9 +32,8 @@ import (
 // jobRun is a run of a job that a command performs.
 type jobRun struct {
 	engine.Order
-	whole bool // the job's unfinished runs are continued or closed before this run
-	after bool // the jobs that come after this one run, too
-	byID  bool // Old was named by its id, and its record says the rest
+	withAfter bool // the jobs that come after this one run, too
+	byID      bool // Old was named by its id, and its record says the rest
 }
 
 // newForecasts returns a reader of forecasts for the run.
@@ -42,11 +41,6 @@ func (j *jobRun) newForecasts(p *program) *forecast.Reader {
 	r := p.forecasts()
 	r.Afresh, r.UseReserve = j.Afresh, j.UseReserve
 	return r
-}
-
-// isScheduled reports whether a schedule requests the run, not a user.
-func (j *jobRun) isScheduled() bool {
-	return !j.Due.IsZero() || j.Trigger == engine.CatchUp
 }
 
 // idle is the reason why there is nothing to run. It is not a failure.
@@ -58,6 +52,9 @@ func (why idle) Error() string { return string(why) }
 type runner struct {
 	g *globals
 	p *program
+
+	due   time.Time       // up to when --due runs what has come due; zero without it
+	tried map[string]bool // with --due: the runs by id, and the due times by job, that it has tried
 }
 
 // reportJobs performs runs and reports them: to people by summaries, and to programs by one value per run,
@@ -80,22 +77,12 @@ func reportJobs(ctx context.Context, g *globals, config *job.Config, which func(
 // continue stops the others only if the reason is not specific to its job.
 func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 	var errs []error
-	began := time.Now()
 	for len(todo) > 0 {
-		next := todo[0]
-		if next.whole {
-			first, err := unfoldRun(r.p, next)
-			if err != nil {
-				return selectWorst(append(errs, err))
-			}
-			todo = append(first, todo[1:]...)
-			continue
-		}
 		if most := r.g.spending.most; most > 0 && r.g.spending.creditsLeft() == 0 {
 			fmt.Fprintf(r.g.world.err, "--max-credits %d is reached\n", most)
 			return r.goOn(selectWorst(append(errs, statusError{runs.PausedBudget})), nil, todo)
 		}
-		row, err := r.runJob(ctx, next)
+		row, err := r.runJob(ctx, todo[0])
 		detached := isA[*stoppedError](err)
 		ended := row != nil && !row.Status.Open()
 		switch {
@@ -106,15 +93,32 @@ func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 		case err != nil:
 			errs = append(errs, err)
 		}
-		followers, err := listFollowers(r.p, next, row, began)
+		next, err := r.listNext(todo[0], row, todo[1:])
 		if err != nil {
 			return selectWorst(append(errs, err))
 		}
-		if todo = append(followers, todo[1:]...); ctx.Err() != nil && len(todo) > 0 {
+		if todo = next; ctx.Err() != nil && len(todo) > 0 {
 			return selectWorst(append(errs, r.goOn(context.Cause(ctx), nil, todo)))
 		}
 	}
 	return selectWorst(errs)
+}
+
+// listNext returns the runs to perform after one: those of jobs that come after it, then those that are left, and if
+// none is, what has come due through the runs so far.
+func (r *runner) listNext(done jobRun, row *runs.Run, left []jobRun) ([]jobRun, error) {
+	next, err := listFollowers(r.p, done, row)
+	next = append(next, left...)
+	if err != nil || r.due.IsZero() {
+		return next, err
+	}
+	if row != nil {
+		r.tried[row.ID] = true
+	}
+	if len(next) == 0 {
+		return r.listDue()
+	}
+	return next, nil
 }
 
 // stoppedError ends a command before its work is done. next says what continues it.
@@ -156,34 +160,22 @@ func (g *globals) typed(command string) string {
 	return term.Plain(line + command)
 }
 
-// listFollowers returns the runs of jobs that come after a run, and then that of the next due time that the job has
-// missed before the command began. After a scheduled run they are due even if the rest of that run fails. After a run
-// by hand they follow if it succeeded or was partial; they are due at its start, so that each is made only once for it.
-func listFollowers(p *program, done jobRun, row *runs.Run, began time.Time) (next []jobRun, err error) {
-	switch {
-	case !done.after || row == nil:
-		return nil, nil
-	case !row.Due.IsZero():
-		due, err := p.Engine.DueNow(time.Now())
-		var after, again []*engine.DueRun
-		for _, a := range due {
-			switch follows := a.Trigger == engine.After; {
-			case follows && a.Spec.After == row.Job && a.Due.Equal(row.Due):
-				after = append(after, a)
-			case !follows && a.Spec.Name == row.Job && done.Old == nil && !a.Due.After(began):
-				again = append(again, a)
-			}
-		}
-		return toJobRuns(append(after, again...)), err
-	case !row.Status.EndedWell():
+// listFollowers returns the runs of jobs that come after a run by hand, if it succeeded or was partial. They are due
+// at its start, so that each is made only once for it.
+func listFollowers(p *program, done jobRun, row *runs.Run) (next []jobRun, err error) {
+	if !done.withAfter || row == nil || !row.Status.EndedWell() {
 		return nil, nil
 	}
-	due := row.Started.Truncate(time.Microsecond) // as stored
+	due := cmp.Or(row.Due, row.Started.Truncate(time.Microsecond)) // as stored
 	for i := range p.Engine.Config.Jobs {
-		if spec := &p.Engine.Config.Jobs[i]; spec.After == row.Job && !spec.Disabled {
-			next = append(next, jobRun{
-				Order: engine.Order{Spec: spec, Due: due, Trigger: engine.After}, whole: true, after: true,
-			})
+		spec := &p.Engine.Config.Jobs[i]
+		if spec.After != row.Job || spec.Disabled {
+			continue
+		}
+		if made, err := p.Engine.Store.Schedule.Performed(spec.Name, due); err != nil {
+			return nil, err
+		} else if !made {
+			next = append(next, jobRun{Order: engine.Order{Spec: spec, Due: due, Trigger: engine.After}, withAfter: true})
 		}
 	}
 	return next, nil
@@ -200,7 +192,7 @@ func affectsAllJobs(err error) bool {
 // runJob performs one run with its progress shown, within what --max-credits leaves, and returns its record; nil if
 // it never started.
 func (r *runner) runJob(ctx context.Context, j jobRun) (*runs.Run, error) {
-	if j.Old == nil && !j.Afresh && !j.isScheduled() {
+	if j.Old == nil && !j.Afresh && j.Due.IsZero() {
 		var err error
 		if j.Old, err = r.p.Engine.Facts().Continues(j.Spec); err != nil {
 			return nil, err
@@ -223,9 +215,6 @@ func (r *runner) runJob(ctx context.Context, j jobRun) (*runs.Run, error) {
 
 // performRun performs a run, or has the daemon do it, and reports it.
 func (r *runner) performRun(ctx context.Context, j *jobRun) (*runs.Run, error) {
-	if err := r.listDisplaced(j); err != nil {
-		return nil, err
-	}
 	fmt.Fprintln(r.g.out.w, describeStart(ctx, j.newForecasts(r.p), j.Spec, j.Old))
 	run := r.p.Engine.Perform
 	if r.p.daemon != nil {
@@ -284,81 +273,42 @@ func selectWorst(errs []error) error {
 func byHand(specs []job.Spec) []jobRun {
 	var all []jobRun
 	for i := range specs {
-		all = append(all, jobRun{Order: engine.Order{Spec: &specs[i], Trigger: engine.Manual}, whole: true})
+		all = append(all, jobRun{Order: engine.Order{Spec: &specs[i], Trigger: engine.Manual}})
 	}
 	return all
 }
 
-// toJobRuns returns the runs to perform for those that are due.
-func toJobRuns(due []*engine.DueRun) (todo []jobRun) {
+// listDue returns the runs that a schedule would begin now, without those that were tried: of jobs that are not due,
+// those that were cut short, and then what is due, after the runs of its job that continue before it. Due times come
+// with the runs: those of follow-ups, and the next one that a job with `catch_up: all` has missed.
+func (r *runner) listDue() (todo []jobRun, err error) {
+	due, err := r.p.Engine.DueNow(r.due)
+	add := func(id string, o engine.Order) {
+		if !r.tried[id] {
+			r.tried[id], todo = true, append(todo, jobRun{Order: o})
+		}
+	}
+	addUnfinished := func(spec *job.Spec, due time.Time) {
+		all, failed := r.p.Engine.Facts().Unfinished(spec, due)
+		for i := range all {
+			if u := &all[i]; u.Fate == facts.Resume || !due.IsZero() && u.Continues() {
+				add(u.Run.ID, engine.Order{Spec: spec, Trigger: engine.CatchUp, Due: due, Old: &u.Run})
+			}
+		}
+		err = errors.Join(err, failed)
+	}
+	for i := range r.p.Engine.Config.Jobs {
+		spec := &r.p.Engine.Config.Jobs[i]
+		isDue := func(a *engine.DueRun) bool { return a.Spec == spec }
+		if !spec.Disabled && !slices.ContainsFunc(due, isDue) {
+			addUnfinished(spec, time.Time{})
+		}
+	}
 	for _, a := range due {
-		todo = append(todo, jobRun{Order: engine.Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due}, whole: true, after: true})
+		addUnfinished(a.Spec, a.Due)
+		add(a.Spec.Name+" "+a.Due.String(), engine.Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
 	}
-	return todo
-}
-
-// unfoldRun returns the runs needed to perform a due time or a job by hand, beginning with unfinished runs
-// of the job. By hand, the job's own unfinished run is what is performed. It returns none for a due time
-// that has had its run meanwhile. If nothing is due, only what was cut short is continued.
-func unfoldRun(p *program, j jobRun) (todo []jobRun, err error) {
-	unfinished, err := p.Engine.Facts().Unfinished(j.Spec, j.Due)
-	if err != nil {
-		return nil, err
-	}
-	done, err := p.Engine.Store.Schedule.Performed(j.Spec.Name, j.Due)
-	if done || err != nil {
-		return nil, err
-	}
-	j.whole = false
-	nothingDue := j.isScheduled() && j.Due.IsZero()
-	for i := range unfinished {
-		u, old := &unfinished[i], &unfinished[i].Run
-		continues := u.Continues() && (j.isScheduled() || old.Overridden != j.Spec.Overridden)
-		if nothingDue {
-			continues = u.Fate == facts.Resume
-		}
-		if continues {
-			first := j
-			first.Old, first.after = old, !old.Due.IsZero()
-			todo = append(todo, first)
-		}
-	}
-	if nothingDue {
-		return todo, nil
-	}
-	return append(todo, j), nil
-}
-
-// listDisplaced names the unfinished runs that a new one closes, and those that it leaves.
-func (r *runner) listDisplaced(j *jobRun) error {
-	if j.Old != nil || j.Spec.Rest != "" || job.IsOnce(j.Spec.Name) {
-		return nil
-	}
-	all, err := r.p.Engine.Facts().Unfinished(j.Spec, j.Due)
-	for _, u := range all {
-		switch old := &u.Run; {
-		case u.Closes() == "":
-			fmt.Fprintf(r.g.out.w, "%s: %s stays unfinished: %s:\n  %s\n", old.Job, nameOfRun(r.p, old),
-				u.Why, r.g.typed(strings.TrimPrefix(facts.Command(old.ID), "outlierd ")))
-		case old.Status != runs.Failed:
-			fmt.Fprintln(r.g.out.w, describeSuperseded(r.p, &u))
-		}
-	}
-	return err
-}
-
-// describeSuperseded returns the message that a new run closes an unfinished one.
-func describeSuperseded(p *program, u *facts.Unfinished) string {
-	return fmt.Sprintf("%s: %s is superseded by a new run: %s", u.Run.Job, nameOfRun(p, &u.Run), u.Closes())
-}
-
-// nameOfRun returns the name of an unfinished run for people.
-func nameOfRun(p *program, run *runs.Run) string {
-	name := "the run of " + run.Started.In(p.Engine.Config.Timezone).Format("2006-01-02 15:04")
-	if flags := facts.Flags(run); flags != "" {
-		name += " with " + flags
-	}
-	return fmt.Sprintf("%s (%s)", term.Plain(name), run.Status)
+	return todo, err
 }
 
 // reportRun collects the summary of a run and prints it. The caller prints the error of a failed run,
@@ -376,9 +326,6 @@ func (r *runner) reportRun(ctx context.Context, row *runs.Run, began time.Time, 
 		return err
 	}
 	if end.Retry, err = store.Queue.NextRetry(time.Now(), queue.Filter{Job: row.Job}); err != nil {
-		return err
-	}
-	if end.Distinct, err = store.Hits.Distinct(row.ID); err != nil {
 		return err
 	}
 	if end.Since = row.Started; began.After(end.Since) { // the command has continued it

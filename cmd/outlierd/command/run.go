@@ -110,22 +110,20 @@ func startRuns(c *cobra.Command, g *globals, f *runFlags, names []string) error 
 		return err
 	}
 	return reportJobs(c.Context(), g, config, func(r *runner) ([]jobRun, error) {
-		todo, err := f.listRuns(c.Context(), r.p, names, change)
+		todo, err := f.listRuns(c.Context(), r, names, change)
 		for i := range todo {
 			todo[i].UseReserve = f.reserve
 		}
 		if err == nil && len(todo) == 0 {
 			err = idle("") // cron would mail a line
 		}
-		if err == nil {
-			err = sayPaused(r.g.out.w, r.p, todo)
-		}
 		return todo, err
 	})
 }
 
 // listRuns returns the runs to perform.
-func (f *runFlags) listRuns(ctx context.Context, p *program, names []string, change *job.Overrides) ([]jobRun, error) {
+func (f *runFlags) listRuns(ctx context.Context, r *runner, names []string, change *job.Overrides) ([]jobRun, error) {
+	p := r.p
 	switch {
 	case f.rest != "":
 		return restOf(ctx, p, f.rest)
@@ -134,7 +132,8 @@ func (f *runFlags) listRuns(ctx context.Context, p *program, names []string, cha
 	case f.due && p.daemon != nil:
 		return nil, nil // the daemon runs what is due
 	case f.due:
-		return dueNow(p, time.Now())
+		r.due, r.tried = time.Now(), map[string]bool{}
+		return r.listDue()
 	case f.all:
 		disabled := func(s job.Spec) bool { return s.Disabled }
 		return byHand(slices.DeleteFunc(slices.Clone(p.Engine.Config.Jobs), disabled)), nil
@@ -144,7 +143,7 @@ func (f *runFlags) listRuns(ctx context.Context, p *program, names []string, cha
 		return nil, err
 	}
 	for i := range todo {
-		todo[i].after = f.withAfter
+		todo[i].withAfter = f.withAfter
 	}
 	return todo, applyOverrides(todo, change)
 }
@@ -212,29 +211,6 @@ func refuseDisabled(spec *job.Spec) error {
 	return nil
 }
 
-// dueNow returns the runs that were cut short and continue at once, of jobs that are not due, as a due time would
-// continue them itself; then the runs of due times that have passed, and those of jobs that come after others.
-func dueNow(p *program, now time.Time) (todo []jobRun, err error) {
-	due, err := p.Engine.DueNow(now)
-	if err != nil {
-		return nil, err
-	}
-	for i := range p.Engine.Config.Jobs {
-		spec := &p.Engine.Config.Jobs[i]
-		isDue := func(a *engine.DueRun) bool { return a.Spec.Name == spec.Name }
-		if spec.Disabled || slices.ContainsFunc(due, isDue) {
-			continue
-		}
-		next := jobRun{Order: engine.Order{Spec: spec, Trigger: engine.CatchUp}, whole: true}
-		if cut, err := unfoldRun(p, next); err != nil {
-			return nil, err
-		} else if len(cut) > 0 { // in its turn, the runs before it may have continued them
-			todo = append(todo, next)
-		}
-	}
-	return append(todo, toJobRuns(due)...), nil
-}
-
 // restOf returns the run that buys what the searches of another left.
 func restOf(ctx context.Context, p *program, id string) ([]jobRun, error) {
 	row, err := runNamed(p, id)
@@ -278,8 +254,7 @@ func continueRun(p *program, id string) ([]jobRun, error) {
 		return nil, usageError{fmt.Errorf("run %s of %s is %s, and nothing of it can be continued: it has ended, has "+
 			"reached its own cap, or is too old", row.ID, row.Job, row.Status)}
 	}
-	order := engine.Order{Spec: spec, Trigger: engine.Manual, Old: old}
-	return []jobRun{{Order: order, after: !old.Due.IsZero(), byID: true}}, nil
+	return []jobRun{{Order: engine.Order{Spec: spec, Trigger: engine.Manual, Old: old}, byID: true}}, nil
 }
 
 func backfillCommand(g *globals) *cobra.Command {

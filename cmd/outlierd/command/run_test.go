@@ -18,7 +18,6 @@ import (
 	"outlierd/cmd/outlierd/term"
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
-	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 )
@@ -76,8 +75,8 @@ func TestPlanShowsTheWorstCase(t *testing.T) {
 		{"10/min", "search: {query: [espresso], pages: all}, budget: {per_run: 6}", "coffee: at most 6 credits, 3 requests, 18 s at 10/min"},
 	} {
 		config := parsed(t, test.limit, test.job)
-		err := withoutState(t.Context(), config, func(r *forecast.Reader) error {
-			if got := planLine(t.Context(), r, &config.Jobs[0]); got != test.want {
+		err := withoutState(t.Context(), config, func(p *program) error {
+			if got := planLine(t.Context(), p.forecasts(), &config.Jobs[0]); got != test.want {
 				t.Errorf("%s: %q, want %q", test.job, got, test.want)
 			}
 			return nil

@@ -69,7 +69,7 @@ func spend(ctx context.Context, g *globals, config *job.Config, which func(*runn
 		as = toRead
 	}
 	return g.with(ctx, config, as, func(p *program) error {
-		r := &runner{g, p}
+		r := &runner{g: g, p: p}
 		todo, err := which(r)
 		if why, ok := errors.AsType[idle](err); ok {
 			if why != "" {
@@ -83,8 +83,8 @@ func spend(ctx context.Context, g *globals, config *job.Config, which func(*runn
 		if g.spending.dryRun {
 			return r.printPrices(ctx, withFollowers(config, todo))
 		}
-		if !g.spending.yes {
-			if err := approveRuns(ctx, p.forecasts(), todo, g.spending.most, g.asker()); err != nil {
+		if !g.spending.yes && r.due.IsZero() {
+			if err := approveRuns(ctx, p, todo, g.spending.most, g.asker()); err != nil {
 				return err
 			}
 		}
@@ -188,12 +188,12 @@ func askConsent(who *term.Asker, warning, question string) error {
 // approveRuns asks once, before the first run starts, if a run by hand may cost more than budget.confirm_over. The
 // price of a run is its cap, and at most the given number of credits if that is not 0. Without a terminal, where
 // who is nil, runs that need confirmation are refused.
-func approveRuns(ctx context.Context, r *forecast.Reader, todo []jobRun, most int64, who *term.Asker) error {
-	limit, why := confirmOver(r.Config)
+func approveRuns(ctx context.Context, p *program, todo []jobRun, most int64, who *term.Asker) error {
+	limit, why := confirmOver(p.Engine.Config)
 	if limit == nil || 0 < most && most <= int64(*limit) {
 		return nil
 	}
-	dear, err := overLimit(ctx, r, withFollowers(r.Config, todo), *limit, outlier.Credits(most))
+	dear, err := overLimit(ctx, p, withFollowers(p.Engine.Config, todo), *limit, outlier.Credits(most))
 	if err != nil || len(dear) == 0 {
 		return err
 	}
@@ -201,15 +201,10 @@ func approveRuns(ctx context.Context, r *forecast.Reader, todo []jobRun, most in
 }
 
 // overLimit returns the runs by hand that may cost more than limit, with their prices, which are at most cap.
-func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
-	limit, cap outlier.Credits) (dear []string, err error) {
-	for _, next := range todo {
-		if next.isScheduled() {
-			continue
-		}
-		read := *r.Reader
-		read.Afresh, read.UseReserve = next.Afresh, next.UseReserve
-		known, err := (&forecast.Reader{Reader: &read, Pace: r.Pace, Key: r.Key}).Next(ctx, next.Spec, next.Trigger == engine.After)
+func overLimit(ctx context.Context, p *program, todo []jobRun, limit, cap outlier.Credits) (dear []string, err error) {
+	for i := range todo {
+		next := &todo[i]
+		known, err := next.newForecasts(p).Next(ctx, next.Spec, next.Trigger == engine.After)
 		most := known.Most
 		if cap > 0 {
 			most = min(most, cap)
@@ -229,12 +224,12 @@ func overLimit(ctx context.Context, r *forecast.Reader, todo []jobRun,
 func withFollowers(config *job.Config, todo []jobRun) (all []jobRun) {
 	for _, next := range todo {
 		all = append(all, next)
-		if !next.after || next.isScheduled() {
+		if !next.withAfter {
 			continue
 		}
 		for i := range config.Jobs {
 			if spec := &config.Jobs[i]; spec.After == next.Spec.Name && !spec.Disabled {
-				follower := jobRun{Order: engine.Order{Spec: spec, Trigger: engine.After}, after: true}
+				follower := jobRun{Order: engine.Order{Spec: spec, Trigger: engine.After}, withAfter: true}
 				all = append(all, withFollowers(config, []jobRun{follower})...)
 			}
 		}

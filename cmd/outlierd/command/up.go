@@ -262,7 +262,7 @@ func approveClient(ctx context.Context, p *program, name string, most *outlier.C
 		return nil
 	}
 	next := jobRun{Order: engine.Order{Spec: spec, Trigger: engine.Manual}}
-	dear, err := overLimit(ctx, p.forecasts(), []jobRun{next}, *limit, 0)
+	dear, err := overLimit(ctx, p, []jobRun{next}, *limit, 0)
 	if err == nil && len(dear) > 0 {
 		err = serve.Refuse(http.StatusConflict, "this run may cost more than %s (%s): %s; nothing was started: send "+
 			"{\"max_credits\": N} with the most that it may cost", term.Count(*limit, "credit"), why, strings.Join(dear, ", "))
