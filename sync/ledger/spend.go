@@ -71,13 +71,6 @@ func Requests(in store.Reader, run string) (int64, error) {
 		+ (SELECT count(*) FROM attempts WHERE counts_for <> '' AND counts_for = ?1 AND sent_at <> 0)`, run)
 }
 
-// DistinctEntities counts the entities for which the free calls of a run with one of these
-// operations returned an answer.
-func DistinctEntities(tx *store.Tx, run string, ops ...outlier.Operation) (n int64, err error) {
-	return store.Value[int64](tx, `SELECT count(DISTINCT entity) FROM attempts WHERE run = ? AND price = 0
-		AND state = 'charged' AND op IN (SELECT value FROM json_each(?))`, run, store.JSON(ops))
-}
-
 // StepCredits is the SQL expression for the credits that the step in a row of `steps` has cost,
 // including those of unknown outcome.
 const StepCredits = `(SELECT coalesce(sum(price), 0) FROM attempts WHERE attempts.step = steps.id

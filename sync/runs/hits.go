@@ -120,23 +120,6 @@ func FirstPage(tx *store.Tx, step *Step) ([]string, error) {
 
 func firstHit(step *Step) int64 { return cmp.Or(step.Origin, step.ID) }
 
-// Distinct returns the number of distinct keys in the rows of a run, for the tables in which a key
-// may occur more than once: a hit on several pages, a channel from several kinds of calls.
-func (hs *Hits) Distinct(run string) (map[string]int64, error) {
-	return store.Read(hs.db, func(tx *store.Tx) (map[string]int64, error) {
-		number, err := rowNumber(tx, run)
-		if err != nil {
-			return nil, err
-		}
-		hits, err := store.Value[int64](tx, `SELECT count(DISTINCT video) FROM run_hits WHERE run = ?`, number)
-		if err != nil {
-			return nil, err
-		}
-		channels, err := ledger.DistinctEntities(tx, run, outlier.OpChannelVideos, outlier.OpChannelShorts)
-		return map[string]int64{"outliers": hits, "found_channels": hits, "channels": channels}, err
-	})
-}
-
 // A Choice says which hits of a run [Hits.Best] selects.
 type Choice struct {
 	Most int  // maximum number over all steps; 0 for all

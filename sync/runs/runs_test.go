@@ -444,35 +444,6 @@ func TestBestLeavesOutWhatIsExcluded(t *testing.T) {
 	}
 }
 
-// TestDistinctCountsKeysOnce however often they came.
-func TestDistinctCountsKeysOnce(t *testing.T) {
-	t.Parallel()
-	s := statetest.Open(t, t.TempDir())
-	step := statetest.BeginRun(t, s, "run-1")
-	statetest.BeginRun(t, s, "run-2")
-	statetest.Update(t, s, func(tx *store.Tx) error {
-		other, err := runs.AddStep(tx, runs.Step{Run: "run-1", Query: outlier.UncheckedQuery(outlier.OpSearch, ""), Total: -1})
-		if err != nil {
-			return err
-		}
-		_, err = runs.AddHits(tx, "run-1", step.ID, 0, 0, []runs.Hit{{VideoID: "a"}, {VideoID: "b"}})
-		_, again := runs.AddHits(tx, "run-1", other, 0, 0, []runs.Hit{{VideoID: "b"}, {VideoID: "c"}})
-		return errors.Join(err, again)
-	})
-	for _, op := range []outlier.Operation{outlier.OpChannelVideos, outlier.OpChannelShorts} {
-		r := statetest.Must(outlier.DataRequest(op, "UC1234567890abcdefghijkl"))
-		statetest.Buy(t, s, ledger.Purchase{Run: "run-1", Job: "ideas"}, statetest.AnswerTo(r, `{}`), outlier.Charged)
-	}
-	for run, want := range map[string]map[string]int64{
-		"run-1": {"outliers": 3, "found_channels": 3, "channels": 1},
-		"run-2": {"outliers": 0, "found_channels": 0, "channels": 0},
-	} {
-		if got, err := s.Hits.Distinct(run); err != nil || !cmp.Equal(got, want) {
-			t.Errorf("%s: %v (%v), want %v", run, got, err, want)
-		}
-	}
-}
-
 // TestFreeCallInFlightIsCounted: when a process is killed, its run has sent one call more than
 // answers were kept. A call whose answer is on record is not counted twice.
 func TestFreeCallInFlightIsCounted(t *testing.T) {

@@ -30,9 +30,8 @@ type Run struct {
 	Calls    []ledger.OpTotal `json:"calls"`
 
 	// Known only when the run has just ended:
-	Since    time.Time        `json:"-"` // when it was started or continued
-	Retry    time.Time        `json:"-"` // when a schedule tries the first call that failed again; zero if none did
-	Distinct map[string]int64 `json:"-"` // keys of its rows, by table; see [runs.Hits.Distinct]
+	Since time.Time `json:"-"` // when it was started or continued
+	Retry time.Time `json:"-"` // when a schedule tries the first call that failed again; zero if none did
 }
 
 // Search is one search of a run, as in ops.searches: with null for what is not known.
@@ -137,7 +136,7 @@ func (r *Run) Sentences(in Style) (all []string) {
 func (r *Run) facts(in Style) [][]string {
 	groups := [][]string{
 		foundFacts(&r.Run, r.Unknown, len(r.Searches) > 0), undoneFacts(r, in),
-		sparedFacts(r.Endings), skippedCalls(r.Fresh), tableCounts(r.Rows, r.Distinct),
+		sparedFacts(r.Endings), skippedCalls(r.Fresh), tableCounts(r.Rows),
 	}
 	return slices.DeleteFunc(groups, func(facts []string) bool { return len(facts) == 0 })
 }
@@ -186,7 +185,7 @@ func (r *Run) stopReason() string {
 func EndedEmpty(row *runs.Run) bool {
 	switch row.Status {
 	case runs.Failed, runs.PausedBudget, runs.PausedQuota:
-		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows, nil)) == 0
+		return row.Hits == 0 && row.Credits == 0 && len(tableCounts(row.Rows)) == 0
 	}
 	return false
 }
@@ -243,17 +242,12 @@ func Mark(s runs.Status) string {
 	return "✗"
 }
 
-// tableCounts lists the loaded rows, without the histories, which repeat them, and the number of
-// distinct keys where it differs.
-func tableCounts(rows, distinct map[string]int64) []string {
+// tableCounts lists the loaded rows, without the histories, which repeat them.
+func tableCounts(rows map[string]int64) []string {
 	var counts []string
 	for name, n := range rows {
 		if n > 0 && !strings.HasSuffix(name, "_history") {
-			text := fmt.Sprintf("%s %d", name, n)
-			if keys := distinct[name]; 0 < keys && keys < n {
-				text += fmt.Sprintf(" (%d distinct)", keys)
-			}
-			counts = append(counts, text)
+			counts = append(counts, fmt.Sprintf("%s %d", name, n))
 		}
 	}
 	slices.Sort(counts)
