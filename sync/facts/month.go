@@ -29,7 +29,8 @@ type Month struct {
 
 // JobMonth is the part of a job in a [Month].
 type JobMonth struct {
-	Job string `json:"job"`
+	Job  string `json:"job"`
+	Auto bool   `json:"auto,omitempty"` // it takes what the others leave, and needs nothing
 	ledger.Demand
 	Cap *outlier.Credits `json:"cap,omitempty"` // what the job's own cap of the cycle leaves; nil for no cap
 
@@ -102,14 +103,14 @@ func (m *Month) buyingRuns(spec *job.Spec, after, bought time.Time) (n int) {
 // result, and seeds that were bought recently are bought again. A job that cannot be resolved needs nothing: its
 // run reports why.
 func (m *Month) needsOf(ctx context.Context, spec *job.Spec) (one JobMonth, err error) {
-	one.Job = spec.Name
+	one.Job, one.Auto = spec.Name, spec.Auto
 	if spec.Budget.PerMonth != nil {
 		left, err := m.reader.Caps().LeftOfJob(spec, m.at)
 		if one.Cap = &left; err != nil {
 			return one, err
 		}
 	}
-	if spec.After == "" && len(spec.Schedule) == 0 && spec.Every == 0 || spec.Auto { // it takes what the others leave
+	if spec.After == "" && len(spec.Schedule) == 0 && spec.Every == 0 || spec.Auto {
 		return one, nil
 	}
 	p, err := m.reader.Plan(ctx, spec, Options{At: m.at.Add(spec.SeedsFresh), Assume: true})

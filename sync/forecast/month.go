@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -11,56 +10,32 @@ import (
 	"outlierd/sync/job"
 )
 
-// Month is what the scheduled runs of a cycle of 31 days cost if every page is full, without the cap of the cycle.
-type Month struct {
-	Jobs   []facts.JobMonth
-	config *job.Config
-}
-
-// Credits returns what the runs of all jobs cost.
-func (m *Month) Credits() (sum outlier.Credits) {
-	for i := range m.Jobs {
-		sum += m.Jobs[i].Credits()
-	}
-	if perDay := m.config.Budget.PerDay; perDay != nil {
-		sum = min(sum, job.MonthDays**perDay)
-	}
-	return sum
-}
-
-// Month computes the cost of the cycle of [job.MonthOf]. Jobs that run by hand only are left out.
-func (r *Reader) Month(ctx context.Context) (*Month, error) {
-	m := &Month{config: r.Config}
-	of, err := r.Reader.Month(job.MonthOf(r.Config), time.Now())
-	if err == nil {
-		m.Jobs, err = of.After(ctx, time.Time{})
-	}
-	m.Jobs = slices.DeleteFunc(m.Jobs, func(j facts.JobMonth) bool { return j.Runs == 0 })
+// Month returns what the scheduled runs of the cycle of [job.MonthOf] cost by job if every page is full, and what they
+// cost together, without the cap of the cycle. Jobs that run by hand only are left out. One with `schedule: auto` costs
+// what its own cap or the other jobs leave it.
+func (r *Reader) Month(ctx context.Context) (jobs []facts.JobMonth, worst outlier.Credits, err error) {
+	month, err := r.Reader.Month(job.MonthOf(r.Config), time.Now())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	m.splitRest()
-	return m, nil
-}
-
-// splitRest gives what the budget leaves after the other jobs to those with `schedule: auto`.
-func (m *Month) splitRest() {
-	var autos []*facts.JobMonth
-	for i := range m.Jobs {
-		if m.config.Job(m.Jobs[i].Job).Auto {
-			m.Jobs[i].Each = 0
-			autos = append(autos, &m.Jobs[i])
+	if jobs, err = month.After(ctx, time.Time{}); err != nil {
+		return nil, 0, err
+	}
+	jobs = slices.DeleteFunc(jobs, func(j facts.JobMonth) bool { return j.Runs == 0 })
+	rest := outlier.Credits(0) // that the other jobs leave, if a job takes it
+	for i := range jobs {
+		switch j := &jobs[i]; {
+		case !j.Auto:
+			worst += j.Credits()
+		case j.Cap != nil:
+			worst += *j.Cap
+		default:
+			rest = *r.Config.Budget.Scheduled() // the file must have one
 		}
 	}
-	for i, of := range autos {
-		left := outlier.Credits(math.MaxInt32)
-		if most := m.config.Budget.Scheduled(); most != nil {
-			left = *most - m.Credits()
-		}
-		part := max(0, left) / outlier.Credits(len(autos)-i)
-		if of.Cap != nil {
-			part = min(part, *of.Cap)
-		}
-		of.Cap, of.Each = &part, (part+outlier.Credits(of.Runs)-1)/outlier.Credits(of.Runs)
+	worst = max(worst, rest)
+	if perDay := r.Config.Budget.PerDay; perDay != nil {
+		worst = min(worst, job.MonthDays**perDay)
 	}
+	return jobs, worst, nil
 }

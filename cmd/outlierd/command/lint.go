@@ -70,11 +70,11 @@ The prices are those of a first run.`,
 			defer p.Close() // what it removes is temporary
 			r := p.forecasts()
 			prices := priceList(c.Context(), r)
-			month, err := r.Month(c.Context())
+			month, worst, err := r.Month(c.Context())
 			if err != nil {
 				return err
 			}
-			report := linted{config.Path, append([]yamltree.Mistake{}, config.Warnings...), prices, month.Credits(), month.Jobs, config.Budget.Scheduled()}
+			report := linted{config.Path, append([]yamltree.Mistake{}, config.Warnings...), prices, worst, month, config.Budget.Scheduled()}
 			_, takes := warehouseDisk(config)
 			return g.out.print(report, "%s%s is fine. A run costs at most:\n  %s\n%sOn disk, %s.\n", said, config.Files(),
 				strings.Join(prices, "\n  "), report.cycle(), takes)
@@ -100,7 +100,13 @@ func (l *linted) cycle() string {
 	}
 	text := "The scheduled runs of a cycle of 31 days cost at most:\n"
 	for _, j := range l.Cycle {
-		text += fmt.Sprintf("  %s: %s, %s", j.Job, term.Count(j.Credits(), "credit"), term.Count(j.Runs, "run"))
+		costs := term.Count(j.Credits(), "credit")
+		if j.Auto && j.Cap != nil {
+			costs = term.Count(*j.Cap, "credit")
+		} else if j.Auto {
+			costs = "what the other jobs leave"
+		}
+		text += fmt.Sprintf("  %s: %s, %s", j.Job, costs, term.Count(j.Runs, "run"))
 		if whole := outlier.Credits(j.Runs) * j.Each; whole > j.Credits() {
 			text += fmt.Sprintf("; its per_month allows %d of %d", j.Credits(), whole)
 		}
