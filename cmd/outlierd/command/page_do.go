@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,7 +17,6 @@ import (
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
-	"outlierd/sync/marks"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
 	"outlierd/sync/store"
@@ -33,7 +31,6 @@ var acts = map[string]func(actions, context.Context, page.Action) (*page.Offer, 
 	page.Lift: actions.offerLift, page.Record: actions.offerRecord,
 
 	page.LookAlikes: actions.offerOnce, page.SearchOnce: actions.offerOnce, page.Transcript: actions.offerOnce, page.BuyRest: actions.offerRest,
-	page.Follow: actions.offerFollow,
 }
 
 // offerAction prepares an action without changing anything. It returns an error if the action is impossible.
@@ -353,51 +350,4 @@ func (a actions) offerRest(ctx context.Context, asked page.Action) (*page.Offer,
 	}
 	offer.Do = a.startRun(engine.Order{Trigger: engine.Manual, Spec: spec, Old: next.Old})
 	return offer, a.sayLeft(offer, price)
-}
-
-// # Following a channel
-//
-// A followed channel is one of whose videos a person has tagged "follow". So following is data like other
-// marks: it is undone in the same place, is backed up and erased with them, and no file of the user is
-// rewritten. A channels job decides by its SQL what it costs.
-
-const (
-	followTag = "follow"
-	followSQL = "select channel_id from outliers join marks using (video_id) where list_contains(tags, 'follow')"
-)
-
-func (a actions) offerFollow(_ context.Context, asked page.Action) (*page.Offer, error) {
-	id, err := outlier.ParseVideoID(asked.Video)
-	if err != nil {
-		return nil, err
-	}
-	offer := &page.Offer{Title: "Follow the channel of video " + id, Button: "Follow it: free", Says: []string{
-		"The video gets the tag \u201cfollow\u201d. To end it, remove the tag.",
-	}}
-	if jobs := a.jobsOfFollowed(); len(jobs) > 0 {
-		offer.Says = append(offer.Says, strings.Join(jobs, ", ")+" fetches the uploads of followed channels, "+
-			"from the next run on.")
-	} else {
-		offer.Says = append(offer.Says, "No job of the job file fetches the uploads of followed channels yet. This one does: "+
-			`follow: {every: 1d, channels: {id: {sql: "`+followSQL+`"}}}`)
-	}
-	offer.Do = func(ctx context.Context) (*page.Done, error) {
-		_, err := serve.EditMarks{Edit: marks.Edit{Videos: []string{id}, Tag: []string{followTag}}}.Do(ctx, a.runs.Engine)
-		return &page.Done{To: "/videos/" + id}, err
-	}
-	return offer, nil
-}
-
-// jobsOfFollowed returns the channels jobs whose SQL reads the tag.
-func (a actions) jobsOfFollowed() (names []string) {
-	for i := range a.seen.Engine.Config.Jobs {
-		spec := &a.seen.Engine.Config.Jobs[i]
-		reads := slices.ContainsFunc(spec.SQL(), func(q job.Query) bool {
-			return strings.Contains(q.SQL, "marks") && strings.Contains(q.SQL, "'"+followTag+"'")
-		})
-		if spec.Verb == job.VerbChannels && reads {
-			names = append(names, job.Shown(spec.Name))
-		}
-	}
-	return names
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"outlierd/cmd/outlierd/page"
-	"outlierd/sync/marks"
-	"outlierd/sync/store"
 )
 
 const onceJobs = `
@@ -106,42 +104,20 @@ func (p *person) awaitEnd(prog *program, id string) {
 	}
 }
 
-// TestFollowedChannelsAreReadByJobs: the offer says which job reads them, or what to write.
+// TestFollowedChannelsAreReadByJobs whose SQL selects their tag, as docs/views.md shows.
 func TestFollowedChannelsAreReadByJobs(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ job, says string }{
-		{"", "No job of the job file fetches the uploads of followed channels yet"},
-		{`
-  rivals: {channels: {id: {sql: "` + followSQL + `"}}}`, "rivals fetches the uploads of followed channels"},
-	} {
-		bubble(t, onceJobs+c.job, func(p *person) {
-			p.must("run", "coffee")
-			video := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 1"))[1]
-			p.serving(func(ctx context.Context, prog *program) {
-				asked := page.Action{Verb: page.Follow, Video: video}
-				offer, err := prog.offerAction(ctx, asked)
-				if err != nil || !strings.Contains(strings.Join(offer.Says, " "), c.says) {
-					t.Fatalf("offered %+v, %v; want %q", offer, err, c.says)
-				}
-				if _, err := offer.Do(ctx); err != nil {
-					t.Error(err)
-				}
-				_ = prog.Engine.Store.DB.View(func(tx *store.Tx) error {
-					if all, err := marks.List(tx); err != nil || len(all) != 1 || all[0].Video != video || all[0].Tags[0] != followTag {
-						t.Errorf("marks %v, %v; want the tag of %s", all, err, video)
-					}
-					return nil
-				})
-			})
-			if c.job == "" {
-				return
-			}
-			p.must("run", "rivals")
-			if got := p.must("sql", "-o", "csv", "select count(*) from followed"); !strings.HasSuffix(strings.TrimSpace(got), "1") {
-				t.Errorf("followed channels: %q, want one", got)
-			}
-		})
-	}
+	const rivals = `
+  rivals: {channels: {id: {sql: "select channel_id from outliers join marks using (video_id) where list_contains(tags, 'follow')"}}}`
+	bubble(t, onceJobs+rivals, func(p *person) {
+		p.must("run", "coffee")
+		video := strings.Fields(p.must("sql", "-o", "csv", "select video_id from outliers order by z_score desc, video_id limit 1"))[1]
+		p.must("mark", "--tag", "follow", video)
+		p.must("run", "rivals")
+		if got := p.must("sql", "-o", "csv", "select count(*) from followed"); !strings.HasSuffix(strings.TrimSpace(got), "1") {
+			t.Errorf("followed channels: %q, want one", got)
+		}
+	})
 }
 
 // TestNowAndMoneyLookAhead: how the disk fills, and what the next runs cost.

@@ -25,7 +25,6 @@ const (
 	SearchOnce = "search"
 	Transcript = "transcript"
 	BuyRest    = "rest"   // what the searches of a run left
-	Follow     = "follow" // the channel of a video
 	Record     = "record" // credits that were spent or bought elsewhere
 )
 

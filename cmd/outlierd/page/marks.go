@@ -33,6 +33,7 @@ func markingOf(form url.Values) (m marks.Edit) {
 	yes, no := new(true), new(false)
 	for name, set := range map[string]func(){
 		"star": func() { m.Star = yes }, "unstar": func() { m.Star = no }, "hide": func() { m.Hide = yes }, "show": func() { m.Hide = no },
+		"follow": func() { m.Tag = []string{"follow"} }, // which a channels job may read
 	} {
 		if form.Has(name) {
 			m.Videos = []string{form.Get(name)}

@@ -78,6 +78,7 @@ func TestMarkingFromForm(t *testing.T) {
 		"unstar=a":                        {Videos: []string{"a"}, Star: &no},
 		"hide=a":                          {Videos: []string{"a"}, Hide: &yes},
 		"show=a":                          {Videos: []string{"a"}, Hide: &no},
+		"follow=a":                        {Videos: []string{"a"}, Tag: []string{"follow"}},
 		"all=star&v=a&v=b&tags=x":         {Videos: []string{"a", "b"}, Star: &yes},
 		"all=tag&v=a&tags=%23x,+y+z+,,":   {Videos: []string{"a"}, Tag: []string{"x", "y z"}},
 		"all=tag&v=a&note=why":            {Videos: []string{"a"}, Note: &note},
