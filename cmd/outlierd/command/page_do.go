@@ -47,17 +47,17 @@ func (p *program) offerAction(ctx context.Context, asked page.Action) (offer *pa
 		return nil, forPeople(ctx, err)
 	}
 	do := offer.Do
-	offer.Do = func(ctx context.Context) (*page.Done, error) {
-		done, err := do(ctx)
-		return done, forPeople(ctx, err)
+	offer.Do = func(ctx context.Context) (string, error) {
+		next, err := do(ctx)
+		return next, forPeople(ctx, err)
 	}
 	return offer, nil
 }
 
-// makeChange returns what makes a change between two calls of the schedule, and then shows a page.
-func makeChange[R any](a actions, c serve.Change[R], done page.Done) func(context.Context) (*page.Done, error) {
-	return func(ctx context.Context) (*page.Done, error) {
-		return &done, a.runs.Engine.Between(ctx, func(ctx context.Context) error {
+// makeChange returns what makes a change between two calls of the schedule, and then shows the page at a path.
+func makeChange[R any](a actions, c serve.Change[R], next string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		return next, a.runs.Engine.Between(ctx, func(ctx context.Context) error {
 			_, err := c.Do(ctx, a.runs.Engine)
 			return err
 		})
@@ -124,13 +124,13 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 }
 
 // startRun orders a run, and leads to it once it is recorded.
-func (a actions) startRun(order engine.Order) func(context.Context) (*page.Done, error) {
-	return func(ctx context.Context) (*page.Done, error) {
+func (a actions) startRun(order engine.Order) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
 		ordered, err := a.runs.Engine.Order(ctx, order)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		return &page.Done{To: "/runs/" + ordered.Run()}, nil
+		return "/runs/" + ordered.Run(), nil
 	}
 }
 
@@ -143,22 +143,20 @@ func (a actions) offerCancel(_ context.Context, asked page.Action) (*page.Offer,
 	return &page.Offer{Title: title, Button: "Stop it", Says: []string{
 		"The run stops after its current call. Everything that was paid for is stored; " +
 			"a later run of the job continues with the rest.",
-	}, Do: func(ctx context.Context) (*page.Done, error) {
-		return &page.Done{To: "/runs/" + run.ID}, a.runs.Engine.Cancel(ctx, run.ID)
+	}, Do: func(ctx context.Context) (string, error) {
+		return "/runs/" + run.ID, a.runs.Engine.Cancel(ctx, run.ID)
 	}}, nil
 }
 
 func (a actions) offerPause(_ context.Context, asked page.Action) (*page.Offer, error) {
-	config := a.seen.Engine.Config
-	pauses, err := pausesOf(config, []string{asked.Job}, asked.Until, asked.Why)
+	pauses, err := pausesOf(a.seen.Engine.Config, []string{asked.Job}, asked.Until, asked.Why)
 	if err != nil {
 		return nil, err
 	}
 	return &page.Offer{Title: "Pause " + job.Shown(asked.Job), Button: "Pause it", Says: []string{
 		"This costs nothing. Until the pause ends, neither this job nor the jobs that come after it run on schedule. " +
 			"A run in progress is finished.",
-	}, Do: makeChange(a, serve.PauseJobs{Pauses: pauses},
-		page.Done{Message: job.Shown(asked.Job) + " is " + report.Paused(&pauses[0], config.Timezone) + ".", To: "/now"})}, nil
+	}, Do: makeChange(a, serve.PauseJobs{Pauses: pauses}, "/now")}, nil
 }
 
 func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offer, error) {
@@ -182,7 +180,7 @@ func (a actions) offerResume(ctx context.Context, asked page.Action) (*page.Offe
 			"If due times were missed, the latest one runs now (catch_up)."),
 			"Each run: "+planLine(ctx, a.seen.forecasts(), spec))
 	}
-	offer.Do = makeChange(a, serve.ResumeJobs{Jobs: []string{asked.Job}}, page.Done{Message: job.Shown(asked.Job) + " is resumed.", To: "/now"})
+	offer.Do = makeChange(a, serve.ResumeJobs{Jobs: []string{asked.Job}}, "/now")
 	return offer, nil
 }
 
@@ -200,7 +198,7 @@ func (a actions) offerLift(context.Context, page.Action) (*page.Offer, error) {
 	}
 	offer.Says = append(offer.Says, "This costs nothing. Waiting calls are then made, "+
 		"within the caps of the job file; if the service refuses the next one, calls are blocked again.")
-	offer.Do = makeChange(a, serve.Lift{}, page.Done{Message: "Calls resume, within the caps of the job file.", To: "/now"})
+	offer.Do = makeChange(a, serve.Lift{}, "/now")
 	return offer, nil
 }
 
@@ -208,15 +206,14 @@ func (a actions) offerRecord(_ context.Context, asked page.Action) (*page.Offer,
 	return &page.Offer{Title: "Record credits", Button: "Record them", Says: []string{
 		"Credits that were spent outside outlierd with the same key, such as on the service's site, count against the budget " +
 			"of this cycle. A negative number records credits that were bought in addition. Nothing is charged.",
-	}, Do: func(ctx context.Context) (*page.Done, error) {
+	}, Do: func(ctx context.Context) (string, error) {
 		switch {
 		case asked.Credits == 0:
-			return nil, errors.New("enter how many credits were spent, or bought as a negative number")
+			return "", errors.New("enter how many credits were spent, or bought as a negative number")
 		case asked.Why == "" || utf8.RuneCountInString(asked.Why) > maxReason:
-			return nil, fmt.Errorf("enter the reason, in at most %d characters", maxReason)
+			return "", fmt.Errorf("enter the reason, in at most %d characters", maxReason)
 		}
-		return makeChange(a, serve.Adjust{Credits: outlier.Credits(asked.Credits), Why: asked.Why},
-			page.Done{Message: term.Count(asked.Credits, "credit") + " recorded.", To: "/money"})(ctx)
+		return makeChange(a, serve.Adjust{Credits: outlier.Credits(asked.Credits), Why: asked.Why}, "/money")(ctx)
 	}}, nil
 }
 

@@ -72,12 +72,12 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 					t.Errorf("%+v: offered %+v, %v; want %q", c.asked, offer, err, c.button)
 					continue
 				}
-				done, err := offer.Do(ctx)
+				next, err := offer.Do(ctx)
 				if err != nil {
 					t.Errorf("%+v: %v", c.asked, err)
 					continue
 				}
-				p.awaitEnd(prog, strings.TrimPrefix(done.To, "/runs/"))
+				p.awaitEnd(prog, strings.TrimPrefix(next, "/runs/"))
 			}
 		})
 		if got := p.must("sql", "-o", "csv", "select distinct video_id from transcript_events"); !strings.Contains(got, video) {

@@ -62,7 +62,7 @@ func monitored(t *testing.T, section string) *monitor {
 	}
 	if config.Daemon.UI == job.UIFull {
 		from.Offer = func(context.Context, page.Action) (*page.Offer, error) {
-			return &page.Offer{Do: func(context.Context) (*page.Done, error) { return &page.Done{Message: "done", To: "/"}, nil }}, nil
+			return &page.Offer{Do: func(context.Context) (string, error) { return "/", nil }}, nil
 		}
 	}
 	w.Site = page.New(t.Context(), from, config.Daemon.Token.Reveal(), slog.New(slog.DiscardHandler))

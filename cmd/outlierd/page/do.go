@@ -50,13 +50,7 @@ type Offer struct {
 	Button string
 	Seen   string // identifies what the sentences depend on; if that changes, the action is refused
 
-	Do func(context.Context) (*Done, error) // carries it out
-}
-
-// Done is the result of an action.
-type Done struct {
-	Message string // "" if the next page says it
-	To      string // path of the next page
+	Do func(context.Context) (next string, err error) // carries it out; next is the path of the page that shows its result
 }
 
 // acting is the time limit of an action, which may have to wait for a call in progress.
@@ -122,23 +116,20 @@ func (s *Site) serveAction(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
-	var done *Done
+	next := ""
 	offer, err := s.from.Offer(ctx, a)
 	switch {
 	case err == nil && offer.Seen != a.Seen:
 		err = serve.Refuse(http.StatusConflict, "the job has changed since its price was shown; look at it again.")
 	case err == nil:
-		done, err = offer.Do(ctx)
+		next, err = offer.Do(ctx)
 		s.status.expire()
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return explainAction(r, a, err)
-	case done.Message == "":
-		http.Redirect(w, r, done.To, http.StatusSeeOther)
-		return nil
 	}
-	return s.render.show(w, r, view{"done.html", "Done", "", done})
+	http.Redirect(w, r, next, http.StatusSeeOther)
+	return nil
 }
 
 // explainAction explains why an action was not offered or not performed.

@@ -17,9 +17,9 @@ import (
 // TestActionNeedsLoginAndForm of its own: each case changes one thing that the browser sends.
 func TestActionNeedsLoginAndForm(t *testing.T) {
 	var did []Action
-	s := actionSite(t, func(a Action) (*Done, error) {
+	s := actionSite(t, func(a Action) (string, error) {
 		did = append(did, a)
-		return &Done{To: "/runs/01a2"}, nil
+		return "/runs/01a2", nil
 	})
 	w := answer(s, "/do/run?job=coffee")
 	if w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "at most 5 credits") {
@@ -80,32 +80,28 @@ func TestActionNeedsLoginAndForm(t *testing.T) {
 	}
 }
 
-// TestActionReportsItsResult: the page shows messages for users; other errors are only in the log.
-func TestActionReportsItsResult(t *testing.T) {
+// TestFailedActionSaysWhy: the page shows messages for users; other errors are only in the log.
+func TestFailedActionSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
-			does func(Action) (*Done, error)
+			does func(Action) (string, error)
 			seen string
 			code int
 			says string
 		}{
-			"done": {
-				func(Action) (*Done, error) { return &Done{Message: "coffee is <paused>.", To: "/"}, nil },
-				"h1", http.StatusOK, "coffee is &lt;paused&gt;.",
-			},
 			"refused": {
-				func(Action) (*Done, error) {
-					return nil, serve.Refuse(http.StatusConflict, "coffee runs by hand only.")
+				func(Action) (string, error) {
+					return "", serve.Refuse(http.StatusConflict, "coffee runs by hand only.")
 				},
 				"h1", http.StatusConflict, "by hand only",
 			},
 			"changed since its offer was shown": {nil, "h0", http.StatusConflict, "the job has changed"},
 			"broken": {
-				func(Action) (*Done, error) { return nil, errors.New("EIO") },
+				func(Action) (string, error) { return "", errors.New("EIO") },
 				"h1", http.StatusInternalServerError, "the log of outlierd up has the reason",
 			},
 			"busy": {
-				func(Action) (*Done, error) { time.Sleep(acting); return nil, context.DeadlineExceeded },
+				func(Action) (string, error) { time.Sleep(acting); return "", context.DeadlineExceeded },
 				"h1", http.StatusServiceUnavailable, "busy with a call",
 			},
 		} {

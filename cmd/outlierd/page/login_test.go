@@ -15,12 +15,12 @@ import (
 const token = "CANARY-4711-CANARY"
 
 // actionSite returns a site with a token, which performs actions with do.
-func actionSite(t *testing.T, do func(Action) (*Done, error)) *Site {
+func actionSite(t *testing.T, do func(Action) (string, error)) *Site {
 	return New(t.Context(), Sources{
 		Now: func(context.Context) (*Now, error) { return &Now{}, nil },
 		Offer: func(_ context.Context, a Action) (*Offer, error) {
 			return &Offer{Title: "Run coffee", Says: []string{"coffee: at most 5 credits"}, Button: "Run it", Seen: "h1",
-				Do: func(context.Context) (*Done, error) { return do(a) }}, nil
+				Do: func(context.Context) (string, error) { return do(a) }}, nil
 		},
 	}, token, slog.New(slog.DiscardHandler))
 }

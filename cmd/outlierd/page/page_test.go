@@ -447,9 +447,9 @@ func TestNextPageShowsActionsResult(t *testing.T) {
 				return now, nil
 			},
 			Offer: func(context.Context, Action) (*Offer, error) {
-				return &Offer{Do: func(context.Context) (*Done, error) {
+				return &Offer{Do: func(context.Context) (string, error) {
 					state.Store("after")
-					return &Done{To: "/"}, nil
+					return "/", nil
 				}}, nil
 			},
 		})
