@@ -130,13 +130,13 @@ func newNotifier(p *program, env lookup) (*daemon.Notifier, error) {
 	tables.Marks = page.MarksIn(e.Store.DB)
 	sender, questions, err := newReporter(e.Config, env, tables, e.Log)
 	questions.Watcher, questions.Store = p.watcher, e.Store.DB
-	return daemon.NewNotifier(&daemon.Notifier{
+	return &daemon.Notifier{
 		Engine: e, Config: e.Config, Watcher: p.watcher, Published: published(e.Config), Questions: questions,
 		Deliverer: notify.Deliverer{
 			Store: e.Store.DB, Ledger: e.Store.Ledger,
 			Targets: e.Config.Targets, Sender: sender, Log: e.Log,
 		},
-	}), err
+	}, err
 }
 
 // newReporter returns what sends reports, with pictures and attachments, and what runs their SQL.

@@ -40,13 +40,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	var notifier runningNotifier
-	notifier.start(ctx, first)
+	stopNotifier := first.start(ctx)
 	edits := &reloader{Options: o, log: log, used: o.Engine.Config}
-	edits.Report = func(refused error) {
-		o.Report(refused)
-		notifier.now.CheckSoon()
-	}
 	edits.Apply = func(ctx context.Context, config *job.Config) error {
 		select {
 		case <-o.Engine.Keeping(): // a hangup may come while the process starts
@@ -61,8 +56,8 @@ func Run(ctx context.Context, o Options) error {
 			log.Error("notifications unchanged", "err", err)
 			return nil
 		}
-		notifier.stop()
-		notifier.start(ctx, next)
+		stopNotifier()
+		stopNotifier = next.start(ctx)
 		return nil
 	}
 	o.Commands.Compare(edits.compareFile)
@@ -73,25 +68,9 @@ func Run(ctx context.Context, o Options) error {
 	o.Engine.Serve(ctx)
 	stop()
 	beside.Wait()
-	notifier.stop()
+	stopNotifier()
 	log.Info("stopped")
 	return o.Engine.Store.DB.Failure()
-}
-
-// runningNotifier runs the notifier of the job file in use.
-type runningNotifier struct {
-	now  *Notifier // nil if the file has no target
-	stop func()
-}
-
-func (r *runningNotifier) start(ctx context.Context, n *Notifier) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n.Serve(ctx)
-	}()
-	r.now, r.stop = n, func() { cancel(); <-done }
 }
 
 // A Notifier sends notifications, concurrently with runs. A nil one does nothing.
@@ -105,46 +84,31 @@ type Notifier struct {
 
 	evaluated os.FileInfo // the published file that alerts were read from last
 	logged    string      // why a look failed, as the log has it
-	soon      chan struct{}
 }
 
-// NewNotifier makes a notifier ready.
-func NewNotifier(n *Notifier) *Notifier {
-	n.soon = make(chan struct{}, 1)
-	return n
-}
-
-// checkEvery is how often a daemon looks for events; it also looks when it has refused an edit of the job file.
+// checkEvery is how often a daemon looks for events.
 const checkEvery = 15 * time.Second
 
-// Serve looks for events and delivers them until ctx ends.
-func (n *Notifier) Serve(ctx context.Context) {
+// start looks for events and delivers them until the returned function is called.
+func (n *Notifier) start(ctx context.Context) (stop func()) {
 	if n == nil {
-		return
+		return func() {}
 	}
-	var delivering sync.WaitGroup
-	delivering.Go(func() { n.Deliverer.Run(ctx) })
-	for next := time.NewTicker(checkEvery); ctx.Err() == nil; {
-		n.addEvents(ctx)
-		select {
-		case <-next.C:
-		case <-n.soon:
-		case <-ctx.Done():
-			next.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() { n.Deliverer.Run(ctx) })
+	serving.Go(func() {
+		next := time.NewTicker(checkEvery)
+		defer next.Stop()
+		for ctx.Err() == nil {
+			n.addEvents(ctx)
+			select {
+			case <-next.C:
+			case <-ctx.Done():
+			}
 		}
-	}
-	delivering.Wait()
-}
-
-// CheckSoon makes a daemon look for events now.
-func (n *Notifier) CheckSoon() {
-	if n == nil {
-		return
-	}
-	select {
-	case n.soon <- struct{}{}:
-	default: // it is about to look
-	}
+	})
+	return func() { cancel(); serving.Wait() }
 }
 
 // addEvents adds new events to the outbox: conditions of the whole file, new rows of alerts, and due reports.
