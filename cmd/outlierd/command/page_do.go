@@ -16,6 +16,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/engine"
 	"outlierd/sync/facts"
+	"outlierd/sync/forecast"
 	"outlierd/sync/job"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
@@ -111,9 +112,7 @@ func (a actions) offerRun(ctx context.Context, asked page.Action) (*page.Offer, 
 			}
 		}
 	}
-	for line := range strings.Lines(describeStart(ctx, a.seen.forecasts(), spec, old)) {
-		offer.Says = append(offer.Says, strings.TrimSpace(line))
-	}
+	offer.Says = append(offer.Says, startLines(ctx, a.seen.forecasts(), spec, old)...)
 	pauses, err := a.seen.Engine.Store.Schedule.Pauses(time.Now())
 	if err == nil && pauses[spec.Name] != nil {
 		offer.Says = append(offer.Says, "Its schedule is "+
@@ -262,40 +261,52 @@ func (a actions) readOnce(asked page.Action) (title string, spec *job.Spec, err 
 	return title, spec, err
 }
 
-// offerOnce makes a one-off request, whose offer has its maximum cost and what the budget leaves. It costs nothing if
-// its only page is in the journal.
+// offerOnce makes a one-off request.
 func (a actions) offerOnce(ctx context.Context, asked page.Action) (*page.Offer, error) {
 	title, spec, err := a.readOnce(asked)
 	if err != nil {
 		return nil, err
 	}
-	plan, cost, err := a.seen.forecasts().WorstCase(ctx, spec, false)
+	button := "Search"
+	if asked.Verb == page.Transcript {
+		button = "Fetch it"
+	}
+	return a.offerPriced(ctx, title, button, jobRun{Order: engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec}})
+}
+
+// offerPriced offers a run with its maximum cost and what the budget leaves. A one-off request costs nothing if its only
+// page is in the journal.
+func (a actions) offerPriced(ctx context.Context, title, button string, run jobRun) (*page.Offer, error) {
+	known := run.newForecasts(a.seen)
+	next, err := known.Next(ctx, run.Spec, false)
 	if err != nil {
 		return nil, err
 	}
-	reused, err := engine.InJournal(a.seen.Engine.Facts(), plan)
+	reused, err := engine.InJournal(known.Reader, next.Plan)
 	if err != nil {
 		return nil, err
 	}
-	offer, price := &page.Offer{Title: title}, cost.Credits
-	switch {
-	case asked.Verb == page.Transcript:
-		offer.Button = "Fetch it: free"
-	case reused > 0:
+	run.Old = next.Old
+	offer, price := &page.Offer{Title: title, Button: button + ": free", Do: a.startRun(run.Order)}, next.Cost.Credits
+	if run.Afresh && reused > 0 {
 		price = 0
 		offer.Says = []string{"Its first page of hits was bought a short time ago. It is reused."}
-		offer.Button = "Search: free"
-	default:
-		offer.Says = []string{"It buys the first page of hits, at most 40."}
-		offer.Button = "Search: at most " + term.Count(price, "credit")
+	} else {
+		offer.Says = startLines(ctx, known, run.Spec, next.Old)
 	}
-	offer.Seen, offer.Do = seenOnce(spec, price), a.startRun(engine.Order{Trigger: engine.Manual, Afresh: true, Spec: spec})
+	if price > 0 {
+		offer.Button = button + ": at most " + term.Count(price, "credit")
+	}
+	offer.Seen = fmt.Sprintf("%s-%d", run.Spec.Version(), price)
 	return offer, a.sayLeft(offer, price)
 }
 
-// seenOnce identifies a one-off request and its price.
-func seenOnce(spec *job.Spec, price outlier.Credits) string {
-	return fmt.Sprintf("%s-%d", spec.Version(), price)
+// startLines are the lines of [describeStart].
+func startLines(ctx context.Context, known *forecast.Reader, spec *job.Spec, old *runs.Run) (lines []string) {
+	for line := range strings.Lines(describeStart(ctx, known, spec, old)) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
 }
 
 // sayLeft adds how many credits the cycle leaves to an offer with a price, or refuses it if not one page could
@@ -334,17 +345,6 @@ func (a actions) offerRest(ctx context.Context, asked page.Action) (*page.Offer,
 	if spec == nil {
 		return nil, fmt.Errorf("the job file no longer has the job %s, whose caps apply to the run", job.Shown(row.Job))
 	}
-	known := a.seen.forecasts()
-	next, err := known.Next(ctx, spec, false)
-	if err != nil {
-		return nil, err
-	}
-	price := next.Cost.Credits
-	offer := &page.Offer{Title: "Buy the rest of the searches of " + job.Shown(spec.Name),
-		Button: "Buy it: at most " + term.Count(price, "credit"), Seen: seenOnce(spec, price)}
-	for line := range strings.Lines(describeStart(ctx, known, spec, next.Old)) {
-		offer.Says = append(offer.Says, strings.TrimSpace(line))
-	}
-	offer.Do = a.startRun(engine.Order{Trigger: engine.Manual, Spec: spec, Old: next.Old})
-	return offer, a.sayLeft(offer, price)
+	return a.offerPriced(ctx, "Buy the rest of the searches of "+job.Shown(spec.Name), "Buy it",
+		jobRun{Order: engine.Order{Trigger: engine.Manual, Spec: spec}})
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,6 @@ import (
 	"outlierd/cmd/outlierd/page"
 	"outlierd/sync/job"
 	"outlierd/sync/serve"
-	"outlierd/sync/yamltree"
 )
 
 // # HTTP endpoints of up
@@ -276,9 +276,6 @@ func (h *Web) recentReadiness() Readiness {
 
 // NewReadiness returns what works, by the problems of the job file, the state and the sinks.
 func NewReadiness(file, state error, sinks map[string]error) Readiness {
-	if mistakes, ok := errors.AsType[yamltree.Mistakes](file); ok {
-		file = errors.New(mistakes[0].String()) // the first one often causes the others
-	}
 	found := Readiness{Ready: file == nil && state == nil, File: wordOf(file), State: wordOf(state), Sinks: map[string]string{}}
 	for name, err := range sinks {
 		found.Sinks[name] = wordOf(err)
@@ -287,10 +284,5 @@ func NewReadiness(file, state error, sinks map[string]error) Readiness {
 	return found
 }
 
-// wordOf returns "ok", or the problem.
-func wordOf(err error) string {
-	if err == nil {
-		return "ok"
-	}
-	return err.Error()
-}
+// wordOf returns "ok", or the problem on one line.
+func wordOf(err error) string { return cmp.Or(WhyRefused(err), "ok") }
