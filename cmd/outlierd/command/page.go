@@ -29,7 +29,6 @@ import (
 	"outlierd/sync/facts"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
-	"outlierd/sync/ledger"
 	"outlierd/sync/marks"
 	"outlierd/sync/notify"
 	"outlierd/sync/runs"
@@ -339,11 +338,7 @@ func (l *looking) readMoney(ctx context.Context) (*page.Money, error) {
 		if m.Day, err = caps.OfDay(m.At); err != nil {
 			return err
 		}
-		if m.Cycle = cycleOf(seen.Engine.Facts(), &m.Month); m.Cycle != nil {
-			if err := addDays(m.Cycle, caps); err != nil {
-				return err
-			}
-		}
+		m.Cycle = cycleOf(seen.Engine.Facts(), &m.Month)
 		f, err := seen.forecasts().Forecast(ctx)
 		if err == nil {
 			m.Forecast = *f
@@ -386,26 +381,8 @@ func cycleOf(known *facts.Reader, month *facts.CapBalance) *page.Cycle {
 	caps, zone := known.Caps(), known.Config.Timezone
 	from, to := caps.CycleBounds()
 	most := int64(*month.Raised())
-	return &page.Cycle{From: from.In(zone), To: to.In(zone), Max: most,
-		Left: []page.Point{{At: caps.Clock.Now().In(zone), N: max(0, most-int64(month.Held))}}}
-}
-
-// addDays adds the credits left at the end of each day of a cycle.
-func addDays(c *page.Cycle, caps *facts.Caps) error {
-	now, left := c.Left[0], c.Max
-	c.Left = nil
-	for day := c.From; day.Before(now.At); {
-		held, err := caps.Ledger.Held(ledger.Cap{Scope: ledger.ScopeDay, Period: ledger.Day(day, day.Location())})
-		if err != nil {
-			return err
-		}
-		left -= int64(held)
-		if day = day.AddDate(0, 0, 1); day.Before(now.At) {
-			c.Left = append(c.Left, page.Point{At: day, N: max(0, left)})
-		}
-	}
-	c.Left = append(c.Left, now)
-	return nil
+	return &page.Cycle{From: from.In(zone), To: to.In(zone), Now: caps.Clock.Now().In(zone),
+		Max: most, Left: max(0, most-int64(month.Held))}
 }
 
 // listQuestions returns the questions of the job file, followed by common ones.

@@ -80,7 +80,7 @@ func (p *renderer) newFrame(r *http.Request, v view) *frame {
 		f.Newest = now.In.Short(now.Newest, now.At)
 	}
 	if now.Cycle != nil {
-		f.Left = formatThousands(now.Cycle.Rest())
+		f.Left = formatThousands(now.Cycle.Left)
 	}
 	return f
 }

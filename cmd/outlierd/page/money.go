@@ -49,21 +49,17 @@ func AutoTopics(f *forecast.Forecast) (all []AutoTopic) {
 	return all
 }
 
-// Cycle is the billing cycle, with the credits left over time.
+// Cycle is the billing cycle.
 type Cycle struct {
-	From, To time.Time
-	Max      int64
-	Left     []Point // in order of time; the last one is now
+	From, To, Now time.Time
+	Max, Left     int64 // credits
 }
 
 // Even returns the number of credits that would be left now with even spending.
 func (c *Cycle) Even() int64 {
-	gone := float64(c.Left[len(c.Left)-1].At.Sub(c.From)) / float64(c.To.Sub(c.From))
+	gone := float64(c.Now.Sub(c.From)) / float64(c.To.Sub(c.From))
 	return c.Max - int64(float64(c.Max)*gone)
 }
-
-// Rest returns the number of credits left.
-func (c *Cycle) Rest() int64 { return c.Left[len(c.Left)-1].N }
 
 // Spending is what the jobs spent on a day.
 type Spending struct {
@@ -187,7 +183,7 @@ func (v *Money) title() string {
 		return formatCount(v.Month.Held, "credit") + " spent in this cycle"
 	}
 	days := int(v.Cycle.To.Sub(v.At).Hours()/24) + 1
-	return fmt.Sprintf("%s left, %s to go", formatCount(v.Cycle.Rest(), "credit"), formatCount(max(0, days), "day"))
+	return fmt.Sprintf("%s left, %s to go", formatCount(v.Cycle.Left, "credit"), formatCount(max(0, days), "day"))
 }
 
 // Summary says whether the credits last, and for how many pages at a price.
@@ -197,7 +193,7 @@ func (v *Money) Summary(page outlier.Credits) string {
 	if v.Cycle == nil {
 		return text
 	}
-	if left := outlier.Credits(v.Cycle.Rest()) - wanted; left < 0 {
+	if left := outlier.Credits(v.Cycle.Left) - wanted; left < 0 {
 		return text + fmt.Sprintf(" %s are missing.", formatCount(-left, "credit"))
 	} else if pages := left / max(1, page); pages > 0 {
 		return text + fmt.Sprintf(" Enough remains for %s.", formatCount(pages, "page"))
@@ -243,12 +239,12 @@ func (v *Money) Stats() []Stat {
 	if c := v.Cycle; c != nil {
 		all[0].Unit = "of " + formatThousands(c.Max)
 		even := Stat{Name: "Even spending", Value: formatThousands(c.Even()), Unit: "left by now"}
-		if over := c.Rest() - c.Even(); over >= 0 {
+		if over := c.Left - c.Even(); over >= 0 {
 			even.More = "you are " + formatThousands(over) + " above it"
 		} else {
 			even.More = "you are " + formatThousands(-over) + " below it"
 		}
-		all = append(all, even, Stat{Name: "On " + c.To.Format("2 January"), Value: "≈ " + formatThousands(c.Rest()-int64(v.Forecast.Cycle.Wanted)), Unit: "left"})
+		all = append(all, even, Stat{Name: "On " + c.To.Format("2 January"), Value: "≈ " + formatThousands(c.Left-int64(v.Forecast.Cycle.Wanted)), Unit: "left"})
 	}
 	per := Stat{Name: "Price of a new outlier", Value: "–"}
 	if found > 0 {
@@ -261,6 +257,20 @@ func (v *Money) Stats() []Stat {
 	return append(all, per, today)
 }
 
+// dailyLeft returns the credits left at the beginning of each day, by what the jobs spent, and now.
+func (v *Money) dailyLeft() (all []Point) {
+	left, days := v.Cycle.Max, v.Days
+	for day := v.Cycle.From; day.Before(v.Cycle.Now); day = day.AddDate(0, 0, 1) {
+		all = append(all, Point{day, max(0, left)})
+		for ; len(days) > 0 && !days[0].Day.After(day); days = days[1:] {
+			for _, credits := range days[0].Spent {
+				left -= credits
+			}
+		}
+	}
+	return append(all, Point{v.Cycle.Now, v.Cycle.Left})
+}
+
 // Left plots the credits left against even spending, and what the schedule will need.
 func (v *Money) Left() *plot {
 	c := v.Cycle
@@ -268,18 +278,19 @@ func (v *Money) Left() *plot {
 		return nil
 	}
 	p := &plot{scale: upTo(float64(c.Max)), from: c.From, to: c.To,
-		Says: fmt.Sprintf("Credits left: %s at first, %s now", formatThousands(c.Max), formatThousands(c.Rest()))}
+		Says: fmt.Sprintf("Credits left: %s at first, %s now", formatThousands(c.Max), formatThousands(c.Left))}
 	p.Y = p.scale.ticks()
 	p.labelDays()
-	now := c.Left[len(c.Left)-1]
+	left := v.dailyLeft()
+	now := left[len(left)-1]
 	p.drawLine("line even", false, []Point{{c.From, c.Max}, {c.To, 0}})
-	p.drawLine("line", true, append([]Point{{c.From, c.Max}}, c.Left...))
+	p.drawLine("line", true, left)
 	p.drawLine("line next", false, []Point{now, {c.To, max(0, now.N-int64(v.Forecast.Cycle.Wanted))}})
 	at := p.placeOf(now.At)
 	p.Notes = append(p.Notes, note{formatPercent(min(at, 98) - 1), p.scale.yOf(float64(now.N)), formatThousands(now.N) + " left", at > 20, true})
-	p.Head = []string{"Until", "Credits left"}
-	for i := len(c.Left) - 1; i >= 0; i-- {
-		p.Rows = append(p.Rows, []string{c.Left[i].At.Format("2006-01-02 15:04"), formatThousands(c.Left[i].N)})
+	p.Head = []string{"At", "Credits left"}
+	for _, point := range slices.Backward(left) {
+		p.Rows = append(p.Rows, []string{point.At.Format("2006-01-02 15:04"), formatThousands(point.N)})
 	}
 	return p
 }

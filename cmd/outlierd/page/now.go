@@ -198,7 +198,7 @@ func (n *Now) Stats() []Stat {
 	}
 	credits := Stat{Name: "Credits of the cycle", Value: formatThousands(n.Budget[0].Held), Unit: "held, no cap"}
 	if c := n.Cycle; c != nil {
-		left := c.Rest()
+		left := c.Left
 		credits = Stat{Name: credits.Name, Value: formatThousands(left), Unit: "of " + formatThousands(c.Max) + " left",
 			Meter: &Meter{Used: left, Of: c.Max, Even: c.Even()},
 			More:  "even spending from " + c.From.Format("2 Jan") + " to " + c.To.Format("2 Jan") + " would leave " + formatThousands(c.Even())}

@@ -139,7 +139,7 @@ func TestNowShowsStatus(t *testing.T) {
 				{JobStatus: forecast.JobStatus{Job: job.OnceMark + "search", Unlisted: true, Doing: forecast.JobWaiting, Run: "01a2-2"}},
 			},
 			Unconfirmed: []runs.Scan{{Job: "coffee"}},
-			Cycle:       &Cycle{From: at.AddDate(0, 0, -22), To: at.AddDate(0, 0, 8), Max: 400, Left: []Point{{at, 104}}},
+			Cycle:       &Cycle{From: at.AddDate(0, 0, -22), To: at.AddDate(0, 0, 8), Now: at, Max: 400, Left: 104},
 			Runs:        []runs.Run{{ID: "01a2-1", Job: "tea", Status: runs.Failed, Started: at.Add(-26 * time.Hour)}},
 			Notifications: []notify.Notification{
 				{Event: notify.Event{Time: at, Title: "tea failed", Text: "HTTP 500 <oops>"}, Targets: "team", Waits: true},

@@ -62,10 +62,7 @@ func sample(t *testing.T) *Site {
 		niche.Leaders = append(niche.Leaders, Leader{ID: "UC1", Title: "Dialed In", Subscribers: n(96_000), Count: [5]int64{3, 4, int64(5 - i), 2, 1}, Best: x(32), Week: 3})
 	}
 	monday := now.AddDate(0, 0, (8-int(now.Weekday()))%7).Add(-150 * time.Minute)
-	cycle := &Cycle{From: ago(20), To: ago(-10), Max: 400}
-	for i := range 20 {
-		cycle.Left = append(cycle.Left, Point{ago(19 - i), int64(385 - 15*i)})
-	}
+	cycle := &Cycle{From: ago(20), To: ago(-10), Now: now, Max: 400, Left: 100}
 	credits := func(n int64) *outlier.Credits { return (*outlier.Credits)(&n) }
 	cost := func(n outlier.Credits) forecast.Estimate { return forecast.Estimate{Cost: plan.Cost{Credits: n}} }
 	topic := plan.Choice{Name: "latte art", Job: "niches", Rate: 2.24, Expected: 4, Every: 3, AtLeast: 3}
