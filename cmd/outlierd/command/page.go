@@ -156,7 +156,7 @@ func (l *looking) addTo(sources *page.Sources) {
 	sources.Run = func(_ context.Context, id string, number int) (*page.RunDetails, error) {
 		return readBy(l.read, func(seen *program) (*page.RunDetails, error) { return readRun(seen.Engine.Store, id, number, l.zone) })
 	}
-	sources.Niche, sources.Money = l.readNiche, l.readMoney
+	sources.Money = l.readMoney
 }
 
 // slow is the most that the next runs may cost, by job, and how large the data folder is, in words.
@@ -352,25 +352,6 @@ func (l *looking) readMoney(ctx context.Context) (*page.Money, error) {
 		err = nil // the state knows what was spent
 	}
 	return m, err
-}
-
-// readNiche returns a niche, with what `schedule: auto` decides next about it.
-func (l *looking) readNiche(ctx context.Context, topic string) (*page.Niche, error) {
-	n, err := l.tables.Niche(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	return n, l.read(func(seen *program) error {
-		spec := seen.Engine.Config.Job(n.Job)
-		if spec == nil || !spec.Auto {
-			return nil
-		}
-		f, err := seen.forecasts().Forecast(ctx, n.Job)
-		if err == nil {
-			n.Auto = slices.DeleteFunc(page.AutoTopics(f), func(t page.AutoTopic) bool { return t.Name != n.Topic })
-		}
-		return err
-	})
 }
 
 // cycleOf returns the billing cycle with the credits left now; nil without a cap.

@@ -31,22 +31,10 @@ type Money struct {
 	SQL        string  // of the yields
 }
 
-// AutoTopic is what `schedule: auto` decides next about a topic.
-type AutoTopic struct {
+// autoTopic is what `schedule: auto` decides next about a topic.
+type autoTopic struct {
 	plan.Choice
 	Take int // expected pages
-}
-
-// AutoTopics returns what `schedule: auto` decides next, in the order in which topics are bought.
-func AutoTopics(f *forecast.Forecast) (all []AutoTopic) {
-	for i := range f.Jobs {
-		if a := f.Jobs[i].Auto; a != nil {
-			for k, pages := range a.Expected() {
-				all = append(all, AutoTopic{a.Choices[k], pages})
-			}
-		}
-	}
-	return all
 }
 
 // Cycle is the billing cycle.
@@ -207,8 +195,17 @@ func (v *Money) Rule() string {
 		"little is new: less than %.0f %%; others find it, too: more than %.0f %% of its videos.", 100*exhausted, 100*thin, 100*doubled)
 }
 
-// Auto are the topics of `schedule: auto`.
-func (v *Money) Auto() []AutoTopic { return AutoTopics(&v.Forecast) }
+// Auto are the topics of `schedule: auto`, in the order in which they are bought.
+func (v *Money) Auto() (all []autoTopic) {
+	for i := range v.Forecast.Jobs {
+		if a := v.Forecast.Jobs[i].Auto; a != nil {
+			for k, pages := range a.Expected() {
+				all = append(all, autoTopic{a.Choices[k], pages})
+			}
+		}
+	}
+	return all
+}
 
 // Next says when a job is due next.
 func (v *Money) Next(j forecast.Job) string {

@@ -26,8 +26,6 @@ type Niche struct {
 	Typical, Before                 *float64 // median strength of this week, and of all weeks
 	Credits, New                    int64    // of the cycle
 
-	Auto []AutoTopic // at most this one; empty if its job has a fixed schedule
-
 	Seen, Total *int64    // hits read of hits counted by the service
 	Pages       *int64    // left
 	Run         string    // the last one of the search
