@@ -51,7 +51,7 @@ const (
 func newTables(ctx context.Context, p *program, zone *time.Location) *page.Tables {
 	tables := page.NewTables(published(p.Engine.Config), zone)
 	context.AfterFunc(ctx, tables.Close)
-	tables.Cycle, tables.Marks = p.Engine.Facts().Caps().CycleBounds, page.MarksIn(p.Engine.Store.DB)
+	tables.Marks = page.MarksIn(p.Engine.Store.DB)
 	return tables
 }
 

@@ -24,7 +24,7 @@ type Niche struct {
 	Outliers, Channels, NewChannels int64
 	Weeks                           []Week   // the last ones, the oldest first
 	Typical, Before                 *float64 // median strength of this week, and of all weeks
-	Credits, New                    int64    // of the cycle
+	Credits, New                    int64    // of the last month
 
 	Seen, Total *int64    // hits read of hits counted by the service
 	Pages       *int64    // left
@@ -98,11 +98,8 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 	}
 	n := &Niche{Topic: topic}
 	var newest time.Time
-	if err := t.read(ctx, t.each(query.Niches(maxNiches), func(row cells) {
-		var o Option
-		row.into(&o.Value, &o.Count)
-		n.Topics = append(n.Topics, o)
-	}), t.each("SELECT max(last_seen_at) FROM outliers", func(row cells) { row.into(&newest) })); err != nil {
+	if err := t.read(ctx, rows(t, query.Niches(maxNiches), &n.Topics),
+		t.each("SELECT max(last_seen_at) FROM outliers", func(row cells) { row.into(&newest) })); err != nil {
 		return nil, err
 	}
 	if len(n.Topics) == 0 {
@@ -113,10 +110,6 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 	}
 	of := query.NicheOf(n.Topic)
 	strongest := query.Outliers{Week: true, Chosen: map[string][]string{"topic": {n.Topic}}, Limit: maxAlike}
-	since := newest.AddDate(0, -1, 0)
-	if t.Cycle != nil {
-		since, _ = t.Cycle()
-	}
 	err = t.read(ctx,
 		t.each(of.Sums(), func(row cells) {
 			row.into(&n.Outliers, &n.Channels, &n.NewChannels, &n.Typical, &n.Before)
@@ -145,7 +138,7 @@ func (t *Tables) Niche(ctx context.Context, topic string) (*Niche, error) {
 			row.into(&share)
 			n.Shares = append(n.Shares, share)
 		}),
-		t.each(of.Spent(since.Format(time.RFC3339)), func(row cells) { row.into(&n.Credits, &n.New) }),
+		t.each(of.Spent(newest.AddDate(0, -1, 0).Format(time.RFC3339)), func(row cells) { row.into(&n.Credits, &n.New) }),
 		t.readCards(strongest, marked, &n.Strongest))
 	if err == nil && n.Outliers == 0 {
 		err = fmt.Errorf("niche %.40q: %w", n.Topic, ErrUnknown)
@@ -213,7 +206,7 @@ func (v *Niche) Stats() []Stat {
 	price := Stat{Name: "Price of a new one", Value: "–"}
 	if v.New > 0 {
 		price.Value, price.Unit = fmt.Sprintf("%.2f", float64(v.Credits)/float64(v.New)), "credits"
-		price.More = fmt.Sprintf("%s, %s new", formatCount(v.Credits, "credit"), formatThousands(v.New))
+		price.More = fmt.Sprintf("%s, %s new in the last month", formatCount(v.Credits, "credit"), formatThousands(v.New))
 	}
 	return []Stat{outliers, week, typical, {Name: "Channels", Value: formatThousands(v.Channels),
 		More: formatThousands(v.NewChannels) + " for the first time this week"}, price}

@@ -28,8 +28,7 @@ type Tables struct {
 	reader *query.Reader
 	lists  lists
 
-	Marks func() (*Marked, error)     // nil without marks
-	Cycle func() (from, to time.Time) // of billing; nil if it is not known
+	Marks func() (*Marked, error) // nil without marks
 }
 
 // keepOpen is how long the published file stays open after the last page.
