@@ -45,10 +45,9 @@ type copyState struct {
 
 // health says which of the warehouse and its copies work.
 type health struct {
-	record  *runs.Sinks
-	log     *slog.Logger
-	advise  func(sink string, err error) error // see [Line]
-	observe func(Step)
+	record *runs.Sinks
+	log    *slog.Logger
+	advise func(sink string, err error) error // see [Line]
 
 	source *warehouseState
 	copies []*copyState
@@ -62,7 +61,6 @@ func (h *health) disableSink(s *sinkState, err error) error {
 	if h.advise != nil {
 		err = h.advise(s.name, err)
 	}
-	h.observe(Step{Sink: s.name, Err: err})
 	again := s.pause > 0
 	s.err = err
 	if now := time.Now(); !now.Before(s.retryAt) {

@@ -39,16 +39,14 @@ type Line struct {
 	Tables    func() []job.Table // what the job file leaves out now; nil for nothing
 
 	Advise  func(sink string, err error) error // adds to an error what to do about it; nil for nothing
-	Observe func(Step)                         // is told of each step; nil for nothing
+	Observe func(Step)                         // is told of each batch and publication; nil for nothing
 }
 
-// Step is what was done with the warehouse, or with a copy.
+// Step is a batch that was written into the warehouse, or a publication of a copy.
 type Step struct {
-	Sink    string           // "warehouse", or the name of the copy
-	Answers int64            // the last answer that it has now, if it did not fail
-	Err     error            // why it failed
-	Took    time.Duration    // of a batch, or of a publication; 0 for other steps
-	Rows    map[string]int64 // of a batch, by table
+	Sink string // the name of the copy; "" for a batch
+	Took time.Duration
+	Rows map[string]int64 // of a batch, by table; else nil
 }
 
 // Loader brings the warehouse up to the end of the journal, and publishes the copies.
@@ -73,7 +71,8 @@ type Loader struct {
 	left      sinks.Omitted
 	forgotten int64 // changes of the operations tables up to this one were removed from the state
 
-	beat func() // called for each batch
+	beat    func()     // called for each batch
+	observe func(Step) // see [Line]
 }
 
 // New returns a loader. It reads the marks of the warehouse and of every copy, and disables what does not
@@ -81,9 +80,9 @@ type Loader struct {
 func New(ctx context.Context, store *state.Store, line Line, log *slog.Logger, beat func()) (*Loader, error) {
 	l := &Loader{
 		store: store,
-		health: health{record: store.Sinks, log: log, advise: line.Advise, observe: line.Observe, answered: line.Warehouse == nil,
+		health: health{record: store.Sinks, log: log, advise: line.Advise, answered: line.Warehouse == nil,
 			source: &warehouseState{line.Warehouse, sinkState{name: "warehouse"}}},
-		shown: -1, tables: line.Tables, published: time.Now(), beat: beat,
+		shown: -1, tables: line.Tables, published: time.Now(), beat: beat, observe: line.Observe,
 	}
 	if l.tables == nil {
 		l.tables = func() []job.Table { return nil }
@@ -211,7 +210,7 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 		return l.disableSink(&l.source.sinkState, err)
 	}
 	l.source.marks.Answers = l.batch.lo
-	l.observe(Step{Sink: l.source.name, Answers: l.batch.lo, Took: time.Since(began), Rows: rows})
+	l.observe(Step{Took: time.Since(began), Rows: rows})
 	return nil
 }
 
@@ -327,7 +326,7 @@ func (l *Loader) publishTo(ctx context.Context, c *copyState) error {
 		return l.disableSink(&c.sinkState, fmt.Errorf("publish sink %s: %w", c.name, err))
 	}
 	c.marks = l.source.marks
-	l.observe(Step{Sink: c.name, Answers: c.marks.Answers, Took: time.Since(began)})
+	l.observe(Step{Sink: c.name, Took: time.Since(began)})
 	l.recordRecovery(c)
 	return nil
 }

@@ -47,14 +47,11 @@ func (l *Loader) readMark(s *sinkState, read func() (sinks.Marks, error)) (err e
 	if s.marks, err = read(); err != nil {
 		return l.disableSink(s, fmt.Errorf("read what sink %s holds: %w", s.name, err))
 	}
-	if err := CheckMarks(l.store, s.name, s.marks); err != nil {
-		if lost, is := errors.AsType[*LostStateError](err); is {
-			return l.disableSink(s, lost)
-		}
-		return err
+	err = CheckMarks(l.store, s.name, s.marks)
+	if lost, is := errors.AsType[*LostStateError](err); is {
+		return l.disableSink(s, lost)
 	}
-	l.observe(Step{Sink: s.name, Answers: s.marks.Answers})
-	return nil
+	return err
 }
 
 // CheckMarks returns an [AheadError] or a [LostStateError] for a sink with answers that are not those of the journal.

@@ -1,7 +1,7 @@
 // Package metrics exposes the metrics of a daemon to Prometheus.
 //
-// Gauges (the budget, the queue, the rate limit) are read from the state at each scrape, by queries
-// whose cost does not depend on the size of the state. Counters start from zero with the process:
+// Gauges (the budget, the queue, the sinks, the rate limit) are read from the state at each scrape, by
+// queries whose cost does not depend on the size of the state. Counters start from zero with the process:
 // calls and credits are counted when their outcome is recorded, runs when they end, and rows when the
 // warehouse accepts them.
 //
@@ -10,7 +10,6 @@ package metrics
 
 import (
 	"errors"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,13 +42,10 @@ type Metrics struct {
 	mu          sync.Mutex
 	counted     map[string]bool // what was counted of runs, by their id and status
 	runDuration *prometheus.HistogramVec
-	success     *prometheus.GaugeVec
 
-	rows      *prometheus.CounterVec
-	commit    prometheus.Histogram
-	publish   *prometheus.HistogramVec
-	published *prometheus.GaugeVec
-	sinks     map[string]load.Step // what is known of the warehouse and the copies, by name
+	rows    *prometheus.CounterVec
+	commit  prometheus.Histogram
+	publish *prometheus.HistogramVec
 }
 
 // New returns the metrics of a job file, or nil without `daemon.listen`. The versions are those of
@@ -67,18 +63,15 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		refunded: newCounters("credits_refunded_total", "Credits of calls that were provably not charged.", "job"),
 		runs:     newCounters("runs_total", "Runs that ended or paused, each once for every status that it had then.", "job", "status"),
 		counted:  map[string]bool{},
-		sinks:    map[string]load.Step{"warehouse": {}},
 		runDuration: newHistograms("run_duration_seconds", "Time from the start of a run to its end, once it is not resumed any more.",
 			[]float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, "job"),
-		success: newGauges("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job"),
-		rows:    newCounters("rows_written_total", "Rows of answers written into the warehouse.", "table"),
+		rows: newCounters("rows_written_total", "Rows of answers written into the warehouse.", "table"),
 		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "outlierd_warehouse_commit_duration_seconds", Help: "Time to write a batch of answers into the warehouse.",
 			Buckets: []float64{.01, .05, .1, .5, 1, 5, 30, 120},
 		}),
 		publish: newHistograms("sink_publish_duration_seconds", "Time to publish a copy of the warehouse.",
 			[]float64{.01, .05, .1, .5, 1, 5, 30, 120, 600}, "sink"),
-		published: newGauges("published_timestamp_seconds", "When a sink was last published.", "sink"),
 	}
 	m.reloaded = newGauge("config_last_reload_successful", "1 if the job file in use is the one on disk when it was read last, 0 if that was refused.")
 	m.reloadedAt = newGauge("config_last_reload_success_timestamp_seconds", "When the job file in use was read.")
@@ -87,13 +80,10 @@ func New(config *job.Config, version, duckdb string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "duckdb": duckdb},
 	})
 	build.Set(1)
-	for _, sink := range config.Sinks {
-		m.sinks[sink.Kind] = load.Step{}
-	}
 	m.Use(config)
 	m.registry.MustRegister(
 		build, m.reloaded, m.reloadedAt, m.requests, m.duration, m.spent, m.refunded,
-		m.runs, m.runDuration, m.success, m.rows, m.commit, m.publish, m.published,
+		m.runs, m.runDuration, m.rows, m.commit, m.publish,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -121,10 +111,6 @@ func newGauge(name, help string) prometheus.Gauge {
 
 func newCounters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outlierd_" + name, Help: help}, labels)
-}
-
-func newGauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outlierd_" + name, Help: help}, labels)
 }
 
 func newHistograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
@@ -187,9 +173,6 @@ func (m *Metrics) RunEnded(r runs.Run, superseded bool) {
 	if (r.Status.EndedWell() || superseded) && m.isFirst(r.ID) { // it is recorded again if its publication fails
 		m.runDuration.WithLabelValues(name).Observe(max(0, r.Ended.Sub(r.Started).Seconds()))
 	}
-	if r.Status == runs.OK || r.Status == runs.OKEmpty {
-		m.success.WithLabelValues(name).Set(unixSeconds(r.Ended))
-	}
 }
 
 // maxCounted is how much is remembered of the runs that were counted. Runs that ended so long ago do not end again.
@@ -207,20 +190,10 @@ func (m *Metrics) isFirst(what string) bool {
 	return !known
 }
 
-// Observe counts a step of the warehouse or of a copy.
+// Observe counts a batch of the warehouse, or a publication of a copy.
 func (m *Metrics) Observe(step load.Step) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	answers := step.Answers
-	if step.Err != nil {
-		answers = m.sinks[step.Sink].Answers // as before
-	}
-	m.sinks[step.Sink] = load.Step{Answers: answers, Err: step.Err}
 	switch {
-	case step.Took == 0:
+	case m == nil:
 	case step.Rows != nil:
 		m.commit.Observe(step.Took.Seconds())
 		for table, n := range step.Rows {
@@ -228,22 +201,5 @@ func (m *Metrics) Observe(step load.Step) {
 		}
 	default:
 		m.publish.WithLabelValues(step.Sink).Observe(step.Took.Seconds())
-		m.published.WithLabelValues(step.Sink).SetToCurrentTime()
 	}
-}
-
-// Sinks returns why the warehouse and the copies do not work, by name; nil for one that works.
-func (m *Metrics) Sinks() map[string]error {
-	all := map[string]error{}
-	for name, last := range m.lastSteps() {
-		all[name] = last.Err
-	}
-	return all
-}
-
-// lastSteps returns what the last steps of the warehouse and of the copies have shown, by name.
-func (m *Metrics) lastSteps() map[string]load.Step {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.sinks)
 }

@@ -83,10 +83,7 @@ func (m *measured) start() {
 		m.Fatal(err)
 	}
 	m.Metrics = New(m.config, "v1", "v1.5.5")
-	m.handler, err = m.Handler(Sources{Store: m.store, Pace: limiter, Waited: waits, Beat: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		m.Fatal(err)
-	}
+	m.handler = m.Handler(Sources{Store: m.store, Pace: limiter, Waited: waits, Beat: time.Now, Log: slog.New(slog.DiscardHandler)})
 }
 
 func waits() map[string]time.Duration {
@@ -126,9 +123,14 @@ func (m *measured) everything() {
 		_, err := journal.NoteDrift(tx, []journal.Drift{{Op: outlier.OpSearch, Path: "x", Problem: "new", Count: 3, First: time.Now(), Last: time.Now()}}, 1)
 		return err
 	})
-	m.RunEnded(runs.Run{Job: "ideas", Status: runs.OK, Started: time.Now().Add(-time.Minute), Ended: time.Now()}, false)
-	m.Observe(load.Step{Sink: "warehouse", Answers: 4, Took: time.Second, Rows: map[string]int64{"outliers": 40}})
-	m.Observe(load.Step{Sink: "duckdb", Answers: 4, Took: time.Second})
+	statetest.BeginRun(m, m.store, "run-2")
+	ended := runs.Run{ID: "run-2", Job: "ideas", Status: runs.OK, Started: time.Now().Add(-time.Minute), Ended: time.Now()}
+	if err := errors.Join(m.store.Finish(ended), m.store.Sinks.SetPublished("duckdb", 1)); err != nil {
+		m.Fatal(err)
+	}
+	m.RunEnded(ended, false)
+	m.Observe(load.Step{Took: time.Second, Rows: map[string]int64{"outliers": 40}})
+	m.Observe(load.Step{Sink: "duckdb", Took: time.Second})
 }
 
 func (m *measured) buy(name string, answer *outlier.Answer, o outlier.Outcome) {
@@ -313,18 +315,20 @@ func TestLabelsAreBoundedByTheFile(t *testing.T) {
 	)
 }
 
-func TestFailingSinkIsShown(t *testing.T) {
+// TestSinksAreShownAsRecorded, also by an earlier process.
+func TestSinksAreShownAsRecorded(t *testing.T) {
 	t.Parallel()
 	m := measure(t)
-	why := errors.New("locked")
-	if m.Observe(load.Step{Sink: "duckdb", Err: why}); !errors.Is(m.Sinks()["duckdb"], why) {
-		t.Errorf("sinks %v, want that duckdb is locked", m.Sinks())
+	m.buy("ideas", statetest.AnswerTo(statetest.SearchRequest("0"), `{}`), outlier.Charged)
+	if err := m.store.Sinks.SetDisabled("duckdb", errors.New("locked")); err != nil {
+		t.Fatal(err)
 	}
-	m.has(`outlierd_sink_up{sink="duckdb"} 0`)
-	if m.Observe(load.Step{Sink: "duckdb"}); m.Sinks()["duckdb"] != nil {
-		t.Errorf("sinks %v, want that duckdb works", m.Sinks())
+	m.start()
+	m.has(`outlierd_sink_up{sink="duckdb"} 0`, `outlierd_sink_lag_responses{sink="duckdb"} 1`, `outlierd_sink_up{sink="parquet"} 1`)
+	if err := m.store.Sinks.SetPublished("duckdb", 1); err != nil {
+		t.Fatal(err)
 	}
-	m.has(`outlierd_sink_up{sink="duckdb"} 1`)
+	m.has(`outlierd_sink_up{sink="duckdb"} 1`, `outlierd_sink_lag_responses{sink="duckdb"} 0`)
 }
 
 // TestWithoutAnAddressNothingIsCounted and all methods may be called.

@@ -29,22 +29,13 @@ type Sources struct {
 }
 
 // Handler returns the handler of scrapes. Calls are counted from now on.
-func (m *Metrics) Handler(from Sources) (http.Handler, error) {
-	for _, spec := range m.config.Load().Jobs {
-		at, err := from.Store.Runs.LastSuccess(spec.Name)
-		if err != nil {
-			return nil, err
-		}
-		if !at.IsZero() {
-			m.success.WithLabelValues(spec.Name).Set(unixSeconds(at))
-		}
-	}
+func (m *Metrics) Handler(from Sources) http.Handler {
 	from.Store.Ledger.Observe = m.countCall
 	m.registry.MustRegister(&scrape{from, m})
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(from.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: 2, Timeout: 20 * time.Second,
-	}), nil
+	})
 }
 
 // scrape reads the state.
@@ -68,8 +59,10 @@ var (
 	nextFire      = newDesc("job_next_fire_timestamp_seconds", "When the next run of a job with a schedule starts; missing while it is paused.", "job")
 	paused        = newDesc("job_paused", "1 while the schedule of the job is paused, or that of a job that it comes after.", "job")
 	tasks         = newDesc("tasks", "Queued data calls.", "job", "endpoint")
-	sinkUp        = newDesc("sink_up", "1 if the last call of the warehouse or of a sink succeeded.", "sink")
-	sinkLag       = newDesc("sink_lag_responses", "Answers that the warehouse or a sink does not have yet.", "sink")
+	success       = newDesc("run_last_success_timestamp_seconds", "When a run of the job last ended as ok or ok_empty.", "job")
+	sinkUp        = newDesc("sink_up", "0 while the sink is disabled because it, or the warehouse, fails.", "sink")
+	sinkLag       = newDesc("sink_lag_responses", "Answers that the sink has not published.", "sink")
+	published     = newDesc("published_timestamp_seconds", "When a sink was last published.", "sink")
 	unknownFields = newDesc("response_unknown_fields_total", "Fields of answers that differ from the interface, since the state was created.", "endpoint")
 	backedUp      = newDesc("backup_last_success_timestamp_seconds", "When the daemon made its last good backup; missing without `backup`, 0 if there is none.")
 	free          = newDesc("disk_free_bytes", "Free space on the disk of the data folder.")
@@ -130,7 +123,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 
 type set func(d *prometheus.Desc, v float64, labels ...string)
 
-// setJobs sets the gauges of schedules.
+// setJobs sets the gauges of the jobs of the file.
 func (s *scrape) setJobs(gauge set) error {
 	config, now := s.metrics.config.Load(), time.Now()
 	pauses, err := s.Store.Schedule.Pauses(now)
@@ -139,6 +132,13 @@ func (s *scrape) setJobs(gauge set) error {
 	}
 	for i := range config.Jobs {
 		spec := &config.Jobs[i]
+		last, err := s.Store.Runs.LastSuccess(spec.Name)
+		if err != nil {
+			return err
+		}
+		if !last.IsZero() {
+			gauge(success, unixSeconds(last), spec.Name)
+		}
 		rests := facts.PausedBy(config, spec, pauses) != nil
 		gauge(paused, oneIf(rests), spec.Name)
 		if due := spec.Coming(now, config.Timezone); !rests && !due.IsZero() {
@@ -195,10 +195,15 @@ func (s *scrape) setBlocks(gauge set) error {
 
 func (s *scrape) setSinks(gauge set) error {
 	end, err := s.Store.Journal.End()
-	for name, last := range s.metrics.lastSteps() {
-		gauge(sinkUp, oneIf(last.Err == nil), name)
-		if err == nil {
-			gauge(sinkLag, float64(max(0, end-last.Answers)), name)
+	for _, sink := range s.metrics.config.Load().Sinks {
+		now, failed := s.Store.Sinks.State(sink.Kind)
+		if err = errors.Join(err, failed); err != nil {
+			return err
+		}
+		gauge(sinkUp, oneIf(now.Error == ""), sink.Kind)
+		gauge(sinkLag, float64(max(0, end-now.Mark)), sink.Kind)
+		if !now.Published.IsZero() {
+			gauge(published, unixSeconds(now.Published), sink.Kind)
 		}
 	}
 	return err

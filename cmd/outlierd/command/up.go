@@ -128,7 +128,8 @@ func runDaemon(ctx context.Context, g *globals) (err error) {
 
 // serveHTTP serves HTTP at daemon.listen; it returns nil without one.
 func serveHTTP(ctx context.Context, g *globals, p *program, site *page.Site) (*daemon.Web, error) {
-	d, log := p.Engine.Config.Daemon, p.Engine.Log
+	config, log := p.Engine.Config, p.Engine.Log
+	d := config.Daemon
 	if d.Listen == "" {
 		return nil, nil
 	}
@@ -136,16 +137,21 @@ func serveHTTP(ctx context.Context, g *globals, p *program, site *page.Site) (*d
 	if err != nil {
 		return nil, err
 	}
-	scraped, err := p.metrics.Handler(metrics.Sources{
+	scraped := p.metrics.Handler(metrics.Sources{
 		Store: p.Engine.Store, Pace: p.Engine.Pace, Waited: p.Engine.Waited, Beat: p.Engine.Beat, Log: log,
 	})
-	if err != nil {
-		return nil, errors.Join(err, port.Close())
-	}
 	web := &daemon.Web{Daemon: d, Site: site, API: p.server.API(), Metrics: scraped, Stuck: p.server.Stuck, Check: func() daemon.Readiness {
 		_, file := job.Load(g.config, g.world.env)
 		_, state := p.Engine.Store.Instance()
-		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), p.metrics.Sinks())
+		sinks := map[string]error{}
+		for _, s := range config.Sinks {
+			now, err := p.Engine.Store.Sinks.State(s.Kind)
+			if now.Error != "" {
+				err = errors.New(now.Error)
+			}
+			sinks[s.Kind] = err
+		}
+		return daemon.NewReadiness(file, errors.Join(state, p.Engine.Store.DB.Room()), sinks)
 	}}
 	web.Serve(port, log)
 	return web, nil
