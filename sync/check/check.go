@@ -19,31 +19,22 @@ import (
 	"outlierd/sync/state"
 )
 
-// Tables is a snapshot of the tables of the warehouse or of a copy.
+// Tables is a snapshot of the tables of the warehouse or of a copy, and what a check of them has found.
 type Tables struct {
-	Name     string // of the copy in jobs.yaml: "duckdb"; or "warehouse"
-	Path     string // where they are read
-	Source   compare.Source
-	Has      sinks.Marks
-	Problems []string // found before the rows were read
-	Foreign  []string // Parquet files of other programs among those of its tables
-	Away     bool     // it could not be reached, so its rows were not checked
-	Missing  bool     // a copy that does not exist, which the next run makes
-}
+	Name   string         `json:"sink"` // of the copy in jobs.yaml: "duckdb"; or "warehouse"
+	Path   string         `json:"path"` // where they are read
+	Source compare.Source `json:"-"`
+	Has    sinks.Marks    `json:"-"`
 
-// Result is what a check found.
-type Result struct {
-	Sink     string           `json:"sink"`
-	Path     string           `json:"path"`
 	Answers  int64            `json:"answers"` // the last one that it has
 	Behind   int64            `json:"behind"`  // answers of the journal that it does not have yet
 	Ahead    bool             `json:"ahead"`   // it has answers that the journal lacks, which a rebuild would lose
 	Away     bool             `json:"away"`    // it could not be reached, so its rows were not checked
-	Missing  bool             `json:"missing"` // it does not exist, and the next run makes it
+	Missing  bool             `json:"missing"` // a copy that does not exist, and that the next run makes
 	Rows     map[string]int64 `json:"rows"`    // by table
 	ReadData bool             `json:"read_data"`
-	Problems []string         `json:"problems"`
-	Foreign  []string         `json:"foreign"` // files of other programs, whose rows readers find in its tables
+	Problems []string         `json:"problems"` // also those from before the rows were read
+	Foreign  []string         `json:"foreign"`  // files of other programs, whose rows readers find in its tables
 
 	// Pruned is the last pruned answer of the journal: rows of answers up to it were compared with those of
 	// the file Same, not with the journal. It is 0 if all were compared with the journal.
@@ -60,10 +51,10 @@ type Operations struct {
 }
 
 // unread reports whether there are no rows to check.
-func (r *Result) unread() bool { return r.Missing || len(r.Problems) > 0 }
+func (t *Tables) unread() bool { return t.Missing || len(t.Problems) > 0 }
 
-func (r *Result) addProblem(format string, args ...any) {
-	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+func (t *Tables) addProblem(format string, args ...any) {
+	t.Problems = append(t.Problems, fmt.Sprintf(format, args...))
 }
 
 // Check compares tables with the journal of a state.
@@ -81,79 +72,81 @@ type Check struct {
 }
 
 // Look compares the marks of tables with the journal, and counts their rows.
-func (c *Check) Look(ctx context.Context, s Tables) (Result, error) {
-	r := Result{Sink: s.Name, Path: s.Path, Answers: s.Has.Answers, Behind: max(0, c.End-s.Has.Answers), Away: s.Away,
-		Rows: map[string]int64{}, Problems: append([]string{}, s.Problems...), Foreign: append([]string{}, s.Foreign...)}
-	if r.Missing = s.Missing; r.Missing {
-		r.Problems = []string{}
+func (c *Check) Look(ctx context.Context, t *Tables) error {
+	t.Answers, t.Behind, t.Rows = t.Has.Answers, max(0, c.End-t.Has.Answers), map[string]int64{}
+	t.Problems, t.Foreign = append([]string{}, t.Problems...), append([]string{}, t.Foreign...) // never nil, which JSON has as null
+	if t.Missing {
+		t.Problems = []string{}
 	}
-	if r.unread() {
-		return r, nil
+	if t.unread() {
+		return nil
 	}
-	err := load.CheckMarks(c.State, s.Name, s.Has)
+	err := load.CheckMarks(c.State, t.Name, t.Has)
 	ahead, isAhead := errors.AsType[*load.AheadError](err)
 	lost, isLost := errors.AsType[*load.LostStateError](err)
 	switch {
 	case isAhead:
-		r.Ahead = true
-		r.addProblem("it holds answers up to %d, but the journal ends at %d: %s", ahead.Mark, ahead.End, ahead.Remedy())
-		return r, nil
+		t.Ahead = true
+		t.addProblem("it holds answers up to %d, but the journal ends at %d: %s", ahead.Mark, ahead.End, ahead.Remedy())
+		return nil
 	case isLost:
-		r.addProblem("it holds answers %d to %d of the state that was lost, "+
+		t.addProblem("it holds answers %d to %d of the state that was lost, "+
 			"and the journal of the restored one has others with these numbers", lost.Backup+1, lost.Mark)
-		return r, nil
+		return nil
 	case err != nil:
-		return r, err
+		return err
 	}
-	for _, t := range schema.Tables() {
-		rows, err := c.Reader.Rows(ctx, s.Source, t)
+	for _, of := range schema.Tables() {
+		rows, err := c.Reader.Rows(ctx, t.Source, of)
 		if err != nil {
-			return r.withUnreadable(ctx, t, err)
+			return t.noteUnreadable(ctx, of, err)
 		}
-		r.Rows[t.Name] = rows.Count
-		if rows.Last > s.Has.Answers || rows.Count > 0 && rows.First < 1 {
-			r.addProblem("table %s has rows of answers %d to %d, and the marks say 1 to %d",
-				t.Name, rows.First, rows.Last, s.Has.Answers)
-		}
-	}
-	for _, t := range schema.OpsTables() {
-		if _, err := c.Reader.Rows(ctx, s.Source, t); err != nil {
-			return r.withUnreadable(ctx, t, err)
+		t.Rows[of.Name] = rows.Count
+		if rows.Last > t.Has.Answers || rows.Count > 0 && rows.First < 1 {
+			t.addProblem("table %s has rows of answers %d to %d, and the marks say 1 to %d",
+				of.Name, rows.First, rows.Last, t.Has.Answers)
 		}
 	}
-	return r, nil
+	for _, of := range schema.OpsTables() {
+		if _, err := c.Reader.Rows(ctx, t.Source, of); err != nil {
+			return t.noteUnreadable(ctx, of, err)
+		}
+	}
+	return nil
 }
 
-// CompareCounts compares the numbers of rows with those of other tables that hold the same. It adds to the results of
-// [Check.Look], which are in the order of the tables: the warehouse comes first.
-func CompareCounts(all []Tables, results []Result) {
-	counted := map[sinks.Marks]*Result{}
-	for i, s := range all {
-		if results[i].unread() {
+// CompareCounts compares the numbers of rows that [Check.Look] has counted with those of other tables that hold the
+// same. The warehouse comes first.
+func CompareCounts(all []Tables) {
+	counted := map[sinks.Marks]*Tables{}
+	for i := range all {
+		t := &all[i]
+		if t.unread() {
 			continue
 		}
-		s.Has.Ops = 0
-		like := counted[s.Has]
+		same := t.Has
+		same.Ops = 0
+		like := counted[same]
 		if like == nil {
-			counted[s.Has] = &results[i]
+			counted[same] = t
 			continue
 		}
-		for _, t := range schema.Tables() {
-			if have, want := results[i].Rows[t.Name], like.Rows[t.Name]; have != want {
-				results[i].addProblem("table %s has %d rows in place of the %d of %s", t.Name, have, want, like.Sink)
+		for _, of := range schema.Tables() {
+			if have, want := t.Rows[of.Name], like.Rows[of.Name]; have != want {
+				t.addProblem("table %s has %d rows in place of the %d of %s", of.Name, have, want, like.Name)
 			}
 		}
 	}
 }
 
-// withUnreadable returns the result for tables of which one cannot be read. The rest is then not read.
-func (r Result) withUnreadable(ctx context.Context, t *schema.Table, err error) (Result, error) {
+// noteUnreadable records that one of the tables cannot be read. The rest is then not read.
+func (t *Tables) noteUnreadable(ctx context.Context, of *schema.Table, err error) error {
 	if ctx.Err() != nil {
-		return r, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	r.addProblem("table %s cannot be read: %v", t.Name, err)
-	r.Away = slices.ContainsFunc(unrelated, func(cause string) bool { return strings.Contains(err.Error(), cause) })
-	return r, nil
+	t.addProblem("table %s cannot be read: %v", of.Name, err)
+	t.Away = slices.ContainsFunc(unrelated, func(cause string) bool { return strings.Contains(err.Error(), cause) })
+	return nil
 }
 
 // unrelated are parts of DuckDB's errors that say nothing about the content of tables, so that making them
@@ -162,16 +155,15 @@ var unrelated = []string{
 	"Out of Memory Error", "No space left on device", "Too many open files", "Permission denied",
 }
 
-// Read decodes the answers of the journal again and compares all rows with them. It adds to the results of
-// [Check.Look], which are in the order of the tables.
-func (c *Check) Read(ctx context.Context, all []Tables, results []Result) error {
+// Read decodes the answers of the journal again and compares all rows with them, after [Check.Look].
+func (c *Check) Read(ctx context.Context, all []Tables) error {
 	built := map[sinks.Marks]bool{}
-	for i, s := range all {
-		if built[derived(s.Has)] || results[i].unread() {
+	for _, t := range all {
+		if built[derived(t.Has)] || t.unread() {
 			continue
 		}
-		built[derived(s.Has)] = true
-		if err := c.readAt(ctx, derived(s.Has), all, results); err != nil {
+		built[derived(t.Has)] = true
+		if err := c.readAt(ctx, derived(t.Has), all); err != nil {
 			return err
 		}
 	}
@@ -182,13 +174,19 @@ func (c *Check) Read(ctx context.Context, all []Tables, results []Result) error 
 func derived(m sinks.Marks) sinks.Marks { return sinks.Marks{Answers: m.Answers, Omitted: m.Omitted} }
 
 // readAt compares the tables that have the given marks with a warehouse of them.
-func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables, results []Result) (err error) {
+func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables) (err error) {
 	folder, err := os.MkdirTemp(c.Temp, "check-")
 	if err != nil {
 		return fmt.Errorf("create a folder for tables built from the journal: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.Reader.Close(), os.RemoveAll(folder)) }()
-	older := c.findOlder(mark, all, results)
+	var older Tables // with the rows of pruned answers
+	for _, t := range all {
+		if c.Pruned > 0 && derived(t.Has) == mark && !t.unread() && t.Source.File != "" {
+			older = t
+			break
+		}
+	}
 	if c.Pruned > 0 && older.Source.File == "" {
 		return nil // without the rows of pruned answers every current row would differ
 	}
@@ -196,68 +194,58 @@ func (c *Check) readAt(ctx context.Context, mark sinks.Marks, all []Tables, resu
 	if err != nil {
 		return err
 	}
-	for i, s := range all {
-		if derived(s.Has) != mark || results[i].unread() {
+	for i := range all {
+		t := &all[i]
+		if derived(t.Has) != mark || t.unread() {
 			continue
 		}
-		results[i].Pruned, results[i].Same = c.Pruned, older.Path
-		if results[i], err = c.compareRows(ctx, want, s, results[i]); err != nil {
+		t.Pruned, t.Same = c.Pruned, older.Path
+		if err := c.compareRows(ctx, want, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// findOlder returns the tables in a DuckDB file with the rows of pruned answers; none if there is no such file, or
-// nothing is pruned.
-func (c *Check) findOlder(mark sinks.Marks, all []Tables, results []Result) (older Tables) {
-	for i, s := range all {
-		if c.Pruned > 0 && derived(s.Has) == mark && !results[i].unread() && s.Source.File != "" {
-			return s
-		}
-	}
-	return older
-}
-
-func (c *Check) compareRows(ctx context.Context, want compare.Source, s Tables, r Result) (Result, error) {
-	r.ReadData = true
-	for _, t := range schema.Tables() {
-		d, err := c.Reader.Compare(ctx, want, s.Source, t)
+func (c *Check) compareRows(ctx context.Context, want compare.Source, t *Tables) error {
+	t.ReadData = true
+	for _, of := range schema.Tables() {
+		d, err := c.Reader.Compare(ctx, want, t.Source, of)
 		if err != nil {
-			return r.withUnreadable(ctx, t, err)
+			return t.noteUnreadable(ctx, of, err)
 		}
-		r.addDifference(t, d)
+		t.addDifference(of, d)
 	}
-	return c.compareOperations(ctx, want, s, r)
+	return c.compareOperations(ctx, want, t)
 }
 
 // compareOperations compares the operations tables with the state, except for rows that have changed in
 // the state since they were last written.
-func (c *Check) compareOperations(ctx context.Context, want compare.Source, s Tables, r Result) (Result, error) {
-	changes, err := ops.Since(c.State.DB, s.Has.Ops)
-	if r.Operations.Known = err == nil && !changes.All; !r.Operations.Known {
-		return r, err
+func (c *Check) compareOperations(ctx context.Context, want compare.Source, t *Tables) error {
+	changes, err := ops.Since(c.State.DB, t.Has.Ops)
+	if t.Operations.Known = err == nil && !changes.All; !t.Operations.Known {
+		return err
 	}
-	for _, t := range state.OpsTables {
-		changed := changes.Changed(&t)
-		d, err := c.Reader.Compare(ctx, want, s.Source, t.Table, changed...)
+	for _, of := range state.OpsTables {
+		changed := changes.Changed(&of)
+		d, err := c.Reader.Compare(ctx, want, t.Source, of.Table, changed...)
 		if err != nil {
-			return r.withUnreadable(ctx, t.Table, err)
+			return t.noteUnreadable(ctx, of.Table, err)
 		}
-		r.Operations.Rows += d.Rows
-		r.Operations.Later += int64(len(changed))
-		r.addDifference(t.Table, d)
+		t.Operations.Rows += d.Rows
+		t.Operations.Later += int64(len(changed))
+		t.addDifference(of.Table, d)
 	}
-	return r, nil
+	return nil
 }
 
 // addDifference records a difference of a table.
-func (r *Result) addDifference(t *schema.Table, d compare.Difference) {
+func (t *Tables) addDifference(of *schema.Table, d compare.Difference) {
 	if !d.Any() {
 		return
 	}
-	r.addProblem("table %s: rows %s", t.Name, d)
+	t.addProblem("table %s: rows %s", of.Name, d)
 	for _, e := range d.Examples {
-		r.addProblem("table %s: %s", t.Name, e)
+		t.addProblem("table %s: %s", of.Name, e)
 	}
 }

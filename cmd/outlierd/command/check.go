@@ -109,12 +109,12 @@ func bucketsError(all []bucket.Report) error {
 }
 
 // sinksError returns an error that names the sinks with problems, and what to do, or nil.
-func sinksError(results []check.Result) error {
+func sinksError(all []check.Tables) error {
 	var err error
-	add := func(what string, has func(*check.Result) bool) (names []string) {
-		for i := range results {
-			if r := &results[i]; has(r) && !slices.Contains(names, r.Sink) {
-				names = append(names, r.Sink)
+	add := func(what string, has func(*check.Tables) bool) (names []string) {
+		for i := range all {
+			if t := &all[i]; has(t) && !slices.Contains(names, t.Name) {
+				names = append(names, t.Name)
 			}
 		}
 		if slices.Sort(names); len(names) > 0 {
@@ -123,18 +123,18 @@ func sinksError(results []check.Result) error {
 		return names
 	}
 	ahead := add("more answers than the state, which is lost or an older copy. Restore its newest copy: a rebuild would lose these answers",
-		func(r *check.Result) bool { return r.Ahead })
-	add("not checked, because it cannot be used now", func(r *check.Result) bool { return r.Away && !r.Ahead })
-	add("different from the state. To make all tables again:\n  outlierd rebuild", func(r *check.Result) bool {
-		return len(r.Problems) > 0 && !r.Away && !slices.Contains(ahead, r.Sink)
+		func(t *check.Tables) bool { return t.Ahead })
+	add("not checked, because it cannot be used now", func(t *check.Tables) bool { return t.Away && !t.Ahead })
+	add("different from the state. To make all tables again:\n  outlierd rebuild", func(t *check.Tables) bool {
+		return len(t.Problems) > 0 && !t.Away && !slices.Contains(ahead, t.Name)
 	})
 	add("files of other programs in the folders of tables. Move them to another folder: outlierd never touches them",
-		func(r *check.Result) bool { return len(r.Foreign) > 0 })
+		func(t *check.Tables) bool { return len(t.Foreign) > 0 })
 	return err
 }
 
 // checkSinks checks the warehouse and its copies.
-func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bool) (_ []check.Result, err error) {
+func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bool) (all []check.Tables, err error) {
 	log := g.logger()
 	memory, err := duckdbMemory(g.world.env)
 	if err != nil {
@@ -149,7 +149,6 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 	defer func() { err = errors.Join(err, reader.Close()) }()
 	// The copies are read before the state, so that the state has everything that they show, even while
 	// another process publishes.
-	var all []check.Tables
 	for _, s := range config.Sinks {
 		all = append(all, openPublished(ctx, config, s, g.world.env, filepath.Join(temp.path, s.Kind), readData))
 	}
@@ -183,27 +182,24 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 			all[i].Missing = false
 		}
 	}
-	results := []check.Result{}
 	for i := range all {
-		r, err := c.Look(ctx, all[i])
-		if err != nil {
+		if err := c.Look(ctx, &all[i]); err != nil {
 			return nil, err
 		}
-		results = append(results, r)
 	}
 	if readData {
-		err = c.Read(ctx, all, results)
+		err = c.Read(ctx, all)
 		g.out.block.Erase()
 	} else {
-		check.CompareCounts(all, results)
+		check.CompareCounts(all)
 	}
 	if twin != "" {
 		i := slices.IndexFunc(all, func(t check.Tables) bool { return t.Name == job.SinkDuckDB })
-		same := results[i]
-		same.Sink, same.Path = "warehouse", twin
-		results = slices.Insert(results, 0, same)
+		same := all[i]
+		same.Name, same.Path = "warehouse", twin
+		all = slices.Insert(all, 0, same)
 	}
-	return results, err
+	return all, err
 }
 
 // openWarehouse returns the tables of the warehouse if no process uses it. If it has the same bytes as the

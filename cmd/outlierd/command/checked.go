@@ -14,7 +14,7 @@ import (
 // checked is what a check of the state, the tables and the buckets has found.
 type checked struct {
 	state.Checked
-	Sinks   []check.Result  `json:"sinks"`
+	Sinks   []check.Tables  `json:"sinks"`
 	Buckets []bucket.Report `json:"buckets,omitempty"`
 }
 
@@ -24,8 +24,8 @@ func (c *checked) describe(look term.Options) string {
 	if c.Pruned > 0 {
 		lines = append(lines, fmt.Sprintf("journal: pruned up to answer %d: of these only the headers were checked", c.Pruned))
 	}
-	for _, r := range c.Sinks {
-		lines = append(lines, sinkLines(r)...)
+	for i := range c.Sinks {
+		lines = append(lines, sinkLines(&c.Sinks[i])...)
 	}
 	for _, r := range c.Buckets {
 		lines = append(lines, bucketLines(r)...)
@@ -64,48 +64,48 @@ func bucketLines(r bucket.Report) (lines []string) {
 }
 
 // sinkLines returns the lines about a sink: its problems, or what was verified.
-func sinkLines(r check.Result) []string {
+func sinkLines(t *check.Tables) []string {
 	var lines []string
-	for _, problem := range r.Problems {
-		lines = append(lines, r.Sink+": "+report.Path(r.Path)+": "+problem)
+	for _, problem := range t.Problems {
+		lines = append(lines, t.Name+": "+report.Path(t.Path)+": "+problem)
 	}
-	for _, file := range r.Foreign {
+	for _, file := range t.Foreign {
 		lines = append(lines, fmt.Sprintf("%s: %s: %s is not a file of this sink, and readers of *.parquet find its rows",
-			r.Sink, report.Path(r.Path), file))
+			t.Name, report.Path(t.Path), file))
 	}
-	if len(r.Problems) > 0 {
+	if len(t.Problems) > 0 {
 		return lines
 	}
-	if r.Missing {
-		return append(lines, fmt.Sprintf("%s: %s does not exist yet; the next run makes it", r.Sink, report.Path(r.Path)))
+	if t.Missing {
+		return append(lines, fmt.Sprintf("%s: %s does not exist yet; the next run makes it", t.Name, report.Path(t.Path)))
 	}
 	rows := int64(0)
-	for _, n := range r.Rows {
+	for _, n := range t.Rows {
 		rows += n
 	}
 	said := fmt.Sprintf("%s: %s holds answers up to %d, %s in %s",
-		r.Sink, report.Path(r.Path), r.Answers, term.Count(rows, "row"), term.Count(len(r.Rows), "table"))
+		t.Name, report.Path(t.Path), t.Answers, term.Count(rows, "row"), term.Count(len(t.Rows), "table"))
 	switch {
-	case r.ReadData && r.Pruned > 0:
-		said += fmt.Sprintf("; all rows of answers after %d match the journal", r.Pruned)
-	case r.ReadData:
+	case t.ReadData && t.Pruned > 0:
+		said += fmt.Sprintf("; all rows of answers after %d match the journal", t.Pruned)
+	case t.ReadData:
 		said += "; all rows match the journal"
 	}
 	lines = append(lines, said)
 	switch {
-	case r.Same == r.Path:
+	case t.Same == t.Path:
 		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d could not be compared with the "+
-			"journal, because it is pruned", r.Sink, r.Pruned))
-	case r.Same != "":
+			"journal, because it is pruned", t.Name, t.Pruned))
+	case t.Same != "":
 		lines = append(lines, fmt.Sprintf("%s: rows of answers 1 to %d match those of %s (the journal is pruned)",
-			r.Sink, r.Pruned, report.Path(r.Same)))
+			t.Name, t.Pruned, report.Path(t.Same)))
 	}
-	if r.Behind > 0 {
+	if t.Behind > 0 {
 		lines = append(lines, fmt.Sprintf("%s: %s of the journal came later; the next publication adds them",
-			r.Sink, term.Count(r.Behind, "answer")))
+			t.Name, term.Count(t.Behind, "answer")))
 	}
-	if r.ReadData {
-		lines = append(lines, r.Sink+": "+operationsLine(r.Operations))
+	if t.ReadData {
+		lines = append(lines, t.Name+": "+operationsLine(t.Operations))
 	}
 	return lines
 }
