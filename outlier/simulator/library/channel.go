@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -32,33 +31,6 @@ type channel struct {
 	gaps        channelGaps
 	schedules   [2]schedule // by kind
 	words       string      // of its title and keywords, see [foldWords]
-
-	mu   sync.Mutex
-	kept [2]uploads // by kind
-}
-
-// uploads caches consecutive uploads of a schedule: the samples of neighbouring hours share
-// almost all of theirs.
-type uploads struct {
-	first int // number of all[0]
-	all   []Upload
-}
-
-// maxKept bounds how many uploads of a schedule are kept. A sample has 120 at most.
-const maxKept = 400
-
-// newestUploads returns the n uploads up to number latest, the oldest first.
-func (c *channel) newestUploads(k Kind, latest, n int) []Upload {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	kept, first := &c.kept[k], latest-n+1
-	if next := kept.first + len(kept.all); first < kept.first || first > next || latest-kept.first >= maxKept {
-		*kept = uploads{first: first}
-	}
-	for next := kept.first + len(kept.all); next <= latest; next++ {
-		kept.all = append(kept.all, c.nthUpload(k, next))
-	}
-	return kept.all[first-kept.first:][:n:n]
 }
 
 // Kind is a kind of upload.

@@ -52,7 +52,8 @@ func (c *channel) Sample(k Kind, at time.Time) *Sample {
 	}
 	s.count = min(c.schedules[k].depth, latest+1)
 	s.entries = make([]entry, 0, s.count)
-	for _, u := range slices.Backward(c.newestUploads(k, latest, s.count)) {
+	for n := latest; n > latest-s.count; n-- {
+		u := c.nthUpload(k, n)
 		s.entries = append(s.entries, entry{Upload: u, Views: u.Views(at)})
 	}
 	s.measureSample()
