@@ -180,9 +180,7 @@ func playWeeks(ctx context.Context, g *globals, config *job.Config) (err error) 
 	err = playSchedule(ctx, g.config, played, demoLength, began, func(run playedRun) {
 		count, credits = count+1, credits+run.Credits
 		if term.Is(g.out.w) {
-			g.out.block.Draw(func(int) []string {
-				return []string{fmt.Sprintf("  %s  %s", run.Time.Format("Mon 2 Jan"), term.Bar(int(run.Time.Sub(began.Add(-demoLength))), int(demoLength)))}
-			})
+			g.out.block.Draw(fmt.Sprintf("  %s  %s", run.Time.Format("Mon 2 Jan"), term.Bar(int(run.Time.Sub(began.Add(-demoLength))), int(demoLength))))
 		}
 	})
 	g.out.block.Erase()

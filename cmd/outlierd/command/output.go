@@ -44,7 +44,7 @@ func newPrinter(w io.Writer, env lookup) *printer {
 // to returns a printer like this one that prints to w.
 func (p *printer) to(w io.Writer) *printer {
 	other := *p
-	other.w, other.block = w, term.NewBlock(w, func() (columns, rows int) { return term.Size(w) })
+	other.w, other.block = w, term.NewBlock(w, func() int { return term.Columns(w) })
 	return &other
 }
 
@@ -56,8 +56,7 @@ func (p *printer) redraws() bool { return term.Is(p.w) && !p.isDumb }
 
 // look returns how results are shown to people.
 func (p *printer) look() term.Options {
-	screen, _ := term.Size(p.w)
-	return term.Options{Screen: screen, Wide: p.wide, Zone: p.zone}
+	return term.Options{Screen: term.Columns(p.w), Wide: p.wide, Zone: p.zone}
 }
 
 // columns selects the columns: the most important ones for people, otherwise all.

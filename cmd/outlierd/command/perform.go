@@ -423,7 +423,7 @@ func watchProgress(ctx context.Context, out *printer, p *program) (stop func()) 
 			if p.Started.Before(began) { // the command continues it
 				p.Started = began
 			}
-			out.block.Draw(func(int) []string { return progressLines(p, time.Now()) })
+			out.block.Draw(progressLines(p, time.Now())...)
 		}
 	}
 	done := make(chan struct{})

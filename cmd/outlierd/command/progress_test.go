@@ -145,27 +145,22 @@ func (s *screen) resize(columns int) {
 	_, _ = s.Write([]byte(strings.Join(rows, "\n"))) // it never fails
 }
 
-// linesOf returns the text of the block at noon.
-func linesOf(p engine.Progress) func(int) []string {
-	return func(int) []string { return progressLines(p, noon) }
-}
-
 func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{40, 80, 200} {
 		s := &screen{T: t, columns: columns, rows: []string{""}}
-		b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
+		b := term.NewBlock(s, func() int { return s.columns })
 		fmt.Fprintln(s, "before")
 		p := underWay()
 		p.Job, p.Done = "\x1b[2J hostile "+strings.Repeat("長い", 50), 3
-		b.Draw(linesOf(p))
+		b.Draw(progressLines(p, noon)...)
 		p.Done = 0 // a shorter block must remove the lines of the longer one
-		b.Draw(linesOf(p))
+		b.Draw(progressLines(p, noon)...)
 		if len(s.rows) != 1+4+1 || strings.Count(strings.Join(s.rows, "\n"), "pace") != 1 {
 			t.Errorf("at %d columns the screen is %q", columns, s.rows)
 		}
 		s.resize(columns/2 + 5)
-		b.Draw(linesOf(p))
+		b.Draw(progressLines(p, noon)...)
 		fmt.Fprint(s, "^C")
 		b.Erase()
 		b.Erase() // the second call must change nothing
@@ -179,12 +174,12 @@ func TestProgressBlockIsRedrawnAndRemoved(t *testing.T) {
 func TestLogsArePrintedAboveTheBlock(t *testing.T) {
 	t.Parallel()
 	s := &screen{T: t, columns: 80, rows: []string{""}}
-	b := term.NewBlock(s, func() (int, int) { return s.columns, 24 })
+	b := term.NewBlock(s, func() int { return s.columns })
 	log := b.Above(s)
 	fmt.Fprintln(log, "first")
-	b.Draw(linesOf(underWay()))
+	b.Draw(progressLines(underWay(), noon)...)
 	fmt.Fprintln(log, "second")
-	b.Draw(linesOf(underWay()))
+	b.Draw(progressLines(underWay(), noon)...)
 	if len(s.rows) != 2+4+1 || s.rows[1] != "second" {
 		t.Errorf("the screen is %q", s.rows)
 	}

@@ -265,10 +265,7 @@ func journalProgress(out *printer, log *slog.Logger, what string) func(done, of 
 	began := time.Now()
 	return func(done, of int64) {
 		if out.redraws() {
-			out.block.Draw(func(int) []string {
-				return []string{fmt.Sprintf("%s: answers %d of %d  %s", what, done, of,
-					term.Bar(int(100*done/max(of, 1)), 100))}
-			})
+			out.block.Draw(fmt.Sprintf("%s: answers %d of %d  %s", what, done, of, term.Bar(int(100*done/max(of, 1)), 100)))
 			return
 		}
 		if time.Since(began) < logLine {

@@ -9,15 +9,15 @@ import (
 
 // A Block is a few lines at a terminal that are redrawn in place, such as progress.
 type Block struct {
-	w    io.Writer
-	size func() (columns, rows int)
+	w       io.Writer
+	columns func() int
 
 	mu    sync.Mutex
 	lines []string // on the screen now
 }
 
-// NewBlock returns a block that is drawn on w, a terminal whose size the function size returns.
-func NewBlock(w io.Writer, size func() (columns, rows int)) *Block { return &Block{w: w, size: size} }
+// NewBlock returns a block that is drawn on w, a terminal whose width the function columns returns.
+func NewBlock(w io.Writer, columns func() int) *Block { return &Block{w: w, columns: columns} }
 
 // Above returns a writer for other output on the same terminal, such as logs. A write erases the block,
 // and the next Draw puts it below the text.
@@ -35,19 +35,17 @@ func (a above) Write(text []byte) (int, error) {
 	return a.w.Write(text)
 }
 
-// Draw replaces the block by the lines that text returns for the number of lines that fit. A line that
-// has scrolled off the top could not be redrawn.
-func (b *Block) Draw(text func(rows int) []string) {
+// Draw replaces the block by lines.
+func (b *Block) Draw(lines ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	columns, rows := b.size()
-	columns = max(columns, 2)
+	columns := max(b.columns(), 2)
 	var out strings.Builder
 	b.rewindBlock(&out, columns)
-	b.lines = text(rows - 1)
-	for i, line := range b.lines {
-		b.lines[i] = Clip(line, columns-1)
-		out.WriteString(b.lines[i] + "\n")
+	b.lines = nil
+	for _, line := range lines {
+		b.lines = append(b.lines, Clip(line, columns-1))
+		out.WriteString(b.lines[len(b.lines)-1] + "\n")
 	}
 	_, _ = io.WriteString(b.w, out.String()) // a closed terminal does not stop a run
 }
@@ -77,8 +75,7 @@ func (b *Block) clearBlock() {
 		return
 	}
 	var out strings.Builder
-	columns, _ := b.size()
-	b.rewindBlock(&out, max(columns, 2))
+	b.rewindBlock(&out, max(b.columns(), 2))
 	b.lines = nil
 	_, _ = io.WriteString(b.w, out.String())
 }

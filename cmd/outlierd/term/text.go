@@ -126,21 +126,18 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Size returns the size of the terminal w; 0 columns if w is not a terminal. Windows can be resized, so
-// callers get it each time.
-func Size(w io.Writer) (columns, rows int) {
+// Columns returns the width of the terminal w; 0 if w is not a terminal. Windows can be resized, so callers get it each
+// time.
+func Columns(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
-		return 0, 0
+		return 0
 	}
-	columns, rows, err := term.GetSize(int(f.Fd()))
-	switch {
-	case err != nil:
-		return 0, 0
-	case columns <= 0 || rows <= 0: // a terminal that does not know its size
-		return DefaultScreen, 24
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err == nil && columns <= 0 { // a terminal that does not know its size
+		return DefaultScreen
 	}
-	return columns, rows
+	return columns
 }
 
 // An Asker asks the user at a terminal.
