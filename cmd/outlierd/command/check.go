@@ -56,9 +56,6 @@ func runCheck(ctx context.Context, g *globals, readData bool) error {
 	if err != nil {
 		return err
 	}
-	if readData {
-		g.world.prepareToAct()
-	}
 	if err := warnErased(ctx, g, config); err != nil {
 		return err
 	}

@@ -36,16 +36,12 @@ import (
 	"outlierd/sync/yamltree"
 )
 
-// gcPercent is for commands that only read: large results are inexpensive to collect, and the heap may
-// grow to three times their size. GOGC overrides it.
-const gcPercent = 200
-
 // The Go side of a run holds little memory but produces much garbage, while DuckDB needs the memory.
-// Collecting when the heap reaches runMemory, instead of when it has grown by a percentage, limits the
+// Collecting when the heap reaches maxHeap, instead of when it has grown by a percentage, limits the
 // peak. GOMEMLIMIT and GOGC override both.
 const (
-	runMemory    = 48 << 20
-	runGCPercent = 400
+	maxHeap   = 48 << 20
+	gcPercent = 400
 )
 
 // A run makes one call at a time, and each step waits for the previous one. With a second processor,
@@ -59,6 +55,9 @@ const signalsAsOne = time.Second
 
 // Main runs the program in the environment of this process and returns its exit code.
 func Main() int {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(maxHeap)
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -78,41 +77,28 @@ func Main() int {
 	defer stop()
 	// A later signal stops at once, because the handler is removed.
 	context.AfterFunc(ctx, func() { time.AfterFunc(signalsAsOne, stop) })
-	reads := false // the daemon reads its job file at a hangup
+	hangups := endAtHangup(end)
 	return run(ctx, os.Args[1:], world{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv,
 		network: newTransport, listen: serve.Listen,
-		hangups: func() <-chan os.Signal { reads = true; return listenForHangups() },
-		acts: func() {
-			if asRun(); !reads {
-				endAtHangup(end)
-			}
-		},
+		hangups: func() <-chan os.Signal { defer signal.Stop(hangups); return listenForHangups() },
 	})
 }
 
-// asRun prepares a process that performs runs. It sets limits for Go's garbage collector.
-func asRun() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(runMemory)
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(runGCPercent)
-	}
-}
-
-// endAtHangup makes SIGHUP end runs like SIGTERM: the answer to a paid call in progress is awaited and stored.
-// It comes when a terminal is closed or a connection of ssh breaks, perhaps twice. nohup ignores it.
-func endAtHangup(end func()) {
-	if signal.Ignored(syscall.SIGHUP) {
-		return
-	}
+// endAtHangup makes SIGHUP end a command like SIGTERM: the answer to a paid call in progress is awaited and stored.
+// It comes when a terminal is closed or a connection of ssh breaks, perhaps twice. nohup ignores it. Once the returned
+// channel is stopped, it ends nothing.
+func endAtHangup(end func()) chan<- os.Signal {
 	came := make(chan os.Signal, 1)
+	if signal.Ignored(syscall.SIGHUP) {
+		return came
+	}
 	signal.Notify(came, syscall.SIGHUP)
 	go func() {
 		<-came
 		end()
 	}()
+	return came
 }
 
 // lookup returns a variable of the environment.
@@ -134,20 +120,10 @@ type world struct {
 	// dial connects to the daemon of a state folder; with nil by its socket.
 	dial func(ctx context.Context, dir string) (*serve.Client, error)
 
-	// hangups delivers each SIGHUP of this process from now on; with nil SIGHUP ends the process.
+	// hangups delivers each SIGHUP of this process from now on; it is nil if there are none.
 	hangups func() <-chan os.Signal
 
-	// acts is called before answers are bought or loaded; nil changes nothing.
-	acts func()
-
 	unread bool // answers stay in the journal: another process makes the tables
-}
-
-// prepareToAct prepares the process for storing answers, or for decoding all of them again; see [world].
-func (w *world) prepareToAct() {
-	if w.acts != nil {
-		w.acts()
-	}
 }
 
 // listenForHangups delivers the SIGHUPs of this process.

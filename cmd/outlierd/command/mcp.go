@@ -43,7 +43,6 @@ session, and only with allow_spend: true. By default that is 0. The other caps a
 			if err != nil {
 				return err
 			}
-			g.world.prepareToAct()
 			if listen == "" {
 				return mcp.Serve(c.Context(), forAssistants(g), g.world.in, g.out.w)
 			}
@@ -117,7 +116,7 @@ func byJobFile[T any](g *globals, f func(*job.Config) (T, error)) (got T, err er
 func runFor(ctx context.Context, g *globals, c mcp.Command) (*mcp.Done, error) {
 	var out, said bytes.Buffer
 	w := g.world
-	w.in, w.out, w.err, w.args, w.acts = strings.NewReader(""), &out, &said, c.Args, nil
+	w.in, w.out, w.err, w.args = strings.NewReader(""), &out, &said, c.Args
 	inner := newGlobals(w)
 	inner.logs = g.world.err
 	root := newCommand(inner)

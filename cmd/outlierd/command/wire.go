@@ -152,7 +152,6 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 	if err := refuseLostState(ctx, config, g.world.env); err != nil {
 		return err
 	}
-	g.world.prepareToAct()
 	if p.memory, err = duckdbMemory(g.world.env); err != nil {
 		return err
 	}
