@@ -34,7 +34,7 @@
 //
 //  1. [Pacer.Wait]: waits until the rate limit allows the request.
 //  2. [Meter.Reserve]: reserves its price, unless the budget refuses.
-//  3. A connection is made, for this attempt alone: see [Transport].
+//  3. A connection is made, for this attempt alone: see [NewTransport].
 //  4. [Attempt.Sending]: marks the attempt durably as sent, before the first byte. If that fails, the
 //     connection is closed, and nothing was sent.
 //  5. The whole answer is read, within limits of size and time. Redirects are not followed, because the

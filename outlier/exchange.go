@@ -125,9 +125,6 @@ func (x *exchange) sendAttempt(c *Client) (Outcome, *Error) {
 func (x *exchange) judgeUnanswered(err error) (Outcome, *Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, refused := errors.AsType[*notForwardedError](err); refused {
-		x.sent, x.a.SentAt = false, time.Time{}
-	}
 	if x.sent {
 		return Unknown, &Error{Kind: Lost, Message: "sent, but not answered", Cause: x.causeOf(err)}
 	}

@@ -16,14 +16,12 @@ import (
 	"time"
 )
 
-// A Transport sends requests to a service where each may cost money. It speaks HTTP/1.1, because Go
+// NewTransport returns a transport to a service where each request may cost money. It speaks HTTP/1.1, because Go
 // repeats requests on its own in more cases of HTTP/2, and each request has a connection of its own, because Go
 // may repeat one if a kept connection turns out to be closed. Answers stay as received. Proxies come from the
-// environment. The verification of certificates cannot be disabled.
-type Transport struct{ http *http.Transport }
-
-// NewTransport returns a transport. caFile is a PEM file of certificates to trust besides the system's; "" for none.
-func NewTransport(caFile string) (*Transport, error) {
+// environment. The verification of certificates cannot be disabled. caFile is a PEM file of certificates to trust
+// besides the system's; "" for none.
+func NewTransport(caFile string) (*http.Transport, error) {
 	roots, err := readCertificates(caFile)
 	if err != nil {
 		return nil, err
@@ -33,7 +31,7 @@ func NewTransport(caFile string) (*Transport, error) {
 	}
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
-	return &Transport{&http.Transport{
+	return &http.Transport{
 		Proxy:                  chooseProxy,
 		OnProxyConnectResponse: ProxyRefusal,
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}).DialContext,
@@ -44,21 +42,7 @@ func NewTransport(caFile string) (*Transport, error) {
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		Protocols:              http1,
-	}}, nil
-}
-
-// RoundTrip implements [http.RoundTripper]. If a proxy answered instead of forwarding the request, it returns
-// a [*notForwardedError].
-func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := t.http.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	if proxy := t.proxyOf(r, answer); proxy != nil {
-		answer.Body.Close()
-		return nil, &notForwardedError{proxy.Host}
-	}
-	return answer, nil
+	}, nil
 }
 
 // maxCertificates is the maximum size of a file of certificates, in bytes. The system's has less than one
@@ -128,29 +112,6 @@ func ProxyRefusal(_ context.Context, proxy *url.URL, _ *http.Request, answer *ht
 	}
 	return fmt.Errorf("the proxy %s refused the connection: HTTP %d %s; check HTTPS_PROXY",
 		proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
-}
-
-// proxyOf returns the proxy that answered r itself; nil for none. Only a 407 proves that: it asks for the
-// password of a proxy, which must say how to send it. Any other status may be the service's. A proxy that
-// tunnels, as for https, cannot answer.
-func (t *Transport) proxyOf(r *http.Request, answer *http.Response) *url.URL {
-	if r.URL.Scheme != "http" || answer.StatusCode != http.StatusProxyAuthRequired ||
-		answer.Header.Get("Proxy-Authenticate") == "" {
-		return nil
-	}
-	proxy, err := t.http.Proxy(r)
-	if err != nil || proxy == nil || proxy.Scheme != "http" && proxy.Scheme != "https" {
-		return nil
-	}
-	return proxy
-}
-
-// A notForwardedError says that a proxy refused a request, which the service therefore did not get.
-type notForwardedError struct{ proxy string }
-
-func (e *notForwardedError) Error() string {
-	return fmt.Sprintf("the proxy %s did not forward the request: HTTP 407 Proxy Authentication Required; "+
-		"check HTTP_PROXY", e.proxy)
 }
 
 // CheckURL parses the base address of a service, and returns it without a trailing slash. It must be

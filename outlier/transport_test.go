@@ -16,7 +16,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -503,84 +502,5 @@ func TestUnusableProxyIsRefused(t *testing.T) {
 		if err != nil && (!strings.Contains(err.Error(), "HTTPS_PROXY") || strings.Contains(err.Error(), "s3cret")) {
 			t.Errorf("HTTPS_PROXY=%s gives %v; want the name and not the password", address, err)
 		}
-	}
-}
-
-// TestOnlyProxiesRequestTheirPassword: a 407 of a proxy proves that it did not forward the request, but a 407
-// without a proxy proves nothing, nor does any other status.
-func TestOnlyProxiesRequestTheirPassword(t *testing.T) {
-	const asks = "HTTP/1.1 407 X\r\nProxy-Authenticate: Basic realm=\"office\"\r\nContent-Length: 2\r\n\r\nno"
-	for name, tt := range map[string]struct {
-		proxied bool // whether the server is a proxy, and not the service itself
-		answer  string
-		outcome Outcome
-		kind    Kind
-	}{
-		"proxy":                     {true, asks, Refunded, Unsent},
-		"no proxy":                  {false, asks, Unknown, Foreign},
-		"proxy, another status":     {true, strings.Replace(asks, "407", "403", 1), Unknown, Foreign},
-		"proxy, nothing asked":      {true, "HTTP/1.1 407 X\r\nContent-Length: 2\r\n\r\nno", Unknown, Foreign},
-		"proxy, the service failed": {true, "HTTP/1.1 502 X\r\nContent-Length: 2\r\n\r\nno", Unknown, Foreign},
-	} {
-		for _, r := range []*Request{search(t), scan(t), about(t, OpDetails, 1)} {
-			t.Run(name+"/"+string(r.op), func(t *testing.T) {
-				server := newRawServer(t, tt.answer)
-				transport := newTransport(t)
-				c := &Client{URL: "http://" + server.Addr().String(), Transport: transport}
-				if tt.proxied {
-					proxy := &url.URL{Scheme: "http", User: url.UserPassword("ann", "s3cret"), Host: server.Addr().String()}
-					transport.http.Proxy = http.ProxyURL(proxy)
-					c.URL = "http://service.example"
-				}
-				b := &books{}
-				a, err := c.Do(t.Context(), r, b)
-				if b.outcome != tt.outcome || kindOf(err) != tt.kind || a.SentAt.IsZero() != (tt.outcome == Refunded) {
-					t.Errorf("settled %s, sent at %v, error %v; want %s, %q", b.outcome, a.SentAt, err, tt.outcome, tt.kind)
-				}
-				named := strings.Contains(err.Error(), "the proxy "+server.Addr().String()+" did not forward")
-				if named != (tt.kind == Unsent) || strings.Contains(err.Error(), "s3cret") {
-					t.Errorf("the error is %v", err)
-				}
-			})
-		}
-	}
-}
-
-// A 407 of the service at the end of a tunnel is no proxy's.
-func TestTunnelAnswersComeFromService(t *testing.T) {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Proxy-Authenticate", "Basic")
-		w.WriteHeader(http.StatusProxyAuthRequired)
-	}))
-	defer s.Close()
-	tunnel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		there, err := net.Dial("tcp", s.Listener.Addr().String())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer there.Close()
-		here, _, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer here.Close()
-		fmt.Fprint(here, "HTTP/1.1 200 OK\r\n\r\n")
-		go io.Copy(there, here)
-		_, _ = io.Copy(here, there) // the client decides when it ends
-	}))
-	defer tunnel.Close()
-	at, err := url.Parse(tunnel.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := newTransport(t)
-	transport.http.Proxy = http.ProxyURL(at)
-	transport.http.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
-	b := &books{}
-	_, err = (&Client{URL: "https://example.com", Transport: transport}).Do(t.Context(), search(t), b)
-	if b.outcome != Unknown || kindOf(err) != Foreign {
-		t.Errorf("settled %s, error %v", b.outcome, err)
 	}
 }

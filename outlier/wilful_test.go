@@ -23,7 +23,7 @@ func about(t *testing.T, op Operation, n int) *Request {
 	return r
 }
 
-func newTransport(t *testing.T) *Transport {
+func newTransport(t *testing.T) *http.Transport {
 	t.Helper()
 	transport, err := NewTransport("")
 	if err != nil {
