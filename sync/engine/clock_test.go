@@ -196,7 +196,7 @@ func TestWindowsAndBookingsShareClock(t *testing.T) {
 // latestSteps returns the searches of the newest run.
 func (w *workshop) latestSteps(e *Engine) []runs.Step {
 	w.Helper()
-	rows, err := e.Store.Runs.List("", 1)
+	rows, err := e.Store.Runs.List(runs.Filter{}, 1)
 	if err != nil || len(rows) != 1 {
 		w.Fatalf("runs %v, error %v", rows, err)
 	}

@@ -237,7 +237,7 @@ func (p *process) settle() {
 // judge compares the records with what the service knows.
 func (p *process) judge() {
 	p.inspect(func(e *Engine) {
-		rows, err := e.Store.Runs.List("", 0)
+		rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 		if err != nil {
 			p.Fatal(err)
 		}

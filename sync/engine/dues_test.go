@@ -149,7 +149,7 @@ func (h *history) live(until time.Time) {
 func (h *history) runs() (rows []runs.Run) {
 	h.inspect(func(e *Engine) {
 		var err error
-		if rows, err = e.Store.Runs.List("", 0); err != nil {
+		if rows, err = e.Store.Runs.List(runs.Filter{}, 0); err != nil {
 			h.Fatal(err)
 		}
 	})

@@ -128,7 +128,7 @@ func TestWrongAddressStopsAtOnce(t *testing.T) {
 					t.Errorf("%d requests, error %v; want one request, and what is wrong", asked, err)
 				}
 				w.inspect(func(e *Engine) {
-					rows, err := e.Store.Runs.List(of, 0)
+					rows, err := e.Store.Runs.List(runs.Filter{Job: of}, 0)
 					if err != nil || len(rows) != 1 || rows[0].Status != runs.Failed || rows[0].Credits != 0 {
 						t.Errorf("on record are %+v (%v), want one failed run without a credit", rows, err)
 					}

@@ -70,7 +70,7 @@ func TestRaisedCapAppliesToUnfinishedRun(t *testing.T) {
 					t.Errorf("%s: plan says %+v (%v); want a run that goes on, with %d to spend at most",
 						raised, f.Jobs[0], err, want-2)
 				}
-				rows, err := e.Store.Runs.List("one", 1)
+				rows, err := e.Store.Runs.List(runs.Filter{Job: "one"}, 1)
 				if err != nil {
 					t.Fatal(err)
 				}

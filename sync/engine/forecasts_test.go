@@ -10,12 +10,4 @@ func forecasts(e *Engine) *forecast.Reader {
 }
 
 // queueOf returns the whole queue of a job.
-func queueOf(e *Engine, name string) (all []forecast.Waiting, err error) {
-	for w, err := range forecasts(e).Queue(name) {
-		if err != nil {
-			return all, err
-		}
-		all = append(all, *w)
-	}
-	return all, nil
-}
+func queueOf(e *Engine, name string) ([]forecast.Waiting, error) { return forecasts(e).Queue(name, 0) }

@@ -117,7 +117,7 @@ func TestSuspendedDaemonRunsEachJobOnce(t *testing.T) {
 		var from time.Time
 		count := func(want map[string]int) {
 			t.Helper()
-			rows, err := e.Store.Runs.List("", 0)
+			rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/forecast"
 	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/store"
 )
 
@@ -155,7 +156,7 @@ func (w *workshop) cameRound(times int) {
 	w.Helper()
 	taken := map[string]int{}
 	w.inspect(func(e *Engine) {
-		rows, err := e.Store.Runs.List("", 0)
+		rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func (w *workshop) attend(d time.Duration, p *played) {
 		w.Fatal(err)
 	}
 	e.Serve(ctx)
-	if p.runs, err = e.Store.Runs.List("", 0); err != nil {
+	if p.runs, err = e.Store.Runs.List(runs.Filter{}, 0); err != nil {
 		w.Fatal(err)
 	}
 	slices.Reverse(p.runs)

@@ -110,7 +110,7 @@ func (w *workshop) once(query string, pages int) *job.Spec {
 // last returns the last recorded run of a job.
 func (w *workshop) last(e *Engine, name string) runs.Run {
 	w.Helper()
-	rows, err := e.Store.Runs.List(name, 1)
+	rows, err := e.Store.Runs.List(runs.Filter{Job: name}, 1)
 	if err != nil || len(rows) == 0 {
 		w.Fatalf("runs of job %s: %v, %v", name, rows, err)
 	}
@@ -262,7 +262,7 @@ jobs:
 		w.keeping(func(e *Engine, _ func()) {
 			w.order(e, Order{Spec: w.config.Job("many")})
 			time.Sleep(15*time.Minute + 30*time.Second)
-			searched, err := e.Store.Runs.List("watch", 0)
+			searched, err := e.Store.Runs.List(runs.Filter{Job: "watch"}, 0)
 			if err != nil || len(searched) != 15 {
 				t.Errorf("in 15 minutes there were %d runs of a job that is due each minute (%v)", len(searched), err)
 			}
@@ -630,7 +630,7 @@ func TestOverriddenOrderKeepsScheduledRun(t *testing.T) {
 				t.Errorf("the ordered run ended as %+v", row)
 			}
 			time.Sleep(20 * time.Minute)
-			rows, err := e.Store.Runs.List("long", 0)
+			rows, err := e.Store.Runs.List(runs.Filter{Job: "long"}, 0)
 			if err != nil || len(rows) != 2 || rows[1].Status != runs.OK || rows[1].Pages != 27 || rows[1].Ended.Before(rows[0].Ended) {
 				t.Errorf("runs %+v, %v", rows, err)
 			}
@@ -652,7 +652,7 @@ func TestNewRunWaitsForSupersededPages(t *testing.T) {
 				t.Errorf("an order that was taken back returned %v", err)
 			}
 			ordered := w.order(e, o)
-			rows, err := e.Store.Runs.List("long", 0)
+			rows, err := e.Store.Runs.List(runs.Filter{Job: "long"}, 0)
 			if err != nil || len(rows) != 2 || rows[0].ID != ordered.Run() || rows[1].Status != runs.Partial || rows[1].Pages != 27 {
 				t.Errorf("runs %+v, %v", rows, err)
 			}
@@ -1110,7 +1110,7 @@ func TestKeyHasOneRun(t *testing.T) {
 						}
 						first = id
 					}
-					all, err := e.Store.Runs.List("short", 9)
+					all, err := e.Store.Runs.List(runs.Filter{Job: "short"}, 9)
 					if err != nil || len(all) != 1 || all[0].ID != first || all[0].Status != runs.OK {
 						t.Errorf("kill before transaction %d: runs %+v, %v; want one, %s", n, all, err, first)
 					}

@@ -245,10 +245,11 @@ func TestEachCommandContinuesItsOwnRun(t *testing.T) {
 		}
 		why := map[string]bool{}
 		w.withSinks(func(e *Engine) {
-			for waits, err := range forecasts(e).Queue("") {
-				if err != nil {
-					t.Fatal(err)
-				}
+			all, err := queueOf(e, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, waits := range all {
 				why[waits.Why] = true
 			}
 			for _, run := range []*runs.Run{own, mine} {

@@ -78,7 +78,7 @@ jobs:
 				return
 			}
 			defer seen.Close()
-			if rows, err := seen.Runs.List("", 1); err != nil || rows[0].Status != runs.PausedQuota || !strings.Contains(rows[0].Error, "allows no request") {
+			if rows, err := seen.Runs.List(runs.Filter{}, 1); err != nil || rows[0].Status != runs.PausedQuota || !strings.Contains(rows[0].Error, "allows no request") {
 				t.Errorf("while it waits the run is %+v (%v); want %s and why", rows, err, runs.PausedQuota)
 			}
 		})

@@ -213,7 +213,7 @@ func TestPauseTakesEffectAtOnce(t *testing.T) {
 			}
 		}()
 		e.Serve(ctx)
-		rows, err := e.Store.Runs.List("", 0)
+		rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

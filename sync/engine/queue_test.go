@@ -102,8 +102,8 @@ func TestJobQueueMatchesWholeQueue(t *testing.T) {
 	}
 }
 
-// TestQueueListingReadsOnlyListedRows: rows after the listed beginning of the queue are not computed.
-func TestQueueListingReadsOnlyListedRows(t *testing.T) {
+// TestLimitedListBeginsTheWholeOne, also where searches wait among the calls.
+func TestLimitedListBeginsTheWholeOne(t *testing.T) {
 	t.Parallel()
 	bare(t, mixedFile, func(w *workshop) {
 		e, stop := w.open()
@@ -114,16 +114,8 @@ func TestQueueListingReadsOnlyListedRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		for most := range 5 {
-			var first []forecast.Waiting
-			for one, err := range forecasts(e).Queue("") {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if first = append(first, *one); len(first) > most {
-					break
-				}
-			}
-			if len(first) != most+1 || first[most].Entity != whole[most].Entity || !first[most].At.Equal(whole[most].At) {
+			first, err := forecasts(e).Queue("", most+1)
+			if err != nil || len(first) != most+1 || first[most].Entity != whole[most].Entity || !first[most].At.Equal(whole[most].At) {
 				t.Errorf("the first %d are %v", most+1, first)
 			}
 		}

@@ -75,7 +75,7 @@ func (w *workshop) reloads(d time.Duration, files map[time.Duration]string) []ru
 		}()
 	}
 	e.Serve(ctx)
-	rows, err := e.Store.Runs.List("", 0)
+	rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 			}
 		}()
 		e.Serve(ctx)
-		if done, err := e.Store.Runs.List("coffee", 0); err != nil || len(done) != 1 || e.Config != w.config {
+		if done, err := e.Store.Runs.List(runs.Filter{Job: "coffee"}, 0); err != nil || len(done) != 1 || e.Config != w.config {
 			t.Errorf("%d runs, %v", len(done), err)
 		}
 	})

@@ -36,7 +36,7 @@ jobs:
 		var all []runs.Run
 		w.inspect(func(e *Engine) {
 			var err error
-			if all, err = e.Store.Runs.List("weekly", 0); err != nil {
+			if all, err = e.Store.Runs.List(runs.Filter{Job: "weekly"}, 0); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -117,7 +117,7 @@ func TestFailedSeedQuerySpendsNothing(t *testing.T) {
 			if row != nil || err == nil || !strings.Contains(err.Error(), "child") || !strings.Contains(err.Error(), "line") || !strings.Contains(err.Error(), "nosuch") {
 				t.Errorf("run %+v, error %v; want one that names the job, the place and the column", row, err)
 			}
-			rows, err := e.Store.Runs.List("child", 1)
+			rows, err := e.Store.Runs.List(runs.Filter{Job: "child"}, 1)
 			if err != nil || len(rows) != 1 || rows[0].Status != runs.Failed || rows[0].Credits != 0 {
 				t.Errorf("runs %+v, error %v; want one that failed", rows, err)
 			}

@@ -309,7 +309,7 @@ func (l *life) check() {
 	}
 	l.inspect(func(e *Engine) {
 		statetest.CheckBooks(l, e.Store)
-		rows, err := e.Store.Runs.List("", 0)
+		rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 		if err != nil {
 			l.Fatal(err)
 		}

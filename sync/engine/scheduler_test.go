@@ -46,7 +46,7 @@ func (w *workshop) serveUntil(ctx context.Context) []runs.Run {
 		w.Fatal(err)
 	}
 	e.Serve(ctx)
-	rows, err := e.Store.Runs.List("", 0)
+	rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -170,7 +170,7 @@ jobs:
 				t.Fatal(err)
 			}
 			e.Serve(ctx)
-			rows, err := e.Store.Runs.List("", 0)
+			rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -51,7 +51,7 @@ func TestManualRunHasNoDueTime(t *testing.T) {
 			w.mustRun(runs.OK) // a run of a job with a schedule
 		}
 		w.inspect(func(e *Engine) {
-			rows, err := e.Store.Runs.List("hourly", 0)
+			rows, err := e.Store.Runs.List(runs.Filter{Job: "hourly"}, 0)
 			if err != nil || len(rows) != 2 || !rows[0].Due.IsZero() || !rows[1].Due.IsZero() {
 				t.Errorf("runs %+v, error %v; want two without a due instant", rows, err)
 			}

@@ -156,7 +156,7 @@ func (w *workshop) serveInto(d time.Duration, copies ...*fakeCopy) ([]runs.Run, 
 	ctx, cancel := contextFor(w, d)
 	defer cancel()
 	e.Serve(ctx)
-	rows, err := e.Store.Runs.List("", 0)
+	rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 	if err != nil {
 		w.Fatal(err)
 	}

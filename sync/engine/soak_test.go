@@ -187,7 +187,7 @@ func TestDaemonLeftAlone(t *testing.T) {
 		e.Serve(ctx)
 		beside.Wait()
 		ended := map[runs.Status]int{}
-		rows, err := e.Store.Runs.List("", 0)
+		rows, err := e.Store.Runs.List(runs.Filter{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,12 +7,13 @@ import (
 
 	"outlierd/sync/job"
 	"outlierd/sync/plan"
+	"outlierd/sync/runs"
 )
 
 // addChanges adds how the settings of the next run differ from those of the last one that followed the file, and which
 // searches start from the beginning, because they have no cursor.
 func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History) error {
-	rows, err := c.Store.Runs.List(spec.Name, 1)
+	newest, err := c.Store.Runs.Last(runs.Filter{Job: spec.Name})
 	moves, failed := c.movesRecords(spec)
 	switch {
 	case err != nil || failed != nil:
@@ -21,11 +22,11 @@ func (c *calculation) addChanges(f *Job, spec *job.Spec, p *plan.Plan, h History
 		f.Changes = []string{fmt.Sprintf("the next 'outlierd run' or 'up' renames %s: its cursors, unfinished runs and "+
 			"spending come along then, and are left out here", spec.Was)}
 		return nil
-	case len(rows)+len(h) == 0:
+	case newest == nil && len(h) == 0:
 		f.Changes = []string{"it has never run"}
 		return nil
 	case f.Continues != "":
-		if !p.Stored.Overridden && rows[0].Request != spec.Request {
+		if !p.Stored.Overridden && newest.Request != spec.Request {
 			f.Changes = []string{"the file has changed since this run started; " +
 				"its changes apply from the next run on"}
 		}

@@ -133,7 +133,7 @@ func (r *Reader) Status() (s *Status, err error) {
 			return nil, err
 		}
 	}
-	s.Failure, err = lastRun(r.Store.Runs, runs.Filter{Status: runs.Failed})
+	s.Failure, err = r.Store.Runs.Last(runs.Filter{Status: runs.Failed})
 	return s, err
 }
 
@@ -188,14 +188,6 @@ func (s *Status) addJournal(r *Reader) (err error) {
 		s.Journal.Retention = job.FormatDuration(keep)
 	}
 	return err
-}
-
-// lastRun returns the newest run that a filter selects, or nil.
-func lastRun(known *runs.Runs, f runs.Filter) (*runs.Run, error) {
-	for row, err := range known.Newest(f) {
-		return row, err
-	}
-	return nil, nil
 }
 
 // addJobs adds the jobs of the file, in order, others that have a run in progress, and the queue.
@@ -261,7 +253,7 @@ func (s *Status) addJobs(r *Reader) error {
 
 // addPast adds how earlier runs of a job ended, under its name or its former one.
 func (j *JobStatus) addPast(r *Reader, name string) (err error) {
-	if j.Last, err = lastRun(r.Store.Runs, runs.Filter{Job: name}); err != nil || j.Last == nil {
+	if j.Last, err = r.Store.Runs.Last(runs.Filter{Job: name}); err != nil || j.Last == nil {
 		return err
 	}
 	streak, err := r.Store.Runs.Streak(name)

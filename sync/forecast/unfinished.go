@@ -21,10 +21,11 @@ func (r *Reader) unfinishedRuns() (all []facts.Unfinished, err error) {
 		}
 		all = append(all, rows...)
 	}
-	for row, err := range r.Store.Runs.Newest(runs.Filter{Status: runs.Running}) {
-		if err != nil {
-			return nil, err
-		}
+	rows, err := r.Store.Runs.List(runs.Filter{Status: runs.Running}, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
 		if r.Config.Job(row.Job) != nil {
 			continue
 		}
@@ -32,7 +33,7 @@ func (r *Reader) unfinishedRuns() (all []facts.Unfinished, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, facts.Unfinished{Run: *row, Spec: &job.Spec{Name: row.Job}, Steps: steps})
+		all = append(all, facts.Unfinished{Run: row, Spec: &job.Spec{Name: row.Job}, Steps: steps})
 	}
 	return all, nil
 }

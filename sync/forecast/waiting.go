@@ -3,7 +3,6 @@ package forecast
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -26,51 +25,46 @@ type Waiting struct {
 	At     time.Time         `json:"done_at,omitzero"` // estimated time if a process works on it from now on; zero if unknown
 }
 
-// Queue yields what waits, for all jobs or one, in the order in which it will be done: the open searches and
-// scans of unfinished runs, and the data calls. Its times follow from the position and the pace in force, if
-// nothing else comes due meanwhile. An error comes last.
-func (r *Reader) Queue(name string) iter.Seq2[*Waiting, error] {
-	return func(yield func(*Waiting, error) bool) {
-		w, err := r.newExplainer(time.Now())
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		searches, pages, err := w.waitingSearches(name)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for task, err := range r.Store.Queue.List(w.now, queue.Filter{Job: name}) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			call := w.waitingCall(task, pages+task.Before)
-			for ; len(searches) > 0 && !searches[0].At.IsZero() && !searches[0].At.After(call.At); searches = searches[1:] {
-				if !yield(&searches[0], nil) {
-					return
-				}
-			}
-			if !yield(call, nil) {
-				return
-			}
-		}
-		for i := range searches {
-			if !yield(&searches[i], nil) {
-				return
-			}
-		}
+// Queue returns what waits, for all jobs or one, in the order in which it will be done, at most most, or for 0 all: the
+// open searches and scans of unfinished runs, and the data calls. Its times follow from the position and the pace in
+// force, if nothing else comes due meanwhile.
+func (r *Reader) Queue(name string, most int) ([]Waiting, error) {
+	w, err := r.newExplainer(time.Now())
+	if err != nil {
+		return nil, err
 	}
+	all, pages, err := w.waitingSearches(name)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := r.Store.Queue.List(w.now, queue.Filter{Job: name}, most)
+	for i := range tasks {
+		all = append(all, w.waitingCall(&tasks[i], pages+tasks[i].Before))
+	}
+	sortByTime(all)
+	if most > 0 {
+		all = all[:min(most, len(all))]
+	}
+	return all, err
+}
+
+// sortByTime sorts by the estimated times, those without one last.
+func sortByTime(all []Waiting) {
+	slices.SortStableFunc(all, func(a, b Waiting) int {
+		if a.At.IsZero() != b.At.IsZero() {
+			return cmp.Compare(b.At.Unix(), a.At.Unix())
+		}
+		return a.At.Compare(b.At)
+	})
 }
 
 // waitingCall returns a data call after the given number of others.
-func (w *explainer) waitingCall(task *queue.Waiting, before int) *Waiting {
+func (w *explainer) waitingCall(task *queue.Waiting, before int) Waiting {
 	at := w.now.Add(w.reader.Pace.ETA(before + 1))
 	if task.NotBefore.After(at) {
 		at = task.NotBefore
 	}
-	return &Waiting{
+	return Waiting{
 		Job: task.Job, Others: task.Others, Op: task.Op, Entity: task.Entity,
 		Value: new(task.Value + w.now.Sub(task.Since).Hours()/24), Since: task.Since, Why: w.ofCall(task, before), At: at,
 	}
@@ -98,12 +92,7 @@ func (w *explainer) waitingSearches(name string) (all []Waiting, pages int, err 
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Waiting) int {
-		if a.At.IsZero() != b.At.IsZero() {
-			return cmp.Compare(b.At.Unix(), a.At.Unix())
-		}
-		return a.At.Compare(b.At)
-	})
+	sortByTime(all)
 	return all, pages, nil
 }
 

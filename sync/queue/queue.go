@@ -12,6 +12,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -277,68 +278,20 @@ func Correct(tx *store.Tx) error {
 
 // # Reading the queue
 
-// List yields the tasks that a filter selects in the order in which they will be done from now on: by rank,
-// then those in back-off as it ends. Only what is yielded is read. A task that leaves the queue meanwhile is
-// left out. An error comes last.
-func (q *Queue) List(now time.Time, f Filter) iter.Seq2[*Waiting, error] {
-	return func(yield func(*Waiting, error) bool) {
-		places, err := q.places(now, f)
-		for size := 1; err == nil && len(places) > 0; size = min(2*size, pieceSize) { // most callers stop after a few
-			n := min(size, len(places))
-			var page []Waiting
-			page, err = q.at(places[:n])
-			for i := range page {
-				if !yield(&page[i], nil) {
-					return
-				}
-			}
-			places = places[n:]
-		}
-		if err != nil {
-			yield(nil, err)
-		}
-	}
-}
+// ordered are the tasks, each with the number of those that come before it at ?2. Both parts have indexes in their order.
+const ordered = `SELECT id, row_number() OVER (ORDER BY rank DESC, op, entity) - 1 AS before FROM tasks WHERE not_before <= ?2
+	UNION ALL SELECT id, (SELECT count(*) FROM tasks WHERE not_before <= ?2)
+		+ row_number() OVER (ORDER BY not_before, rank DESC, op, entity) - 1 FROM tasks WHERE not_before > ?2`
 
-// place is a task's id, and how many others come before it.
-type place struct {
-	ID     int64
-	Before int
-}
-
-// places returns the order of the tasks that a filter selects.
-func (q *Queue) places(now time.Time, f Filter) ([]place, error) {
-	return store.Read(q.db, func(tx *store.Tx) (places []place, err error) {
-		at := store.Micros(now)
-		ready, err := store.Values[int64](tx, `SELECT id FROM tasks WHERE not_before <= ? ORDER BY rank DESC, op, entity`, at)
-		if err != nil {
-			return nil, err
-		}
-		failed, err := store.Values[int64](tx, `SELECT id FROM tasks WHERE not_before > ? ORDER BY not_before, rank DESC, op, entity`, at)
-		if err != nil {
-			return nil, err
-		}
-		selected, err := store.Values[int64](tx, `SELECT task FROM wants WHERE job = ?`, f.Job)
-		wanted := map[int64]bool{}
-		for _, id := range selected {
-			wanted[id] = true
-		}
-		for before, id := range append(ready, failed...) {
-			if f.Job == "" || wanted[id] {
-				places = append(places, place{id, before})
-			}
-		}
-		return places, err
-	})
-}
-
-// at returns the tasks at places.
-func (q *Queue) at(places []place) ([]Waiting, error) {
+// List returns the tasks that a filter selects in the order in which they will be done from now on, at most most, or for
+// 0 all: by rank, then those in back-off as it ends.
+func (q *Queue) List(now time.Time, f Filter, most int) ([]Waiting, error) {
 	return store.Select(q.db, func(w *Waiting) store.Columns {
 		all := w.columns()
-		all["p.value->>'Before'"] = &w.Before
+		all["p.before"] = &w.Before
 		return all
-	}, `FROM json_each(?) p JOIN tasks t ON t.id = p.value->>'ID' ORDER BY p.key`, store.JSON(places))
+	}, `FROM (SELECT * FROM (`+ordered+`) WHERE ?1 = '' OR id IN (SELECT task FROM wants WHERE job = ?1) ORDER BY before LIMIT ?3) p
+		JOIN tasks t USING (id) ORDER BY p.before`, f.Job, store.Micros(now), cmp.Or(most, -1))
 }
 
 // PendingFor returns the tasks about ids, highest rank first.

@@ -1,7 +1,7 @@
 package runs
 
 import (
-	"iter"
+	"cmp"
 	"strconv"
 	"time"
 
@@ -16,35 +16,9 @@ type Filter struct {
 	Before string
 }
 
-// listPage is how many runs are read at a time.
-const listPage = 200
-
-// Newest yields the runs that a filter selects, newest first. It reads them in pages as the caller
-// continues, of which the first is small: many callers stop after one run. An error comes last.
-func (rs *Runs) Newest(f Filter) iter.Seq2[*Run, error] {
-	return func(yield func(*Run, error) bool) {
-		for size := 1; ; size = min(4*size, listPage) {
-			page, err := rs.readPage(f, size)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i := range page {
-				if r := &page[i]; (f.Status == "" || r.Status == f.Status) && !yield(r, nil) {
-					return
-				}
-			}
-			if len(page) < size {
-				return
-			}
-			f.Before = page[size-1].ID
-		}
-	}
-}
-
-// readPage reads the first runs that a filter selects. Its conditions have indexes in the order of the list, so that
-// nothing is sorted.
-func (rs *Runs) readPage(f Filter, size int) ([]Run, error) {
+// List returns the runs that a filter selects, newest first: at most most, or for 0 all. Its conditions have indexes in
+// the order of the list, so that nothing is sorted.
+func (rs *Runs) List(f Filter, most int) ([]Run, error) {
 	query, args := `FROM runs WHERE id < iif(?1 = '', 1 << 62, (SELECT id FROM runs WHERE run = ?1))`, []any{f.Before}
 	add := func(condition, value string) {
 		if value != "" {
@@ -53,28 +27,18 @@ func (rs *Runs) readPage(f Filter, size int) ([]Run, error) {
 	}
 	add(`job = ?`, f.Job)
 	switch {
-	case f.Status == Interrupted && rs.db.Idle(): // those recorded as running were interrupted, too
+	case rs.db.Idle() && (f.Status == Running || f.Status == Interrupted): // see [Runs.setActualStatus]
+		add(`iif(status = 'running', 'interrupted', status) = ?`, string(f.Status))
 	case f.Job != "":
 		add(`+status = ?`, string(f.Status)) // the index of the job has the status, too
 	default:
 		add(`status = ?`, string(f.Status))
 	}
-	return rs.listRuns(query+` ORDER BY id DESC LIMIT `+strconv.Itoa(size), args...)
+	return rs.listRuns(query+` ORDER BY id DESC LIMIT `+strconv.Itoa(cmp.Or(most, -1)), args...)
 }
 
-// List returns the newest runs of the job, or of all jobs if job is "", newest first. A limit of 0 or
-// less means all.
-func (rs *Runs) List(job string, limit int) (all []Run, err error) {
-	for r, err := range rs.Newest(Filter{Job: job}) {
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, *r); len(all) == limit {
-			break
-		}
-	}
-	return all, nil
-}
+// Last returns the newest run that a filter selects; nil if there is none.
+func (rs *Runs) Last(f Filter) (*Run, error) { return first(rs.List(f, 1)) }
 
 // Named returns the runs whose ids begin with prefix, oldest first, at most most.
 func (rs *Runs) Named(prefix string, most int) ([]Run, error) {

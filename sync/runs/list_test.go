@@ -28,8 +28,7 @@ func perform(t *testing.T, s *state.Store, id, job string, status runs.Status) {
 	}
 }
 
-// TestRunsListByJobAndStatus in more than one page, also where the process was killed that worked on some of
-// them.
+// TestRunsListByJobAndStatus also where the process was killed that worked on some of them.
 func TestRunsListByJobAndStatus(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -50,10 +49,11 @@ func TestRunsListByJobAndStatus(t *testing.T) {
 						want = append(want, fmt.Sprint(r.ID, " ", shown))
 					}
 				}
-				for r, err := range s.Runs.Newest(runs.Filter{Job: job, Status: status}) {
-					if err != nil {
-						t.Fatal(err)
-					}
+				listed, err := s.Runs.List(runs.Filter{Job: job, Status: status}, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range listed {
 					got = append(got, fmt.Sprint(r.ID, " ", r.Status))
 				}
 				if !slices.Equal(want, got) {
@@ -65,10 +65,11 @@ func TestRunsListByJobAndStatus(t *testing.T) {
 	check(t, s, func(status runs.Status) runs.Status { return status })
 	for before, want := range map[string]string{"0019": "000d 0001", "0001": "", "none": ""} {
 		var got []string
-		for r, err := range s.Runs.Newest(runs.Filter{Job: "b", Status: runs.Interrupted, Before: before}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		listed, err := s.Runs.List(runs.Filter{Job: "b", Status: runs.Interrupted, Before: before}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range listed {
 			got = append(got, r.ID)
 		}
 		if strings.Join(got, " ") != want {

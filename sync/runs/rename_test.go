@@ -53,7 +53,7 @@ func TestRenamedJobKeepsItsState(t *testing.T) {
 				t.Errorf("%s was last due at %s (%v), want %s", job, due.Noted[job], err, want)
 			}
 		}
-		if rows, err := s.Runs.List("old", 0); err != nil || len(rows) != 1 || rows[0].ID != "run-1" {
+		if rows, err := s.Runs.List(runs.Filter{Job: "old"}, 0); err != nil || len(rows) != 1 || rows[0].ID != "run-1" {
 			t.Errorf("runs of the old name: %+v (%v)", rows, err)
 		}
 		if n, err := s.Queue.Queued(queue.Filter{Job: "new"}); n != 1 || err != nil {

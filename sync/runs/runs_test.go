@@ -64,7 +64,7 @@ func TestRunRecordIsComplete(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := statetest.Open(t, dir).Runs.List("", 0)
+	rows, err := statetest.Open(t, dir).Runs.List(runs.Filter{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestRunContinuesUntilSuperseded(t *testing.T) {
 	statetest.Supersede(t, s, "run-2")
 	check("ideas", "run-4")
 	statetest.WantText(t, s.Runs.Resume(runs.Run{ID: "run-2"}), "run-2", "no such record")
-	rows, err := s.Runs.List("ideas", 4)
+	rows, err := s.Runs.List(runs.Filter{Job: "ideas"}, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestRunContinuesUntilSuperseded(t *testing.T) {
 	if diff := cmp.Diff([]runs.Status{runs.Partial, runs.OK, runs.PausedBudget, runs.Failed}, ends); diff != "" {
 		t.Errorf("the newest four (-want +got):\n%s", diff)
 	}
-	if all, err := s.Runs.List("ideas", 0); err != nil || all[4].Status != runs.Interrupted || all[4].Ended.IsZero() {
+	if all, err := s.Runs.List(runs.Filter{Job: "ideas"}, 0); err != nil || all[4].Status != runs.Interrupted || all[4].Ended.IsZero() {
 		t.Errorf("the oldest is %+v (%v), want it interrupted", all[4], err)
 	}
 }
@@ -455,7 +455,7 @@ func TestFreeCallInFlightIsCounted(t *testing.T) {
 	statetest.Buy(t, s, p, statetest.AnswerTo(statetest.Must(outlier.DataRequest(outlier.OpTranscript, "video-00001")), `{}`), outlier.Charged)
 	requests := func(dir string) int64 {
 		t.Helper()
-		all, err := statetest.Open(t, dir).Runs.List("ideas", 1)
+		all, err := statetest.Open(t, dir).Runs.List(runs.Filter{Job: "ideas"}, 1)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("runs %+v, error %v", all, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"outlierd/internal/testenv"
 	"outlierd/outlier"
 	"outlierd/sync/ledger"
+	"outlierd/sync/runs"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
@@ -232,7 +233,7 @@ func TestClosedStoreReturnsAnError(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Runs.List("", 0); !errors.Is(err, store.ErrClosed) {
+	if _, err := s.Runs.List(runs.Filter{}, 0); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Runs after Close: %v", err)
 	}
 	if err := s.DB.Update(func(*store.Tx) error { return nil }); !errors.Is(err, store.ErrClosed) {

@@ -83,7 +83,7 @@ func TestFailedTransactionLeavesNothing(t *testing.T) {
 	if !store.IsFull(err) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("Begin: %v, want a FullError on one line", err)
 	}
-	rows, err := s.Runs.List("ideas", 0)
+	rows, err := s.Runs.List(runs.Filter{Job: "ideas"}, 0)
 	if dues, failed := s.Schedule.Dues(); len(dues) != 1 || len(rows) > 0 || err != nil || failed != nil {
 		t.Errorf("due are %+v and the runs are %+v (%v, %v), want the due time and no run", dues, rows, err, failed)
 	}

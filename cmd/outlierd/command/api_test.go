@@ -29,6 +29,7 @@ import (
 	"outlierd/cmd/outlierd/page"
 	"outlierd/internal/testenv"
 	"outlierd/outlier/simulator"
+	"outlierd/sync/runs"
 	"outlierd/sync/serve"
 )
 
@@ -434,7 +435,7 @@ func TestHangingClientsStartNothing(t *testing.T) {
 					t.Errorf("after %s the answer to %q is %s", took, half, answer)
 				}
 			}
-			if rows, err := a.Engine.Store.Runs.List("tea", 1); err != nil || len(rows) > 0 {
+			if rows, err := a.Engine.Store.Runs.List(runs.Filter{Job: "tea"}, 1); err != nil || len(rows) > 0 {
 				t.Errorf("half a request started %v, %v", rows, err)
 			}
 			_, run := c.start("coffee", "a", `{"max_credits": 4}`)

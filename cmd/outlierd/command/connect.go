@@ -286,7 +286,7 @@ extra of their rows.`,
 				return err
 			}
 			columns := []string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}
-			return printList(g.out, each(all), columns, func(d journal.Drift) []any {
+			return printList(g.out, all, columns, func(d journal.Drift) []any {
 				return []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example}
 			})
 		}),

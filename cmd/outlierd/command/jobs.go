@@ -156,7 +156,7 @@ func cursorShowCommand(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(g.out, each(marks), []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
+			return printList(g.out, marks, []string{"job", "key", "at", "set_by", "set_at"}, func(m runs.Watermark) []any {
 				return []any{m.Job, m.Key, when(m.At), cmp.Or(m.Run, "by hand"), when(m.Set)}
 			})
 		}),
@@ -293,7 +293,10 @@ scans of unfinished runs, and the data calls. It lists the first 40; --limit 0 l
 				return err
 			}
 			columns := []string{"job", "operation", "entity", "value", "done_at", "why", "since"}
-			err := printList(g.out, first(p.forecasts().Queue(name), limit), columns, waitingRow)
+			waiting, err := p.forecasts().Queue(name, limit)
+			if err == nil {
+				err = printList(g.out, waiting, columns, waitingRow)
+			}
 			if err != nil || g.out.forPrograms() || limit == 0 {
 				return err
 			}
@@ -311,7 +314,7 @@ scans of unfinished runs, and the data calls. It lists the first 40; --limit 0 l
 }
 
 // waitingRow returns the row of a queued call.
-func waitingRow(w *forecast.Waiting) []any {
+func waitingRow(w forecast.Waiting) []any {
 	var value any
 	if w.Value != nil {
 		value = math.Round(*w.Value*100) / 100

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -157,29 +156,6 @@ func asksForJSON(args []string) bool {
 	return false
 }
 
-// first yields the first values; all of them for a limit of 0.
-func first[T any](all iter.Seq2[T, error], limit int) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		n := 0
-		for v, err := range all {
-			if n++; limit > 0 && n > limit || !yield(v, err) {
-				return
-			}
-		}
-	}
-}
-
-// each yields the values of a list that was read.
-func each[T any](all []T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
-}
-
 // rowCommands are the commands that print the rows of a query, in any format. All others print one value or a list of
 // values, as text or as JSON.
 var rowCommands = []string{"sql", "search", "related", "find-channels", "trending-formats", "start", "read", "channel", "video",
@@ -243,16 +219,13 @@ func (p *printer) print(value any, format string, args ...any) error {
 	return withoutEndOfReader(err)
 }
 
-// printList prints values while they are read: as JSON for programs, else as a table with a row for each.
-func printList[T any](p *printer, all iter.Seq2[T, error], columns []string, row func(T) []any) error {
+// printList prints values: as JSON for programs, else as a table with a row for each.
+func printList[T any](p *printer, all []T, columns []string, row func(T) []any) error {
 	if p.forPrograms() {
 		return printJSON(p, all)
 	}
 	t := term.NewTable(p.w, p.look(), columns)
-	for v, err := range all {
-		if err != nil {
-			return err
-		}
+	for _, v := range all {
 		if err := t.Row(row(v)); err != nil {
 			return err
 		}
@@ -261,14 +234,11 @@ func printList[T any](p *printer, all iter.Seq2[T, error], columns []string, row
 }
 
 // printJSON prints values as a list, or with ndjson one a line.
-func printJSON[T any](p *printer, all iter.Seq2[T, error]) error {
+func printJSON[T any](p *printer, all []T) error {
 	mustBeListed(reflect.TypeFor[[]T]())
 	list := &term.JSONList{W: p.w, Lines: p.format == "ndjson"}
-	for v, err := range all {
-		if err == nil {
-			err = list.Add(v)
-		}
-		if err != nil {
+	for _, v := range all {
+		if err := list.Add(v); err != nil {
 			return err
 		}
 	}

@@ -444,22 +444,18 @@ func listRuns(store *state.Store, f runs.Filter, zone *time.Location) (*page.Run
 }
 
 // listLast returns the last runs that match a filter, the newest first.
-func listLast(store *state.Store, f runs.Filter, most int, zone *time.Location) (all []runs.Run, err error) {
-	for r, err := range store.Runs.Newest(f) {
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, localize(r, zone)); len(all) == most {
-			break
-		}
+func listLast(store *state.Store, f runs.Filter, most int, zone *time.Location) ([]runs.Run, error) {
+	all, err := store.Runs.List(f, most)
+	for i := range all {
+		all[i] = localize(all[i], zone)
 	}
-	return all, nil
+	return all, err
 }
 
 // localize returns a run with its times in the zone of the page.
-func localize(r *runs.Run, zone *time.Location) runs.Run {
+func localize(r runs.Run, zone *time.Location) runs.Run {
 	r.Started = r.Started.In(zone)
-	return *r
+	return r
 }
 
 // readRun returns one run with its searches and a page of its calls.
@@ -475,7 +471,7 @@ func readRun(store *state.Store, id string, number int, zone *time.Location) (*p
 	if err != nil {
 		return nil, err
 	}
-	d.Run = localize(&d.Run, zone)
+	d.Run = localize(d.Run, zone)
 	all := &page.RunDetails{Run: d, In: report.Style{Zone: zone}}
 	all.Attempts, all.Count, err = store.Calls.PartOfRun(id, (number-1)*page.CallsPerPage, page.CallsPerPage)
 	for i := range all.Attempts {

@@ -67,7 +67,7 @@ func reportJobs(ctx context.Context, g *globals, config *job.Config, which func(
 	if failed != nil && len(g.spending.outcomes) == 0 {
 		return failed // nothing ran
 	}
-	if err := printJSON(g.out, each(g.spending.outcomes)); err != nil {
+	if err := printJSON(g.out, g.spending.outcomes); err != nil {
 		return selectWorst([]error{failed, err})
 	}
 	return failed

@@ -58,8 +58,11 @@ The table ops.runs has every run, too.`,
 				if err := refuseUnknown(p, filter.Job); err != nil {
 					return err
 				}
-				newest := first(p.Engine.Store.Runs.Newest(filter), limit)
-				return printList(g.out, newest, runColumns, func(r *runs.Run) []any { return runRow(r, g.out.wide) })
+				newest, err := p.Engine.Store.Runs.List(filter, limit)
+				if err != nil {
+					return err
+				}
+				return printList(g.out, newest, runColumns, func(r runs.Run) []any { return runRow(r, g.out.wide) })
 			})
 		},
 	}
@@ -76,7 +79,7 @@ const firstRuns = 20
 var runColumns = []string{"run", "job", "status", "started_at", "took", "hits", "new", "credits", "error"}
 
 // runRow returns the row of a run in the list.
-func runRow(r *runs.Run, wide bool) []any {
+func runRow(r runs.Run, wide bool) []any {
 	id, took := r.ID, any(nil)
 	if !wide {
 		id = report.ShortID(id)

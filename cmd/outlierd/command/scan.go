@@ -36,7 +36,7 @@ func scanListCommand(g *globals) *cobra.Command {
 				return err
 			}
 			columns := []string{"intent", "scan_id", "state", "status", "job", "mode", "queries", "credits", "intended_at", "seen_at"}
-			return printList(g.out, each(all), columns, func(s runs.Scan) []any {
+			return printList(g.out, all, columns, func(s runs.Scan) []any {
 				return []any{s.Intent, filled(s.ScanID), string(s.State), filled(s.Status), s.Job, s.Mode, strings.Join(s.Queries, ", "),
 					int64(s.Price), when(s.Intended), when(s.Polled)}
 			})

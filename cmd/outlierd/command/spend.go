@@ -129,7 +129,7 @@ func (r *runner) printPrices(ctx context.Context, todo []jobRun) error {
 	}
 	r.g.spending.prices = all
 	columns := []string{"job", "credits", "if_lost", "requests", "seconds", "in_journal", "fresh"}
-	return printList(r.g.out, each(all), columns, func(p report.Price) []any {
+	return printList(r.g.out, all, columns, func(p report.Price) []any {
 		return []any{p.Job, int64(p.Credits), int64(p.Lost), int64(p.Requests), p.Time.Seconds(), int64(p.Known), int64(p.Fresh)}
 	})
 }

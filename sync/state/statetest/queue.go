@@ -39,13 +39,11 @@ func Next(t testing.TB, s *state.Store, f queue.Filter) *queue.Task {
 }
 
 // Listed are the tasks that the filter lets through, in the order in which they are done from now on.
-func Listed(t testing.TB, s *state.Store, f queue.Filter) (all []queue.Waiting) {
+func Listed(t testing.TB, s *state.Store, f queue.Filter) []queue.Waiting {
 	t.Helper()
-	for w, err := range s.Queue.List(time.Now(), f) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, *w)
+	all, err := s.Queue.List(time.Now(), f, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }

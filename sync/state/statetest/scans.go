@@ -45,7 +45,7 @@ func FinishRun(t testing.TB, s *state.Store, run string, status runs.Status) {
 // Supersede ends a run that another one takes the place of.
 func Supersede(t testing.TB, s *state.Store, run string) {
 	t.Helper()
-	rows, err := s.Runs.List("", 0)
+	rows, err := s.Runs.List(runs.Filter{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
