@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -30,10 +29,8 @@ const failuresInARow = 5
 
 // queueEnrichment ranks the run's hits that enrich.where admits, and queues the calls about the best
 // ones. Fresh ones among them are not replaced by the next best. For a watch it queues the calls about its channels or
-// videos. Afterwards the run's searches have ended and its follow-ups are recorded. queueEnrichment is idempotent:
-// calls that are queued or fresh are not queued again, and the ranking of a run does not change once its searches have
-// ended.
-func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
+// videos. In the same transaction the run's searches have ended, and its follow-ups are recorded.
+func (r *run) queueEnrichment(steps []runs.Step) error {
 	best := make([][]runs.Hit, len(r.row.Plan.Enrich))
 	for i, e := range r.row.Plan.Enrich {
 		var err error
@@ -43,37 +40,22 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 			return err
 		}
 	}
-	err := r.engine.Store.Queue.Add(ctx, func(yield func(queue.Task) bool) {
+	err := r.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
+		r.row.Fresh = map[time.Duration]int{}
 		for i, e := range r.row.Plan.Enrich {
 			since := earlier(job.FreshSince(time.Now(), e.RefreshAfter), r.row.Started) // what this run requested is fresh
-			for task := range r.tasks(e, slices.Values(best[i]), since) {
-				if !yield(task) {
-					return
-				}
-			}
+			err = errors.Join(err, r.queueCalls(tx, e, best[i], since))
 		}
 		for _, e := range r.row.Plan.Fetch {
-			for task := range r.tasks(e, entities(r.row.Plan.IDs), r.row.Plan.FreshSince(e, time.Now())) {
-				if !yield(task) {
-					return
-				}
-			}
+			err = errors.Join(err, r.queueCalls(tx, e, entities(r.row.Plan.IDs), r.row.Plan.FreshSince(e, time.Now())))
 		}
-	}, r.countSkipped(slices.Concat(r.row.Plan.Enrich, r.row.Plan.Fetch)))
-	if err != nil {
-		return fmt.Errorf("queue data calls of run %s: %w", r.row.ID, err)
-	}
-	if r.isByHand() {
-		if err := r.engine.Store.Queue.RetryNow(r.row.Job); err != nil {
-			return err
+		if r.isByHand() {
+			err = errors.Join(err, queue.RetryNow(tx, r.row.Job))
 		}
-	}
-	err = r.engine.Store.DB.Update(func(tx *store.Tx) error {
-		return errors.Join(runs.SetFresh(tx, &r.row), runs.NoteDues(tx, r.followUps(steps)),
-			runs.SetSearched(tx, r.row.ID, true))
+		return errors.Join(err, runs.SetFresh(tx, &r.row), runs.NoteDues(tx, r.followUps(steps)), runs.SetSearched(tx, r.row.ID, true))
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("queue data calls of run %s: %w", r.row.ID, err)
 	}
 	r.row.Searched = true
 	err = r.read(r.engine.Store, time.Now(), nil)
@@ -83,60 +65,48 @@ func (r *run) queueEnrichment(ctx context.Context, steps []runs.Step) error {
 	return err
 }
 
-// countSkipped resets the numbers of calls that were skipped and returns a function that counts the calls that are
-// skipped because the data is fresh. Data that the run itself requested before it was interrupted does not count.
-func (r *run) countSkipped(calls []job.Call) func(queue.Task, time.Time) {
-	r.row.Fresh = map[time.Duration]int{}
-	ages := map[outlier.Operation]time.Duration{}
-	for _, call := range calls {
-		ages[call.Op] = call.RefreshAfter
-	}
-	return func(task queue.Task, learned time.Time) {
-		if learned.Before(r.row.Started) {
-			r.row.Fresh[ages[task.Op]]++
-		}
-	}
-}
-
 // entities returns ids in the form of hits.
-func entities(ids []string) iter.Seq[runs.Hit] {
-	return func(yield func(runs.Hit) bool) {
-		for _, id := range ids {
-			if !yield(runs.Hit{VideoID: id, ChannelID: id}) {
-				return
-			}
-		}
+func entities(ids []string) (all []runs.Hit) {
+	for _, id := range ids {
+		all = append(all, runs.Hit{VideoID: id, ChannelID: id})
 	}
+	return all
 }
 
-// tasks returns the calls for one line of `enrich`: one for each video, or one for each channel of the
-// videos. Neither hits nor ids repeat a video. Data received after since is fresh.
-func (r *run) tasks(e job.Call, best iter.Seq[runs.Hit], since time.Time) iter.Seq[queue.Task] {
-	return func(yield func(queue.Task) bool) {
-		rank, channels := 0, map[string]bool{}
-		for hit := range best {
-			task := queue.Task{
-				Op: e.Op, Entity: hit.VideoID, Run: r.row.ID, Job: r.row.Job,
-				Value: float64(e.Value) - float64(rank)/1e6, MaxAge: time.Since(since),
-				Once: job.IsOnce(r.row.Job),
+// queueCalls queues the calls for one line of `enrich`: one for each video, or one for each channel of the
+// videos. Neither hits nor ids repeat a video. Data received after since is fresh. It counts the calls that are skipped
+// because the data is fresh, without data that the run itself requested before it was interrupted.
+func (r *run) queueCalls(tx *store.Tx, e job.Call, best []runs.Hit, since time.Time) error {
+	channels := map[string]bool{}
+	for rank, hit := range best {
+		task := queue.Task{
+			Op: e.Op, Entity: hit.VideoID, Run: r.row.ID, Job: r.row.Job,
+			Value: float64(e.Value) - float64(rank)/1e6, MaxAge: time.Since(since),
+			Once: job.IsOnce(r.row.Job),
+		}
+		switch e.Op {
+		case outlier.OpChannelVideos, outlier.OpChannelShorts:
+			if task.Entity = hit.ChannelID; channels[hit.ChannelID] {
+				continue
 			}
-			rank++
-			switch e.Op {
-			case outlier.OpChannelVideos, outlier.OpChannelShorts:
-				if task.Entity = hit.ChannelID; channels[hit.ChannelID] {
-					continue
-				}
-				channels[hit.ChannelID] = true
-			case outlier.OpComments:
-				task.Mark = hit.Comments // if unchanged since the last fetch, there are no new comments
-			}
-			// The service would refuse an id that breaks the interface's pattern: the hit keeps its
-			// row, but no call is made about it.
-			if _, err := outlier.DataRequest(e.Op, task.Entity); err == nil && !yield(task) {
-				return
-			}
+			channels[hit.ChannelID] = true
+		case outlier.OpComments:
+			task.Mark = hit.Comments // if unchanged since the last fetch, there are no new comments
+		}
+		// The service would refuse an id that breaks the interface's pattern: the hit keeps its
+		// row, but no call is made about it.
+		if _, err := outlier.DataRequest(e.Op, task.Entity); err != nil {
+			continue
+		}
+		learned, known, err := r.engine.Store.Queue.Add(tx, task)
+		if err != nil {
+			return fmt.Errorf("%s: %w", task, err)
+		}
+		if known && learned.Before(r.row.Started) {
+			r.row.Fresh[e.RefreshAfter]++
 		}
 	}
+	return nil
 }
 
 // perform makes one data call and updates its queue row in the transaction of the answer. "Not found" is

@@ -397,5 +397,5 @@ func (s search) perform(ctx context.Context, a action) error {
 	case skipStep:
 		return a.err
 	}
-	return s.queueEnrichment(ctx, a.of.search.steps)
+	return s.queueEnrichment(a.of.search.steps)
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -118,50 +117,6 @@ func TestLimitedListBeginsTheWholeOne(t *testing.T) {
 			if err != nil || len(first) != most+1 || first[most].Entity != whole[most].Entity || !first[most].At.Equal(whole[most].At) {
 				t.Errorf("the first %d are %v", most+1, first)
 			}
-		}
-	})
-}
-
-// TestQueueingGoesOnAfterAKill: a run is stopped after a part of its calls was queued. When it is
-// continued, the others are queued as well, and each call is made once.
-func TestQueueingGoesOnAfterAKill(t *testing.T) {
-	t.Parallel()
-	const file = `
-version: 1
-service: {url: "sim://", limit: 10/min}
-jobs:
-  watch: {videos: {id: [%s], fetch: [details]}}
-`
-	var ids []byte
-	for n := range 520 {
-		ids = fmt.Appendf(ids, "video-%05d, ", n)
-	}
-	bare(t, fmt.Sprintf(file, ids), func(w *workshop) {
-		for at, n := 1, 0; n == 0; at++ { // the transaction with which it is stopped
-			begun := -1000 // the state is opened by some
-			ctx, cancel := context.WithCancel(w.ctx)
-			w.begin = func() {
-				if begun++; begun == at {
-					cancel()
-				}
-			}
-			e, stop := w.open()
-			begun = 0
-			if _, err := e.Run(ctx, w.config.Job("watch"), Manual, time.Time{}); err == nil {
-				t.Error("a run that is stopped while it queues ends well")
-			}
-			var err error
-			if n, err = e.Store.Queue.Queued(queue.Filter{}); err != nil || n == 520 {
-				t.Fatalf("%d calls are queued (%v); the test needs a part of 520", n, err)
-			}
-			stop()
-		}
-		w.begin = nil
-		e, stop := w.open()
-		defer stop()
-		row, err := e.Run(w.ctx, w.config.Job("watch"), Manual, time.Time{})
-		if err != nil || row.Requests != 520 || w.calls(outlier.OpDetails) != 520 {
-			t.Errorf("%d requests of %d calls (%v), want 520", row.Requests, w.calls(outlier.OpDetails), err)
 		}
 	})
 }

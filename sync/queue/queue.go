@@ -13,9 +13,7 @@ package queue
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"outlierd/outlier"
@@ -98,55 +96,16 @@ const wanted = `(?1 = '' OR EXISTS (SELECT 1 FROM wants WHERE task = t.id AND jo
 // comes from a clock that was ahead.
 const repeated = `failures > 0 AND not_before <= ?2 + 60000000`
 
-// pieceSize is how many tasks [Queue.Add] queues in one transaction, so that no other process waits long
-// for the database.
-const pieceSize = 500
-
-// Add queues tasks, in several transactions; after a kill it must be called again with the same tasks. It
-// skips a task about a forgotten id, one whose last answer is recent enough, and one whose entity is known
-// not to exist until its retry is due. A task that is queued already keeps its first requester and takes
-// the higher value and the shorter age of the two. If skipped is not nil, Add calls it for each task that
-// is fresh, with the time of the answer.
-func (q *Queue) Add(ctx context.Context, tasks iter.Seq[Task], skipped func(Task, time.Time)) error {
-	next, stop := iter.Pull(tasks)
-	defer stop()
-	for more := true; more; {
-		err := q.db.Update(func(tx *store.Tx) error {
-			for range pieceSize {
-				task, ok := next()
-				if more = ok; !ok {
-					return nil
-				}
-				if err := q.addTask(tx, task, skipped); err != nil {
-					return fmt.Errorf("queue %s: %w", task, err)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if more && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-func (q *Queue) addTask(tx *store.Tx, task Task, skipped func(Task, time.Time)) error {
+// Add queues a task. It skips one about a forgotten id, one whose last answer is recent enough, and one whose entity is
+// known not to exist until its retry is due. A task that is queued already keeps its first requester and takes the higher
+// value and the shorter age of the two. If the task is fresh, Add returns when the answer was received.
+func (q *Queue) Add(tx *store.Tx, task Task) (learned time.Time, known bool, err error) {
 	if q.Forgotten.Mentions(nil, []byte(task.Entity)) {
 		q.db.Log().Warn("call skipped: its id was erased with 'outlierd forget'", "op", task.Op, "job", task.Job)
-		return nil
+		return learned, false, nil
 	}
-	at, fresh, err := fresh(tx, task)
-	if err != nil {
-		return err
-	}
-	if fresh {
-		if skipped != nil {
-			skipped(task, at)
-		}
-		return nil
+	if learned, known, err = fresh(tx, task); err != nil || known {
+		return learned, known, err
 	}
 	err = tx.Exec(`INSERT INTO tasks (op, entity, value, max_age, mark, not_before, since, wanted_at, rank)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?3 - ?7 / 86400e6)
@@ -158,7 +117,7 @@ func (q *Queue) addTask(tx *store.Tx, task Task, skipped func(Task, time.Time)) 
 		err = tx.Exec(`INSERT INTO wants (task, job, run) SELECT id, ?3, ?4 FROM tasks WHERE op = ?1 AND entity = ?2
 			ON CONFLICT DO NOTHING`, task.Op, task.Entity, task.Job, task.Run)
 	}
-	return err
+	return learned, false, err
 }
 
 // NextTask returns the task with the highest rank that may be tried now, or nil. It
@@ -224,8 +183,8 @@ func SaveTries(in store.Writer, op outlier.Operation, entity string, t outlier.T
 }
 
 // RetryNow ends the back-off of the tasks that a job wants.
-func (q *Queue) RetryNow(job string) error {
-	return q.db.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before <> 0
+func RetryNow(tx *store.Tx, job string) error {
+	return tx.Exec(`UPDATE tasks SET not_before = 0, failures = 0, refusals = 0 WHERE not_before <> 0
 		AND id IN (SELECT task FROM wants WHERE job = ?)`, job)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/sync/queue"
-	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
@@ -47,17 +46,11 @@ func BenchmarkQueue(b *testing.B) {
 	round := 0
 	for b.Loop() {
 		round++
-		err := s.Queue.Add(b.Context(), func(yield func(queue.Task) bool) {
-			for n := range calls {
-				task := queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("n%04d%06d", round, n), Run: "run", Job: "new", Value: 1 - float64(n)/1e6}
-				if !yield(task) {
-					return
-				}
-			}
-		}, nil)
-		if err != nil {
-			b.Fatal(err)
+		tasks := make([]queue.Task, calls)
+		for n := range tasks {
+			tasks[n] = queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("n%04d%06d", round, n), Run: "run", Job: "new", Value: 1 - float64(n)/1e6}
 		}
+		statetest.Enqueue(b, s, tasks...)
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*calls), "µs/call")
 }

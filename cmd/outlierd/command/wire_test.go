@@ -17,6 +17,7 @@ import (
 	"outlierd/outlier/simulator"
 	"outlierd/sync/job"
 	"outlierd/sync/queue"
+	"outlierd/sync/state/statetest"
 )
 
 // opened runs work with the program for the job file.
@@ -145,10 +146,11 @@ func TestFileDecidesWhatStaysQueued(t *testing.T) {
 	}
 	file(`tea: {search: {query: tea}, enrich: {details: {}, comments: {}}}`)
 	p.opened(func(prog *program) error {
-		return prog.Engine.Store.Queue.Add(t.Context(), slices.Values([]queue.Task{
+		statetest.Enqueue(t, prog.Engine.Store, []queue.Task{
 			{Op: outlier.OpDetails, Entity: "v1", Job: "tea"}, {Op: outlier.OpComments, Entity: "v1", Job: "tea"},
 			{Op: outlier.OpDetails, Entity: "v2", Job: "once:search"},
-		}), nil)
+		}...)
+		return nil
 	})
 	if n := queued(); n != 3 {
 		t.Errorf("%d calls are queued while all are wanted", n)

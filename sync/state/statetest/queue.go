@@ -1,8 +1,7 @@
 package statetest
 
 import (
-	"context"
-	"slices"
+	"errors"
 	"testing"
 	"time"
 
@@ -22,9 +21,13 @@ func Enqueue(t testing.TB, s *state.Store, tasks ...queue.Task) (queued int) {
 		return n
 	}
 	before := count()
-	if err := s.Queue.Add(context.Background(), slices.Values(tasks), nil); err != nil {
-		t.Fatal(err)
-	}
+	Update(t, s, func(tx *store.Tx) (err error) {
+		for _, task := range tasks {
+			_, _, failed := s.Queue.Add(tx, task)
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
 	return count() - before
 }
 

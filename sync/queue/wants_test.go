@@ -1,10 +1,7 @@
 package queue_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -22,43 +19,12 @@ import (
 	"outlierd/sync/store"
 )
 
-// manyTasks are tasks of a job, more than one piece takes.
+// manyTasks are tasks of a job.
 func manyTasks(job string) (all []queue.Task) {
 	for n := range 1200 {
 		all = append(all, queue.Task{Op: outlier.OpDetails, Entity: fmt.Sprintf("video-%05d", n), Run: "run-of-" + job, Job: job, MaxAge: time.Hour})
 	}
 	return all
-}
-
-// TestManyTasksAreQueuedInPieces: when queueing is interrupted, the first piece is queued, and when it is done
-// again, all are.
-func TestManyTasksAreQueuedInPieces(t *testing.T) {
-	t.Parallel()
-	s := statetest.Hasty(t, statetest.Open(t, t.TempDir()))
-	ctx, cancel := context.WithCancel(t.Context())
-	interrupted := func(yield func(queue.Task) bool) {
-		for i, task := range manyTasks("a") {
-			if i == 1000 {
-				cancel()
-			}
-			if !yield(task) {
-				return
-			}
-		}
-	}
-	for _, c := range []struct {
-		ctx   context.Context
-		tasks iter.Seq[queue.Task]
-		want  int
-	}{{ctx, interrupted, 1200}, {ctx, slices.Values(manyTasks("b")), 0}, {t.Context(), slices.Values(manyTasks("b")), 1200}} {
-		err := s.Queue.Add(c.ctx, c.tasks, nil)
-		if err != nil && !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(map[string]int{"a": 1200, "b": 1200}, queuedBy(t, s)); diff != "" {
-		t.Errorf("queued (-want +got):\n%s", diff)
-	}
 }
 
 // TestExpiredTasksAreDropped: what no job has requested for a week, once the service has confirmed the time.
@@ -82,20 +48,6 @@ func TestExpiredTasksAreDropped(t *testing.T) {
 			t.Errorf("the next call is %v", task)
 		}
 	})
-}
-
-// queuedBy counts the calls that each job wants.
-func queuedBy(t testing.TB, s *state.Store) map[string]int {
-	t.Helper()
-	counts, err := s.Queue.Counts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	by := map[string]int{}
-	for _, c := range counts {
-		by[c.Job] += c.Calls
-	}
-	return by
 }
 
 // want is a call of the model.
