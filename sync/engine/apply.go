@@ -24,15 +24,6 @@ import (
 // the rows. What it is applied to is read then, so an answer that an earlier process received and could not settle
 // is applied in the same way when the state is opened.
 
-// A subject is what a call is about: a page of a search, the start of a scan or its state, or an entity.
-type subject struct {
-	op     outlier.Operation
-	entity string
-	step   int64 // 0 for an entity
-	page   int
-	intent int64 // of the scan to start
-}
-
 // An applier turns answers into rows.
 type applier struct {
 	engine  *Engine
@@ -48,25 +39,24 @@ type result struct {
 }
 
 // apply turns an answer into rows.
-func (a applier) apply(tx *store.Tx, of subject, kept ledger.Kept) (got result, err error) {
+func (a applier) apply(tx *store.Tx, kept ledger.Kept) (got result, err error) {
 	switch {
-	case of.step == 0:
-		return a.applyToEntity(tx, of, kept)
-	case of.op == outlier.OpStartScan:
-		got.before, err = a.applyStart(tx, of, kept)
-	case of.op == outlier.OpScan:
-		got.wrong, err = a.applyPoll(tx, of, kept)
+	case kept.Step == 0:
+		return a.applyToEntity(tx, kept)
+	case kept.Op == outlier.OpStartScan:
+		got.before, err = a.applyStart(tx, kept)
+	case kept.Op == outlier.OpScan:
+		got.wrong, err = a.applyPoll(tx, kept)
 	default:
-		err = a.applyPage(tx, of, kept)
+		err = a.applyPage(tx, kept)
 	}
 	return got, err
 }
 
 // Apply turns an answer that an earlier process could not settle into rows; see [state.Options].
-func (e *Engine) Apply(s *state.Store, tx *store.Tx, left ledger.Spooled) error {
+func (e *Engine) Apply(s *state.Store, tx *store.Tx, kept ledger.Kept) error {
 	a := applier{&Engine{Config: e.Config, Store: s, Log: e.Log}, schema.NewDecoder(memory.DefaultAllocator)}
-	call := left.Call
-	_, err := a.apply(tx, subject{op: call.Op, entity: call.Entity, step: call.Step, page: call.Page, intent: left.Intent}, left.Kept)
+	_, err := a.apply(tx, kept)
 	return err
 }
 
@@ -85,9 +75,9 @@ func (a applier) searchOf(id int64) (*runs.Run, *runs.Step, error) {
 
 // applyPage records a page. An attempt without an answer leaves the step unchanged, and so does a page that does not
 // belong to the search.
-func (a applier) applyPage(tx *store.Tx, of subject, kept ledger.Kept) error {
-	r, step, err := a.searchOf(of.step)
-	if err != nil || r == nil || step.Stop != "" || step.Next != of.page {
+func (a applier) applyPage(tx *store.Tx, kept ledger.Kept) error {
+	r, step, err := a.searchOf(kept.Step)
+	if err != nil || r == nil || step.Stop != "" || step.Next != kept.Page {
 		return err
 	}
 	if step.Began.IsZero() {
@@ -133,12 +123,12 @@ func (a applier) serviceTimeAt(local time.Time) time.Time {
 
 // applyStart records what the answer to the start of a scan says. If that names a scan of another intent, it
 // returns it; see [runs.RecordStart].
-func (a applier) applyStart(tx *store.Tx, of subject, kept ledger.Kept) (before *runs.Scan, err error) {
-	scan, before, err := runs.RecordStart(tx, of.intent, kept.Answer, kept.Outcome)
+func (a applier) applyStart(tx *store.Tx, kept ledger.Kept) (before *runs.Scan, err error) {
+	scan, before, err := runs.RecordStart(tx, kept.Intent, kept.Answer, kept.Outcome)
 	if err != nil || scan.ScanID == "" {
 		return before, err
 	}
-	r, _, err := a.searchOf(of.step)
+	r, _, err := a.searchOf(kept.Step)
 	if err != nil || r == nil {
 		return before, err
 	}
@@ -148,8 +138,8 @@ func (a applier) applyStart(tx *store.Tx, of subject, kept ledger.Kept) (before 
 
 // applyPoll updates a scan from an answer about it. If that cannot be read, or is about another scan, wrong says so,
 // and the next poll may say more.
-func (a applier) applyPoll(tx *store.Tx, of subject, kept ledger.Kept) (wrong, err error) {
-	r, step, err := a.searchOf(of.step)
+func (a applier) applyPoll(tx *store.Tx, kept ledger.Kept) (wrong, err error) {
+	r, step, err := a.searchOf(kept.Step)
 	if err != nil || r == nil || kept.Answer.Err != nil {
 		return nil, err
 	}
@@ -174,11 +164,11 @@ func (a applier) applyPoll(tx *store.Tx, of subject, kept ledger.Kept) (wrong, e
 
 // applyToEntity records what an answer says about an entity. If it says nothing about it, the task stays in the
 // queue. A refused request is not retried soon, because it would be refused again.
-func (a applier) applyToEntity(tx *store.Tx, of subject, kept ledger.Kept) (got result, err error) {
+func (a applier) applyToEntity(tx *store.Tx, kept ledger.Kept) (got result, err error) {
 	answer, refused := kept.Answer, false
 	switch kind := judge(answer.Err).kind; {
 	case answer.Err == nil:
-		got.missing, got.wrong = a.readEntity(of, kept)
+		got.missing, got.wrong = a.readEntity(kept)
 	case kind == outlier.NotFound:
 		got.missing = true
 	case kind == outlier.Invalid:
@@ -189,8 +179,8 @@ func (a applier) applyToEntity(tx *store.Tx, of subject, kept ledger.Kept) (got 
 	if got.wrong != nil {
 		return got, nil
 	}
-	task := queue.Task{Op: of.op, Entity: of.entity}
-	if task.Mark, err = queue.MarkOf(tx, of.op, of.entity); err != nil {
+	task := queue.Task{Op: kept.Op, Entity: kept.Entity}
+	if task.Mark, err = queue.MarkOf(tx, kept.Op, kept.Entity); err != nil {
 		return got, err
 	}
 	retry := time.Time{}
@@ -205,16 +195,16 @@ func (a applier) applyToEntity(tx *store.Tx, of subject, kept ledger.Kept) (got 
 
 // readEntity reports whether a complete answer says that the service does not have the entity. wrong is set if the
 // answer says nothing about it: then the sinks would store no row of it.
-func (a applier) readEntity(of subject, kept ledger.Kept) (missing bool, wrong error) {
+func (a applier) readEntity(kept ledger.Kept) (missing bool, wrong error) {
 	body, err := kept.Body()
-	if err == nil && outlier.Empty(of.op, of.entity, body) {
+	if err == nil && outlier.Empty(kept.Op, kept.Entity, body) {
 		return true, nil
 	}
 	if err == nil {
-		_, err = a.decoder.Check(schema.Source{Op: of.op, Entity: of.entity}, body)
+		_, err = a.decoder.Check(schema.Source{Op: kept.Op, Entity: kept.Entity}, body)
 	}
 	if err != nil {
-		return false, &outlier.Error{Kind: outlier.Malformed, Op: of.op, Entity: of.entity,
+		return false, &outlier.Error{Kind: outlier.Malformed, Op: kept.Op, Entity: kept.Entity,
 			Status: kept.Answer.Status, Message: "not usable", Cause: err}
 	}
 	return false, nil

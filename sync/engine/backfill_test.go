@@ -134,7 +134,7 @@ func (w *workshop) boughtOnce() {
 				w.Fatal(err)
 			}
 			if entry.Op == outlier.OpSearch {
-				pages[entry.Params.Encode()]++
+				pages[entry.Params]++
 			}
 		}
 		if len(pages) == 0 {

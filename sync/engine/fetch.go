@@ -155,9 +155,8 @@ func (c *caller) attempt(ctx context.Context, r *outlier.Request, p ledger.Purch
 		return got, err
 	}
 	if !p.TimeOnly {
-		of := subject{op: r.Op(), entity: r.Entity(), step: p.Step, page: p.Page, intent: p.Intent}
 		p.Commit = func(tx *store.Tx, kept ledger.Kept) (err error) {
-			got, err = c.apply(tx, of, kept)
+			got, err = c.apply(tx, kept)
 			return err
 		}
 	}

@@ -21,12 +21,10 @@ type Call struct {
 
 // Append stores an answer and returns its id.
 func Append(tx *store.Tx, c Call, answer *outlier.Answer, o outlier.Outcome, body Packed) (id int64, err error) {
-	return store.InsertID(tx, "responses", store.Columns{
-		"run": c.Run, "job": c.Job, "step": c.Step, "op": c.Op, "entity": c.Entity, "params": c.Params, "item": c.Item,
-		"page": c.Page, "rank_base": c.RankBase, "sent_at": store.Time(&answer.SentAt),
-		"received_at": store.Time(&answer.ReceivedAt), "http_status": answer.Status, "outcome": o,
-		"encoding": body.encoding, "sum": body.sum, "body": body.body,
-	}, "")
+	row := entryRow{Entry{Call: c, SentAt: answer.SentAt, ReceivedAt: answer.ReceivedAt, Status: answer.Status, Outcome: o}, body}
+	columns := row.columns()
+	delete(columns, "id")
+	return store.InsertID(tx, "responses", columns, "")
 }
 
 // MarkMissing records that the service has no such entity, according to an answer, and when it is

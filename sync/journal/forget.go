@@ -68,10 +68,10 @@ func (j *Journal) Forget(ctx context.Context, f Forgetting) (changed, unreadable
 // could be parsed.
 func redactAnswer(r *entryRow, f Forgetting) (touched, readable bool) {
 	entity := f.Mentions(nil, []byte(r.Entity))
-	params := store.Without(r.params, f.Texts)
+	params := store.Without(r.Params, f.Texts)
 	item := store.Without(r.Item, f.Texts)
-	touched = entity || params != r.params || item != r.Item
-	r.params, r.Item = params, item
+	touched = entity || params != r.Params || item != r.Item
+	r.Params, r.Item = params, item
 	body, all := r.readablePart()
 	if entity {
 		if f.Taken != nil {
@@ -111,7 +111,7 @@ func replaceRows(tx *store.Tx, rows []entryRow) error {
 	for _, r := range rows {
 		err := tx.Exec(`UPDATE responses SET entity = ?, params = ?, item = ?, encoding = ?, sum = ?, body = ?
 			WHERE id = ?`,
-			r.Entity, r.params, r.Item, r.encoding, r.sum, r.body, r.ID)
+			r.Entity, r.Params, r.Item, r.encoding, r.sum, r.body, r.ID)
 		if err != nil {
 			return err
 		}

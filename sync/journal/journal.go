@@ -5,9 +5,7 @@ package journal
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -27,15 +25,8 @@ const chunkSize = 16
 
 // Entry is one answer of the journal.
 type Entry struct {
-	ID       int64
-	Run, Job string
-	Step     int64
-	Op       outlier.Operation
-	Entity   string
-	Params   url.Values
-	Item     string
-	Page     int
-	RankBase int
+	ID int64
+	Call
 
 	SentAt, ReceivedAt time.Time
 	Status             int // HTTP status
@@ -56,14 +47,13 @@ type Entry struct {
 // entryRow is a row of the table responses.
 type entryRow struct {
 	Entry
-	params string
 	Packed
 }
 
 func (r *entryRow) columns() store.Columns {
 	return store.Columns{
 		"id": &r.ID, "run": &r.Run, "job": &r.Job, "step": &r.Step, "op": &r.Op, "entity": &r.Entity,
-		"params": &r.params, "item": &r.Item, "page": &r.Page, "rank_base": &r.RankBase,
+		"params": &r.Params, "item": &r.Item, "page": &r.Page, "rank_base": &r.RankBase,
 		"sent_at": store.Time(&r.SentAt), "received_at": store.Time(&r.ReceivedAt), "http_status": &r.Status,
 		"outcome": &r.Outcome, "missing": &r.Missing, "retry_at": store.Time(&r.RetryAt),
 		"encoding": &r.encoding, "sum": &r.sum, "body": &r.body,
@@ -111,12 +101,6 @@ func (j *Journal) unpackRow(r *entryRow) (*Entry, error) {
 		return nil, j.damagedError(r.ID)
 	}
 	e := &r.Entry
-	if r.params != "" {
-		var err error
-		if e.Params, err = url.ParseQuery(r.params); err != nil {
-			return nil, fmt.Errorf("read the parameters of answer %d: %w", r.ID, err)
-		}
-	}
 	e.Encoding, e.Size = r.encoding, len(r.body)
 	e.Body, e.Unreadable = r.unpack()
 	return e, nil

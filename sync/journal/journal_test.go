@@ -3,7 +3,6 @@ package journal_test
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -37,15 +36,15 @@ func TestJournalReturnsAnswersUnchanged(t *testing.T) {
 
 	at := func(a *outlier.Answer) time.Time { return a.ReceivedAt.UTC().Truncate(time.Microsecond) }
 	want := []journal.Entry{{
-		ID: 1, Run: "run-1", Job: "ideas", Step: step.ID, Op: outlier.OpSearch, Item: "chess", Page: 1, RankBase: 40,
-		Params: url.Values{"query": {"chess"}, "from": {"1"}, "size": {"40"}},
+		ID: 1, Call: journal.Call{Run: "run-1", Job: "ideas", Step: step.ID, Op: outlier.OpSearch, Item: "chess", Page: 1, RankBase: 40,
+			Params: "from=1&query=chess&size=40"},
 		SentAt: at(search), ReceivedAt: at(search), Status: 200, Outcome: outlier.Charged,
 		Encoding: "gzip", Size: len(search.Body), Body: []byte(long),
 	}, {
-		ID: 2, Run: "run-1", Job: "ideas", Op: outlier.OpDetails, Entity: "video-00001",
+		ID: 2, Call: journal.Call{Run: "run-1", Job: "ideas", Op: outlier.OpDetails, Entity: "video-00001"},
 		SentAt: at(plain), ReceivedAt: at(plain), Status: 200, Outcome: outlier.Charged, Encoding: "zstd", Body: []byte(long),
 	}, {
-		ID: 3, Run: "run-1", Job: "ideas", Op: outlier.OpDetails, Entity: "video-00002",
+		ID: 3, Call: journal.Call{Run: "run-1", Job: "ideas", Op: outlier.OpDetails, Entity: "video-00002"},
 		SentAt: at(small), ReceivedAt: at(small), Status: 200, Outcome: outlier.Charged, Size: 2, Body: []byte(`{}`),
 	}}
 	got := statetest.Entries(t, s, 0)

@@ -83,7 +83,7 @@ func TestNewestChargedAnswerIsReused(t *testing.T) {
 		}
 	}
 	entry, err := s.Journal.Answered(outlier.OpSearch, params, statetest.Noon, time.Now().Add(ledger.Skew))
-	if err != nil || entry.ID != 2 || entry.Job != "ideas" || entry.Params.Get("from") != "0" || !entry.ReceivedAt.Equal(statetest.Noon.Add(time.Hour)) {
+	if err != nil || entry.ID != 2 || entry.Job != "ideas" || entry.Params != params || !entry.ReceivedAt.Equal(statetest.Noon.Add(time.Hour)) {
 		t.Errorf("the entry is %+v (%v)", entry, err)
 	}
 }

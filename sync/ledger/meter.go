@@ -53,6 +53,8 @@ type Purchase struct {
 
 // Kept is an answer that is being written to the journal.
 type Kept struct {
+	journal.Call
+	Intent   int64 // of the scan to start; see [Purchase.Intent]
 	Answer   *outlier.Answer
 	Outcome  outlier.Outcome // as recorded
 	Response int64           // journal id; 0 if there is nothing to keep
@@ -179,7 +181,7 @@ func (a *attempt) learnTime(answer *outlier.Answer) {
 
 // recordOutcome writes the answer to the journal and its outcome to the ledger.
 func (a *attempt) recordOutcome(tx *store.Tx, answer *outlier.Answer, o outlier.Outcome, packed journal.Packed) (Kept, error) {
-	k := Kept{Answer: answer, Outcome: o, Attempt: a.id}
+	k := Kept{Call: a.call, Intent: a.p.Intent, Answer: answer, Outcome: o, Attempt: a.id}
 	var err error
 	if !a.p.TimeOnly && a.worthKeeping(answer, o) {
 		if k.Response, err = journal.Append(tx, a.call, answer, o, packed); err != nil {

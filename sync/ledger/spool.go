@@ -110,18 +110,10 @@ func removeSpooled(path string) error {
 	return durable.Sync(filepath.Dir(path))
 }
 
-// Spooled is an answer that an earlier process received and could not settle. What follows from it is committed with
-// it.
-type Spooled struct {
-	Kept
-	Call   journal.Call
-	Intent int64 // of the scan to start; see [Purchase.Intent]
-}
-
 // SettleSpooled settles the answers that an earlier process left in files. apply is [Purchase.Commit] for those whose
 // call had one. Each file is removed once its answer is durable. If the process is killed in between, the next one does
 // not settle the answer again.
-func (l *Ledger) SettleSpooled(apply func(*store.Tx, Spooled) error) error {
+func (l *Ledger) SettleSpooled(apply func(*store.Tx, Kept) error) error {
 	files, err := durable.Match(l.db.Dir(), spoolPrefix+"*")
 	if err != nil {
 		return err
@@ -165,15 +157,15 @@ func readSpooled(path string) (s spooled, err error) {
 
 // settleSpooled does what Settle could not. It does nothing if the attempt is settled already, as after a kill before
 // its file was removed.
-func (l *Ledger) settleSpooled(s spooled, apply func(*store.Tx, Spooled) error) error {
-	open, err := store.First(l.db, func(o *Spooled) store.Columns { return store.Columns{"intent": store.Optional(&o.Intent)} },
-		`FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`, s.Attempt)
-	if err != nil || open == nil {
+func (l *Ledger) settleSpooled(s spooled, apply func(*store.Tx, Kept) error) error {
+	a := &attempt{l: l, id: s.Attempt, call: s.Call, price: s.Price}
+	isOpen, err := store.Scan(l.db, []any{store.Optional(&a.p.Intent)},
+		`SELECT intent FROM attempts WHERE id = ? AND state IN ('reserved', 'sending')`, s.Attempt)
+	if err != nil || !isOpen {
 		return err
 	}
-	a := &attempt{l: l, id: s.Attempt, call: s.Call, price: s.Price}
 	if s.Follows {
-		a.p.Commit = func(tx *store.Tx, kept Kept) error { return apply(tx, Spooled{kept, s.Call, open.Intent}) }
+		a.p.Commit = apply
 	}
 	log := l.db.Log().With("op", s.Call.Op, "entity", s.Call.Entity, "job", s.Call.Job, "run", s.Call.Run)
 	err = a.settleOnce(&s.Answer, s.Outcome, journal.Pack(&s.Answer))

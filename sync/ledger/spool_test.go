@@ -203,9 +203,9 @@ func checkOutlived(
 	t *testing.T, dir string, answer *outlier.Answer, o outlier.Outcome, p ledger.Purchase, follows int,
 ) {
 	t.Helper()
-	var left []ledger.Spooled
+	var left []ledger.Kept
 	with := statetest.Options()
-	with.Apply = func(_ *state.Store, _ *store.Tx, of ledger.Spooled) error {
+	with.Apply = func(_ *state.Store, _ *store.Tx, of ledger.Kept) error {
 		left = append(left, of)
 		return nil
 	}
@@ -231,8 +231,8 @@ func checkOutlived(
 		if len(kept) > 0 && got.Response != kept[0].ID {
 			t.Errorf("it is answer %d of the journal, want %d", got.Response, kept[0].ID)
 		}
-		if got.Call.Step != p.Step || got.Call.Op != answer.Request.Op() {
-			t.Errorf("the answer is to %s of step %d", got.Call.Op, got.Call.Step)
+		if got.Step != p.Step || got.Op != answer.Request.Op() {
+			t.Errorf("the answer is to %s of step %d", got.Op, got.Step)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestAStartedScanOutlivesItsProcess(t *testing.T) {
 		killed := statetest.CopyFolder(t, s.DB.Dir())
 		unlock()
 		with := statetest.Options()
-		with.Apply = func(_ *state.Store, tx *store.Tx, left ledger.Spooled) error {
+		with.Apply = func(_ *state.Store, tx *store.Tx, left ledger.Kept) error {
 			_, _, err := runs.RecordStart(tx, left.Intent, left.Answer, left.Outcome)
 			return err
 		}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"net/url"
 	"time"
 
 	"outlierd/outlier"
@@ -36,19 +37,23 @@ func sourceOf(from *state.Store, e *journal.Entry) (source schema.Source, hasRow
 	if e.Missing && e.Outcome == outlier.Refunded && e.Status/100 == 2 {
 		source.Reason = "the service refused the request"
 	}
+	params, err := url.ParseQuery(e.Params)
+	if err != nil {
+		return source, false, fmt.Errorf("read the parameters of answer %d: %w", e.ID, err)
+	}
 	var scan *runs.Scan
 	switch e.Op {
 	case outlier.OpSearch, outlier.OpFindChannels:
 		source.Kind = "search"
-		source.Queries = e.Params["query"]
-		if source.ScanID = e.Params.Get("referenceId"); source.ScanID != "" {
+		source.Queries = params["query"]
+		if source.ScanID = params.Get("referenceId"); source.ScanID != "" {
 			source.Kind = "scan"
 			scan, err = from.Scans.ByID(source.ScanID)
 		}
 	case outlier.OpRelated, outlier.OpFindRelatedChannels:
 		source.Kind = "related"
 		for _, name := range e.Op.Subjects() {
-			source.Seeds = append(source.Seeds, e.Params[name]...)
+			source.Seeds = append(source.Seeds, params[name]...)
 		}
 	case outlier.OpScan:
 		scan, err = from.Scans.ByID(e.Entity)

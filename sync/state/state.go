@@ -55,7 +55,7 @@ type Options struct {
 
 	// Apply is called in the unit of work that settles an answer of an earlier process; see [ledger.SettleSpooled]. nil
 	// calls nothing.
-	Apply func(s *Store, tx *store.Tx, left ledger.Spooled) error
+	Apply func(s *Store, tx *store.Tx, kept ledger.Kept) error
 
 	Log *slog.Logger // nil discards
 }
@@ -134,7 +134,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 }
 
 // startUp checks that the state can be trusted, and settles what the last process left open.
-func (s *Store) startUp(ctx context.Context, apply func(*Store, *store.Tx, ledger.Spooled) error) error {
+func (s *Store) startUp(ctx context.Context, apply func(*Store, *store.Tx, ledger.Kept) error) error {
 	if err := s.checkAtStart(ctx); err != nil {
 		return err
 	}
@@ -144,11 +144,11 @@ func (s *Store) startUp(ctx context.Context, apply func(*Store, *store.Tx, ledge
 	if err := s.loadForgotten(); err != nil {
 		return err
 	}
-	err := s.Ledger.SettleSpooled(func(tx *store.Tx, left ledger.Spooled) error {
+	err := s.Ledger.SettleSpooled(func(tx *store.Tx, kept ledger.Kept) error {
 		if apply == nil {
 			return nil
 		}
-		return apply(s, tx, left)
+		return apply(s, tx, kept)
 	})
 	if err != nil {
 		return err
