@@ -35,49 +35,40 @@ type caller struct {
 	timesAsked int           // how often the service was asked for its time since the time was last agreed on
 }
 
-// fetch repeats a request until it has a final answer. t is what its row says about earlier attempts, and is
-// recorded there. Each repetition of a paid request reserves its price
-// again: an attempt without an answer stays in the ledger as unknown, because nothing proves that it was
-// not charged.
+// fetch makes an attempt at a request. t is what its row says about earlier attempts, and is recorded there. If another
+// attempt is worth it, fetch returns a [waitError] that says when. Each attempt at a paid request reserves its price
+// again: one without an answer stays in the ledger as unknown, because nothing proves that it was not charged.
 func (c *caller) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchase, t *outlier.Tries) (
 	got result, err error) {
-	for {
-		if err := waitFor(t); err != nil {
-			return result{}, err
-		}
-		p.Attempt = t.Failures + t.Refusals + 1
-		got, err = c.attempt(ctx, r, p)
-		v := judge(err)
-		if !v.retryAt.IsZero() {
-			return result{}, err
-		}
-		if failed := recordLimit(c.engine); failed != nil {
-			return got, errors.Join(err, failed)
-		}
-		if err != nil && ctx.Err() != nil {
-			return got, err // the next process goes on from here
-		}
-		before := *t
-		again := c.repeats(t, v)
-		if again {
-			if full := c.checkRepeat(p, r); full != nil {
-				again, err = false, errors.Join(err, full)
-			}
-		}
-		if !again {
-			*t = outlier.Tries{}
-		}
-		if *t != before {
-			if failed := c.saveTries(r, p, *t); failed != nil {
-				return got, errors.Join(err, failed)
-			}
-		}
-		if !again {
-			return got, err
-		}
+	if err := waitFor(t); err != nil {
+		return result{}, err
+	}
+	p.Attempt = t.Failures + t.Refusals + 1
+	got, err = c.attempt(ctx, r, p)
+	v := judge(err)
+	if !v.retryAt.IsZero() {
+		return result{}, err
+	}
+	if failed := recordLimit(c.engine); failed != nil {
+		return got, errors.Join(err, failed)
+	}
+	if err != nil && ctx.Err() != nil {
+		return got, err // the next process goes on from here
+	}
+	before := *t
+	if c.repeats(t, v) {
 		c.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
 			"attempt", p.Attempt, "err", err)
+		got, err = result{}, &waitError{t.NotBefore}
+	} else {
+		*t = outlier.Tries{}
 	}
+	if *t != before {
+		if failed := c.saveTries(r, p, *t); failed != nil {
+			return got, errors.Join(err, failed)
+		}
+	}
+	return got, err
 }
 
 // waitFor returns a [waitError] while the next attempt at a call may not be made yet. A time further ahead than any
@@ -130,20 +121,6 @@ type delay struct {
 type waitError struct{ until time.Time }
 
 func (e *waitError) Error() string { return "waits until " + e.until.UTC().Format(time.DateTime) }
-
-// checkRepeat returns an error if the run may make no more attempts because of its requests cap. Calls
-// about a paid scan are exempt.
-func (c *caller) checkRepeat(p ledger.Purchase, r *outlier.Request) error {
-	payer := cmp.Or(p.CountsFor, p.Run)
-	if payer == "" || p.FromHold != 0 || r.Op() == outlier.OpScan {
-		return nil
-	}
-	row, err := c.engine.Store.Runs.ContinuingRun(payer)
-	if err != nil || row == nil || row.Plan == nil || !row.InProgress() {
-		return err
-	}
-	return checkRequests(c.engine.Store.DB, row)
-}
 
 // attempt makes one attempt, unless the service's answer is already known; see [caller.refused]. The answer is applied
 // in the transaction that settles it.
