@@ -51,7 +51,6 @@ func (w *worker) begin(ctx context.Context, o *Order) (*runs.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a run of job %s: %w", o.Spec.Name, err)
 	}
-	w.runOf(*row).joinLive(ctx)
 	return row, nil
 }
 

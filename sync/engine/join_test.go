@@ -133,33 +133,6 @@ func TestJoiningRunReservesReadingPrice(t *testing.T) {
 	})
 }
 
-// TestRunJoinsScanAtStart, not later when its search is due: by then the scan may have been read, and the
-// run's cap has no room for another one.
-func TestRunJoinsScanAtStart(t *testing.T) {
-	t.Parallel()
-	bare(t, sameFile, func(w *workshop) {
-		w.renew(anHour)
-		_, _ = w.runOf("first", 10*time.Minute, job.Overrides{})
-		w.inspect(func(e *Engine) {
-			s, err := newWorker(w.ctx, e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			row, err := s.begin(w.ctx, &Order{Spec: w.config.Job("second"), Trigger: Manual})
-			if err != nil {
-				t.Fatal(err)
-			}
-			steps, err := e.Store.Steps.OfRun(row.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if steps[0].Joined != 1 || row.Plan.Cap != 6 {
-				t.Errorf("the run begins with %+v under a cap of %d, want the scan joined and 6", steps, row.Plan.Cap)
-			}
-		})
-	})
-}
-
 // TestScanOutlivesItsCancelledRun: if the run that started it is cancelled, the run that joined reads the
 // scan.
 func TestScanOutlivesItsCancelledRun(t *testing.T) {

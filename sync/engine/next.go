@@ -112,8 +112,9 @@ const (
 )
 
 // next returns the next action of a run's searches. Pages are taken breadth first, so that a cap cuts depth rather
-// than topics.
+// than topics. Live scans are joined first: once they are read, the run's cap may have no room for a start of its own.
 func (f *searchFacts) next() action {
+	var first action
 	var poll time.Time // of the first scan that is due
 	open := openSteps(f.plan, f.steps)
 	unpaid := slices.IndexFunc(open, func(step *runs.Step) bool { return !step.Paid })
@@ -140,10 +141,17 @@ func (f *searchFacts) next() action {
 		case a.kind == wait:
 			poll = soonest(poll, a.until)
 			continue
+		case a.kind == joinScan:
+			return a
 		}
-		return a
+		if first.kind == "" {
+			first = a
+		}
 	}
-	if !poll.IsZero() {
+	switch {
+	case first.kind != "":
+		return first
+	case !poll.IsZero():
 		return action{kind: wait, until: poll}
 	}
 	return action{kind: enrich}

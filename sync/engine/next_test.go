@@ -71,6 +71,9 @@ func TestNextActionOfSearches(t *testing.T) {
 			f.requests = &RequestsError{1}
 			f.scans[2] = &runs.Scan{Intent: 9, Step: 8, State: runs.ScanRunning, ScanID: "s1"}
 		}, joinScan, 2, 0},
+		{"a live scan is joined before others start", []runs.Step{deep, search, deep}, func(f *searchFacts) {
+			f.scans[3] = &runs.Scan{Intent: 9, Step: 8, State: runs.ScanRunning, ScanID: "s1"}
+		}, joinScan, 3, 0},
 		{"another start that may have worked", []runs.Step{deep}, func(f *searchFacts) { f.scans[1] = &runs.Scan{Step: 8, State: runs.ScanUnknown} }, skipStep, 1, 0},
 		{"a scan is not due", []runs.Step{deep}, func(f *searchFacts) {
 			f.scans[1] = &runs.Scan{Intent: 1, Step: 1, State: runs.ScanRunning, NextPoll: f.now.Add(5 * time.Minute)}

@@ -66,24 +66,6 @@ func (s search) joinScan(ctx context.Context, live *runs.Scan) error {
 	return nil
 }
 
-// joinLive joins the scans that the run's plan expects to join, before they can end: the run's cap may
-// have no room for a start of its own. Errors are ignored here, because the step tries again in its
-// turn and reports them.
-func (r *run) joinLive(ctx context.Context) {
-	if len(r.row.Plan.Joins) == 0 {
-		return
-	}
-	steps, _ := r.engine.Store.Steps.OfRun(r.row.ID)
-	for i := range steps {
-		if r.row.Plan.Joins[steps[i].Ordinal] == "" {
-			continue
-		}
-		if _, live, _ := scanOf(r.engine.Store.Scans, r.row.Plan, &steps[i]); live != nil && live.ScanID != "" {
-			_ = search{r, &steps[i]}.joinScan(ctx, live)
-		}
-	}
-}
-
 // startScan makes one attempt to start a scan. After an attempt that provably did nothing, the step's
 // next turn makes another one with a new intent. last is an earlier intent that it replaces; nil for none.
 func (s search) startScan(ctx context.Context, last *runs.Scan) error {
