@@ -45,15 +45,14 @@ func Scripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"waitfor": waitFor, "waitport": waitPort, "fetch": fetch, "sqlite": sqlite, "books": books, "mount": mount,
 			"document": document, "duckdb": duckdbFileChanged, "store": bucketStore, "flip": flip, "holding": holding,
-			"overlay": overlay, "breakoff": breakOff,
+			"breakoff": breakOff,
 		},
 		Condition: func(name string) (bool, error) {
-			how := map[string][]string{"mount": {"tmpfs"}, "overlay": {"overlay", "-o", "lowerdir=/usr:/etc"}}[name]
-			if how == nil {
+			if name != "mount" {
 				return false, fmt.Errorf("unknown condition %s", name)
 			}
 			dir := t.TempDir()
-			if exec.CommandContext(t.Context(), "mount", append(append([]string{"-t"}, how...), "none", dir)...).Run() != nil {
+			if exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "none", dir).Run() != nil {
 				return false, nil
 			}
 			return true, exec.CommandContext(t.Context(), "umount", dir).Run()
@@ -208,19 +207,6 @@ func mount(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Defer(func() { ts.Check(exec.Command("umount", dir).Run()) })
 	}
 	ts.Check(exec.Command("mount", "-t", "tmpfs", "-o", how, "tmpfs", dir).Run())
-}
-
-// overlay mounts an overlay file system at a folder. A second folder, on a file system that can be an upper layer, has
-// its lower layer in "lower"; its upper layer is made beside that.
-func overlay(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: overlay folder layers")
-	}
-	dir, layers := ts.MkAbs(args[0]), ts.MkAbs(args[1])
-	ts.Check(errors.Join(os.MkdirAll(dir, 0o755), os.Mkdir(layers+"/upper", 0o755), os.Mkdir(layers+"/work", 0o755)))
-	how := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", layers)
-	ts.Check(exec.Command("mount", "-t", "overlay", "-o", how, "overlay", dir).Run())
-	ts.Defer(func() { ts.Check(exec.Command("umount", "-l", dir).Run()) })
 }
 
 // duckdbFileChanged runs a statement on a DuckDB file without the program.
