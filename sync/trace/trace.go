@@ -38,6 +38,7 @@ const (
 
 // Options configure a tracer.
 type Options struct {
+	Store   *state.Store                // has the records of runs
 	Env     func(string) (string, bool) // the environment; OTEL_* variables name the collector
 	Version string
 	Redact  func(string) string // removes secrets from errors
@@ -48,7 +49,6 @@ type Options struct {
 type Tracer struct {
 	options Options
 	to      *collector
-	store   *state.Store
 	ctx     context.Context // of sending, until stop
 	stop    context.CancelFunc
 	sending errgroup.Group
@@ -66,13 +66,6 @@ func New(o Options) *Tracer {
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.sending.SetLimit(maxWaiting)
 	return t
-}
-
-// Start names the state that has the records of runs.
-func (t *Tracer) Start(store *state.Store) {
-	if t != nil {
-		t.store = store
-	}
 }
 
 // RunEnded sends the trace of a run in the background. It may be called in the transaction that records the end. A
@@ -112,18 +105,18 @@ func (t *Tracer) sendRun(id string, superseded bool) error {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	// Readers do not see the end of the run before the transaction that records it has ended.
-	if err := t.store.DB.Update(func(*store.Tx) error { return nil }); err != nil {
+	if err := t.options.Store.DB.Update(func(*store.Tx) error { return nil }); err != nil {
 		return err
 	}
-	run, err := t.store.Runs.Get(id)
+	run, err := t.options.Store.Runs.Get(id)
 	if err != nil || run == nil || run.Status.Open() && !superseded {
 		return err
 	}
-	steps, err := t.store.Steps.OfRun(run.ID)
+	steps, err := t.options.Store.Steps.OfRun(run.ID)
 	if err != nil {
 		return err
 	}
-	calls, err := t.store.Calls.OfRun(run.ID)
+	calls, err := t.options.Store.Calls.OfRun(run.ID)
 	if err != nil {
 		return err
 	}

@@ -44,10 +44,11 @@ func performed(t *testing.T, details int) (*state.Store, runs.Run) {
 	return s, run
 }
 
-// told returns a tracer with these variables, and its log.
-func told(variables map[string]string) (*Tracer, *bytes.Buffer) {
+// told returns a tracer of the runs in s with these variables, and its log.
+func told(s *state.Store, variables map[string]string) (*Tracer, *bytes.Buffer) {
 	var log bytes.Buffer
 	return New(Options{
+		Store:  s,
 		Env:    func(name string) (string, bool) { text, set := variables[name]; return text, set },
 		Redact: func(text string) string { return strings.ReplaceAll(text, "SECRET", "…") },
 		Log:    slog.New(slog.NewTextHandler(&log, nil)),
@@ -89,9 +90,8 @@ func TestTraceHasSearchesAndRequests(t *testing.T) {
 	}))
 	defer server.Close()
 	s, run := performed(t, batch)
-	tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL + "/",
+	tracer, log := told(s, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL + "/",
 		"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test"})
-	tracer.Start(s)
 	tracer.RunEnded(run, false)
 	tracer.RunEnded(run, false)
 	if err := tracer.Close(); err != nil || log.Len() > 0 {
@@ -128,8 +128,7 @@ func TestTraceWaitsForRunEnd(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent <- true }))
 	defer server.Close()
 	s, _ := performed(t, 1)
-	tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL})
-	tracer.Start(s)
+	tracer, log := told(s, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL})
 	for n := range 5 {
 		run := runs.Run{ID: fmt.Sprint("ended-", n), Job: "ideas", Trigger: runs.Manual, Started: time.Now(), Status: runs.Running}
 		if err := s.Runs.Begin(run, nil); err != nil {
@@ -160,8 +159,7 @@ func TestMissingCollectorIsLoggedOnce(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	s, run := performed(t, 1)
-	tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": server.URL})
-	tracer.Start(s)
+	tracer, log := told(s, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": server.URL})
 	for range 2 * maxWaiting {
 		tracer.RunEnded(run, false)
 	}
@@ -180,8 +178,7 @@ func TestRedirectingCollectorLeaksNoToken(t *testing.T) {
 		defer server.Close()
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=CANARY-4711")
 		s, run := performed(t, 1)
-		tracer, log := told(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "api-key=CANARY-4711"})
-		tracer.Start(s)
+		tracer, log := told(s, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "api-key=CANARY-4711"})
 		tracer.RunEnded(run, false)
 		if err := tracer.Close(); err != nil || !strings.Contains(log.String(), "redirects are not followed") {
 			t.Errorf("status %d: error %v, log %s", status, err, log)
@@ -198,11 +195,10 @@ func TestTracesNeedNamedCollector(t *testing.T) {
 	for _, off := range []map[string]string{
 		{}, {endpoint: ""}, {endpoint: "http://x", "OTEL_SDK_DISABLED": "True"}, {endpoint: "http://x", "OTEL_TRACES_EXPORTER": "none"},
 	} {
-		tracer, _ := told(off)
+		tracer, _ := told(nil, off)
 		if tracer != nil {
 			t.Errorf("with %v traces are sent", off)
 		}
-		tracer.Start(nil)
 		tracer.RunEnded(runs.Run{}, true)
 		if err := tracer.Close(); err != nil {
 			t.Error(err)

@@ -155,8 +155,6 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 	if p.memory, err = duckdbMemory(g.world.env); err != nil {
 		return err
 	}
-	p.tracer = trace.New(trace.Options{Env: g.world.env, Version: version(), Redact: config.Service.Key.Redact,
-		Log: p.Engine.Log})
 	if err := p.openState(ctx, folder); err != nil {
 		return err
 	}
@@ -257,7 +255,8 @@ func (p *program) openState(ctx context.Context, folder string) (err error) {
 	if err := warnUnfinishedErasure(p.Engine.Store, p.Engine.Log); err != nil {
 		return errors.Join(err, p.Engine.Store.Close())
 	}
-	p.tracer.Start(p.Engine.Store)
+	p.tracer = trace.New(trace.Options{Store: p.Engine.Store, Env: p.env, Version: version(),
+		Redact: p.Engine.Config.Service.Key.Redact, Log: p.Engine.Log})
 	p.closers = append(p.closers, p.Engine.Store.Close, p.tracer.Close)
 	return p.Engine.Settle()
 }
