@@ -19,27 +19,9 @@ func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	})
 }
 
-// Write is [WriteFile] for content that is written piece by piece.
+// Write is [WriteFile] for content that is written piece by piece, under a hidden name in the same folder. Several
+// processes may do so at once.
 func Write(path string, mode fs.FileMode, write func(*os.File) error) error {
-	return writeAs(path, mode, write, os.Rename)
-}
-
-// WriteNew is [Write] for a new file. It returns an [fs.ErrExist] if there is a file by the time at which the
-// content is complete, and the file system supports hard links; else it replaces that file.
-func WriteNew(path string, mode fs.FileMode, write func(*os.File) error) error {
-	return writeAs(path, mode, write, placeNew)
-}
-
-// placeNew gives a file a name that no file has; see [WriteNew].
-func placeNew(from, to string) error {
-	if err := os.Link(from, to); err == nil || errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return os.Rename(from, to)
-}
-
-// writeAs writes the content under a hidden name in the same folder. Several processes may do so at once.
-func writeAs(path string, mode fs.FileMode, write func(*os.File) error, publish func(from, to string) error) error {
 	folder, name := filepath.Split(path)
 	file, err := os.CreateTemp(filepath.Clean(folder), "."+name+".*.tmp")
 	if err != nil {
@@ -55,7 +37,7 @@ func writeAs(path string, mode fs.FileMode, write func(*os.File) error, publish 
 		err = errors.Join(file.Chmod(mode), file.Sync())
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = place(temp, path, publish)
+		err = Rename(temp, path)
 	}
 	if of, is := errors.AsType[*fs.PathError](err); is && of.Path == temp {
 		of.Path = path
@@ -64,13 +46,8 @@ func writeAs(path string, mode fs.FileMode, write func(*os.File) error, publish 
 }
 
 // Rename gives a finished and synced file its name, in place of a file that has it.
-func Rename(from, to string) error { return place(from, to, os.Rename) }
-
-// RenameNew is [Rename] to a name that no file has, as [WriteNew] is [Write].
-func RenameNew(from, to string) error { return place(from, to, placeNew) }
-
-func place(from, to string, by func(from, to string) error) error {
-	if err := by(from, to); err != nil {
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
 		return err
 	}
 	return Sync(filepath.Dir(to))

@@ -65,19 +65,17 @@ func TestFailedWriteLeavesOldFile(t *testing.T) {
 	t.Parallel()
 	folder, failure := t.TempDir(), errors.New("the source broke off")
 	path := filepath.Join(folder, "file")
-	for _, write := range []func(string, fs.FileMode, func(*os.File) error) error{Write, WriteNew} {
-		if err := WriteFile(path, []byte("old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		err := write(path, 0o600, func(to *os.File) error {
-			_, err := to.WriteString("half")
-			return errors.Join(err, failure)
-		})
-		if !errors.Is(err, failure) {
-			t.Errorf("write: %v, want %v", err, failure)
-		}
-		wantFolder(t, folder, map[string]string{"file": "old"})
+	if err := WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	err := Write(path, 0o600, func(to *os.File) error {
+		_, err := to.WriteString("half")
+		return errors.Join(err, failure)
+	})
+	if !errors.Is(err, failure) {
+		t.Errorf("write: %v, want %v", err, failure)
+	}
+	wantFolder(t, folder, map[string]string{"file": "old"})
 }
 
 // TestFullDiskLeavesOldFile runs itself in a process that can write 4 bytes to a file.
@@ -104,23 +102,6 @@ func TestFullDiskLeavesOldFile(t *testing.T) {
 		t.Fatalf("write to a full disk: %v\n%s", err, out)
 	}
 	wantFolder(t, folder, map[string]string{"file": "old"})
-}
-
-func TestNewFileReplacesNone(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	path := filepath.Join(folder, "file")
-	write := func(text string, meanwhile func() error) error {
-		return WriteNew(path, 0o600, func(to *os.File) error {
-			_, err := to.WriteString(text)
-			return errors.Join(err, meanwhile())
-		})
-	}
-	err := write("second", func() error { return write("first", func() error { return nil }) })
-	if !errors.Is(err, fs.ErrExist) {
-		t.Errorf("write: %v, want %v", err, fs.ErrExist)
-	}
-	wantFolder(t, folder, map[string]string{"file": "first"})
 }
 
 func TestUnsyncedFolderIsAnError(t *testing.T) {

@@ -70,17 +70,10 @@ type filesWritten struct {
 
 // writeNew writes a file that must not exist.
 func writeNew(path string, content []byte) error {
-	err := fs.ErrExist
-	if isMissing(path) {
-		err = durable.WriteNew(path, 0o644, func(file *os.File) error {
-			_, err := file.Write(content)
-			return err
-		})
-	}
-	if errors.Is(err, fs.ErrExist) {
+	if !isMissing(path) {
 		return fmt.Errorf("%s was not changed: %w; name another file with --config", path, fs.ErrExist)
 	}
-	return err
+	return durable.WriteFile(path, content, 0o644)
 }
 
 //go:embed demo.yaml

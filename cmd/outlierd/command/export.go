@@ -205,8 +205,7 @@ func exportNow(ctx context.Context, g *globals, e export) error {
 		"wrote %s (%s, %s)\n", report.Path(e.to), term.Count(rows, "row"), report.Size(bytes))
 }
 
-// create writes the file, in a folder beside it that has room for what writing needs. Without --force it keeps one that
-// was created meanwhile.
+// create writes the file, in a folder beside it that has room for what writing needs.
 func (e *export) create(write func(file io.Writer, temp string) error) (bytes int64, err error) {
 	temp, err := makeTemporary(filepath.Dir(e.to), ".outlierd-export-*.tmp")
 	if at, isPath := errors.AsType[*fs.PathError](err); isPath { // it names the temporary folder
@@ -216,10 +215,7 @@ func (e *export) create(write func(file io.Writer, temp string) error) (bytes in
 		return 0, fmt.Errorf("write %s: %w", e.to, err)
 	}
 	defer func() { err = errors.Join(err, temp.Close()) }()
-	made, place := filepath.Join(temp.path, "made"), durable.RenameNew
-	if e.force {
-		place = durable.Rename
-	}
+	made := filepath.Join(temp.path, "made")
 	var failed error // of the query, which says itself what failed
 	err = durable.Write(made, 0o644, func(file *os.File) error {
 		if failed = write(file, temp.path); failed != nil {
@@ -232,12 +228,10 @@ func (e *export) create(write func(file io.Writer, temp string) error) (bytes in
 		return err
 	})
 	if err == nil {
-		err = place(made, e.to)
+		err = durable.Rename(made, e.to)
 	}
 	at, isPath := errors.AsType[*fs.PathError](err)
 	switch {
-	case errors.Is(err, fs.ErrExist):
-		err = errors.New("it was created meanwhile; --force replaces it")
 	case isPath && strings.HasPrefix(at.Path, filepath.Clean(temp.path)): // such as a full disk; the folder is removed
 		err = at.Err
 	case failed != nil:
