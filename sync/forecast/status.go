@@ -21,7 +21,7 @@ import (
 type Status struct {
 	At      time.Time          `json:"at"`
 	Process *Process           `json:"process"`        // that holds the state folder; null if none does
-	Disk    *Disk              `json:"disk,omitempty"` // set if there is not enough free space to buy anything
+	Disk    string             `json:"disk,omitempty"` // why the disk has too little space to buy anything; "" if it has enough
 	Jobs    []JobStatus        `json:"jobs"`
 	Queue   QueueStatus        `json:"queue"`
 	Budget  []facts.CapBalance `json:"budget"`            // the billing cycle and the day
@@ -42,15 +42,6 @@ type Process struct {
 	Refused string    `json:"file_refused,omitempty"` // why 'outlierd up' has refused the present job file
 	Changed string    `json:"file_changed,omitempty"` // when it reads the changed file: "soon" or "signal"
 	Silent  string    `json:"no_answer,omitempty"`    // why the process could not be asked about its job file
-}
-
-// Disk is the disk of the data folder.
-type Disk struct {
-	Free uint64 `json:"free_bytes"`
-	Need uint64 `json:"required_bytes"`
-
-	FreeFiles uint64 `json:"free_inodes,omitempty"`
-	NeedFiles uint64 `json:"required_inodes,omitempty"` // 0 if enough are free
 }
 
 // JobStatus is the state of one job.

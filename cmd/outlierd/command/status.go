@@ -238,22 +238,11 @@ func statusOf(ctx context.Context, p *program) (*forecast.Status, error) {
 	case s.Process != nil:
 		askProcess(ctx, folder, s.Process)
 	}
-	s.Disk, err = diskOf(p.Engine.Store.DB)
+	err = p.Engine.Store.DB.Room()
+	if low, is := errors.AsType[*store.LowSpaceError](err); is {
+		s.Disk, err = low.Error(), nil
+	}
 	return s, err
-}
-
-// diskOf returns the disk of a state if it has too little space for paid calls.
-func diskOf(db *store.Store) (*forecast.Disk, error) {
-	err := db.Room()
-	low, is := errors.AsType[*store.LowSpaceError](err)
-	if is && low.Files {
-		free, err := db.Free()
-		return &forecast.Disk{Free: free, FreeFiles: low.Free, NeedFiles: low.Need}, err
-	}
-	if is {
-		return &forecast.Disk{Free: low.Free, Need: low.Need}, nil
-	}
-	return nil, err
 }
 
 // askProcess requests the state of the job file from the process that holds a state folder. A process

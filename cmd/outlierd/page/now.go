@@ -113,7 +113,7 @@ func (n *Now) Problems() (all []Problem) {
 			Text: "'outlierd up' is not running here, so no job starts by itself, and nothing can be changed."})
 	}
 	for _, text := range report.Problems(&n.Status) {
-		all = append(all, Problem{Text: text, Bad: n.Disk != nil})
+		all = append(all, Problem{Text: text, Bad: n.Disk != ""})
 	}
 	for _, r := range n.Refused {
 		all = append(all, Problem{Title: "Calls are blocked.", Text: strings.TrimSpace(report.Refusal(r, n.In)), Bad: true, Lift: true})

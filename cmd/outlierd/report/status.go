@@ -87,12 +87,8 @@ func Problems(s *forecast.Status) (lines []string) {
 			lines = append(lines, "the job file on disk is refused, and the old one stays in use: "+h.Refused)
 		}
 	}
-	if d := s.Disk; d != nil && d.NeedFiles > 0 {
-		lines = append(lines, fmt.Sprintf("calls wait for free inodes: %d are free, and %d are required",
-			d.FreeFiles, d.NeedFiles))
-	} else if d != nil {
-		lines = append(lines, fmt.Sprintf("calls wait for free disk space: %d MiB are free, and %d MiB are required",
-			d.Free>>20, d.Need>>20))
+	if s.Disk != "" {
+		lines = append(lines, "calls wait: "+s.Disk)
 	}
 	return lines
 }
