@@ -81,22 +81,11 @@ func (m *Month) After(ctx context.Context, at time.Time) ([]JobMonth, error) {
 	for i := range all {
 		all[i].Runs = m.RunsOf(&config.Jobs[i], at)
 		if all[i].sameSeeds && !at.IsZero() {
-			all[i].Runs = m.buyingRuns(&config.Jobs[i], at, all[i].bought)
+			spec := &config.Jobs[i]
+			all[i].Runs = len(m.calendar.Purchases(spec, all[i].Runs, all[i].bought, spec.SeedsFresh))
 		}
 	}
 	return all, nil
-}
-
-// buyingRuns is [Month.RunsOf] without the runs of a job for which the seeds that were bought at a time, and in these
-// runs, are not old enough.
-func (m *Month) buyingRuns(spec *job.Spec, after, bought time.Time) (n int) {
-	dues := m.calendar.Dues(spec)
-	for _, due := range dues[len(dues)-m.RunsOf(spec, after):] {
-		if !bought.After(job.FreshSince(due, spec.SeedsFresh)) {
-			n, bought = n+1, due
-		}
-	}
-	return n
 }
 
 // needsOf returns what a scheduled run of a job needs. One that runs after another job is assumed to find a
@@ -145,7 +134,7 @@ func (m *Month) shareOf(ctx context.Context, spec *job.Spec, wanted outlier.Cred
 		return left, err
 	}
 	if jobs[i].sameSeeds {
-		jobs[i].Runs = m.buyingRuns(spec, at, at)
+		jobs[i].Runs = len(m.calendar.Purchases(spec, m.RunsOf(spec, at), at, spec.SeedsFresh))
 	}
 	jobs[i].Runs++ // this one
 	for _, j := range jobs {

@@ -80,3 +80,15 @@ func (c *Calendar) Runs(spec *Spec, after time.Time) int {
 	}
 	return len(dues) - past
 }
+
+// Purchases returns the due times of those of the last runs of a job that buy something: not again what was bought at a
+// time, or by a run before, while it is fresh.
+func (c *Calendar) Purchases(spec *Spec, runs int, bought time.Time, fresh time.Duration) (all []time.Time) {
+	dues := c.Dues(spec)
+	for _, due := range dues[len(dues)-runs:] {
+		if !bought.After(FreshSince(due, fresh)) {
+			all, bought = append(all, due), due
+		}
+	}
+	return all
+}

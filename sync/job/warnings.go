@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -83,24 +84,16 @@ func (c *Config) cheapestMonth() (days [MonthDays]outlier.Credits) {
 	calendar := MonthOf(c)
 	for i := range c.Jobs {
 		spec := &c.Jobs[i]
-		if spec.Auto {
-			continue // it takes what the budget has; see [refuseShortAuto]
+		price := spec.cheapest(c.Service.Prices)
+		if spec.Auto || price == 0 {
+			continue // it takes what the budget has, see [refuseShortAuto], or it is free
 		}
-		price, fresh := spec.cheapest(c.Service.Prices), max(spec.ReuseFor, spec.SeedsFresh)
-		if price == 0 {
-			continue
-		}
-		var bought time.Time
-		var sum outlier.Credits
-		for _, due := range calendar.Dues(spec) {
-			if bought.After(FreshSince(due, fresh)) {
-				continue // the same again costs nothing
+		most := cmp.Or(spec.Budget.PerMonth, new(MaxCredits))
+		runs, fresh := len(calendar.Dues(spec)), max(spec.ReuseFor, spec.SeedsFresh)
+		for n, due := range calendar.Purchases(spec, runs, time.Time{}, fresh) {
+			if outlier.Credits(n+1)*price <= *most {
+				days[min(int(due.Sub(calendar.from)/day), MonthDays-1)] += price
 			}
-			if sum += price; spec.Budget.PerMonth != nil && sum > *spec.Budget.PerMonth {
-				break
-			}
-			bought = due
-			days[min(int(due.Sub(calendar.from)/day), MonthDays-1)] += price
 		}
 	}
 	return days
