@@ -14,7 +14,6 @@ import (
 	"outlierd/outlier"
 	"outlierd/sync/queue"
 	"outlierd/sync/runs"
-	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
 	"outlierd/sync/store"
 )
