@@ -45,8 +45,8 @@ const (
 // the addresses of links in memory. Text is always text, never a formula. The first row stays in view, and has filters.
 // An address in a column that is named link or url is a hyperlink.
 //
-// It writes the few parts of a workbook itself (ECMA-376): libraries for workbooks made the program 5
-// MB larger.
+// It writes the few parts of a workbook itself (ECMA-376). The library excelize takes three minutes and 170 MB for 65,000
+// rows with links, because it looks for each link among all others.
 type Sheet struct {
 	book    *zip.Writer
 	rows    *bufio.Writer
