@@ -243,28 +243,6 @@ func TestChannelFieldsMayBeNull(t *testing.T) {
 	}
 }
 
-func TestTrendingFormatsCountWeeksOutliers(t *testing.T) {
-	l := Open(1)
-	formats := l.TrendingFormats(epoch)
-	if !slices.IsSortedFunc(formats, func(f, g Format) int { return cmp.Compare(g.Outliers, f.Outliers) }) {
-		t.Error("the most frequent format is not first")
-	}
-	for _, f := range formats {
-		found := l.Index(epoch.Truncate(24*time.Hour)).Find(url.Values{
-			"titlePattern": {f.Pattern}, "language": {f.Language},
-			"publishedAtFrom": {epoch.Truncate(24 * time.Hour).Add(1 - week).Format(WithMillis)},
-		}, l)
-		if f.Outliers > len(found) || f.Outliers == 0 {
-			t.Errorf("%q has %d outliers, want some, and at most the %d that a search finds", f.Pattern, f.Outliers, len(found))
-		}
-		for _, id := range f.Examples {
-			if !slices.ContainsFunc(found, func(h *Hit) bool { return h.ID() == id }) {
-				t.Errorf("a search for %q does not find its example %s", f.Pattern, id)
-			}
-		}
-	}
-}
-
 // samples are all of a kind.
 func samples(x *Index, k Kind) (all []*Sample) {
 	for _, of := range x.listedIn(func(int) bool { return true }) {

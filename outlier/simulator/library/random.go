@@ -22,7 +22,7 @@ const (
 	forComment
 	forTranscript
 	forRelevance
-	_ // so that the numbers of those below, and with them the data of a seed, stay the same
+	forFormats
 	forDiscovery
 	ForScan
 	ForPicture
