@@ -20,14 +20,11 @@ import (
 //
 // An edit takes effect without a restart: at once on SIGHUP, and with `daemon.reload: auto` within
 // about a minute. Only the texts of the file, and of those that it includes or names in ${file:…},
-// count, so it does not matter how an editor or a mounted volume replaces them. A file is read once it
-// has not changed for a few seconds. A file with a mistake is refused as a whole.
+// count, so it does not matter how an editor or a mounted volume replaces them. A file is used if it is the
+// same at two checks in a row, so that none is used half written. A file with a mistake is refused as a whole.
 
-// How often the file is checked, and how long it must not change.
-const (
-	reloadEvery  = time.Minute
-	reloadSettle = 3 * time.Second
-)
+// reloadEvery is how often the file is checked.
+const reloadEvery = 30 * time.Second
 
 // maxMistakes is the maximum number of mistakes logged for a refused file.
 const maxMistakes = 10
@@ -37,6 +34,7 @@ type reloader struct {
 	Options
 	log     *slog.Logger
 	used    *job.Config
+	seen    string                  // state of the file at the last check
 	refused atomic.Pointer[refusal] // that was logged last; nil if the file was not refused
 }
 
@@ -73,28 +71,17 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 	}
 }
 
-// checkFile reads the file if it has changed and is stable.
+// checkFile uses the file if it is the same as at the last check.
 func (r *reloader) checkFile(ctx context.Context) {
-	if r.used.Unchanged() { // so that the demo, which plays 40,000 minutes, is not mostly this
-		r.takeFile(ctx, r.used, nil, false)
-		return
+	config, err := r.used, error(nil)
+	if !r.used.Unchanged() { // so that the demo, which plays 80,000 checks, is not mostly this
+		config, err = r.Load()
 	}
-	first, err := r.Load()
-	before := stateOf(first, err)
-	if before == r.used.Fingerprint || r.isRefused(before) {
-		r.takeFile(ctx, first, err, false)
-		return
-	}
-	settled := time.NewTimer(reloadSettle)
-	defer settled.Stop()
-	select {
-	case <-settled.C:
-	case <-ctx.Done():
-		return
-	}
-	if config, err := r.Load(); stateOf(config, err) == before {
+	state := stateOf(config, err)
+	if state == r.seen {
 		r.takeFile(ctx, config, err, false)
 	}
+	r.seen = state
 }
 
 // compareFile returns why the file that was read last is not used, and when the file will be read, if it differs from
