@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -30,7 +31,6 @@ import (
 const (
 	ticketLife  = time.Minute
 	sessionLife = 12 * time.Hour
-	maxSessions = 100 // maximum number of tickets, and of sessions
 
 	guessEvery = 12 * time.Second // interval of further attempts, after the first few
 	guesses    = 5
@@ -53,20 +53,10 @@ func newLogins(token string) *logins {
 		sessions: secrets{}}
 }
 
-// addSecret creates a secret with a lifetime. If there are too many, the one that expires first is removed.
+// addSecret creates a secret with a lifetime, and removes those that have expired.
 func (s secrets) addSecret(life time.Duration) string {
 	secret, now := rand.Text(), time.Now()
-	var first [sha256.Size]byte
-	for hash, end := range s {
-		if end.Before(now) {
-			delete(s, hash)
-		} else if s[first].IsZero() || end.Before(s[first]) {
-			first = hash
-		}
-	}
-	if len(s) >= maxSessions {
-		delete(s, first)
-	}
+	maps.DeleteFunc(s, func(_ [sha256.Size]byte, end time.Time) bool { return end.Before(now) })
 	s[sha256.Sum256([]byte(secret))] = now.Add(life)
 	return secret
 }
