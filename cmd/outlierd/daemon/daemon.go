@@ -21,7 +21,7 @@ type Options struct {
 	Commands *serve.Server
 	Env      func(string) (string, bool)
 	Hangups  <-chan os.Signal            // on each, the job file is read
-	InUse    *atomic.Pointer[job.Config] // the job file, for other goroutines
+	InUse    *atomic.Pointer[job.Config] // the job file in use
 
 	Backups  func(context.Context)                    // makes backups when they are due, until the context ends
 	Load     func() (*job.Config, error)              // reads the job file
@@ -41,7 +41,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	stopNotifier := first.start(ctx)
-	edits := &reloader{Options: o, log: log, used: o.Engine.Config}
+	edits := &reloader{Options: o, log: log}
 	edits.Apply = func(ctx context.Context, config *job.Config) error {
 		select {
 		case <-o.Engine.Keeping(): // a hangup may come while the process starts

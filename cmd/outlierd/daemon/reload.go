@@ -33,7 +33,6 @@ const maxMistakes = 10
 type reloader struct {
 	Options
 	log     *slog.Logger
-	used    *job.Config
 	seen    string                  // state of the file at the last check
 	refused atomic.Pointer[refusal] // that was logged last; nil if the file was not refused
 }
@@ -56,13 +55,13 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 		case <-hangup:
 			config, err := r.Load()
 			again := err == nil && config.HasCommands() // what they print may have changed
-			if err == nil && !again && config.Fingerprint == r.used.Fingerprint {
+			if err == nil && !again && config.Fingerprint == r.InUse.Load().Fingerprint {
 				r.log.Info("job file read again; it has not changed")
 			}
 			r.refused.Store(nil)
 			r.takeFile(ctx, config, err, again)
 		case <-tick.C:
-			if r.used.Daemon.Reload == job.ReloadAuto {
+			if r.InUse.Load().Daemon.Reload == job.ReloadAuto {
 				r.checkFile(ctx)
 			}
 		case <-ctx.Done():
@@ -73,8 +72,8 @@ func (r *reloader) serve(ctx context.Context, hangup <-chan os.Signal) {
 
 // checkFile uses the file if it is the same as at the last check.
 func (r *reloader) checkFile(ctx context.Context) {
-	config, err := r.used, error(nil)
-	if !r.used.Unchanged() { // so that the demo, which plays 80,000 checks, is not mostly this
+	config, err := r.InUse.Load(), error(nil)
+	if !config.Unchanged() { // so that the demo, which plays 80,000 checks, is not mostly this
 		config, err = r.Load()
 	}
 	state := stateOf(config, err)
@@ -112,8 +111,8 @@ func stateOf(config *job.Config, err error) string {
 // takeFile applies a file that has changed and has no mistakes. With again it applies an unchanged one, too. Commands
 // for secrets run only here.
 func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, again bool) {
-	state := stateOf(config, err)
-	if state == r.used.Fingerprint && !again {
+	state, used := stateOf(config, err), r.InUse.Load()
+	if state == used.Fingerprint && !again {
 		r.refused.Store(nil) // an edit was reverted
 		r.Report(nil)
 		return
@@ -122,7 +121,7 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 		return
 	}
 	if err == nil {
-		err = checkFixed(r.used, config)
+		err = checkFixed(used, config)
 	}
 	if err == nil {
 		config, err = config.RunCommands(ctx)
@@ -146,8 +145,7 @@ func (r *reloader) takeFile(ctx context.Context, config *job.Config, err error, 
 		return
 	}
 	r.InUse.Store(config)
-	r.logChanges(config)
-	r.used = config
+	r.logChanges(used, config)
 	r.refused.Store(nil)
 	r.Report(nil)
 }
@@ -181,13 +179,13 @@ func WhyRefused(err error) string {
 }
 
 // logChanges logs the changed settings. The engine logs changed jobs.
-func (r *reloader) logChanges(config *job.Config) {
-	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(r.used))
-	if names := config.Changed(r.used, job.ChangeAtRestart); len(names) > 0 {
+func (r *reloader) logChanges(used, config *job.Config) {
+	r.log.Info("job file reloaded", "jobs", len(config.Jobs), "changes", config.SettingsSince(used))
+	if names := config.Changed(used, job.ChangeAtRestart); len(names) > 0 {
 		r.log.Warn("changed settings take effect at a restart", "settings", strings.Join(names, ", "))
 	}
 	for _, w := range config.Warnings {
-		if !slices.ContainsFunc(r.used.Warnings, func(old yamltree.Mistake) bool { return old.Message == w.Message }) {
+		if !slices.ContainsFunc(used.Warnings, func(old yamltree.Mistake) bool { return old.Message == w.Message }) {
 			r.log.Warn("job file warning", "err", w.String())
 		}
 	}

@@ -48,7 +48,7 @@ func edit(t *testing.T, test func(e *edited)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &reloader{log: slog.New(slog.NewTextHandler(e, nil)), used: config, Options: Options{
+		r := &reloader{log: slog.New(slog.NewTextHandler(e, nil)), Options: Options{
 			Load: load, InUse: new(atomic.Pointer[job.Config]),
 			Check: func(_ context.Context, c *job.Config) error {
 				if c.Job("unbindable") != nil {
@@ -72,6 +72,7 @@ func edit(t *testing.T, test func(e *edited)) {
 				return e.failed
 			},
 		}}
+		r.InUse.Store(config)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
