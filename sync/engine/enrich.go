@@ -41,7 +41,7 @@ func (r *run) queueEnrichment(steps []runs.Step) error {
 		}
 	}
 	err := r.engine.Store.DB.Update(func(tx *store.Tx) (err error) {
-		r.row.Fresh = map[time.Duration]int{}
+		r.row.Skipped = 0
 		for i, e := range r.row.Plan.Enrich {
 			since := earlier(job.FreshSince(time.Now(), e.RefreshAfter), r.row.Started) // what this run requested is fresh
 			err = errors.Join(err, r.queueCalls(tx, e, best[i], since))
@@ -52,7 +52,7 @@ func (r *run) queueEnrichment(steps []runs.Step) error {
 		if r.isByHand() {
 			err = errors.Join(err, queue.RetryNow(tx, r.row.Job))
 		}
-		return errors.Join(err, runs.SetFresh(tx, &r.row), runs.NoteDues(tx, r.followUps(steps)), runs.SetSearched(tx, r.row.ID, true))
+		return errors.Join(err, runs.NoteDues(tx, r.followUps(steps)), runs.EndSearches(tx, r.row.ID, r.row.Skipped))
 	})
 	if err != nil {
 		return fmt.Errorf("queue data calls of run %s: %w", r.row.ID, err)
@@ -103,7 +103,7 @@ func (r *run) queueCalls(tx *store.Tx, e job.Call, best []runs.Hit, since time.T
 			return fmt.Errorf("%s: %w", task, err)
 		}
 		if known && learned.Before(r.row.Started) {
-			r.row.Fresh[e.RefreshAfter]++
+			r.row.Skipped++
 		}
 	}
 	return nil
@@ -136,22 +136,4 @@ func (w *worker) perform(ctx context.Context, task *queue.Task, waiters []*run) 
 		return errors.Join(err, queue.Fail(w.engine.Store.DB, *task, now, err.Error(), retry))
 	}
 	return err
-}
-
-// FreshFor describes a maximum age, which is a key of [runs.Run.Fresh].
-func FreshFor(age time.Duration) string {
-	switch age {
-	case 0:
-		return "fetched since the run was due"
-	case job.Once:
-		return "fetched once"
-	}
-	return job.FormatDuration(age)
-}
-
-func sumOfFresh(skipped map[time.Duration]int) (n int) {
-	for _, calls := range skipped {
-		n += calls
-	}
-	return n
 }

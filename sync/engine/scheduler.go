@@ -388,8 +388,8 @@ func (s *scheduler) report(row *runs.Run, failed error) {
 	} else if spend.Unknown > 0 {
 		attrs = append(attrs, "credits_unknown", spend.Unknown)
 	}
-	if skipped := sumOfFresh(row.Fresh); skipped > 0 {
-		attrs = append(attrs, "skipped_fresh", skipped)
+	if row.Skipped > 0 {
+		attrs = append(attrs, "skipped_fresh", row.Skipped)
 	}
 	if failed != nil {
 		if row.Error == "" {

@@ -102,18 +102,18 @@ type Run struct {
 	Searched   bool      `json:"-"` // its searches have ended, and its data calls are queued
 	Key        Key       `json:"-"` // of the order that begins or resumes it now; readings leave it out
 
-	Pages    int64                 `json:"pages"`
-	Hits     int64                 `json:"hits"`
-	NewHits  int64                 `json:"new_hits"`
-	Requests int64                 `json:"requests"`
-	Missing  int64                 `json:"missing"`
-	Failures int64                 `json:"failures"`
-	Credits  outlier.Credits       `json:"credits"` // including those of unknown outcome
-	Refunded outlier.Credits       `json:"refunded"`
-	Waited   store.Seconds         `json:"waited_s"`
-	Rows     map[string]int64      `json:"rows,omitempty"` // per table
-	Fresh    map[time.Duration]int `json:"-"`              // data calls skipped as fresh, by maximum age
-	Error    string                `json:"error,omitempty"`
+	Pages    int64            `json:"pages"`
+	Hits     int64            `json:"hits"`
+	NewHits  int64            `json:"new_hits"`
+	Requests int64            `json:"requests"`
+	Missing  int64            `json:"missing"`
+	Failures int64            `json:"failures"`
+	Credits  outlier.Credits  `json:"credits"` // including those of unknown outcome
+	Refunded outlier.Credits  `json:"refunded"`
+	Waited   store.Seconds    `json:"waited_s"`
+	Rows     map[string]int64 `json:"rows,omitempty"`          // per table
+	Skipped  int64            `json:"skipped_fresh,omitempty"` // data calls
+	Error    string           `json:"error,omitempty"`
 }
 
 // InProgress reports whether an unfinished run is in progress, even if it waits for the rate limit.
@@ -167,7 +167,7 @@ func (r *Run) progress() store.Columns {
 	return store.Columns{
 		"status": &r.Status, "ended": store.Time(&r.Ended), "pages": &r.Pages, "hits": &r.Hits, "new_hits": &r.NewHits,
 		"requests": &r.Requests, "missing": &r.Missing, "failures": &r.Failures, "credits": &r.Credits,
-		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited.Duration), "fresh": store.JSON(&r.Fresh), "error": &r.Error,
+		"refunded": &r.Refunded, "waited": store.Duration(&r.Waited.Duration), "skipped": &r.Skipped, "error": &r.Error,
 	}
 }
 
@@ -250,19 +250,14 @@ func (rs *Runs) Resume(r Run) error {
 // TryAgain lets an unfinished run try again what it goes on without: open searches that have stopped.
 func (rs *Runs) TryAgain(run string) error {
 	return rs.db.Update(func(tx *store.Tx) error {
-		return errors.Join(SetSearched(tx, run, false),
+		return errors.Join(store.Set(tx, "runs", "run", run, store.Columns{"searched": false}),
 			tx.Exec(`UPDATE steps SET problem = '', capped = 0 WHERE run = ? AND stop = '' AND problem <> ''`, run))
 	})
 }
 
-// SetSearched records whether the searches of a run have ended.
-func SetSearched(in store.Writer, run string, searched bool) error {
-	return store.Set(in, "runs", "run", run, store.Columns{"searched": searched})
-}
-
-// SetFresh records how many data calls of a run were skipped as fresh.
-func SetFresh(tx *store.Tx, r *Run) error {
-	return store.Set(tx, "runs", "run", r.ID, store.Columns{"fresh": store.JSON(&r.Fresh)})
+// EndSearches records that the searches of a run have ended, and how many data calls were skipped as fresh.
+func EndSearches(tx *store.Tx, run string, skipped int64) error {
+	return store.Set(tx, "runs", "run", run, store.Columns{"searched": true, "skipped": skipped})
 }
 
 // CountCall counts a data call of a run that has failed, or that was answered with the news that there is nothing.

@@ -160,9 +160,6 @@ func runOf(store *state.Store, row *runs.Run) (*report.Run, error) {
 		return nil, err
 	}
 	d := &report.Run{Run: *row, Unknown: spent.Unknown, Searches: []report.Search{}}
-	for _, calls := range row.Fresh {
-		d.Skipped += calls
-	}
 	if d.Flags = facts.Flags(row); d.Flags == "" && row.Plan != nil && row.Plan.Backfill != nil {
 		d.Flags = row.Plan.Flags
 	}

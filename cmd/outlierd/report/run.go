@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,10 +20,9 @@ import (
 // Run is everything recorded about a run.
 type Run struct {
 	runs.Run
-	Flags    string           `json:"flags,omitempty"`         // of the command that started it
-	Unknown  outlier.Credits  `json:"unknown"`                 // of Credits, those whose outcome is unknown
-	Queued   int              `json:"queued"`                  // data calls of its job that are queued now
-	Skipped  int              `json:"skipped_fresh,omitempty"` // data calls
+	Flags    string           `json:"flags,omitempty"` // of the command that started it
+	Unknown  outlier.Credits  `json:"unknown"`         // of Credits, those whose outcome is unknown
+	Queued   int              `json:"queued"`          // data calls of its job that are queued now
 	Searches []Search         `json:"searches"`
 	Endings  []engine.Ending  `json:"endings"` // how its searches ended
 	Calls    []ledger.OpTotal `json:"calls"`
@@ -136,7 +134,7 @@ func (r *Run) Sentences(in Style) (all []string) {
 func (r *Run) facts(in Style) [][]string {
 	groups := [][]string{
 		foundFacts(&r.Run, r.Unknown, len(r.Searches) > 0), undoneFacts(r, in),
-		sparedFacts(r.Endings), skippedCalls(r.Fresh), tableCounts(r.Rows),
+		sparedFacts(r.Endings), factOf(r.Skipped, "%s skipped as fresh", term.Count(r.Skipped, "call")), tableCounts(r.Rows),
 	}
 	return slices.DeleteFunc(groups, func(facts []string) bool { return len(facts) == 0 })
 }
@@ -217,14 +215,6 @@ func undoneFacts(r *Run, in Style) []string {
 		factOf(r.Queued, "%s left for the next run", term.Count(r.Queued, "call")))
 	if !r.Retry.IsZero() {
 		facts = append(facts, "the same command tries again now, and schedules from "+in.local(r.Retry).Format("15:04 MST"))
-	}
-	return facts
-}
-
-// skippedCalls counts the skipped data calls, by the maximum age of an answer.
-func skippedCalls(fresh map[time.Duration]int) (facts []string) {
-	for _, age := range slices.Sorted(maps.Keys(fresh)) {
-		facts = append(facts, fmt.Sprintf("%d skipped as fresh (%s)", fresh[age], engine.FreshFor(age)))
 	}
 	return facts
 }

@@ -28,8 +28,7 @@ CREATE TABLE runs (
 	refunded  INTEGER NOT NULL,
 	waited    INTEGER NOT NULL,
 	row_counts TEXT NOT NULL,
-	-- Data calls that were skipped as fresh, by the maximum age of an answer.
-	fresh     TEXT NOT NULL DEFAULT 'null',
+	skipped   INTEGER NOT NULL DEFAULT 0, -- data calls, as fresh
 	error     TEXT NOT NULL,
 	-- Runs that may still change: those in progress, and paused or failed ones until they are superseded.
 	-- Several of a job may be unfinished: those with a paid scan, the newest as the file has the job, and
