@@ -82,16 +82,10 @@ func (c *Check) Look(ctx context.Context, t *Tables) error {
 		return nil
 	}
 	err := load.CheckMarks(c.State, t.Name, t.Has)
-	ahead, isAhead := errors.AsType[*load.AheadError](err)
-	lost, isLost := errors.AsType[*load.LostStateError](err)
-	switch {
-	case isAhead:
-		t.Ahead = true
-		t.addProblem("it holds answers up to %d, but the journal ends at %d: %s", ahead.Mark, ahead.End, ahead.Remedy())
-		return nil
-	case isLost:
-		t.addProblem("it holds answers %d to %d of the state that was lost, "+
-			"and the journal of the restored one has others with these numbers", lost.Backup+1, lost.Mark)
+	_, isLost := errors.AsType[*load.LostStateError](err)
+	switch _, t.Ahead = errors.AsType[*load.AheadError](err); {
+	case t.Ahead || isLost:
+		t.addProblem("%v", err)
 		return nil
 	case err != nil:
 		return err

@@ -113,12 +113,12 @@ type AheadError struct {
 func (e *AheadError) Error() string {
 	return fmt.Sprintf("sink %s holds answers up to %d, but the journal ends at %d: "+
 		"the state folder is lost or older than the sink, and with it the record of what was spent; %s", e.Sink,
-		e.Mark, e.End, e.Remedy())
+		e.Mark, e.End, e.remedy())
 }
 
-// Remedy returns what to do. A rebuild is an option only if a backup was restored and what was spent since was
+// remedy returns what to do. A rebuild is an option only if a backup was restored and what was spent since was
 // recorded: it takes the rows of pruned answers from these tables, and the rows of the later answers are lost.
-func (e *AheadError) Remedy() string {
+func (e *AheadError) remedy() string {
 	remedy := "restore its newest copy; if this is the newest, move data/state/warehouse.duckdb and the files of all " +
 		"sinks away: they are written again from the journal, and only the old ones have the rows of the later answers"
 	switch {
