@@ -186,7 +186,8 @@ func TestRestOfUnreadScanIsRefused(t *testing.T) {
 }
 
 func TestUnconfirmedScanIsAdoptedOrResolved(t *testing.T) {
-	service := &programtest.LossyStarts{Service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})}
+	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
+	started := programtest.LoseStarts(service)
 	server := httptest.NewServer(service)
 	defer server.Close()
 	p := &person{T: t, dir: t.TempDir()}
@@ -198,15 +199,15 @@ func TestUnconfirmedScanIsAdoptedOrResolved(t *testing.T) {
 
 	contains(t, p.refused(exitFailed, "scan", "start", "moka pot", "--yes"),
 		"not known whether it was started", "outlierd scan adopt ID", "--not-created 1")
-	if again := p.refused(exitFailed, "scan", "start", "moka pot", "--yes"); len(service.Lost()) != 1 {
-		t.Fatalf("%d scans were started, want 1: %s", len(service.Lost()), again)
+	if again := p.refused(exitFailed, "scan", "start", "moka pot", "--yes"); len(started()) != 1 {
+		t.Fatalf("%d scans were started, want 1: %s", len(started()), again)
 	}
 	contains(t, p.must("scan", "list"), "unknown", "moka pot")
 	contains(t, p.must("scan", "list", "-o", "ndjson"), `{"intent":1,`, `"job":"once:scan",`, `"state":"unknown",`)
 	contains(t, p.refused(exitFailed, "scan", "adopt", "7f9c24e8-3b12-4fef-91e0-1e2b3c4d5e6f"), "7f9c24e8",
 		"if there is none, run 'outlierd scan resolve --not-created 1': ")
-	contains(t, p.must("scan", "adopt", service.Lost()[0]), "intent 1, running", "outlierd scan read "+service.Lost()[0])
-	contains(t, p.refused(exitFailed, "scan", "read", service.Lost()[0]), "has not ended")
+	contains(t, p.must("scan", "adopt", started()[0]), "intent 1, running", "outlierd scan read "+started()[0])
+	contains(t, p.refused(exitFailed, "scan", "read", started()[0]), "has not ended")
 
 	p.refused(exitFailed, "scan", "start", "latte art", "--yes")
 	contains(t, p.must("scan", "resolve", "--not-created", "2"), "intent 2 was not created; 50 credits are available again")
@@ -221,7 +222,8 @@ func TestUnconfirmedScanIsAdoptedOrResolved(t *testing.T) {
 
 // TestRunReadsItsAdoptedScan: the run that started the scan continues, also after another run of the job.
 func TestRunReadsItsAdoptedScan(t *testing.T) {
-	service := &programtest.LossyStarts{Service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})}
+	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000})
+	started := programtest.LoseStarts(service)
 	server := httptest.NewServer(service)
 	defer server.Close()
 	p := &person{T: t, dir: t.TempDir()}
@@ -237,15 +239,15 @@ func TestRunReadsItsAdoptedScan(t *testing.T) {
 	if out := p.must("run", "--due"); out != "" {
 		t.Errorf("cron is told each time about scans that wait for a person: %s", out)
 	}
-	if out := p.must("scan", "adopt", service.Lost()[0]); !strings.HasSuffix(out, "Continue with:\n  outlierd run niche\n") {
+	if out := p.must("scan", "adopt", started()[0]); !strings.HasSuffix(out, "Continue with:\n  outlierd run niche\n") {
 		t.Errorf("the message about a scan that its run waits for is: %s", out)
 	}
 	p.refused(exitFailed, "run", "other", "--again", "--yes") // does not change the run that started the scan
-	if out := p.must("scan", "adopt", service.Lost()[1]); !strings.HasSuffix(out, "Continue with:\n  outlierd run other\n") {
+	if out := p.must("scan", "adopt", started()[1]); !strings.HasSuffix(out, "Continue with:\n  outlierd run other\n") {
 		t.Errorf("the message about a scan that an earlier run waits for is: %s", out)
 	}
 	contains(t, p.must("plan", "other"), "5 pages  10 credits") // the scan is paid for, and will be read
-	if len(service.Lost()) != 2 {
-		t.Errorf("%d scans were started, want 2", len(service.Lost()))
+	if len(started()) != 2 {
+		t.Errorf("%d scans were started, want 2", len(started()))
 	}
 }

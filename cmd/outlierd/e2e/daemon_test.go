@@ -116,18 +116,19 @@ func TestCommandsBesideADaemon(t *testing.T) {
 func TestScanIsAdoptedBesideDaemon(t *testing.T) {
 	t.Parallel()
 	done := func(string) []simulator.Phase { return []simulator.Phase{{Status: "Completed"}} }
-	service := &programtest.LossyStarts{Service: simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000, Scans: done})}
+	service := simulator.New(simulator.Options{Seed: 1, Limit: 1_000_000, Scans: done})
+	started := programtest.LoseStarts(service)
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
 	w := &testWorld{TB: t, dir: t.TempDir(), url: server.URL}
 	w.write(besideJobs)
 	stop := w.daemon()
 	start, output := w.command(t.Context(), "scan", "start", "moka pot", "--yes")
-	if err := start.Run(); err == nil || start.ProcessState.ExitCode() != exitFailed || len(service.Lost()) != 1 {
+	if err := start.Run(); err == nil || start.ProcessState.ExitCode() != exitFailed || len(started()) != 1 {
 		t.Fatalf("a start without an answer ended with %v, and %d scans were started: %s",
-			err, len(service.Lost()), output)
+			err, len(started()), output)
 	}
-	id := service.Lost()[0]
+	id := started()[0]
 	programtest.Contains(t, w.mustRun("scan", "list"), "unknown", "moka pot")
 	programtest.Contains(t, w.mustRun("scan", "adopt", id), "intent 1, ", "outlierd scan read "+id)
 	programtest.Contains(t, w.mustRun("scan", "read", id), "40 hits on 1 page", "2 credits spent")

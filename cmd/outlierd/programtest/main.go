@@ -3,21 +3,17 @@
 package programtest
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -26,6 +22,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"outlierd/internal/testenv"
+	"outlierd/outlier"
+	"outlierd/outlier/simulator"
 )
 
 // Main runs the tests of a package, or the program: scripts and other tests run the test binary as `outlierd`.
@@ -149,34 +147,20 @@ func Contains(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// LossyStarts is a service whose answers to POST /scan are lost.
-type LossyStarts struct {
-	Service http.Handler
-
-	mu  sync.Mutex
-	ids []string // of the scans that were started
-}
-
-// Lost returns the ids of the scans that were started and whose answers were lost.
-func (l *LossyStarts) Lost() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.ids)
-}
-
-func (l *LossyStarts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		l.Service.ServeHTTP(w, r)
-		return
+// LoseStarts lets a service lose its next answers to starts of scans. It returns a function that lists the scans that
+// were started.
+func LoseStarts(service *simulator.Service) (started func() []string) {
+	for range 9 {
+		service.FailNext(outlier.OpStartScan, simulator.DropAnswer)
 	}
-	answer := httptest.NewRecorder()
-	l.Service.ServeHTTP(answer, r)
-	var scan struct{ ID string }
-	_ = json.Unmarshal(answer.Body.Bytes(), &scan) // without an id the test fails
-	l.mu.Lock()
-	l.ids = append(l.ids, scan.ID)
-	l.mu.Unlock()
-	panic(http.ErrAbortHandler)
+	return func() (ids []string) {
+		for _, call := range service.Books().Calls {
+			if call.Scan != "" {
+				ids = append(ids, call.Scan)
+			}
+		}
+		return ids
+	}
 }
 
 // ServiceManager is the receiving end of a socket of systemd's protocol.
