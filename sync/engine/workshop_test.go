@@ -29,6 +29,7 @@ import (
 	"outlierd/sync/load"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // workshop is a data folder and a service. To restart, a test closes the engine and opens another one.
@@ -117,7 +118,7 @@ func (w *workshop) open() (*Engine, func()) {
 	}
 	store, err := state.Open(w.ctx, folder, state.Options{
 		Service: w.config.Service.URL, Location: w.config.Timezone, Renews: w.config.Budget.Renews,
-		MinFree: littleRoom, FreeSpace: w.free, Begin: w.begin, Apply: (&Engine{Config: w.config, Log: w.log}).Apply,
+		Options: store.Options{MinFree: littleRoom, FreeSpace: w.free, Begin: w.begin}, Apply: (&Engine{Config: w.config, Log: w.log}).Apply,
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -85,7 +85,7 @@ func (w *world) open() {
 	var err error
 	w.state, err = state.Open(w.Context(), w.dir, state.Options{
 		Began: w.watcher.RunBegan, Ended: w.watcher.RunEnded,
-		FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }, MinFree: 1 << 10,
+		Options: store.Options{FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }, MinFree: 1 << 10},
 	})
 	if err != nil {
 		w.Fatal(err)

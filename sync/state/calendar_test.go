@@ -45,7 +45,7 @@ func TestCalendarChangeCountsSpendingOnce(t *testing.T) {
 func options(r *rapid.T, zones []*time.Location) state.Options {
 	return state.Options{
 		Location: rapid.SampledFrom(zones).Draw(r, "timezone"), Renews: rapid.IntRange(1, 31).Draw(r, "renews"),
-		MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil },
+		Options: store.Options{MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }},
 	}
 }
 
@@ -257,7 +257,7 @@ func TestCapsSurviveCalendarEdits(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep((19*24 + 15) * time.Hour) // the 20th of January at 15:00, which is the 21st in Auckland
-			o := state.Options{Location: time.UTC, Renews: 14, MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }}
+			o := state.Options{Location: time.UTC, Renews: 14, Options: store.Options{MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }}}
 			dir := filepath.Join(fresh.home, string(scope))
 			if err := fresh.write(dir); err != nil {
 				t.Fatal(err)

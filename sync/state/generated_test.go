@@ -8,12 +8,13 @@ import (
 	"outlierd/sync/queue"
 	"outlierd/sync/state"
 	"outlierd/sync/state/statetest"
+	"outlierd/sync/store"
 )
 
 // TestGeneratedStateIsValid opens a small one, whose ledger is added up then, and reads its journal, whose
 // checksums are verified.
 func TestGeneratedStateIsValid(t *testing.T) {
-	options := state.Options{Service: "https://service.test", Version: "test", MinFree: 1 << 16}
+	options := state.Options{Service: "https://service.test", Version: "test", Options: store.Options{MinFree: 1 << 16}}
 	dir := filepath.Join(t.TempDir(), "state")
 	statetest.LargeOf(t, dir, 2000, 300, func(dir string) error {
 		s, err := state.Open(context.Background(), dir, options)

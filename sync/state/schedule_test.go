@@ -22,6 +22,7 @@ import (
 	"outlierd/outlier"
 	"outlierd/outlier/simulator"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // # Schedules
@@ -165,7 +166,7 @@ func newSchedule(fresh folder, seed uint64, bug sabotage) *schedule {
 	s.turns = 30 + s.dice.IntN(50)
 	s.options = state.Options{
 		Location: one(s.dice, s.zones...), Renews: one(s.dice, renewals...),
-		MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil },
+		Options: store.Options{MinFree: 8, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }},
 	}
 	// A bubble begins with the year, and a local clock may go late by weeks.
 	s.clock = time.Date(2000, time.April, 1, 0, 0, s.dice.IntN(60*24*3600), 0, time.UTC)

@@ -17,7 +17,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -38,15 +37,7 @@ type Options struct {
 	Renews   int            // day of the month on which a billing cycle begins; 0 means 1
 	Version  string         // of the program, recorded in the file
 
-	MinFree   uint64                           // bytes that must be free before anything is bought; 0 means 256 MiB
-	FreeSpace func(dir string) (uint64, error) // nil asks the file system
-
-	// BootID identifies the machine's present boot, "" if it is not known; nil asks the system.
-	// After an unclean end in an earlier boot the whole state is checked.
-	BootID func() string
-
-	// Begin is called before each transaction that writes; see [store.Options].
-	Begin func()
+	store.Options // without migrations
 
 	// Began and Ended are called in the unit of work that records the beginning or the state of a
 	// run; superseded says that it will not be continued. nil calls nothing.
@@ -56,13 +47,11 @@ type Options struct {
 	// Apply is called in the unit of work that settles an answer of an earlier process; see [ledger.SettleSpooled]. nil
 	// calls nothing.
 	Apply func(s *Store, tx *store.Tx, kept ledger.Kept) error
-
-	Log *slog.Logger // nil discards
 }
 
 func (o Options) store() store.Options {
-	return store.Options{Migrations: migrations(), MinFree: o.MinFree, FreeSpace: o.FreeSpace,
-		BootID: o.BootID, Begin: o.Begin, Log: o.Log}
+	o.Migrations = migrations()
+	return o.Options
 }
 
 // Store is an open state folder: its file, and the packages that keep tables in it. Its methods

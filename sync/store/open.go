@@ -30,7 +30,7 @@ type Options struct {
 	FreeSpace func(dir string) (uint64, error) // nil asks the file system
 
 	// BootID identifies the machine's present boot, "" if it is not known; nil asks the
-	// system.
+	// system. After an unclean end in an earlier boot the whole file is checked.
 	BootID func() string
 
 	// TakeLock locks a file for this process; nil asks the file system. It fails with

@@ -24,6 +24,7 @@ import (
 	"outlierd/sync/plan"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
+	"outlierd/sync/store"
 )
 
 // Plenty is a disk with room, so that no test depends on the machine's.
@@ -34,7 +35,7 @@ var SameQuery = cmpopts.EquateComparable(outlier.Query{})
 
 // Options are those of a state that binds itself to a service, on a disk with room.
 func Options() state.Options {
-	return state.Options{Service: "https://service.test", Version: "v1", MinFree: 1 << 16, FreeSpace: Plenty}
+	return state.Options{Service: "https://service.test", Version: "v1", Options: store.Options{MinFree: 1 << 16, FreeSpace: Plenty}}
 }
 
 // Open opens a store in dir that is closed when the test ends.
@@ -69,7 +70,7 @@ var Blank = sync.OnceValues(func() (content []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := state.Open(context.Background(), dir, state.Options{MinFree: 1 << 16, FreeSpace: Plenty})
+	s, err := state.Open(context.Background(), dir, state.Options{Options: store.Options{MinFree: 1 << 16, FreeSpace: Plenty}})
 	if err != nil {
 		return nil, err
 	}
