@@ -38,21 +38,15 @@ type Older struct {
 // Published is a copy of a warehouse that was published as a DuckDB file.
 func Published(path string) Older {
 	return Older{path, func(ctx context.Context) (has sinks.Marks, attach string, err error) {
-		err = verifyFile(path)
-		if err == nil {
-			has, err = readPublished(ctx, path)
+		if err := verifyFile(path); err != nil {
+			return has, "", err
 		}
-		return has, attachFile(path), err
+		marks, err := database.ReadMarks(ctx, path)
+		if err == nil && marks.Changed {
+			err = errors.New("it was changed after it was published")
+		}
+		return MarksOf(marks), attachFile(path), err
 	}}
-}
-
-// readPublished reads the marks of a published file, and returns an error if another program has changed it.
-func readPublished(ctx context.Context, path string) (sinks.Marks, error) {
-	marks, err := database.ReadMarks(ctx, path)
-	if err == nil && marks.Changed {
-		err = errors.New("it was changed after it was published")
-	}
-	return MarksOf(marks), err
 }
 
 // IsDamaged reports whether a block of a warehouse is damaged that no program has open.
