@@ -247,11 +247,8 @@ func (l *looking) readNow(ctx context.Context, seen *program) (*page.Now, error)
 	return now, err
 }
 
-// dueTimes returns the due times of a job within a day. With every, they depend on the last run.
+// dueTimes returns the due times of a job within a day.
 func dueTimes(spec *job.Spec, now time.Time) (all []time.Time) {
-	if len(spec.Schedule) == 0 {
-		return nil
-	}
 	for at := spec.Next(now, now.Location()); !at.IsZero() && at.Sub(now) < 24*time.Hour && len(all) < maxDue; at = spec.Next(at, now.Location()) {
 		all = append(all, at)
 	}

@@ -120,10 +120,10 @@ func TestFollowedChannelsAreReadByJobs(t *testing.T) {
 	})
 }
 
-// TestNowAndMoneyLookAhead: how the disk fills, and what the next runs cost.
+// TestNowAndMoneyLookAhead: when jobs are due, how the disk fills, and what the next runs cost.
 func TestNowAndMoneyLookAhead(t *testing.T) {
 	t.Parallel()
-	jobs := strings.Replace(onceJobs, "coffee: {", "coffee: {schedule: 0 6 * * *, ", 1)
+	jobs := strings.Replace(onceJobs, "coffee: {", "coffee: {every: 6h, ", 1)
 	bubble(t, jobs, func(p *person) {
 		look := func() (*page.Now, *page.Money) {
 			var now *page.Now
@@ -139,6 +139,9 @@ func TestNowAndMoneyLookAhead(t *testing.T) {
 		}
 		p.must("run", "coffee")
 		now, money := look()
+		if due := now.Rows[0].DueAt; len(due) != 3 {
+			t.Errorf("due within a day at %v, want three times", due)
+		}
 		if disk := now.Stats()[4]; !strings.HasPrefix(disk.More, "data folder ") || strings.Contains(disk.More, "a week") {
 			t.Errorf("on the first day: %+v", disk)
 		}
