@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -105,43 +104,22 @@ func (s *Service) waitLatency(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// reader is the body as it arrives.
+// reader is the body as it arrives. Of half of one, the rest is a broken connection, or does not come until the context
+// or the body is closed.
 func (r *reply) reader(ctx context.Context) io.ReadCloser {
 	if r.ending == whole {
 		return io.NopCloser(bytes.NewReader(r.body))
 	}
-	half := bytes.NewReader(r.body[:len(r.body)/2])
-	return &halfBody{rest: half, stalls: r.ending == stalled, ctx: ctx, closed: make(chan struct{})}
-}
-
-// halfBody is the first half of a body. After it the connection is broken, or nothing comes until the context or the
-// body is closed.
-type halfBody struct {
-	rest   *bytes.Reader
-	stalls bool
-	ctx    context.Context
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (b *halfBody) Read(p []byte) (int, error) {
-	switch {
-	case b.rest.Len() > 0:
-		return b.rest.Read(p)
-	case !b.stalls:
-		return 0, io.ErrUnexpectedEOF
+	rest, end := io.Pipe()
+	if r.ending == cut {
+		end.CloseWithError(io.ErrUnexpectedEOF)
+	} else {
+		context.AfterFunc(ctx, func() { end.CloseWithError(context.Cause(ctx)) })
 	}
-	select {
-	case <-b.ctx.Done():
-		return 0, context.Cause(b.ctx)
-	case <-b.closed:
-		return 0, os.ErrClosed
-	}
-}
-
-func (b *halfBody) Close() error {
-	b.once.Do(func() { close(b.closed) })
-	return nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(r.body[:len(r.body)/2]), rest), rest}
 }
 
 // ServeHTTP answers one request over a listener as [Service.Transport] does.
