@@ -141,17 +141,9 @@ type PollScan struct {
 	Scan string `json:"scan_id"`
 }
 
-// Polled is the status of a scan.
-type Polled struct {
-	Status    string `json:"status"`
-	Ended     bool   `json:"ended"`
-	Succeeded bool   `json:"succeeded"`
-}
-
 // Do implements [Change].
-func (c PollScan) Do(ctx context.Context, e *engine.Engine) (Polled, error) {
-	scan, err := e.PollScan(ctx, c.Scan)
-	return Polled{scan.Status, scan.Ended(), scan.Succeeded()}, err
+func (c PollScan) Do(ctx context.Context, e *engine.Engine) (outlier.Scan, error) {
+	return e.PollScan(ctx, c.Scan)
 }
 
 // AdoptScan links a start that was not confirmed to a scan of the service.

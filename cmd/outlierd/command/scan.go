@@ -124,9 +124,9 @@ func refuseUnreadable(ctx context.Context, p *program, id string) error {
 	switch {
 	case err != nil:
 		return explainAbsent(err, id, "'outlierd scan list' lists the known scans")
-	case !scan.Ended:
+	case !scan.Ended():
 		return fmt.Errorf("scan %s has not ended: its status is %s; no credits were spent", id, scan.Status)
-	case !scan.Succeeded:
+	case !scan.Succeeded():
 		return fmt.Errorf("scan %s ended as %s: there is nothing to read; no credits were spent", id, scan.Status)
 	}
 	return nil
