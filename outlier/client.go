@@ -36,9 +36,9 @@ type Client struct {
 // Do sends r once, never a second time, and reports reservation and outcome to m. The package comment
 // describes the steps.
 //
-// The Answer is nil only if r was never reserved: the context ended while waiting, r names a forgotten id
-// ([*ForgottenError]), or m refused; the error then wraps m's reason. Otherwise it is the answer that was
-// settled, and the error is its Err, joined with an [*UnkeptError] if Settle failed.
+// The Answer is nil only if r was never reserved: the context ended while waiting, r names a forgotten id,
+// or m refused; the error then wraps m's reason. Otherwise it is the answer that was settled, and the error is its Err,
+// joined with an [*UnkeptError] if Settle failed.
 //
 // If ctx ends before the request was sent, nothing is sent. A request that was sent has [StopGrace] to
 // finish.
@@ -47,7 +47,8 @@ type Client struct {
 // anything, and then honour the request's context.
 func (c *Client) Do(ctx context.Context, r *Request, m Meter) (a *Answer, err error) {
 	if r.mentionsForgotten(c.Forgotten) {
-		return nil, &ForgottenError{r}
+		return nil, fmt.Errorf("%s: it names an id that was erased with 'outlierd forget', so it is not sent; "+
+			"remove the id from the job", r.name())
 	}
 	pacer := cmp.Or[Pacer](c.Pacer, unpaced{})
 	begun := time.Now()

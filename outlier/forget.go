@@ -118,14 +118,6 @@ func isNoIDRune(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// ForgottenError is the error of a request that names an id whose data was erased.
-type ForgottenError struct{ Request *Request }
-
-func (e *ForgottenError) Error() string {
-	return e.Request.name() + ": it names an id that was erased with 'outlierd forget', " +
-		"so it is not sent; remove the id from the job"
-}
-
 // mentionsForgotten reports whether a request names a forgotten id.
 func (r *Request) mentionsForgotten(about Mention) bool {
 	if about == nil {

@@ -347,19 +347,13 @@ func (b Backup) lockedError(from Place, why string) error {
 		b.File, from, why)
 }
 
-// ExistsError is the error of a restore into a folder that already has a state.
-type ExistsError struct{ Path string }
-
-func (e *ExistsError) Error() string {
-	return fmt.Sprintf("%s already exists and records what was spent: move it away before you restore", e.Path)
-}
-
 // Restore copies a backup into a state folder that must not exist yet. settle is called with the
 // state before it is moved there; if it fails, or the process is killed, no state is created.
 func Restore(ctx context.Context, from Place, which Which, to string, o state.Options,
 	settle func(*state.Store, Backup) error) (b Backup, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		return b, errors.Join(err, &ExistsError{Path: to})
+		return b, errors.Join(err,
+			fmt.Errorf("%s already exists and records what was spent: move it away before you restore", to))
 	}
 	if b, err = which.find(ctx, from); err != nil {
 		return b, err

@@ -5,6 +5,7 @@ package journal
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"strconv"
 	"time"
@@ -35,9 +36,6 @@ type Entry struct {
 	Missing bool      // the answer says that the service has no such entity
 	RetryAt time.Time // when a missing entity is requested again
 
-	Encoding string // as stored: "gzip", or "" for plain
-	Size     int    // of the stored body, in bytes
-
 	// Body is the plain body. It is nil if it cannot be decompressed because it was truncated or has
 	// an unsupported encoding.
 	Body       []byte
@@ -61,11 +59,12 @@ func (r *entryRow) columns() store.Columns {
 }
 
 // After yields the answers after the given id in order of id. Checksums are verified; a mismatch ends the iteration
-// with a [*store.CorruptError]. If bodies after the id were pruned, the error is a [*PrunedError]. An error comes last.
+// with a [*store.CorruptError]. If bodies after the id were pruned, there are no answers. An error comes last.
 func (j *Journal) After(after int64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		if pruned, err := j.Pruned(); err != nil || after < pruned {
-			yield(nil, cmp.Or[error](err, &PrunedError{After: after, Pruned: pruned}))
+			yield(nil, cmp.Or(err, fmt.Errorf("the journal has no more than the headers of answers %d to %d, "+
+				"as `retention` has pruned them", after+1, pruned)))
 			return
 		}
 		for {
@@ -101,7 +100,6 @@ func (j *Journal) unpackRow(r *entryRow) (*Entry, error) {
 		return nil, j.damagedError(r.ID)
 	}
 	e := &r.Entry
-	e.Encoding, e.Size = r.encoding, len(r.body)
 	e.Body, e.Unreadable = r.unpack()
 	return e, nil
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -27,17 +26,6 @@ const (
 type Keep struct {
 	Since time.Time // those received at this time or later, and all after the first of them
 	UpTo  int64     // those after this one
-}
-
-// PrunedError is the error of reading answers whose bodies were removed.
-type PrunedError struct {
-	After  int64 // the answers after this one were requested
-	Pruned int64 // the last answer without a body
-}
-
-func (e *PrunedError) Error() string {
-	return fmt.Sprintf("the journal has no more than the headers of answers %d to %d, as `retention` has pruned them",
-		e.After+1, e.Pruned)
 }
 
 // Pruned returns the id of the last answer whose body was removed, as were all before it; 0 if none

@@ -15,18 +15,6 @@ import (
 	"outlierd/internal/durable"
 )
 
-// OlderError is the error of a state written by an earlier version of the program, which must be
-// upgraded before it is read; see [Open].
-type OlderError struct {
-	Path       string
-	Have, Want int // schema versions: of the file, and the latest known here
-}
-
-func (e *OlderError) Error() string {
-	return fmt.Sprintf("%s has schema version %d and this program needs %d; stop the program that uses it, "+
-		"and start this version, which upgrades it", e.Path, e.Have, e.Want)
-}
-
 // NoStateError is the error of a folder in which no state was created yet. It wraps [fs.ErrNotExist].
 type NoStateError struct {
 	Dir   string
@@ -46,7 +34,7 @@ func (e *NoStateError) Unwrap() error { return fs.ErrNotExist }
 // and upgrades nothing, and writes fail. All reads until the store is closed show the state at the
 // first read; so the store should not be kept open for long.
 //
-// It fails with a [*NoStateError] if there is no state, or with an [*OlderError] or [*CorruptError].
+// It fails with a [*NoStateError] if there is no state, with a [*CorruptError], or if [Open] must upgrade the state first.
 func Peek(ctx context.Context, dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{Folder: &Folder{dir: dir, options: o}, snapshot: true}
@@ -91,7 +79,7 @@ func (f *Folder) takeFolder() (err error) {
 
 // openReader opens the database and begins the read transaction.
 func (s *Store) openReader(ctx context.Context) (err error) {
-	if s.conn, err = s.attachConnection("ro"); err != nil {
+	if s.conn, err = s.attachConnection(); err != nil {
 		return explainRead(s, err)
 	}
 	want := len(s.options.Migrations)
@@ -104,7 +92,8 @@ func (s *Store) openReader(ctx context.Context) (err error) {
 	case have == 0:
 		return &NoStateError{Dir: s.dir, Begun: s.holder != nil}
 	case have < want:
-		return &OlderError{Path: s.Path(), Have: have, Want: want}
+		return fmt.Errorf("%s has schema version %d and this program needs %d; stop the program that uses it, "+
+			"and start this version, which upgrades it", s.Path(), have, want)
 	}
 	return explainRead(s, s.conn.execPlain(`BEGIN`))
 }
@@ -120,8 +109,8 @@ func (f *Folder) immutableMode() string {
 }
 
 // attachConnection opens a connection in addition to those of other processes.
-func (s *Store) attachConnection(mode string) (*conn, error) {
-	return s.openConnection(url.Values{"mode": {mode}, "immutable": {s.immutableMode()}, "_pragma": {
+func (s *Store) attachConnection() (*conn, error) {
+	return s.openConnection(url.Values{"mode": {"ro"}, "immutable": {s.immutableMode()}, "_pragma": {
 		"busy_timeout(10000)", "trusted_schema(off)", "cell_size_check(on)", "temp_store(memory)", "foreign_keys(on)",
 		"synchronous(full)", "cache_size(-8000)",
 	}})
@@ -142,7 +131,7 @@ func Copy(ctx context.Context, dir, to string, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if s.conn, err = s.attachConnection("ro"); err != nil {
+	if s.conn, err = s.attachConnection(); err != nil {
 		return explainRead(s, err)
 	}
 	err = copyInto(ctx, s.conn.db, to)

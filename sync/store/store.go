@@ -239,7 +239,7 @@ func (s *Store) takeReader() (c *conn, err error) {
 	if err := s.findPlace(); err != nil { // the connection would be to another file
 		return nil, err
 	}
-	return s.attachConnection("ro")
+	return s.attachConnection()
 }
 
 // putReader takes back a connection of [Store.takeReader].
