@@ -349,36 +349,36 @@ func scanOf(in *runs.Scans, of *plan.Stored, step *runs.Step) (scan, live *runs.
 // takeStep performs an action of a run's searches. It reports false if the run can do nothing but wait, so that others
 // go on in this turn. An error of a search concerns that search alone, or ends the run, or keeps all runs from
 // buying pages.
-func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked bool, err error) {
+func (w *worker) takeStep(ctx context.Context, f *workFacts, a action) (worked bool) {
 	r := a.of
 	s := search{r, a.step}
-	err = s.perform(ctx, a)
+	err := s.perform(ctx, a)
 	v := judge(err)
 	switch {
 	case v.waits():
 		r.putOff, f.wake = true, soonest(f.wake, v.retryAt)
-		return false, nil
+		return false
 	case v.scope == ofStep:
 		err = s.skipStep(err)
 	case r.urgent && v.scope > ofRun:
 		w.detach(ctx, r, err)
-		return true, nil
+		return true
 	case v.scope == ofAll:
 		f.held = err
-		return false, nil
+		return false
 	}
 	switch {
 	case w.patient && v.scope == ofPages:
 		r.putOff = true
-		return false, nil
+		return false
 	case err != nil:
 		r.end(ctx, err)
-		return true, nil
+		return true
 	}
 	if !w.fullUntil.IsZero() { // answers can be stored again
 		w.pauses, w.pausedUntil, w.fullUntil = 0, time.Time{}, time.Time{}
 	}
-	return true, nil
+	return true
 }
 
 // skipStep lets the run go on without a step, which stays open. The run pauses or fails in the end.

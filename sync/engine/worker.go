@@ -190,7 +190,7 @@ func (w *worker) work(ctx context.Context) (worked bool, err error) {
 		case callData:
 			worked, err = w.callData(ctx, f, a)
 		default:
-			worked, err = w.takeStep(ctx, f, a)
+			worked = w.takeStep(ctx, f, a)
 		}
 	}
 	return worked, err
