@@ -116,7 +116,7 @@ func TestContractAndClientAgreeOnOperations(t *testing.T) {
 
 func TestContractAndClientAgreeOnPrices(t *testing.T) {
 	for _, op := range outlier.Operations() {
-		var want any = float64(op.Price())
+		var want any = float64(outlier.Prices(nil).Of(op, ""))
 		if op == outlier.OpStartScan {
 			want = map[string]any{"fast": scanPrice(t, "fast"), "standard": scanPrice(t, "standard")}
 		}

@@ -53,7 +53,3 @@ func priceKey(op Operation, mode string) string {
 	}
 	return tariffStandard
 }
-
-// Price returns the documented price of an operation; 0 if it is free. For the start of a scan it returns
-// the higher of two prices.
-func (o Operation) Price() Credits { return endpoints[o].price }

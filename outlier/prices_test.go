@@ -19,7 +19,7 @@ func TestPricesAreTheDocumentedOnes(t *testing.T) {
 		t.Errorf("(-want +documented):\n%s", diff)
 	}
 	DocumentedPrices()["search"] = 0
-	if got := OpSearch.Price(); got != 2 {
+	if got := Prices(nil).Of(OpSearch, ""); got != 2 {
 		t.Errorf("the documented price of a search became %d", got)
 	}
 }
@@ -52,12 +52,9 @@ func TestTariffPrices(t *testing.T) {
 		}
 	}
 	for _, op := range free {
-		if name, price := priceKey(op, ""), Prices(nil).Of(op, ""); name != "" || price != 0 || op.Price() != 0 || anAsk(t, op).Paid() {
+		if name, price := priceKey(op, ""), Prices(nil).Of(op, ""); name != "" || price != 0 || anAsk(t, op).Paid() {
 			t.Errorf("%s has the tariff %q and costs %d", op, name, price)
 		}
-	}
-	if got := OpStartScan.Price(); got != 100 {
-		t.Errorf("a scan costs at most %d", got)
 	}
 }
 

@@ -91,9 +91,6 @@ func (r *Request) Op() Operation { return r.op }
 // Entity returns the id that a data endpoint is called with; "" for other operations.
 func (r *Request) Entity() string { return r.entity }
 
-// Path returns the path relative to the base address, with the id: "/video/dQw4w9WgXcQ".
-func (r *Request) Path() string { return r.path }
-
 // Params returns the parameters as they are sent, lists in the given order; for a POST those of the body.
 // The caller may change them.
 func (r *Request) Params() url.Values { return cloneParams(r.params) }
@@ -113,12 +110,6 @@ func cloneParams(params url.Values) url.Values {
 		}
 	}
 	return all
-}
-
-// Identity returns a text that is equal for two requests if and only if they request the same: the
-// operation, the entity and the canonical parameters.
-func (r *Request) Identity() string {
-	return strings.Join([]string{string(r.op), r.entity, r.params.Encode()}, " ")
 }
 
 // NewRequest returns a request for a page of a search, for trending formats or for a new scan, from its

@@ -132,29 +132,6 @@ func TestEmptySearchSendsOnlyThePage(t *testing.T) {
 	}
 }
 
-func TestIdentityDistinguishesQuestions(t *testing.T) {
-	page := func(params url.Values, from int64) string { return ask(t, OpSearch, at(params, from, 40)).Identity() }
-	if a, b := page(full(), 0), page(full(), 0); a != b {
-		t.Errorf("the same search has the identities %q and %q", a, b)
-	}
-	other := full()
-	slices.Reverse(other["query"])
-	different := []string{page(full(), 0), page(full(), 1), page(other, 0), page(nil, 0)}
-	for _, op := range []Operation{OpDetails, OpComments} {
-		for _, id := range []string{"dQw4w9WgXcQ", "dQw4w9WgXcR"} {
-			r, err := DataRequest(op, id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			different = append(different, r.Identity())
-		}
-	}
-	slices.Sort(different)
-	if n := len(slices.Compact(slices.Clone(different))); n != len(different) {
-		t.Errorf("only %d identities in %q", n, different)
-	}
-}
-
 func TestSearchRefusesWhatTheInterfaceDoes(t *testing.T) {
 	for name, tt := range map[string]struct{ change, want string }{ // what is set, and the path and code of what is wrong
 		"unknown type":              {"type=movie", "type enum"},
@@ -316,7 +293,7 @@ func FuzzRequest(f *testing.F) {
 		if diff := cmp.Diff(r, ask(t, op, stored), cmp.AllowUnexported(Request{})); diff != "" {
 			t.Errorf("%s (-first +again):\n%s", op, diff)
 		}
-		if r.price != op.Price() && op != OpStartScan || r.price <= 0 {
+		if r.price != endpoints[op].price && op != OpStartScan || r.price <= 0 {
 			t.Errorf("%s costs %d", op, r.price)
 		}
 		if op == OpTrendingFormats {

@@ -60,7 +60,7 @@ func onTheWire(t *testing.T, r *outlier.Request) *http.Request {
 	var w tap
 	client := outlier.Client{URL: "http://service.test", Key: key, Transport: &w}
 	if _, err := client.Do(t.Context(), r, noBooks{}); !errors.Is(err, errNobody) {
-		t.Fatalf("send %s: %v", r.Identity(), err)
+		t.Fatalf("send %s: %v", r.Op(), err)
 	}
 	return w.request
 }
@@ -74,14 +74,14 @@ func checkOnTheWire(t *testing.T, r *outlier.Request) (parameters []string) {
 	if sent.Method == http.MethodPost {
 		body, err := io.ReadAll(sent.Body)
 		if err := errors.Join(err, json.Unmarshal(body, &members)); err != nil {
-			t.Fatalf("the body of %s: %v", r.Identity(), err)
+			t.Fatalf("the body of %s: %v", r.Op(), err)
 		}
 		parameters = slices.AppendSeq(parameters, maps.Keys(members))
 		sent.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	if op, err := openContract(t).judge(sent); err != nil || op != string(r.Op()) {
 		t.Fatalf("%s is sent as %s %s %v, by the contract %q: %v",
-			r.Identity(), sent.Method, sent.URL, members, op, err)
+			r.Op(), sent.Method, sent.URL, members, op, err)
 	}
 	return parameters
 }

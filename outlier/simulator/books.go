@@ -57,7 +57,7 @@ type Call struct {
 	At       time.Time         `json:"at"` // by the service's clock
 	Op       outlier.Operation `json:"op"` // "" for a path that the interface does not know
 	Entity   string            `json:"entity,omitempty"`
-	Identity string            `json:"identity"` // as of outlier.Request
+	Identity string            `json:"identity"` // operation, entity and parameters
 	Result   Result            `json:"result"`
 	Status   int               `json:"status"` // 0 if no status line left
 	Charged  outlier.Credits   `json:"charged"`

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,8 +112,9 @@ func TestServiceAndContractAcceptClientRequests(t *testing.T) {
 			if _, err := client.Do(t.Context(), r, new(meter)); err != nil {
 				t.Fatalf("%s %v: %v", r.Op(), r.Params(), err)
 			}
-			if calls := s.Books().Calls; calls[len(calls)-1].Identity != r.Identity() {
-				t.Fatalf("the service's identity is %q, the client's %q", calls[len(calls)-1].Identity, r.Identity())
+			calls, want := s.Books().Calls, strings.Join([]string{string(op), "", r.Params().Encode()}, " ")
+			if got := calls[len(calls)-1].Identity; got != want {
+				t.Fatalf("the service's identity is %q, the client's %q", got, want)
 			}
 			return true
 		}
