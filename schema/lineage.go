@@ -52,7 +52,7 @@ var (
 // for a key.
 func (t *Table) Placing() string {
 	switch {
-	case t.isOps():
+	case t.IsOps():
 		return t.Columns[0].Name
 	case t.Identity() != nil:
 		return FirstResponseID
@@ -62,18 +62,19 @@ func (t *Table) Placing() string {
 
 // Version returns the column whose number is higher in a row that was written later.
 func (t *Table) Version() string {
-	if t.isOps() {
+	if t.IsOps() {
 		return OpsVersion
 	}
 	return response.Name
 }
 
-func (t *Table) isOps() bool { return strings.HasPrefix(t.Name, "ops.") }
+// IsOps reports whether a table has operations of the program, not rows of answers.
+func (t *Table) IsOps() bool { return strings.HasPrefix(t.Name, "ops.") }
 
 // carried returns the columns that a table has in addition to those of its decoded rows.
 func (t *Table) carried() []Column {
 	switch {
-	case t.isOps():
+	case t.IsOps():
 		return []Column{opsVersion}
 	case t.Identity() == nil:
 		return nil

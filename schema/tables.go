@@ -1,5 +1,8 @@
 package schema
 
+// AllTables lists the data tables, and then the operations tables.
+func AllTables() []*Table { return append(Tables(), OpsTables()...) }
+
 // Tables lists the data tables in a fixed order.
 func Tables() []*Table {
 	return []*Table{

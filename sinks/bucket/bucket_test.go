@@ -92,7 +92,7 @@ func openWithout(t *testing.T, dir string, server *buckettest.Server) *line {
 
 func openCopy(dir string, w *warehouse.Warehouse, server *buckettest.Server) *Copy {
 	folder := filepath.Join(dir, "parquet")
-	local := parquet.New(w, parquet.Options{Dir: folder, Tables: sinktest.Tables(), Ops: sinktest.Ops()})
+	local := parquet.New(w, parquet.Options{Dir: folder})
 	return Open(local, folder, optionsOf(dir, server))
 }
 

@@ -150,7 +150,7 @@ const rangeSize = 1000
 // rangeColumn returns the column that divides a table into ranges: the id of the answer, or of the row in
 // an operations table, which is derived from the state and not from the journal.
 func rangeColumn(t *schema.Table) string {
-	if slices.Contains(schema.OpsTables(), t) {
+	if t.IsOps() {
 		return t.Key[0]
 	}
 	return "_response_id"

@@ -35,7 +35,7 @@ func newLine(t *testing.T, tables, ops []*schema.Table) *line {
 	dir := t.TempDir()
 	l := &line{file: filepath.Join(dir, "outliers.duckdb"), folder: filepath.Join(dir, "parquet")}
 	l.options = sinktest.Options(dir)
-	l.options.Tables, l.options.Ops = tables, ops
+	l.options.Tables = slices.Concat(tables, ops)
 	l.Warehouse = warehouse.New(l.options)
 	l.open()
 	t.Cleanup(func() { l.Close() })
@@ -44,7 +44,7 @@ func newLine(t *testing.T, tables, ops []*schema.Table) *line {
 
 // open opens the copies.
 func (l *line) open() {
-	files := parquet.Options{Dir: l.folder, Tables: l.options.Tables, Ops: l.options.Ops}
+	files := parquet.Options{Dir: l.folder}
 	l.copies = []sinks.Copy{parquet.New(l.Warehouse, files), duckdb.New(l.Warehouse, l.file, l.options.Temp)}
 }
 

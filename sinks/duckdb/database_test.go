@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -64,7 +63,7 @@ func TestNumbersArePacked(t *testing.T) {
 func TestTextsAreKeptWithoutDictionary(t *testing.T) {
 	db := start(t)
 	newFile(t, db)
-	if err := db.Declare(t.Context(), database.NewDeclarations(slices.Concat(schema.Tables(), schema.OpsTables()), false), ""); err != nil {
+	if err := db.Declare(t.Context(), database.NewDeclarations(schema.AllTables(), false), ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err := db.Exec(t.Context(), `INSERT INTO warehouse.transcript_events (video_id, position, text)

@@ -75,7 +75,7 @@ func beFiller(dir string) (err error) {
 		return err
 	}
 	o := sinktest.Options(dir)
-	o.Tables, o.Ops, o.Uncommented = schema.Tables(), schema.OpsTables(), false
+	o.Tables, o.Uncommented = schema.AllTables(), false
 	w := warehouse.New(o)
 	defer func() { err = errors.Join(err, w.Close()) }()
 	end := megabytes << 20 / sinktest.WarehouseAnswer

@@ -109,7 +109,7 @@ func lineOf(dir string) (*warehouse.Warehouse, *duckdb.Copy, warehouse.Options) 
 
 // folderOf is the Parquet folder of the line.
 func folderOf(w *warehouse.Warehouse, dir string) *parquet.Copy {
-	return parquet.New(w, parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()})
+	return parquet.New(w, parquet.Options{Dir: filepath.Join(dir, "parquet")})
 }
 
 // beWriter writes and publishes single answers, as a file and as a folder, and says each watermark after Write has

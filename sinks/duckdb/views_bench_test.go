@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -29,7 +28,7 @@ func BenchmarkViews(b *testing.B) {
 		}
 	}
 	exec("ATTACH " + database.Text(filepath.Join(b.TempDir(), "bench.duckdb")) + " AS warehouse")
-	if err := db.Declare(b.Context(), database.NewDeclarations(slices.Concat(schema.Tables(), schema.OpsTables()), false), ""); err != nil {
+	if err := db.Declare(b.Context(), database.NewDeclarations(schema.AllTables(), false), ""); err != nil {
 		b.Fatal(err)
 	}
 	exec(fmt.Sprintf(`INSERT INTO warehouse.main.outliers_history

@@ -22,7 +22,7 @@ import (
 // whole are the options of a warehouse with every table of the program, and thus the views.
 func whole(dir string) warehouse.Options {
 	o := sinktest.Options(dir)
-	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	o.Tables = schema.AllTables()
 	return o
 }
 

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +65,7 @@ func Open(ctx context.Context, rows *warehouse.Warehouse, o Options) (*Copy, err
 		ids[l.of] = l.ids
 	}
 	c.staged = parquet.New(rows, parquet.Options{
-		Dir: o.Staging, Tables: o.Tables, Ops: o.Ops, Constant: parquet.Constant{Name: InstanceColumn, Value: o.Instance},
+		Dir: o.Staging, Constant: parquet.Constant{Name: InstanceColumn, Value: o.Instance},
 		FieldIDs: func(t *schema.Table) string { return ids[t] },
 	})
 	return c, nil
@@ -74,7 +73,7 @@ func Open(ctx context.Context, rows *warehouse.Warehouse, o Options) (*Copy, err
 
 func newCopy(o Options, p *place) *Copy {
 	c := &Copy{options: o, place: p, step: func(string) error { return nil }, now: time.Now, keep: kept}
-	for _, t := range slices.Concat(o.Tables, o.Ops) {
+	for _, t := range o.Tables {
 		c.tables = append(c.tables, &lakeTable{copy: c, of: t})
 	}
 	return c

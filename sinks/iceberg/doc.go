@@ -64,7 +64,6 @@ type Options struct {
 	Namespace string // of the tables
 	Instance  string // of the writer: letters and digits, stored in the state
 	Tables    []*schema.Table
-	Ops       []*schema.Table
 
 	// Env looks up environment variables: those of the AWS tools for a bucket (see package bucket),
 	// ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL for a REST catalog.

@@ -34,7 +34,7 @@ func options(dir, instance string) Options {
 	return Options{
 		Catalog: filepath.Join(dir, "catalog.db"), Warehouse: filepath.Join(dir, "lake"), Namespace: "outlierd",
 		Staging:  filepath.Join(dir, "staging-"+instance),
-		Instance: instance, Tables: sinktest.Tables(), Ops: sinktest.Ops(), Env: os.LookupEnv,
+		Instance: instance, Tables: slices.Concat(sinktest.Tables(), sinktest.Ops()), Env: os.LookupEnv,
 	}
 }
 

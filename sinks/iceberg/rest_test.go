@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -184,7 +185,7 @@ func (c *restCatalog) commit(r *http.Request) (any, error) {
 // options are those of a writer behind the catalog.
 func (c *restCatalog) options(env map[string]string) Options {
 	return Options{
-		Catalog: c.URL, Namespace: "outlierd", Staging: c.staging, Instance: "a", Tables: sinktest.Tables(), Ops: sinktest.Ops(),
+		Catalog: c.URL, Namespace: "outlierd", Staging: c.staging, Instance: "a", Tables: slices.Concat(sinktest.Tables(), sinktest.Ops()),
 		Env: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
 	}
 }

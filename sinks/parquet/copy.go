@@ -45,9 +45,7 @@ import (
 
 // Options say where the files are.
 type Options struct {
-	Dir    string
-	Tables []*schema.Table
-	Ops    []*schema.Table
+	Dir string
 
 	// Constant is one more column of all files, with the same value in all rows; none if it has no name. FieldIDs has
 	// its id.
@@ -183,7 +181,7 @@ const lost = -1
 // removes the parts of publications that were not committed, and returns the parts that are not listed. Without
 // a manifest all parts in the folder count as listed and lost.
 func (c *Copy) inspectFolder(old *Manifest) (surplus []string, err error) {
-	found, err := c.listFiles(tablesOf(c.options))
+	found, err := c.listFiles(c.warehouse.Tables())
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +203,7 @@ func (c *Copy) inspectFolder(old *Manifest) (surplus []string, err error) {
 	}
 	if old.Version == 0 {
 		old.Tables = map[string][]File{}
-		for _, t := range tablesOf(c.options) {
+		for _, t := range c.warehouse.Tables() {
 			old.Tables[t.FileName()] = adoptFiles(t, sizes)
 		}
 	}
@@ -238,7 +236,7 @@ func (c *Copy) updateFolder(ctx context.Context, old Manifest, surplus []string,
 			return errors.New("the warehouse was damaged and has been replaced: publish again")
 		}
 		var writers []*writer
-		for _, t := range tablesOf(c.options) {
+		for _, t := range c.warehouse.Tables() {
 			w, err := c.writerOf(db, t, old, marks)
 			if err != nil {
 				return err

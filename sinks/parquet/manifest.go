@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"outlierd/internal/lazyregexp"
-	"outlierd/schema"
 	"outlierd/sinks"
 )
 
@@ -128,9 +127,6 @@ func loOf(name string) (lo int64) {
 	_, _ = fmt.Sscanf(path.Base(name), "part-%d.parquet", &lo)
 	return lo
 }
-
-// tablesOf returns the options' tables of both kinds.
-func tablesOf(o Options) []*schema.Table { return slices.Concat(o.Tables, o.Ops) }
 
 // commitParts publishes the parts that were staged, and removes those that next does not list: all or nothing of it, as
 // after a kill, [Copy.recoverPublication] does the rest.

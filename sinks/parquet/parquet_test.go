@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 func TestCopyFulfilsTheContract(t *testing.T) {
 	testenv.RacesLittle(t)
 	sinktest.Run(t, func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
-		o := Options{Dir: filepath.Join(dir, "parquet"), Tables: sinktest.Tables(), Ops: sinktest.Ops()}
+		o := Options{Dir: filepath.Join(dir, "parquet")}
 		c := New(w, o)
 		c.limit = small
 		return sinktest.Copy{Copy: c, Read: func(t testing.TB, table *schema.Table) []sinktest.Row {
@@ -53,10 +53,10 @@ func newWorld(t testing.TB, tables, ops []*schema.Table) *world {
 	dir := t.TempDir()
 	w := &world{TB: t, dir: filepath.Join(dir, "parquet"), tables: slices.Concat(tables, ops)}
 	w.warehouse = warehouse.New(warehouse.Options{
-		Path: filepath.Join(dir, "warehouse.duckdb"), Temp: filepath.Join(dir, "temp"), Tables: tables, Ops: ops,
+		Path: filepath.Join(dir, "warehouse.duckdb"), Temp: filepath.Join(dir, "temp"), Tables: w.tables,
 		Uncommented: true,
 	})
-	w.open(Options{Dir: w.dir, Tables: tables, Ops: ops}, func(string) error { return nil })
+	w.open(Options{Dir: w.dir}, func(string) error { return nil })
 	t.Cleanup(w.close)
 	return w
 }
@@ -96,7 +96,7 @@ func (w *world) write(j sinktest.Journal, hi int64) {
 			w.Fatal(err)
 		}
 	}
-	if len(w.copy.options.Ops) > 0 && marks.Ops < hi {
+	if slices.ContainsFunc(w.tables, (*schema.Table).IsOps) && marks.Ops < hi {
 		if err := w.warehouse.WriteOps(w.Context(), sinktest.Runs(marks.Ops, hi)); err != nil {
 			w.Fatal(err)
 		}

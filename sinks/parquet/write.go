@@ -36,7 +36,7 @@ type writer struct {
 func (c *Copy) writerOf(db *database.DB, t *schema.Table, old Manifest, marks sinks.Marks) (*writer, error) {
 	w := &writer{Copy: c, db: db, table: t, marks: marks, listed: map[string]File{}, los: map[string][]int64{}, form: c.options.formOf(t)}
 	w.shown = old.Answers
-	if slices.Contains(c.options.Ops, t) {
+	if t.IsOps() {
 		w.shown = old.Ops
 		w.afresh = old.Ops > marks.Ops // the state is older than the one that the copy was made from
 	}
@@ -148,7 +148,7 @@ func (w *writer) addParts(ctx context.Context, folder string, los []int64) (_ []
 		parts := partsOf(w.table, folder, los)
 		last = parts[len(parts)-1]
 		published = w.listed[nameOf(folder, last.lo)].Hi
-		if !slices.Contains(w.options.Ops, w.table) { // a key comes back with the number of its first answer
+		if !w.table.IsOps() { // a key comes back with the number of its first answer
 			published = max(published, w.shown)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,7 +37,7 @@ func Options(dir string) warehouse.Options {
 	}
 	return warehouse.Options{
 		Path: filepath.Join(dir, "state", warehouse.Name), Temp: filepath.Join(dir, "state", "tmp"),
-		Tables: Tables(), Ops: Ops(), Uncommented: true,
+		Tables: slices.Concat(Tables(), Ops()), Uncommented: true,
 	}
 }
 

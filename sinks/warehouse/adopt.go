@@ -145,6 +145,9 @@ func (w *Warehouse) adoptRows(ctx context.Context, attach, leftOut string, upTo 
 			return err
 		}
 		for _, t := range w.options.Tables {
+			if t.IsOps() {
+				continue
+			}
 			if err := adoptTable(ctx, db, t, upTo, except); err != nil {
 				return err
 			}

@@ -108,7 +108,7 @@ func write(b *testing.B, w *warehouse.Warehouse, batch sinks.Batch) time.Duratio
 func whole(t testing.TB, dir string) *warehouse.Warehouse {
 	t.Helper()
 	o := sinktest.Options(dir)
-	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	o.Tables = schema.AllTables()
 	w := warehouse.New(o)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {

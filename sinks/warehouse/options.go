@@ -24,9 +24,8 @@ type Options struct {
 	Temp        string  // folder for data that does not fit into memory
 	Memory      int64   // maximum of DuckDB's buffers, in bytes; 0 for what the machine or container allows
 	Tables      []*schema.Table
-	Ops         []*schema.Table // tables of the schema "ops"
-	Uncommented bool            // no person reads the file, whose tables then have no comments
-	Log         *slog.Logger    // of repairs; nil discards them
+	Uncommented bool         // no person reads the file, whose tables then have no comments
+	Log         *slog.Logger // of repairs; nil discards them
 }
 
 // MemoryVariable is the environment variable that sets [Options.Memory].

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outlierd/internal/machine"
+	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sinks/duckdb/database"
 )
@@ -42,10 +42,13 @@ func New(o Options) *Warehouse {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	declare := func() *database.Declarations {
-		return database.NewDeclarations(slices.Concat(o.Tables, o.Ops), !o.Uncommented)
+		return database.NewDeclarations(o.Tables, !o.Uncommented)
 	}
 	return &Warehouse{options: o, declared: sync.OnceValue(declare), machine: machine.Memory, now: time.Now}
 }
+
+// Tables returns the tables of the warehouse and of its copies.
+func (w *Warehouse) Tables() []*schema.Table { return w.options.Tables }
 
 // Close closes the file. It can be used again afterwards.
 func (w *Warehouse) Close() error {

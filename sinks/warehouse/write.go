@@ -129,7 +129,7 @@ func (w *Warehouse) writeTails(ctx context.Context, db *database.DB, ops *sinks.
 		}
 		staged[stagedRows(part.Table)] = true
 	}
-	for _, t := range w.options.Ops {
+	for _, t := range w.options.Tables {
 		if from, changed := ops.From[t.Name]; changed {
 			sql = append(sql, deleteTail(t, from, ops.Version, staged))
 		}

@@ -61,7 +61,7 @@ func makeBlankWarehouse() error {
 	}
 	path := filepath.Join(dir, warehouse.Name)
 	rows := warehouse.New(warehouse.Options{
-		Path: path, Temp: filepath.Join(dir, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+		Path: path, Temp: filepath.Join(dir, "tmp"), Tables: schema.AllTables(),
 	})
 	_, err = rows.Marks(context.Background()) // which creates it
 	if err = errors.Join(err, rows.Close()); err == nil {

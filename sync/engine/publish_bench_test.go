@@ -112,12 +112,12 @@ func openForBenchmark(b *testing.B, kind, dir string) (*warehouse.Warehouse, loa
 	b.Helper()
 	rows := warehouse.New(warehouse.Options{
 		Path: filepath.Join(dir, "warehouse.duckdb"), Temp: filepath.Join(dir, "tmp"),
-		Tables: schema.Tables(), Ops: schema.OpsTables(),
+		Tables: schema.AllTables(),
 	})
 	if kind == "duckdb" {
 		return rows, load.Line{Warehouse: rows, Copies: []sinks.Copy{duckdb.New(rows, filepath.Join(dir, "outliers.duckdb"), filepath.Join(dir, "tmp"))}}
 	}
-	files := parquet.New(rows, parquet.Options{Dir: filepath.Join(dir, "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
+	files := parquet.New(rows, parquet.Options{Dir: filepath.Join(dir, "parquet")})
 	return rows, load.Line{Warehouse: rows, Copies: []sinks.Copy{files}}
 }
 

@@ -165,14 +165,14 @@ func (w *workshop) openSinks(e *Engine, folder string) []func() error {
 	w.Helper()
 	rows := warehouse.New(warehouse.Options{
 		Path: filepath.Join(folder, warehouse.Name), Older: []warehouse.Older{warehouse.Published(w.duckdb())},
-		Temp: filepath.Join(folder, "tmp"), Tables: schema.Tables(), Ops: schema.OpsTables(),
+		Temp: filepath.Join(folder, "tmp"), Tables: schema.AllTables(),
 	})
 	file := duckdb.New(rows, w.duckdb(), filepath.Join(folder, "tmp"))
 	e.Line = load.Line{Warehouse: rows, Copies: []sinks.Copy{file}}
 	if w.single {
 		return []func() error{rows.Close, file.Close}
 	}
-	files := parquet.New(rows, parquet.Options{Dir: filepath.Join(w.data(), "parquet"), Tables: schema.Tables(), Ops: schema.OpsTables()})
+	files := parquet.New(rows, parquet.Options{Dir: filepath.Join(w.data(), "parquet")})
 	e.Line.Copies = append(e.Line.Copies, files)
 	return []func() error{rows.Close, file.Close, files.Close}
 }

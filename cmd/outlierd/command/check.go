@@ -341,7 +341,7 @@ var unrelated = []error{parquet.ErrOtherVersion, syscall.ENOSPC, syscall.EDQUOT,
 
 func openFolder(ctx context.Context, path, keep string, verify bool) check.Tables {
 	t := check.Tables{Name: job.SinkParquet, Path: path}
-	folder, err := parquet.Look(ctx, path, keep, slices.Concat(schema.Tables(), schema.OpsTables()))
+	folder, err := parquet.Look(ctx, path, keep, schema.AllTables())
 	if err != nil {
 		t.Missing = isMissing(path) || isEmptyFolder(path)
 		return withProblem(t, err)

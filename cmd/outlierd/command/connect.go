@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/template"
 
@@ -256,7 +255,7 @@ func schemaCommand(g *globals) *cobra.Command {
 			Use: "tables", Short: "Print every table and column, as in docs/tables.md",
 			RunE: func(*cobra.Command, []string) error {
 				var all []tableColumn
-				for _, t := range slices.Concat(schema.Tables(), schema.OpsTables()) {
+				for _, t := range schema.AllTables() {
 					for _, c := range t.All() {
 						all = append(all, tableColumn{t.Name, c.Name, c.SQLType(), c.Path, c.Comment})
 					}

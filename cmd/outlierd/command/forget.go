@@ -206,7 +206,7 @@ func refuseUnlisted(config *job.Config) error {
 		if s.Kind != job.SinkParquet {
 			continue
 		}
-		foreign, wrong := parquet.Foreign(sinkPath(config, s), slices.Concat(schema.Tables(), schema.OpsTables()))
+		foreign, wrong := parquet.Foreign(sinkPath(config, s), schema.AllTables())
 		for _, name := range foreign {
 			found = append(found, filepath.Join(report.Path(sinkPath(config, s)), name))
 		}

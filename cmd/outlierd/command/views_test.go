@@ -75,7 +75,7 @@ var (
 
 // isTableColumn reports whether a table has a column with this name and meaning, so that docs/tables.md explains it.
 func isTableColumn(name, comment string) bool {
-	return slices.ContainsFunc(slices.Concat(schema.Tables(), schema.OpsTables()), func(t *schema.Table) bool {
+	return slices.ContainsFunc(schema.AllTables(), func(t *schema.Table) bool {
 		return slices.ContainsFunc(t.All(), func(c schema.Column) bool { return c.Name == name && c.Comment == comment })
 	})
 }

@@ -357,14 +357,14 @@ func warehouseOptions(config *job.Config, memory int64, log *slog.Logger) wareho
 	folder := stateFolder(config)
 	w := warehouse.Options{
 		Path: filepath.Join(folder, warehouse.Name), Temp: filepath.Join(folder, "tmp"), Memory: memory, Log: log,
-		Tables: schema.Tables(), Ops: schema.OpsTables(),
+		Tables: schema.AllTables(),
 	}
 	for _, s := range config.Sinks {
 		switch path := sinkPath(config, s); s.Kind {
 		case job.SinkDuckDB:
 			w.Older = append(w.Older, warehouse.Published(path))
 		case job.SinkParquet:
-			w.Older = append(w.Older, parquet.Older(path, w.Tables))
+			w.Older = append(w.Older, parquet.Older(path, schema.Tables()))
 		}
 	}
 	return w
@@ -379,7 +379,7 @@ func (p *program) openCopy(ctx context.Context, s job.Sink, rows *warehouse.Ware
 	case s.Kind == job.SinkDuckDB:
 		return duckdb.New(rows, path, filepath.Join(stateFolder(p.Engine.Config), "tmp")), nil
 	}
-	files := parquet.New(rows, parquet.Options{Dir: path, Tables: schema.Tables(), Ops: schema.OpsTables()})
+	files := parquet.New(rows, parquet.Options{Dir: path})
 	if s.Bucket == "" {
 		return files, nil
 	}
@@ -414,7 +414,7 @@ func (p *program) openLake(ctx context.Context, s job.Sink, rows *warehouse.Ware
 // lakeOf returns the options for a lake; instance identifies the state folder that writes to it.
 func lakeOf(config *job.Config, s job.Sink, instance string, env lookup) iceberg.Options {
 	return iceberg.Options{Catalog: s.Lake.Catalog, Warehouse: s.Lake.Warehouse, Namespace: s.Lake.Namespace,
-		Staging: filepath.Join(stateFolder(config), "lake"), Instance: instance, Tables: schema.Tables(), Ops: schema.OpsTables(), Env: env}
+		Staging: filepath.Join(stateFolder(config), "lake"), Instance: instance, Tables: schema.AllTables(), Env: env}
 }
 
 // bucketOf returns the options of the bucket that a sink is copied to.

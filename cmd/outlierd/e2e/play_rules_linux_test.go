@@ -571,7 +571,7 @@ func (r *record) boughtBefore(run *runRecord) bool {
 
 // tables: both sinks have the same rows, and rows that belong together are complete.
 func (p *play) tables() {
-	for _, table := range slices.Concat(schema.Tables(), schema.OpsTables()) {
+	for _, table := range schema.AllTables() {
 		p.equal("in Parquet", table, "true", filepath.Join(p.data, "parquet"))
 	}
 	for what, query := range map[string]string{

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +36,7 @@ func publishMany(b testing.TB, outliers int) (path string) {
 		}
 	}
 	exec("ATTACH " + database.Text(path) + " AS warehouse (BLOCK_SIZE 65536, STORAGE_VERSION 'v1.4.0')")
-	if err := db.Declare(b.Context(), database.NewDeclarations(slices.Concat(schema.Tables(), schema.OpsTables()), false), ""); err != nil {
+	if err := db.Declare(b.Context(), database.NewDeclarations(schema.AllTables(), false), ""); err != nil {
 		b.Fatal(err)
 	}
 	const words = `['home', 'espresso', 'machine', 'I', 'pulled', 'shots', 'sourdough', 'for', 'beginners', 'moka', 'pot', 'why', 'latte', 'art', 'tested', 'days']`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"outlierd/internal/excerpt"
 	"outlierd/schema"
@@ -50,7 +49,7 @@ func openEmpty(ctx context.Context, r resources) (*database.DB, error) {
 		return nil, err
 	}
 	if _, err = db.Exec(ctx, "ATTACH ':memory:' AS warehouse"); err == nil {
-		err = db.Declare(ctx, database.NewDeclarations(slices.Concat(schema.Tables(), schema.OpsTables()), false), "")
+		err = db.Declare(ctx, database.NewDeclarations(schema.AllTables(), false), "")
 	}
 	if err == nil {
 		err = permission{settings: "USE warehouse"}.confine(ctx, db)

@@ -79,7 +79,7 @@ func (f Field) namesAnother(want string) bool {
 	if strings.HasSuffix(name, want) || strings.HasSuffix(want, name) {
 		return false
 	}
-	return slices.ContainsFunc(slices.Concat(schema.Tables(), schema.OpsTables()), func(t *schema.Table) bool {
+	return slices.ContainsFunc(schema.AllTables(), func(t *schema.Table) bool {
 		return slices.ContainsFunc(t.Columns, func(c schema.Column) bool { return c.Name == name })
 	})
 }

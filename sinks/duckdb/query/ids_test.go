@@ -94,7 +94,7 @@ func TestBindRefusesMistakes(t *testing.T) {
 func open(t *testing.T, dir string) (*warehouse.Warehouse, *duckdb.Copy) {
 	t.Helper()
 	o := sinktest.Options(dir)
-	o.Tables, o.Ops = schema.Tables(), schema.OpsTables()
+	o.Tables = schema.AllTables()
 	w := warehouse.New(o)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
