@@ -26,7 +26,7 @@ func (e *Engine) AdoptScan(ctx context.Context, scanID string, intent int64) (*r
 	if err != nil {
 		return nil, err
 	}
-	all, err := e.Store.Scans.List("")
+	all, err := e.Store.Scans.List()
 	if err != nil {
 		return nil, err
 	}

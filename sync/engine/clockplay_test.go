@@ -210,7 +210,7 @@ func (s *snapshot) restore() {
 func (p *process) settle() {
 	p.wire = p.service.Transport()
 	p.inspect(func(e *Engine) {
-		scans, err := e.Store.Scans.List("")
+		scans, err := e.Store.Scans.List()
 		if err != nil {
 			p.Fatal(err)
 		}

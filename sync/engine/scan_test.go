@@ -294,7 +294,7 @@ func TestStartJoinsRecordedScan(t *testing.T) {
 				row, err, len(w.started()))
 		}
 		w.inspect(func(e *Engine) {
-			if scans, err := e.Store.Scans.List(""); err != nil || scans[0].State != runs.ScanNotCreated || scans[0].ScanID != "" {
+			if scans, err := e.Store.Scans.List(); err != nil || scans[0].State != runs.ScanNotCreated || scans[0].ScanID != "" {
 				t.Errorf("on record is %+v (%v), want that no second one was created", scans[0], err)
 			}
 			if held := w.held(e); held != 112 {

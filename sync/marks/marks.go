@@ -28,9 +28,6 @@ type Mark struct {
 	Marked  time.Time `json:"marked_at"` // when the mark last changed
 }
 
-// Blank reports whether a mark says nothing, because everything was cleared.
-func (m *Mark) Blank() bool { return !m.Starred && !m.Hidden && len(m.Tags) == 0 && m.Note == "" }
-
 // Edit is a change of the marks of videos. What is nil or empty stays as it is, so that edits of two
 // people add up.
 type Edit struct {

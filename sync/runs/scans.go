@@ -236,9 +236,9 @@ func (s *Scan) Saw(seen outlier.Scan, at time.Time) {
 	}
 }
 
-// List returns the scans of a job, or of all jobs if job is "", newest first.
-func (ss *Scans) List(job string) ([]Scan, error) {
-	return store.Select(ss.db, (*Scan).columns, `FROM scans WHERE (job = ?1 OR ?1 = '') ORDER BY id DESC`, job)
+// List returns all scans, newest first.
+func (ss *Scans) List() ([]Scan, error) {
+	return store.Select(ss.db, (*Scan).columns, `FROM scans ORDER BY id DESC`)
 }
 
 // OfStep returns the scan that a step has joined, or its newest intent; nil if it has none.

@@ -107,7 +107,7 @@ func (c *Client) Order(ctx context.Context, o Order, begun func(Event)) (*Ended,
 	var e Event
 	for events := json.NewDecoder(body); ; begun(e) {
 		if err := events.Decode(&e); err != nil {
-			return nil, &LostError{c.Name(), e.Run, err}
+			return nil, &LostError{c.Name(), err}
 		}
 		if e.Ended != nil {
 			return e.Ended, nil
@@ -117,8 +117,8 @@ func (c *Client) Order(ctx context.Context, o Order, begun func(Event)) (*Ended,
 
 // LostError is the error of a connection that was lost while a run was followed.
 type LostError struct {
-	Daemon, Run string
-	Cause       error
+	Daemon string
+	Cause  error
 }
 
 func (e *LostError) Error() string {

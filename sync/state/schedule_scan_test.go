@@ -185,7 +185,7 @@ func (j *job) endScan(step *runs.Step, scan *runs.Scan) error {
 
 // sawUnknown counts the runs that are not continued although the start of their scan is not confirmed.
 func (j *job) sawUnknown(run *runs.Run) error {
-	scans, err := j.store.Scans.List(j.name)
+	scans, err := j.store.Scans.List()
 	for _, scan := range scans {
 		if scan.Run == run.ID && scan.State == runs.ScanUnknown {
 			j.saw("a run was superseded while its scan was not confirmed")

@@ -114,7 +114,7 @@ func (p *process) rekey() {
 
 // operate has an operator look for a scan whose start is not confirmed, and settle it.
 func (p *process) operate() {
-	scans, err := p.store.Scans.List("")
+	scans, err := p.store.Scans.List()
 	if err != nil {
 		p.wrong = err
 		return

@@ -31,7 +31,7 @@ func scanListCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List all scans, newest first",
 		RunE: g.inSession(toRead, func(_ context.Context, p *program, _ []string) error {
-			all, err := p.Engine.Store.Scans.List("")
+			all, err := p.Engine.Store.Scans.List()
 			if err != nil {
 				return err
 			}
@@ -201,7 +201,7 @@ func describeAdopted(p *program, scan *runs.Scan) (string, error) {
 
 // unconfirmedScans returns the scans whose starts the service did not confirm.
 func unconfirmedScans(store *state.Store) ([]runs.Scan, error) {
-	all, err := store.Scans.List("")
+	all, err := store.Scans.List()
 	return slices.DeleteFunc(all, func(s runs.Scan) bool { return s.State != runs.ScanUnknown }), err
 }
 

@@ -25,7 +25,7 @@ var pages = sync.OnceValue(func() *template.Template {
 		"count": func(n any, one string) string { return formatCount(reflect.ValueOf(n).Int(), one) },
 		"short": formatShort, "times": formatTimes, "decimal": formatDecimal, "gained": formatGained,
 		"gainedExactly": gainedExactly, "level": levelOf, "segment": url.PathEscape,
-		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": shareOf, "percent": formatPercent,
+		"ruled": func(ratio *float64) string { return onRuler(*ratio) }, "share": shareOf,
 		"day": formatDay, "took": formatTook, "perNew": formatPerNew, "jobName": job.Shown,
 		"statusLevel": func(s runs.Status) string { return statusLevels[s] }, "join": func(texts []string) string { return strings.Join(texts, ", ") },
 		"language": func(code string) string { return labelValue("language", code) }, "inline": inlinePicture,

@@ -671,8 +671,6 @@ END;
 
 CREATE INDEX steps_origin ON steps (origin) WHERE origin IS NOT NULL;
 
-CREATE INDEX runs_rest_of ON runs (rest_of) WHERE rest_of <> '';
-
 -- Notifications for each target, until they are delivered or too old.
 CREATE TABLE notify_outbox (
 	id        INTEGER PRIMARY KEY,
