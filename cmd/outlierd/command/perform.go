@@ -107,7 +107,7 @@ func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 // listNext returns the runs to perform after one: those of jobs that come after it, then those that are left, and if
 // none is, what has come due through the runs so far.
 func (r *runner) listNext(done jobRun, row *runs.Run, left []jobRun) ([]jobRun, error) {
-	next, err := listFollowers(r.p, done, row)
+	next, err := r.listFollowers(done, row)
 	next = append(next, left...)
 	if err != nil || r.due.IsZero() {
 		return next, err
@@ -160,25 +160,43 @@ func (g *globals) typed(command string) string {
 	return term.Plain(line + command)
 }
 
-// listFollowers returns the runs of jobs that come after a run by hand, if it succeeded or was partial. They are due
-// at its start, so that each is made only once for it.
-func listFollowers(p *program, done jobRun, row *runs.Run) (next []jobRun, err error) {
+// listFollowers returns the runs of jobs that come after a run by hand, if it succeeded or was partial, each after the
+// runs of its job that continue before it. They are due at its start, so that each is made only once for it.
+func (r *runner) listFollowers(done jobRun, row *runs.Run) (next []jobRun, err error) {
 	if !done.withAfter || row == nil || !row.Status.EndedWell() {
 		return nil, nil
 	}
 	due := cmp.Or(row.Due, row.Started.Truncate(time.Microsecond)) // as stored
-	for i := range p.Engine.Config.Jobs {
-		spec := &p.Engine.Config.Jobs[i]
+	for i := range r.p.Engine.Config.Jobs {
+		spec := &r.p.Engine.Config.Jobs[i]
 		if spec.After != row.Job || spec.Disabled {
 			continue
 		}
-		if made, err := p.Engine.Store.Schedule.Performed(spec.Name, due); err != nil {
+		if made, err := r.p.Engine.Store.Schedule.Performed(spec.Name, due); err != nil {
 			return nil, err
-		} else if !made {
-			next = append(next, jobRun{Order: engine.Order{Spec: spec, Due: due, Trigger: engine.After}, withAfter: true})
+		} else if made {
+			continue
 		}
+		unfinished, err := r.listUnfinished(spec, due)
+		if err != nil {
+			return nil, err
+		}
+		follower := jobRun{Order: engine.Order{Spec: spec, Due: due, Trigger: engine.After}, withAfter: true}
+		next = append(append(next, unfinished...), follower)
 	}
 	return next, nil
+}
+
+// listUnfinished returns the unfinished runs of a job that continue before its run of a due time, or if due is zero, at
+// once.
+func (r *runner) listUnfinished(spec *job.Spec, due time.Time) (all []jobRun, err error) {
+	unfinished, err := r.p.Engine.Facts().Unfinished(spec, due)
+	for i := range unfinished {
+		if u := &unfinished[i]; u.Fate == facts.Resume || !due.IsZero() && u.Continues() {
+			all = append(all, jobRun{Order: engine.Order{Spec: spec, Trigger: engine.CatchUp, Due: due, Old: &u.Run}})
+		}
+	}
+	return all, err
 }
 
 // affectsAllJobs reports whether an error is not specific to the job: the next job would fail in the same
@@ -283,17 +301,15 @@ func byHand(specs []job.Spec) []jobRun {
 // with the runs: those of follow-ups, and the next one that a job with `catch_up: all` has missed.
 func (r *runner) listDue() (todo []jobRun, err error) {
 	due, err := r.p.Engine.DueNow(r.due)
-	add := func(id string, o engine.Order) {
+	add := func(id string, j jobRun) {
 		if !r.tried[id] {
-			r.tried[id], todo = true, append(todo, jobRun{Order: o})
+			r.tried[id], todo = true, append(todo, j)
 		}
 	}
 	addUnfinished := func(spec *job.Spec, due time.Time) {
-		all, failed := r.p.Engine.Facts().Unfinished(spec, due)
-		for i := range all {
-			if u := &all[i]; u.Fate == facts.Resume || !due.IsZero() && u.Continues() {
-				add(u.Run.ID, engine.Order{Spec: spec, Trigger: engine.CatchUp, Due: due, Old: &u.Run})
-			}
+		all, failed := r.listUnfinished(spec, due)
+		for _, j := range all {
+			add(j.Old.ID, j)
 		}
 		err = errors.Join(err, failed)
 	}
@@ -306,7 +322,7 @@ func (r *runner) listDue() (todo []jobRun, err error) {
 	}
 	for _, a := range due {
 		addUnfinished(a.Spec, a.Due)
-		add(a.Spec.Name+" "+a.Due.String(), engine.Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due})
+		add(a.Spec.Name+" "+a.Due.String(), jobRun{Order: engine.Order{Spec: a.Spec, Trigger: a.Trigger, Due: a.Due}})
 	}
 	return todo, err
 }
