@@ -11,8 +11,8 @@ import (
 )
 
 // Month returns what the scheduled runs of the cycle of [job.MonthOf] cost by job if every page is full, and what they
-// cost together, without the cap of the cycle. Jobs that run by hand only are left out. One with `schedule: auto` costs
-// what its own cap or the other jobs leave it.
+// cost together, without the cap of the cycle. Jobs that run by hand only are left out. Those with `schedule: auto` cost
+// what the other jobs leave, at most their own caps.
 func (r *Reader) Month(ctx context.Context) (jobs []facts.JobMonth, worst outlier.Credits, err error) {
 	month, err := r.Reader.Month(job.MonthOf(r.Config), time.Now())
 	if err != nil {
@@ -22,18 +22,21 @@ func (r *Reader) Month(ctx context.Context) (jobs []facts.JobMonth, worst outlie
 		return nil, 0, err
 	}
 	jobs = slices.DeleteFunc(jobs, func(j facts.JobMonth) bool { return j.Runs == 0 })
-	rest := outlier.Credits(0) // that the other jobs leave, if a job takes it
+	most, takes := r.Config.Budget.Scheduled(), outlier.Credits(0) // by jobs with `schedule: auto`
 	for i := range jobs {
 		switch j := &jobs[i]; {
 		case !j.Auto:
 			worst += j.Credits()
 		case j.Cap != nil:
-			worst += *j.Cap
+			takes += *j.Cap
 		default:
-			rest = *r.Config.Budget.Scheduled() // the file must have one
+			takes += *most // the file must have one
 		}
 	}
-	worst = max(worst, rest)
+	if most != nil {
+		takes = min(takes, max(0, *most-worst))
+	}
+	worst += takes
 	if perDay := r.Config.Budget.PerDay; perDay != nil {
 		worst = min(worst, job.MonthDays**perDay)
 	}

@@ -101,10 +101,11 @@ func (l *linted) cycle() string {
 	text := "The scheduled runs of a cycle of 31 days cost at most:\n"
 	for _, j := range l.Cycle {
 		costs := term.Count(j.Credits(), "credit")
-		if j.Auto && j.Cap != nil {
-			costs = term.Count(*j.Cap, "credit")
-		} else if j.Auto {
+		if j.Auto {
 			costs = "what the other jobs leave"
+		}
+		if j.Auto && j.Cap != nil {
+			costs += ", at most " + term.Count(*j.Cap, "credit")
 		}
 		text += fmt.Sprintf("  %s: %s, %s", j.Job, costs, term.Count(j.Runs, "run"))
 		if whole := outlier.Credits(j.Runs) * j.Each; whole > j.Credits() {
