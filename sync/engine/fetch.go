@@ -56,17 +56,19 @@ func (c *caller) fetch(ctx context.Context, r *outlier.Request, p ledger.Purchas
 		return got, err // the next process goes on from here
 	}
 	before := *t
-	if c.repeats(t, v) {
-		c.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
-			"attempt", p.Attempt, "err", err)
-		got, err = result{}, &waitError{t.NotBefore}
-	} else {
+	again := c.repeats(t, v)
+	if !again {
 		*t = outlier.Tries{}
 	}
 	if *t != before {
 		if failed := c.saveTries(r, p, *t); failed != nil {
 			return got, errors.Join(err, failed)
 		}
+	}
+	if again {
+		c.engine.log().Warn("call repeated", "job", p.Job, "run", p.Run, "op", r.Op(), "entity", r.Entity(),
+			"attempt", p.Attempt, "err", err)
+		return result{}, &waitError{t.NotBefore}
 	}
 	return got, err
 }
