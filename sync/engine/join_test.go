@@ -133,6 +133,29 @@ func TestJoiningRunReservesReadingPrice(t *testing.T) {
 	})
 }
 
+// TestDueRunJoinsScanAfterOutage: the scan has ended while no process was running, in which a job with the same scan came
+// due. The run of that job joins it before the run that started it reads it.
+func TestDueRunJoinsScanAfterOutage(t *testing.T) {
+	t.Parallel()
+	bare(t, strings.Replace(sameFile, "every: 24h", "tags: [manual]", 1), func(w *workshop) {
+		w.renew(anHour)
+		w.withSinks(func(e *Engine) { w.see(e, "second") })
+		time.Sleep(23 * time.Hour)
+		if _, err := w.runOf("first", 10*time.Minute, job.Overrides{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Hour)
+		for i, row := range w.serve(time.Hour) {
+			if row.Status != runs.OK || row.Pages != int64(3-2*i) {
+				t.Errorf("the run of %s ended as %s with %d pages: %s", row.Job, row.Status, row.Pages, row.Error)
+			}
+		}
+		if len(w.started()) != 1 || w.spent() != 58 {
+			t.Errorf("%d scans for %d credits, want 1 for 58", len(w.started()), w.spent())
+		}
+	})
+}
+
 // TestScanOutlivesItsCancelledRun: if the run that started it is cancelled, the run that joined reads the
 // scan.
 func TestScanOutlivesItsCancelledRun(t *testing.T) {

@@ -30,21 +30,32 @@ type workFacts struct {
 }
 
 // next returns the next action: a page or a scan first, then the data calls of urgent runs, then those of all by
-// their value.
+// their value. Live scans are joined before another run polls and reads them: the cap of the run that joins may have no
+// room for a start of its own.
 func (f *workFacts) next() action {
 	wake := f.wake
+	var first action
 	for _, r := range f.runs {
-		if r.err != nil {
-			return action{kind: endRuns, over: []*run{r}}
-		}
-		if r.search == nil || r.putOff || f.held != nil && !r.urgent {
+		a := action{kind: endRuns, over: []*run{r}}
+		switch {
+		case r.err != nil:
+		case r.search == nil || r.putOff || f.held != nil && !r.urgent:
 			continue
+		default:
+			a = r.search.next()
+			a.of = r
 		}
-		a := r.search.next()
-		if a.of = r; a.kind != wait {
+		switch {
+		case a.kind == joinScan:
 			return a
+		case a.kind == wait:
+			wake = soonest(wake, a.until)
+		case first.kind == "":
+			first = a
 		}
-		wake = soonest(wake, a.until)
+	}
+	if first.kind != "" {
+		return first
 	}
 	var over []*run
 	for _, r := range f.runs {
@@ -112,7 +123,7 @@ const (
 )
 
 // next returns the next action of a run's searches. Pages are taken breadth first, so that a cap cuts depth rather
-// than topics. Live scans are joined first: once they are read, the run's cap may have no room for a start of its own.
+// than topics. Live scans are joined first, as in [workFacts.next].
 func (f *searchFacts) next() action {
 	var first action
 	var poll time.Time // of the first scan that is due
