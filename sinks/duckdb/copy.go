@@ -45,7 +45,7 @@ func (c *Copy) Close() error { return nil }
 // Shows implements [sinks.Copy].
 func (c *Copy) Shows(ctx context.Context) (sinks.Marks, error) {
 	marks, err := c.shown(ctx)
-	return warehouse.MarksOf(marks), err
+	return marks.Marks, err
 }
 
 // Publish implements [sinks.Copy]. For readers it is atomic.

@@ -232,7 +232,7 @@ func (c *Copy) updateFolder(ctx context.Context, old Manifest, surplus []string,
 		if err != nil {
 			return err
 		}
-		if warehouse.MarksOf(found) != marks {
+		if found.Marks != marks {
 			return errors.New("the warehouse was damaged and has been replaced: publish again")
 		}
 		var writers []*writer

@@ -45,7 +45,7 @@ func Published(path string) Older {
 		if err == nil && marks.Changed {
 			err = errors.New("it was changed after it was published")
 		}
-		return MarksOf(marks), attachFile(path), err
+		return marks.Marks, attachFile(path), err
 	}}
 }
 

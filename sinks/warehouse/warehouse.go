@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -98,7 +97,7 @@ func (w *Warehouse) Bytes() int64 {
 func (w *Warehouse) Marks(ctx context.Context) (marks sinks.Marks, err error) {
 	read := func(db *database.DB) error {
 		known, err := db.Marks(ctx)
-		marks = MarksOf(known)
+		marks = known.Marks
 		return err
 	}
 	err = w.Run(ctx, read)
@@ -111,18 +110,7 @@ func (w *Warehouse) Marks(ctx context.Context) (marks sinks.Marks, err error) {
 // ReadMarks reads the marks of a warehouse, or of a published copy, that is not open for writing.
 func ReadMarks(ctx context.Context, path string) (sinks.Marks, error) {
 	marks, err := database.ReadMarks(ctx, path)
-	return MarksOf(marks), err
-}
-
-// MarksOf returns the marks of the warehouse or of a published copy; zero marks if there is none.
-func MarksOf(marks database.Marks) sinks.Marks {
-	if marks.Warehouse == 0 {
-		return sinks.Marks{}
-	}
-	return sinks.Marks{
-		Warehouse: strconv.FormatInt(marks.Warehouse, 36),
-		Answers:   marks.Journal, Ops: marks.Operations, Omitted: marks.Omitted,
-	}
+	return marks.Marks, err
 }
 
 // open opens the file, unless it is open. It makes the file if there is none, and declares the tables.

@@ -24,7 +24,7 @@ func (w *Warehouse) Write(ctx context.Context, b sinks.Batch) error {
 		if err != nil {
 			return err
 		}
-		mark := marks.Journal
+		mark := marks.Answers
 		if tried && mark == b.Hi { // the COMMIT that failed took effect
 			return nil
 		}
@@ -102,9 +102,9 @@ func (w *Warehouse) WriteOps(ctx context.Context, ops *sinks.Ops) error {
 		if marks, err = db.Marks(ctx); err != nil {
 			return err
 		}
-		if ops.Since != 0 && ops.Since != marks.Operations {
+		if ops.Since != 0 && ops.Since != marks.Ops {
 			return fmt.Errorf("changes since version %d do not follow version %d of %s",
-				ops.Since, marks.Operations, w.options.Path)
+				ops.Since, marks.Ops, w.options.Path)
 		}
 		return w.writeTails(ctx, db, ops)
 	})

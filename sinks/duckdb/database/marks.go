@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/duckdb/duckdb-go/v2"
+
+	"outlierd/sinks"
 )
 
 // Marks are what the writer knows about a file. All are zero if there is no file.
 type Marks struct {
-	Warehouse  int64  // random number of the warehouse
-	Journal    int64  // the last answer
-	Operations int64  // version of the operations tables
-	Vacuum     int64  // time of the last vacuum, in Unix seconds
-	Declared   int64  // hash of the declarations
-	Omitted    string // what is left out
+	sinks.Marks
+	Vacuum   int64 // time of the last vacuum, in Unix seconds
+	Declared int64 // hash of the declarations
 
 	// Published is the number of checkpoints of the file when it was last published. A published file of which DuckDB has
 	// another number was changed since; see [ReadMarks].
@@ -48,8 +48,9 @@ func (db *DB) Marks(ctx context.Context) (m Marks, err error) {
 	if err != nil {
 		return m, fmt.Errorf("read the marks of the file: %w", err)
 	}
-	numbers := map[any]*int64{Warehouse: &m.Warehouse, Journal: &m.Journal, Operations: &m.Operations,
-		Vacuum: &m.Vacuum, Declared: &m.Declared, Published: &m.Published}
+	var id int64
+	numbers := map[any]*int64{Warehouse: &id, Journal: &m.Answers, Operations: &m.Ops, Vacuum: &m.Vacuum,
+		Declared: &m.Declared, Published: &m.Published}
 	for _, row := range rows {
 		if row[0] == Omitted {
 			m.Omitted, _ = row[2].(string)
@@ -57,9 +58,10 @@ func (db *DB) Marks(ctx context.Context) (m Marks, err error) {
 			*number, _ = row[1].(int64)
 		}
 	}
-	if m.Warehouse == 0 {
-		return m, ErrForeign
+	if id == 0 {
+		return Marks{}, ErrForeign
 	}
+	m.Warehouse = strconv.FormatInt(id, 36)
 	return m, nil
 }
 
