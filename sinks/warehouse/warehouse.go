@@ -170,8 +170,7 @@ func (w *Warehouse) create(ctx context.Context) error {
 // match and the whole file cannot be opened: about one of 600 kills during a write. No data is lost: the journal has the
 // answers, and copies, which are never written that way, have the rows of those that were pruned.
 func (w *Warehouse) removeDamaged(damage error) error {
-	w.options.Log.Warn("damaged warehouse removed; it is filled again from the journal",
-		"file", w.options.Path, "err", damage)
+	w.options.Log.Warn("damaged warehouse removed", "file", w.options.Path, "err", damage)
 	return database.Remove(w.options.Path, w.options.Path+".wal")
 }
 

@@ -261,6 +261,30 @@ func TestRestoredStateKnowsItsOwnAnswers(t *testing.T) {
 	})
 }
 
+// TestLostWarehouseHidesNoRows: while it is filled again, its copies stay as they are, also if there is a new one.
+func TestLostWarehouseHidesNoRows(t *testing.T) {
+	t.Parallel()
+	bare(t, jobsFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		old, added := &fakeCopy{name: "duckdb"}, &fakeCopy{name: "parquet"}
+		e.Line = w.line(old)
+		if _, err := e.Run(w.ctx, &w.config.Jobs[0], Manual, time.Time{}); err != nil || old.shown == 0 {
+			t.Fatalf("answers up to %d are shown, %v", old.shown, err)
+		}
+		w.fake.has = sinks.Marks{}
+		shown, published := old.reads()
+		l, err := load.New(w.ctx, e.Store, w.line(old, added), e.log(), func() {})
+		if err != nil || old.shown != shown || old.published != published || added.published != 1 {
+			t.Fatalf("with an empty warehouse, answers up to %d of %d are shown (%v), and the new copy was published %d times, want once",
+				old.shown, shown, err, added.published)
+		}
+		if err := errors.Join(l.Load(w.ctx), l.Publish(w.ctx)); err != nil || old.shown != shown || added.shown != shown {
+			t.Errorf("afterwards, answers up to %d and %d of %d are shown (%v)", old.shown, added.shown, shown, err)
+		}
+	})
+}
+
 // TestRunFailsWhileNoSinkWorks, and what it bought is not bought again.
 func TestRunFailsWhileNoSinkWorks(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,7 @@ func (l *Loader) readMarks(ctx context.Context) error {
 			return err
 		}
 	}
+	l.logRefill()
 	if err := l.writeOps(ctx); err != nil || source.err != nil { // before answers: see [ops.Restores.LostWith]
 		return err
 	}
@@ -39,6 +40,18 @@ func (l *Loader) readMarks(ctx context.Context) error {
 	l.dropNotes()
 	l.answered, l.omitted = l.answered || l.Working(), unread
 	return l.omitUnwanted(ctx)
+}
+
+// logRefill logs that a warehouse that was lost or damaged is filled from the journal, because no run starts before.
+func (l *Loader) logRefill() {
+	has, shown := l.source.marks.Answers, int64(0)
+	for _, c := range l.copies {
+		shown = max(shown, c.marks.Answers)
+	}
+	if l.source.err == nil && has < shown {
+		l.log.Warn("the warehouse has fewer answers than its copies: it is filled from the journal before anything else",
+			"has", has, "copies_have", shown)
+	}
 }
 
 // readMark reads the marks of one of them, and disables it if that fails, or if it was filled from a state
