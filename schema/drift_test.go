@@ -41,12 +41,12 @@ func TestDriftIsCountedByName(t *testing.T) {
 }
 
 func TestDriftIsReportedOnce(t *testing.T) {
-	d := newDecoder(t)
+	d, at := newDecoder(t), source(outlier.OpSearch).ObservedAt
 	for range 2 {
 		if err := d.Decode(source(outlier.OpSearch), []byte(hitWith(`"new":[1, 2]`))); err != nil {
 			t.Fatal(err)
 		}
-		want := []Drift{{Op: outlier.OpSearch, Path: "hits[].new", Problem: "unknown", Count: 1, Example: "[1, 2]"}}
+		want := []Drift{{Op: outlier.OpSearch, Path: "hits[].new", Problem: "unknown", Count: 1, First: at, Last: at, Example: "[1, 2]"}}
 		if diff := cmp.Diff(want, d.Drift()); diff != "" {
 			t.Error(diff)
 		}
@@ -58,14 +58,15 @@ func TestDriftIsReportedOnce(t *testing.T) {
 }
 
 func TestDriftOfRefusedJSONIsCounted(t *testing.T) {
+	at := source(outlier.OpSearch).ObservedAt
 	for _, c := range []struct {
 		body string
 		want []Drift
 	}{
 		{hitWith(`"new":1`) + "}", nil},
 		{`{"new":null,"hits":{"id":"x"}}`, []Drift{
-			{outlier.OpSearch, "hits", "of the wrong type", 1, `{"id":"x"}`},
-			{outlier.OpSearch, "new", "unknown", 1, "null"},
+			{outlier.OpSearch, "hits", "of the wrong type", 1, at, at, `{"id":"x"}`},
+			{outlier.OpSearch, "new", "unknown", 1, at, at, "null"},
 		}},
 	} {
 		d := newDecoder(t)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-faster/jx"
 
@@ -105,15 +106,17 @@ func copyJSON(to *jx.Encoder, from *jx.Decoder, depth int) {
 
 // Drift is one kind of difference between answers and the interface, with a count.
 type Drift struct {
-	Op   outlier.Operation
-	Path string // of the field, from the top: "hits[].snippet.sentiment"
+	Op   outlier.Operation `json:"operation"`
+	Path string            `json:"path"` // of the field, from the top: "hits[].snippet.sentiment"
 
 	// Problem is "unknown", "missing", "twice", "of the wrong type", "not an object", "about another
 	// entity", "too large" or "not UTF-8".
-	Problem string
+	Problem string `json:"problem"`
 
-	Count   int    // since the last call of [Decoder.Drift]
-	Example string // JSON of the first such value, truncated to 200 bytes; "" if it is missing
+	Count   int64     `json:"count"`         // since the last call of [Decoder.Drift]
+	First   time.Time `json:"first_seen_at"` // when the first answer with it came
+	Last    time.Time `json:"last_seen_at"`
+	Example string    `json:"example"` // JSON of the first such value, truncated to 200 bytes; "" if it is missing
 }
 
 // The problems.
@@ -149,10 +152,10 @@ func (a *answer) noteDrift(r *row, path, problem string, raw jx.Raw) {
 	}
 	if known == nil {
 		example := excerpt.Bytes(string(raw), maxExample, excerpt.Mark)
-		known = &Drift{Op: a.src.Op, Path: path, Problem: problem, Example: example}
+		known = &Drift{Op: a.src.Op, Path: path, Problem: problem, First: a.src.ObservedAt, Example: example}
 		a.into.drift[key] = known
 	}
-	known.Count++
+	known.Count, known.Last = known.Count+1, a.src.ObservedAt
 }
 
 // Drift returns how the answers since its last call differed from the interface, sorted by

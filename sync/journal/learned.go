@@ -15,25 +15,13 @@ type Learned struct{ db *store.Store }
 // LearnedIn returns the record in a database whose schema is up to date.
 func LearnedIn(db *store.Store) *Learned { return &Learned{db} }
 
-// Drift is a difference between answers and the interface: an unknown field, or a field of another
-// type.
-type Drift struct {
-	Op      outlier.Operation `json:"operation"`
-	Path    string            `json:"path"`
-	Problem string            `json:"problem"`
-	Count   int64             `json:"count"` // occurrences
-	First   time.Time         `json:"first_seen_at"`
-	Last    time.Time         `json:"last_seen_at"`
-	Example string            `json:"example"`
-}
-
 // driftMark has the journal id up to which drift has been counted.
 var driftMark = store.Cell[int64]{Key: "drift counted up to"}
 
 // NoteDrift counts the drift found in the answers after [Learned.DriftMark] up to journal id upto,
 // and returns the drift that is new. Answers are counted once: if the mark is at upto already,
 // nothing happens.
-func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error) {
+func NoteDrift(tx *store.Tx, seen []schema.Drift, upto int64) (fresh []schema.Drift, err error) {
 	mark, err := driftMark.Get(tx)
 	if err != nil || upto <= mark {
 		return nil, err
@@ -51,14 +39,14 @@ func NoteDrift(tx *store.Tx, seen []Drift, upto int64) (fresh []Drift, err error
 }
 
 // noteDrift reports whether d is new.
-func noteDrift(tx *store.Tx, d Drift) (bool, error) {
+func noteDrift(tx *store.Tx, d schema.Drift) (bool, error) {
 	known, err := store.Value[bool](tx, `SELECT EXISTS (SELECT 1 FROM drift WHERE op = ? AND path = ? AND problem = ?)`,
 		d.Op, d.Path, d.Problem)
 	if err != nil {
 		return false, err
 	}
 	d.Example = store.Bounded(d.Example)
-	err = store.Insert(tx, "drift", d.columns(), `ON CONFLICT DO UPDATE SET count = count + excluded.count,
+	err = store.Insert(tx, "drift", driftColumns(&d), `ON CONFLICT DO UPDATE SET count = count + excluded.count,
 		first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`)
 	return !known, err
 }
@@ -68,7 +56,7 @@ func (k *Learned) DriftMark() (int64, error) {
 	return driftMark.Get(k.db)
 }
 
-func (d *Drift) columns() store.Columns {
+func driftColumns(d *schema.Drift) store.Columns {
 	return store.Columns{
 		"op": &d.Op, "path": &d.Path, "problem": &d.Problem, "count": &d.Count, "example": &d.Example,
 		"first_at": store.Time(&d.First), "last_at": store.Time(&d.Last),
@@ -76,8 +64,8 @@ func (d *Drift) columns() store.Columns {
 }
 
 // Drift returns all recorded drift, by operation and path.
-func (k *Learned) Drift() ([]Drift, error) {
-	return store.Select(k.db, (*Drift).columns, `FROM drift ORDER BY op, path, problem`)
+func (k *Learned) Drift() ([]schema.Drift, error) {
+	return store.Select(k.db, driftColumns, `FROM drift ORDER BY op, path, problem`)
 }
 
 // Limit is the rate limit as the limiter assumes it. A negative number and a zero duration or time

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"outlierd/outlier"
+	"outlierd/schema"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/state/statetest"
@@ -108,16 +109,16 @@ func TestEarlierAnswerLookupUsesIndex(t *testing.T) {
 func TestDriftIsCountedOncePerAnswer(t *testing.T) {
 	t.Parallel()
 	s := statetest.Open(t, t.TempDir())
-	mood := journal.Drift{Op: outlier.OpSearch, Path: "hits.snippet.mood", Problem: "unknown", Count: 3, First: statetest.Noon, Last: statetest.Noon.Add(time.Minute), Example: "merry"}
-	size := journal.Drift{Op: outlier.OpDetails, Path: "items.size", Problem: "type", Count: 1, First: statetest.Noon, Last: statetest.Noon, Example: strings.Repeat("ü", statetest.MaxErrorText)}
-	note := func(upto int64, seen ...journal.Drift) (fresh []journal.Drift) {
+	mood := schema.Drift{Op: outlier.OpSearch, Path: "hits.snippet.mood", Problem: "unknown", Count: 3, First: statetest.Noon, Last: statetest.Noon.Add(time.Minute), Example: "merry"}
+	size := schema.Drift{Op: outlier.OpDetails, Path: "items.size", Problem: "type", Count: 1, First: statetest.Noon, Last: statetest.Noon, Example: strings.Repeat("ü", statetest.MaxErrorText)}
+	note := func(upto int64, seen ...schema.Drift) (fresh []schema.Drift) {
 		statetest.Update(t, s, func(tx *store.Tx) (err error) {
 			fresh, err = journal.NoteDrift(tx, seen, upto)
 			return err
 		})
 		return fresh
 	}
-	check := func(when string, got []journal.Drift, want ...journal.Drift) {
+	check := func(when string, got []schema.Drift, want ...schema.Drift) {
 		t.Helper()
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"outlierd/internal/excerpt"
+	"outlierd/schema"
 	"outlierd/sinks"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
@@ -58,7 +59,7 @@ type Loader struct {
 
 	store *state.Store
 	batch *batch                      // what the warehouse gets next; nil while it does not work
-	drift []journal.Drift             // found in the answers of the batch
+	drift []schema.Drift              // found in the answers of the batch
 	rows  map[string]map[string]int64 // of the answers of the batch, by run and table
 	noted int64                       // drift and rows of answers up to this one are recorded
 
@@ -160,12 +161,7 @@ func (l *Loader) noteAnswer(entry *journal.Entry, unreadable error) {
 		}
 		l.rows[entry.Run][table] += n
 	}
-	for _, d := range l.batch.decoder.Drift() {
-		l.drift = append(l.drift, journal.Drift{
-			Op: d.Op, Path: d.Path, Problem: d.Problem, Count: int64(d.Count), Example: d.Example,
-			First: entry.ReceivedAt, Last: entry.ReceivedAt,
-		})
-	}
+	l.drift = append(l.drift, l.batch.decoder.Drift()...)
 }
 
 // noteBatch records the collected drift, and the rows of the runs. It logs each new field once.
@@ -173,7 +169,7 @@ func (l *Loader) noteBatch() error {
 	if len(l.drift) == 0 && len(l.rows) == 0 {
 		return nil
 	}
-	var fresh []journal.Drift
+	var fresh []schema.Drift
 	err := l.store.DB.Update(func(tx *store.Tx) (err error) {
 		fresh, err = journal.NoteDrift(tx, l.drift, l.batch.hi)
 		for run, rows := range l.rows {

@@ -23,6 +23,7 @@ import (
 
 	"outlierd/outlier"
 	"outlierd/outlier/pace"
+	"outlierd/schema"
 	"outlierd/sync/job"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
@@ -120,7 +121,7 @@ func (m *measured) everything() {
 	m.buy("ideas", statetest.ErrorTo(statetest.SearchRequest("1"), 429, outlier.Limited), outlier.Refunded)
 	statetest.Enqueue(m, m.store, queue.Task{Job: "ideas", Run: "run-1", Op: outlier.OpDetails, Entity: "dQw4w9WgXcQ"})
 	statetest.Update(m, m.store, func(tx *store.Tx) error {
-		_, err := journal.NoteDrift(tx, []journal.Drift{{Op: outlier.OpSearch, Path: "x", Problem: "new", Count: 3, First: time.Now(), Last: time.Now()}}, 1)
+		_, err := journal.NoteDrift(tx, []schema.Drift{{Op: outlier.OpSearch, Path: "x", Problem: "new", Count: 3, First: time.Now(), Last: time.Now()}}, 1)
 		return err
 	})
 	statetest.BeginRun(m, m.store, "run-2")

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"outlierd/outlier"
+	"outlierd/schema"
 	"outlierd/sync/facts"
 	"outlierd/sync/job"
-	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/runs"
 	"outlierd/sync/state"
@@ -249,7 +249,7 @@ func answersDrift(s *state.Store) (condition, error) {
 	if len(all) == 0 {
 		return c, err
 	}
-	last := slices.MaxFunc(all, func(a, b journal.Drift) int { return a.First.Compare(b.First) })
+	last := slices.MaxFunc(all, func(a, b schema.Drift) int { return a.First.Compare(b.First) })
 	c.holds, c.instance = true, strconv.Itoa(len(all))
 	c.text = fmt.Sprintf("%s: %s: %s. `outlierd schema drift` lists all differences: %d.", last.Op, last.Path, last.Problem, len(all))
 	return c, err

@@ -11,6 +11,7 @@ import (
 
 	"outlierd/internal/testenv"
 	"outlierd/outlier"
+	"outlierd/schema"
 	"outlierd/sync/journal"
 	"outlierd/sync/ledger"
 	"outlierd/sync/plan"
@@ -181,7 +182,7 @@ func TestNewDifferencesAreOneEvent(t *testing.T) {
 		t.Helper()
 		w.update(func(tx *store.Tx) error {
 			for _, path := range paths {
-				seen := []journal.Drift{{Op: outlier.OpSearch, Path: path, Problem: "unknown field", Count: 1, First: time.Now(), Last: time.Now()}}
+				seen := []schema.Drift{{Op: outlier.OpSearch, Path: path, Problem: "unknown field", Count: 1, First: time.Now(), Last: time.Now()}}
 				if _, err := journal.NoteDrift(tx, seen, time.Now().UnixNano()); err != nil {
 					return err
 				}
@@ -242,7 +243,7 @@ func TestOneEventPerFileEpisode(t *testing.T) {
 		}
 		drift := func(upTo int64, path string) {
 			w.update(func(tx *store.Tx) error {
-				seen := []journal.Drift{{
+				seen := []schema.Drift{{
 					Op: outlier.OpSearch, Path: path, Problem: "unknown field", Count: 1, First: time.Now(), Last: time.Now(),
 				}}
 				_, err := journal.NoteDrift(tx, seen, upTo)

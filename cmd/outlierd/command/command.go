@@ -13,10 +13,10 @@ import (
 
 	"outlierd/cmd/outlierd/report"
 	"outlierd/cmd/outlierd/term"
+	"outlierd/schema"
 	"outlierd/sync/backup"
 	"outlierd/sync/forecast"
 	"outlierd/sync/job"
-	"outlierd/sync/journal"
 	"outlierd/sync/marks"
 	"outlierd/sync/runs"
 	"outlierd/sync/serve"
@@ -176,7 +176,7 @@ var documents = []documented{
 	{"scan adopt", runs.Scan{}},
 	{"scan list", []runs.Scan{}},
 	{"scan resolve", scanResolved{}},
-	{"schema drift", []journal.Drift{}},
+	{"schema drift", []schema.Drift{}},
 	{"schema tables", []tableColumn{}},
 	{"share", fileShared{}},
 	{"simulate", simulatorAt{}},

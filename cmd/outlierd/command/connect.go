@@ -16,7 +16,6 @@ import (
 	"outlierd/schema"
 	"outlierd/sinks/duckdb/database"
 	"outlierd/sync/job"
-	"outlierd/sync/journal"
 )
 
 // tools are the programs that connect.tmpl has blocks for.
@@ -285,7 +284,7 @@ extra of their rows.`,
 				return err
 			}
 			columns := []string{"operation", "path", "problem", "count", "first_seen_at", "last_seen_at", "example"}
-			return printList(g.out, all, columns, func(d journal.Drift) []any {
+			return printList(g.out, all, columns, func(d schema.Drift) []any {
 				return []any{string(d.Op), d.Path, d.Problem, d.Count, when(d.First), when(d.Last), d.Example}
 			})
 		}),
