@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -306,6 +307,50 @@ jobs:
 		}
 		if ends[exitInterrupted] == 0 {
 			t.Errorf("no run was interrupted: %v", ends)
+		}
+	})
+}
+
+// TestInterruptedDueRunsAreNamed: whenever 'run --due' is stopped, it names the jobs that are due still, also for runs that
+// have ended before.
+func TestInterruptedDueRunsAreNamed(t *testing.T) {
+	t.Parallel()
+	bubble(t, `
+version: 1
+service: {url: "sim://", limit: 4/min}
+sinks: [{duckdb: outliers.duckdb}]
+jobs:
+  coffee: {every: 1h, reuse_for: 1m, search: {query: [espresso], pages: 3}}
+  milk: {after: coffee, reuse_for: 1m, search: {query: [latte art], pages: 3}}
+  tea: {every: 1h, reuse_for: 1m, search: {query: [sencha], pages: 3}}
+  sugar: {after: tea, reuse_for: 1m, search: {query: [sugar], pages: 3}}
+`, func(p *person) {
+		p.must("run", "--due")
+		interrupted := 0
+		for i := range *interruptions {
+			time.Sleep(time.Hour)
+			ctx, cancel := context.WithCancel(p.Context())
+			time.AfterFunc(time.Duration(i)*2*time.Minute/time.Duration(*interruptions), cancel)
+			out, stderr, code := p.do(ctx, "run", "--due")
+			cancel()
+			if code != exitDone {
+				interrupted++
+			}
+			_, named, _ := strings.Cut(stderr, "\nnot started: ")
+			isDone := func(job string) bool { return strings.Contains(out, "✓ "+job+"  ok") }
+			for job, after := range map[string]string{"coffee": "", "tea": "", "milk": "coffee", "sugar": "tea"} {
+				due := after == "" && out != "" || isDone(after)
+				if left := due && !isDone(job) && !strings.Contains(out, "! "+job+"  interrupted"); left != strings.Contains(named, job) {
+					t.Errorf("stopped at %d/%d of two minutes: %s is left: %v\n%s%s", i, *interruptions, job, left, out, stderr)
+				}
+			}
+			p.must("run", "--due")
+		}
+		if interrupted == 0 {
+			t.Error("no run was interrupted")
+		}
+		if n := p.ask(`select count(*) = count(distinct job || due_at) and count(*) = ` + strconv.Itoa(4**interruptions) + ` from ops.runs`); n != "true" {
+			t.Error("not each due time has one run")
 		}
 	})
 }

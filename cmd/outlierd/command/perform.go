@@ -83,6 +83,9 @@ func (r *runner) runJobs(ctx context.Context, todo []jobRun) error {
 			return r.goOn(selectWorst(append(errs, statusError{runs.PausedBudget})), nil, todo)
 		}
 		row, err := r.runJob(ctx, todo[0])
+		if row != nil && !r.due.IsZero() {
+			r.tried[row.ID] = true
+		}
 		detached := isA[*stoppedError](err)
 		ended := row != nil && !row.Status.Open()
 		switch {
@@ -112,9 +115,6 @@ func (r *runner) listNext(done jobRun, row *runs.Run, left []jobRun) ([]jobRun, 
 	if err != nil || r.due.IsZero() {
 		return next, err
 	}
-	if row != nil {
-		r.tried[row.ID] = true
-	}
 	if len(next) == 0 {
 		return r.listDue()
 	}
@@ -135,6 +135,11 @@ func (r *runner) goOn(cause error, row *runs.Run, left []jobRun) error {
 	var next []string
 	if row != nil && row.Status.Open() {
 		next = append(next, "To continue:\n  "+r.g.typed("run --continue "+row.ID))
+	}
+	if !r.due.IsZero() {
+		if due, err := r.listDue(); err == nil { // else the cause is what matters
+			left = append(left, due...)
+		}
 	}
 	var names []string
 	for i := range left {
