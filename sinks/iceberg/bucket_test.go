@@ -54,7 +54,7 @@ func TestBucketThatRefuses(t *testing.T) {
 			if err := l.Copy.Close(); err != nil {
 				t.Fatal(err)
 			}
-			_, err := Open(t.Context(), l.Warehouse, o)
+			_, err := New(l.Warehouse, o).Shows(t.Context())
 			failed = append(failed, err, Probe(t.Context(), o))
 			for _, err := range failed {
 				if err == nil || !strings.Contains(err.Error(), code) || !strings.Contains(err.Error(), says) ||

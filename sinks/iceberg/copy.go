@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,10 +26,10 @@ import (
 
 var _ sinks.Copy = (*Copy)(nil)
 
-// Copy is the tables of one writer. After an error it must be opened again.
+// Copy is the tables of one writer.
 type Copy struct {
 	options Options
-	place   *place
+	place   *place // nil while it is closed
 	staged  *parquet.Copy
 	tables  []*lakeTable
 
@@ -50,33 +51,45 @@ type note struct {
 // as long.
 const kept = 24 * time.Hour
 
-// Open opens the catalog, and creates missing tables and columns.
-func Open(ctx context.Context, rows *warehouse.Warehouse, o Options) (*Copy, error) {
-	p, err := openPlace(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	c := newCopy(o, p)
-	if err := c.createTables(ctx); err != nil {
-		return nil, errors.Join(c.explain(err), p.close())
-	}
-	ids := map[*schema.Table]string{}
-	for _, l := range c.tables {
-		ids[l.of] = l.ids
-	}
+// New returns the copy of rows in a lake. It opens the catalog when it is used, and again after an error, because the
+// cause may be gone: credentials were renewed, or a table was dropped.
+func New(rows *warehouse.Warehouse, o Options) *Copy {
+	c := &Copy{options: o, step: func(string) error { return nil }, now: time.Now, keep: kept}
 	c.staged = parquet.New(rows, parquet.Options{
 		Dir: o.Staging, Constant: parquet.Constant{Name: InstanceColumn, Value: o.Instance},
-		FieldIDs: func(t *schema.Table) string { return ids[t] },
+		FieldIDs: func(t *schema.Table) string {
+			return c.tables[slices.IndexFunc(c.tables, func(l *lakeTable) bool { return l.of == t })].ids
+		},
 	})
-	return c, nil
+	return c
 }
 
-func newCopy(o Options, p *place) *Copy {
-	c := &Copy{options: o, place: p, step: func(string) error { return nil }, now: time.Now, keep: kept}
-	for _, t := range o.Tables {
+// openPlace opens the catalog.
+func (c *Copy) openPlace(ctx context.Context) (err error) {
+	c.tables = nil
+	for _, t := range c.options.Tables {
 		c.tables = append(c.tables, &lakeTable{copy: c, of: t})
 	}
-	return c
+	c.place, err = openPlace(ctx, c.options)
+	return err
+}
+
+// withTables opens the catalog, unless it is open, creates missing tables and columns, and calls do. It closes the
+// catalog after an error.
+func (c *Copy) withTables(ctx context.Context, do func() error) (err error) {
+	if c.place == nil {
+		if err := c.openPlace(ctx); err != nil {
+			return err
+		}
+		err = c.explain(c.createTables(ctx))
+	}
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return nil
 }
 
 func (c *Copy) createTables(ctx context.Context) error {
@@ -99,13 +112,24 @@ func (c *Copy) explain(err error) error { return c.place.explain("lake", err) }
 // Name implements [sinks.Copy].
 func (c *Copy) Name() string { return "iceberg" }
 
-// Close implements [sinks.Copy].
-func (c *Copy) Close() error { return errors.Join(c.staged.Close(), c.place.close()) }
+// Close implements [sinks.Copy]. The copy can be used again.
+func (c *Copy) Close() error {
+	if c.place == nil {
+		return nil
+	}
+	err := errors.Join(c.staged.Close(), c.place.close())
+	c.place = nil
+	return err
+}
 
 // Shows implements [sinks.Copy].
-func (c *Copy) Shows(ctx context.Context) (sinks.Marks, error) {
-	shown, err := c.shown(ctx)
-	return shown.Marks, c.explain(err)
+func (c *Copy) Shows(ctx context.Context) (marks sinks.Marks, err error) {
+	err = c.withTables(ctx, func() error {
+		shown, err := c.shown(ctx)
+		marks = shown.Marks
+		return c.explain(err)
+	})
+	return marks, err
 }
 
 // last is the table whose properties have what each writer has published.
@@ -130,10 +154,12 @@ func (c *Copy) shown(ctx context.Context) (n note, err error) {
 
 // Publish implements [sinks.Copy].
 func (c *Copy) Publish(ctx context.Context) error {
-	if err := c.staged.Publish(ctx); err != nil {
-		return err
-	}
-	return c.explain(c.publish(ctx))
+	return c.withTables(ctx, func() error {
+		if err := c.staged.Publish(ctx); err != nil {
+			return err
+		}
+		return c.explain(c.publish(ctx))
+	})
 }
 
 // publish makes each table list the files of the staging folder, and then notes what is published.

@@ -90,7 +90,7 @@ func TestPostgresThatRefuses(t *testing.T) {
 				o.Patience = 200 * time.Millisecond
 			}
 			for what, open := range map[string]func() error{
-				"open":  func() error { _, err := Open(t.Context(), nil, o); return err },
+				"open":  func() error { _, err := New(nil, o).Shows(t.Context()); return err },
 				"probe": func() error { return Probe(t.Context(), o) },
 			} {
 				err := open()

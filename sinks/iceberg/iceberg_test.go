@@ -41,8 +41,8 @@ func options(dir, instance string) Options {
 func openAs(o Options) sinktest.Open {
 	return func(t testing.TB, dir string, w *warehouse.Warehouse) sinktest.Copy {
 		t.Helper()
-		c, err := Open(t.Context(), w, o)
-		if err != nil {
+		c := New(w, o)
+		if _, err := c.Shows(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return sinktest.Copy{Copy: c, Read: readOf(o)}
@@ -246,7 +246,7 @@ func checkGarbage(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.place.close()
+	defer c.Close()
 	needed, found := map[string]bool{}, 0
 	for _, l := range c.tables {
 		if err := l.load(t.Context()); err != nil {

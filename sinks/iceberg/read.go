@@ -32,7 +32,7 @@ func Read(ctx context.Context, o Options, dir string) (_ *Rows, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.place.close()) }()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	for try := 0; ; try++ {
 		rows, whole, err := c.read(ctx, dir)
 		if whole || err != nil {
@@ -116,7 +116,7 @@ func Probe(ctx context.Context, o Options) error {
 	if err = c.last().load(ctx); err == nil {
 		_, err = c.last().find(ctx)
 	}
-	return errors.Join(c.explain(err), c.place.close())
+	return errors.Join(c.explain(err), c.Close())
 }
 
 // openToRead opens a lake without creating anything. The error is [fs.ErrNotExist] if it does not exist.
@@ -126,17 +126,16 @@ func openToRead(ctx context.Context, o Options) (*Copy, error) {
 			return nil, err
 		}
 	}
-	p, err := openPlace(ctx, o)
-	if err != nil {
+	c := New(nil, o)
+	if err := c.openPlace(ctx); err != nil {
 		return nil, err
 	}
-	c := newCopy(o, p)
-	exists, err := p.CheckTableExists(ctx, c.last().id())
+	exists, err := c.place.CheckTableExists(ctx, c.last().id())
 	if errors.Is(err, catalog.ErrNoSuchNamespace) || err == nil && !exists {
-		err = fmt.Errorf("namespace %s of the lake %s: %w", o.Namespace, p.name, fs.ErrNotExist)
+		err = fmt.Errorf("namespace %s of the lake %s: %w", o.Namespace, c.place.name, fs.ErrNotExist)
 	}
 	if err != nil {
-		return nil, errors.Join(c.explain(p.plain(err)), p.close())
+		return nil, errors.Join(c.explain(c.place.plain(err)), c.Close())
 	}
 	return c, nil
 }

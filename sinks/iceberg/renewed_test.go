@@ -3,7 +3,6 @@
 package iceberg
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"outlierd/sinks"
 	"outlierd/sinks/bucket/buckettest"
 	"outlierd/sinks/sinktest"
 	"outlierd/sinks/warehouse"
@@ -52,8 +50,7 @@ func TestRenewedKeysOfABucket(t *testing.T) {
 		return value, ok
 	}
 	rows := sinktest.Open(func(t testing.TB, _ string, w *warehouse.Warehouse) sinktest.Copy {
-		c := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Copy, error) { return Open(ctx, w, o) })
-		return sinktest.Copy{Copy: c, Read: readOf(o)}
+		return sinktest.Copy{Copy: New(w, o), Read: readOf(o)}
 	})
 	l := rows.Line(t, dir)
 	write("first")
@@ -103,7 +100,7 @@ func TestRenewedPasswordOfPostgres(t *testing.T) {
 	t.Setenv("PGPASSFILE", passwords)
 	o := options(dir, "a")
 	o.Catalog = "postgres://outlierd@" + address + "/lake?sslmode=disable"
-	s := sinks.Reopening("iceberg", func(ctx context.Context) (sinks.Copy, error) { return Open(ctx, nil, o) })
+	s := New(nil, o)
 	for _, c := range []struct{ password, says string }{
 		{"s3cr3t-of-yesterday", "a file that PGPASSFILE names is read again without that"},
 		{renewed, "accepted, but starting up"},

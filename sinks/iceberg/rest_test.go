@@ -297,7 +297,7 @@ func TestRESTCatalogThatRefuses(t *testing.T) {
 			if strings.HasPrefix(name, "silent") {
 				o.Patience = 500 * time.Millisecond
 			}
-			_, err := Open(t.Context(), nil, o)
+			_, err := New(nil, o).Shows(t.Context())
 			checkWords(t, err, c.says)
 			checkWords(t, Probe(t.Context(), o), c.says)
 		})

@@ -10,13 +10,25 @@ import (
 	"outlierd/sinks/warehouse"
 )
 
-// Copy cannot be used without the build tag iceberg. [Open] never returns one.
-type Copy struct{ sinks.Copy }
-
 var errUntagged = errors.New("this program cannot write or check Iceberg tables: build with -tags iceberg")
 
-// Open returns an error that names the missing build tag.
-func Open(context.Context, *warehouse.Warehouse, Options) (*Copy, error) { return nil, errUntagged }
+// Copy is a copy whose methods return an error that names the missing build tag.
+type Copy struct{}
+
+// New returns a copy that cannot be used.
+func New(*warehouse.Warehouse, Options) Copy { return Copy{} }
+
+// Name implements [sinks.Copy].
+func (Copy) Name() string { return "iceberg" }
+
+// Close implements [sinks.Copy].
+func (Copy) Close() error { return nil }
+
+// Shows implements [sinks.Copy].
+func (Copy) Shows(context.Context) (sinks.Marks, error) { return sinks.Marks{}, errUntagged }
+
+// Publish implements [sinks.Copy].
+func (Copy) Publish(context.Context) error { return errUntagged }
 
 // Read returns an error that names the missing build tag.
 func Read(context.Context, Options, string) (*Rows, error) { return nil, errUntagged }

@@ -215,7 +215,7 @@ func (l *Loader) flushBatch(ctx context.Context) error {
 // one. A warehouse that answers catches up, and the copies are published. An error is one of the state,
 // or an [AheadError].
 func (l *Loader) Retry(ctx context.Context, all bool) error {
-	if !all && ctx.Err() != nil {
+	if !all && ctx.Err() != nil || l.store.DB.InPlace() != nil { // a copy would make a folder where a moved one is put back
 		return nil
 	}
 	isDue := func(s *sinkState) bool { return s.err != nil && (all || !time.Now().Before(s.retryAt)) }

@@ -187,7 +187,9 @@ func rebuildAll(ctx context.Context, out *printer, p *program, from older) (*reb
 		return nil, explainUnwritable(err, config.Data)
 	}
 	out.block.Erase()
-	p.addLine()
+	if err := p.addLine(); err != nil {
+		return nil, err
+	}
 	for i, s := range config.Sinks { // also those with answers of a state that was lost
 		c := p.Engine.Line.Copies[i]
 		err := c.Publish(ctx)

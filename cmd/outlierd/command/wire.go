@@ -163,7 +163,9 @@ func (p *program) openAlone(ctx context.Context, g *globals, m mode) (err error)
 		p.serveCommands(ctx, g.world.listen)
 	}
 	if !g.world.unread {
-		p.addLine()
+		if err := p.addLine(); err != nil {
+			return err
+		}
 	}
 	if m == toBuy || m == toServe {
 		return p.openClient(g.world.network, func() (outlier.Key, error) { return readKey(g.config, g.world.env, p.Engine.Config.Service) })
@@ -323,9 +325,9 @@ func duckdbMemory(env lookup) (int64, error) {
 	return memory, nil
 }
 
-// addLine adds the warehouse and its copies. What cannot be opened now is opened when it is used, and the
-// engine then reports the error.
-func (p *program) addLine() {
+// addLine adds the warehouse and its copies. They open their files and places when they are used, and the engine then
+// reports the error.
+func (p *program) addLine() error {
 	config := p.Engine.Config // a reload changes none of the settings used here, but for the tables
 	rows := warehouse.New(warehouseOptions(config, p.memory, p.Engine.Log))
 	p.closers = append(p.closers, rows.Close)
@@ -333,15 +335,14 @@ func (p *program) addLine() {
 	p.Engine.Line.Tables = func() []job.Table { return p.Engine.Config.Tables }
 	p.Engine.Line.Advise = func(sink string, err error) error { return adviseOnSink(config, sink, err) }
 	for _, s := range config.Sinks {
-		c := sinks.Reopening(s.Kind, func(ctx context.Context) (sinks.Copy, error) {
-			if err := p.Engine.Store.DB.InPlace(); err != nil {
-				return nil, err // opening would create the folder, which prevents restoring the state
-			}
-			return p.openCopy(ctx, s, rows)
-		})
+		c, err := p.newCopy(s, rows)
+		if err != nil {
+			return err
+		}
 		p.closers = append(p.closers, c.Close)
 		p.Engine.Line.Copies = append(p.Engine.Line.Copies, c)
 	}
+	return nil
 }
 
 // adviseOnSink adds what to do to an error of a sink, unless its files are elsewhere.
@@ -370,12 +371,12 @@ func warehouseOptions(config *job.Config, memory int64, log *slog.Logger) wareho
 	return w
 }
 
-// openCopy opens a copy of the warehouse.
-func (p *program) openCopy(ctx context.Context, s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
+// newCopy returns a copy of the warehouse.
+func (p *program) newCopy(s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
 	path := sinkPath(p.Engine.Config, s)
 	switch {
 	case s.Lake != nil:
-		return p.openLake(ctx, s, rows)
+		return p.newLake(s, rows)
 	case s.Kind == job.SinkDuckDB:
 		return duckdb.New(rows, path, filepath.Join(stateFolder(p.Engine.Config), "tmp")), nil
 	}
@@ -395,20 +396,13 @@ func sinkPath(config *job.Config, s job.Sink) string {
 	return filepath.Join(config.Data, s.Path)
 }
 
-// openLake opens the tables of a lake, to which other state folders may write too.
-func (p *program) openLake(ctx context.Context, s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
+// newLake returns the tables of a lake, to which other state folders may write too.
+func (p *program) newLake(s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
 	instance, err := p.Engine.Store.NamedInstance()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = p.Engine.Store.Sinks.AddPlace(s.Kind, s.Lake.Place())
 	}
-	lake, err := iceberg.Open(ctx, rows, lakeOf(p.Engine.Config, s, instance, p.env))
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Engine.Store.Sinks.AddPlace(s.Kind, s.Lake.Place()); err != nil {
-		return nil, errors.Join(err, lake.Close())
-	}
-	return lake, nil
+	return iceberg.New(rows, lakeOf(p.Engine.Config, s, instance, p.env)), err
 }
 
 // lakeOf returns the options for a lake; instance identifies the state folder that writes to it.
