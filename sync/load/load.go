@@ -68,9 +68,9 @@ type Loader struct {
 	copying   time.Duration // how long it took
 
 	tables    func() []job.Table
-	omitted   string // what was left out of the warehouse, as [identify]
-	left      sinks.Omitted
-	forgotten int64 // changes of the operations tables up to this one were removed from the state
+	left      sinks.Omitted // what is left out of the warehouse
+	lacking   []string      // tables of which the job file keeps more than the warehouse has
+	forgotten int64         // changes of the operations tables up to this one were removed from the state
 
 	beat    func()     // called for each batch
 	observe func(Step) // see [Line]

@@ -36,9 +36,13 @@ func (l *Loader) readMarks(ctx context.Context) error {
 	if err := l.writeOps(ctx); err != nil || source.err != nil { // before answers: see [ops.Restores.LostWith]
 		return err
 	}
+	var err error
+	if l.left, err = sinks.ParseOmitted(source.marks.Omitted); err != nil {
+		return l.disableSink(source, err)
+	}
 	l.batch = batchAfter(l.store, source.marks.Answers)
 	l.dropNotes()
-	l.answered, l.omitted = l.answered || l.Working(), unread
+	l.answered = l.answered || l.Working()
 	return l.omitUnwanted(ctx)
 }
 
