@@ -1,12 +1,10 @@
 package command
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,11 +37,12 @@ func checkCommand(g *globals) *cobra.Command {
 		Long: `Check the state in data/state: the database file, the sums of the ledger, and the checksum
 of every answer in the journal. Then check the warehouse and each of its copies: which answers
 they hold, whether their tables have the same number of rows, and whether all files are there.
-Nothing is changed. Exit code 1 if there is damage or a difference.
+Nothing is changed. Exit code 1 if there is damage or a difference. The warehouse is read from a
+copy below data/state/tmp.
 
 With --read-data every answer is decoded again, and every row is compared with the decoded
 answers, or for the tables ops.* with the state. That takes as long as 'outlierd rebuild', and
-as much space below data/state/tmp as two copies of the warehouse.`,
+as much space below data/state/tmp as three copies of the warehouse.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runCheck(c.Context(), g, readData) },
 	}
 	c.Flags().BoolVar(&readData, "read-data", false, "compare every row with the journal and the state")
@@ -154,11 +153,8 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, seen.Close()) }()
-	own, twin, err := openWarehouse(ctx, seen, warehouseOptions(config, memory, log), all)
-	if err != nil {
-		return nil, err
-	}
-	all = append(own, all...)
+	path := warehouseOptions(config, memory, log).Path
+	all = append(openWarehouse(ctx, seen, path, temp.path), all...)
 	c := &check.Check{State: seen, Temp: temp.path, Reader: reader}
 	c.Build = func(ctx context.Context, path string, like sinks.Marks, file string) (compare.Source, error) {
 		made := warehouseOptions(config, memory, log)
@@ -174,7 +170,7 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 	if c.Pruned, err = seen.Journal.Pruned(); err != nil {
 		return nil, err
 	}
-	if c.End > 0 && isMissing(warehouseOptions(config, memory, log).Path) { // its copies are what is left
+	if c.End > 0 && isMissing(path) { // its copies are what is left
 		for i := range all {
 			all[i].Missing = false
 		}
@@ -190,71 +186,28 @@ func checkSinks(ctx context.Context, g *globals, config *job.Config, readData bo
 	} else {
 		check.CompareCounts(all)
 	}
-	if twin != "" {
-		i := slices.IndexFunc(all, func(t check.Tables) bool { return t.Name == job.SinkDuckDB })
-		same := all[i]
-		same.Name, same.Path = "warehouse", twin
-		all = slices.Insert(all, 0, same)
-	}
 	return all, err
 }
 
-// openWarehouse returns the tables of the warehouse if no process uses it. If it has the same bytes as the
-// published file, as after each publication, it returns its path as a twin: then DuckDB need not read it,
-// which would block a run that starts meanwhile.
-func openWarehouse(ctx context.Context, seen *state.Store, w warehouse.Options,
-	all []check.Tables) (own []check.Tables, twin string, err error) {
-	if !seen.DB.Idle() || isMissing(w.Path) || !isMissing(w.Path+".wal") {
-		return nil, "", nil
+// openWarehouse returns the tables of the warehouse if no process uses it. They are read from a copy in a folder, which
+// blocks no run that starts meanwhile.
+func openWarehouse(ctx context.Context, seen *state.Store, path, folder string) []check.Tables {
+	before, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || !seen.DB.Idle() || !isMissing(path+".wal") {
+		return nil
 	}
-	for _, t := range all {
-		if t.Name != job.SinkDuckDB {
-			continue
-		}
-		same, err := sameBytes(ctx, w.Path, t.Path)
-		if err != nil {
-			return nil, "", fmt.Errorf("compare %s with %s: %w", report.Path(w.Path), report.Path(t.Path), err)
-		}
-		if same {
-			return nil, w.Path, nil
-		}
+	copied := filepath.Join(folder, warehouse.Name)
+	err = cmp.Or(err, database.Copy(path, copied, 0o600))
+	after, wrong := os.Stat(path)
+	switch err = cmp.Or(err, wrong); {
+	case err != nil:
+		return []check.Tables{withProblem(check.Tables{Name: "warehouse", Path: path}, err)}
+	case !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()): // by a run
+		return nil
 	}
-	t := openFile(ctx, "warehouse", w.Path, "")
-	if len(t.Problems) > 0 && strings.Contains(t.Problems[0], "Could not set lock") { // a process was started meanwhile
-		return nil, "", nil
-	}
-	return []check.Tables{t}, "", nil
-}
-
-// sameBytes reports whether two files have the same bytes. The second file may be missing. It reports
-// false for anything but regular files.
-func sameBytes(ctx context.Context, path, with string) (bool, error) {
-	var sums [2][]byte
-	for i, name := range []string{path, with} {
-		info, err := os.Stat(name)
-		if i == 1 && errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-			return false, nil
-		}
-		if err == nil {
-			sums[i], err = hashFile(ctx, name)
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-	return bytes.Equal(sums[0], sums[1]), nil
-}
-
-// hashFile returns the hash of a file's bytes.
-func hashFile(ctx context.Context, path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, file)
-	return sum.Sum(nil), errors.Join(err, context.Cause(ctx))
+	t := openFile(ctx, "warehouse", copied, "")
+	t.Path, t.Source.Name = path, report.Path(path)
+	return []check.Tables{t}
 }
 
 // openPublished returns the published tables of a copy. The files of a Parquet folder are linked into the
