@@ -698,8 +698,8 @@ func (p *play) commands(ctx context.Context, random *rand.Rand) {
 		if code == 0 || code == exitHeld || p.hadOutage(began.Add(-time.Second), "") {
 			continue
 		}
-		if code == exitPaused && strings.Contains(text, "budget.per_day") {
-			continue // the credits of the day are spent, also by what was said to be spent elsewhere
+		if code == exitPaused && (strings.Contains(text, "budget.per_day") || strings.Contains(text, "until the clocks agree")) {
+			continue // the credits of the day are spent, also by what was said to be spent elsewhere; or a clock has jumped
 		}
 		if args[0] == "sql" && strings.Contains(text, "does not exist yet") || up && !p.keeps(began) {
 			continue // nothing was published yet; or up has ended meanwhile, so that the command failed or ran alone
