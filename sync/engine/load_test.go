@@ -120,6 +120,31 @@ func TestRepairedSinkCatchesUp(t *testing.T) {
 	})
 }
 
+// TestMovedDataFolderIsNotMadeAgain: a copy that is tried again would make its folder, which keeps the moved one from
+// being put back.
+func TestMovedDataFolderIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	bubble(t, searchFile, func(w *workshop) {
+		e, stop := w.open()
+		defer stop()
+		e.Line.Copies = e.Line.Copies[1:] // the Parquet folder
+		l, err := load.New(w.ctx, e.Store, e.Line, e.log(), func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		aside := w.data() + ".aside"
+		if err := errors.Join(os.Rename(w.data(), aside), l.Publish(w.ctx), l.Retry(w.ctx, true)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(aside, w.data()); err != nil || l.Disabled() == 0 {
+			t.Fatalf("%d sinks disabled; put back: %v", l.Disabled(), err)
+		}
+		if err := l.Retry(w.ctx, true); err != nil || l.Disabled() > 0 {
+			t.Errorf("once it is back: %v, %v", err, l.Problems())
+		}
+	})
+}
+
 func TestRunRefusesSinkAheadOfJournal(t *testing.T) {
 	t.Parallel()
 	testenv.RacesLittle(t)
