@@ -120,9 +120,9 @@ func TestRepairedSinkCatchesUp(t *testing.T) {
 	})
 }
 
-// TestMovedDataFolderIsNotMadeAgain: a copy that is tried again would make its folder, which keeps the moved one from
+// TestMovedDataFolderStaysAway: a copy that is tried again would make its folder, which keeps the moved one from
 // being put back.
-func TestMovedDataFolderIsNotMadeAgain(t *testing.T) {
+func TestMovedDataFolderStaysAway(t *testing.T) {
 	t.Parallel()
 	bubble(t, searchFile, func(w *workshop) {
 		e, stop := w.open()
