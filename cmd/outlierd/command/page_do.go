@@ -288,10 +288,13 @@ func (a actions) offerPriced(ctx context.Context, title, button string, run jobR
 	}
 	run.Old = next.Old
 	offer, price := &page.Offer{Title: title, Button: button + ": free", Do: a.startRun(run.Order)}, next.Cost.Credits
-	if run.Afresh && reused > 0 {
+	switch {
+	case run.Afresh && reused > 0:
 		price = 0
 		offer.Says = []string{"Its first page of hits was bought a short time ago. It is reused."}
-	} else {
+	case run.Afresh && price > 0:
+		offer.Says = []string{"It buys the first page of hits, at most 40."}
+	case !run.Afresh:
 		offer.Says = startLines(ctx, known, run.Spec, next.Old)
 	}
 	if price > 0 {

@@ -45,15 +45,15 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 		run := strings.Fields(p.must("sql", "-o", "csv", "select run_id from ops.runs"))[1]
 		p.serving(func(ctx context.Context, prog *program) {
 			for _, c := range []struct {
-				asked   page.Action
-				button  string // "" if it is refused
-				refusal string
+				asked  page.Action
+				button string // "" if it is refused
+				says   string // what it does, or why it is refused
 			}{
-				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: at most 2 credits", ""},
-				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: free", ""},
-				{page.Action{Verb: page.LookAlikes, By: "title", Title: "the <b>best</b> ${moka} pot"}, "Search: at most 2 credits", ""},
+				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: at most 2 credits", "It buys the first page of hits, at most 40."},
+				{page.Action{Verb: page.LookAlikes, By: "thumbnail_video_id", Video: video}, "Search: free", "Its first page of hits was bought a short time ago."},
+				{page.Action{Verb: page.LookAlikes, By: "title", Title: "the <b>best</b> ${moka} pot"}, "Search: at most 2 credits", "It buys the first page of hits, at most 40."},
 				{page.Action{Verb: page.Transcript, Video: video}, "Fetch it: free", ""},
-				{page.Action{Verb: page.BuyRest, Run: run}, "Buy it: at most 22 credits", ""},
+				{page.Action{Verb: page.BuyRest, Run: run}, "Buy it: at most 22 credits", "coffee: the rest of run "},
 				{page.Action{Verb: page.SearchOnce, Query: "latte art"}, "", "at most 2 credits, and the budget of this cycle leaves 0"},
 				{page.Action{Verb: page.BuyRest, Run: run}, "", "left nothing to buy"},
 				{page.Action{Verb: page.BuyRest, Run: "no-run"}, "", "not found"},
@@ -63,13 +63,13 @@ func TestPageMakesOneOffRequests(t *testing.T) {
 			} {
 				offer, err := prog.offerAction(ctx, c.asked)
 				if c.button == "" {
-					if err == nil || !strings.Contains(err.Error(), c.refusal) {
-						t.Errorf("%+v: offered %+v, %v; want a refusal with %q", c.asked, offer, err, c.refusal)
+					if err == nil || !strings.Contains(err.Error(), c.says) {
+						t.Errorf("%+v: offered %+v, %v; want a refusal with %q", c.asked, offer, err, c.says)
 					}
 					continue
 				}
-				if err != nil || offer.Button != c.button || offer.Seen == "" {
-					t.Errorf("%+v: offered %+v, %v; want %q", c.asked, offer, err, c.button)
+				if err != nil || offer.Button != c.button || offer.Seen == "" || !strings.HasPrefix(strings.Join(offer.Says, " "), c.says) {
+					t.Errorf("%+v: offered %+v, %v; want %q, which says %q", c.asked, offer, err, c.button, c.says)
 					continue
 				}
 				next, err := offer.Do(ctx)
