@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,13 +196,15 @@ func openWarehouse(ctx context.Context, seen *state.Store, path, folder string) 
 		return nil
 	}
 	copied := filepath.Join(folder, warehouse.Name)
-	err = cmp.Or(err, database.Copy(path, copied, 0o600))
-	after, wrong := os.Stat(path)
-	switch err = cmp.Or(err, wrong); {
-	case err != nil:
+	if err == nil {
+		err = database.Copy(path, copied, 0o600)
+		after, _ := os.Stat(path)
+		if after == nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
+			return nil // a run has written it meanwhile, so an error may be of a block that was half written
+		}
+	}
+	if err != nil {
 		return []check.Tables{withProblem(check.Tables{Name: "warehouse", Path: path}, err)}
-	case !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()): // by a run
-		return nil
 	}
 	t := openFile(ctx, "warehouse", copied, "")
 	t.Path, t.Source.Name = path, report.Path(path)
