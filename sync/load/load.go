@@ -149,6 +149,7 @@ func (l *Loader) noteAnswer(entry *journal.Entry, unreadable error) {
 			"op", entry.Op, "entity", entry.Entity,
 			"err", excerpt.Runes(cmp.Or(entry.Unreadable, unreadable).Error(), maxErrorLength))
 	}
+	drift := l.batch.decoder.Drift()
 	if entry.ID <= l.noted {
 		return
 	}
@@ -161,7 +162,7 @@ func (l *Loader) noteAnswer(entry *journal.Entry, unreadable error) {
 		}
 		l.rows[entry.Run][table] += n
 	}
-	l.drift = append(l.drift, l.batch.decoder.Drift()...)
+	l.drift = append(l.drift, drift...)
 }
 
 // noteBatch records the collected drift, and the rows of the runs. It logs each new field once.

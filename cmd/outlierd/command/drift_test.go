@@ -36,6 +36,9 @@ func TestHitWithoutIDIsReported(t *testing.T) {
 		t.Errorf("the change is reported again: %s", stderr)
 	}
 	contains(t, p.must("schema", "drift", "-o", "ndjson"), `"path":"hits[].id","problem":"missing","count":2,`)
+	p.lose("state/warehouse.duckdb") // which is filled from the journal, whose answers are not counted again
+	p.do(p.Context(), "search", "latte art")
+	contains(t, p.must("schema", "drift", "-o", "ndjson"), `"path":"hits[].id","problem":"missing","count":3,`)
 }
 
 // TestForeignScanThresholdIsNotDrift: the service states it as an object or as a number, which has an unknown
