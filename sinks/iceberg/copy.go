@@ -81,7 +81,9 @@ func (c *Copy) withTables(ctx context.Context, do func() error) (err error) {
 		if err := c.openPlace(ctx); err != nil {
 			return err
 		}
-		err = c.explain(c.createTables(ctx))
+		if err = c.explain(c.createTables(ctx)); err == nil && c.options.Opened != nil {
+			err = c.options.Opened()
+		}
 	}
 	if err == nil {
 		err = do()

@@ -65,6 +65,8 @@ type Options struct {
 	Instance  string // of the writer: letters and digits, stored in the state
 	Tables    []*schema.Table
 
+	Opened func() error // called when the tables are there, before they receive rows; nil for nothing
+
 	// Env looks up environment variables: those of the AWS tools for a bucket (see package bucket),
 	// ICEBERG_REST_TOKEN or ICEBERG_REST_CREDENTIAL for a REST catalog.
 	Env func(string) (string, bool)

@@ -108,3 +108,25 @@ func (p *person) commits(table string) (last int) {
 	}
 	return last
 }
+
+// TestForgetNamesNoLakeThatNeverOpened: the address of the catalog was mistyped at first.
+func TestForgetNamesNoLakeThatNeverOpened(t *testing.T) {
+	t.Parallel()
+	const jobs = `
+version: 1
+service: {url: "sim://"}
+sinks: [{duckdb: outliers.duckdb}, {iceberg: {catalog: "postgres://127.0.0.1:1/lkae", warehouse: lake/files}}]
+jobs: {tea: {search: {query: green tea}}}
+`
+	p := &person{T: t, dir: t.TempDir(), env: os.LookupEnv}
+	p.write(jobs)
+	p.do(p.Context(), "run")
+	p.write(strings.Replace(jobs, "postgres://127.0.0.1:1/lkae", "lake/catalog.db", 1))
+	p.must("run", "--again")
+	forget := []string{"forget", "--dry-run", "--video", "dQw4w9WgXcQ"}
+	if out := p.must(forget...); strings.Contains(out, "lake") {
+		t.Errorf("of a lake that was never opened: %s", out)
+	}
+	p.write(strings.Replace(jobs, "postgres://127.0.0.1:1/lkae", "other/catalog.db", 1))
+	contains(t, p.must(forget...), "writes namespace outlierd of the lake ", "lake/catalog.db any more")
+}

@@ -399,10 +399,9 @@ func sinkPath(config *job.Config, s job.Sink) string {
 // newLake returns the tables of a lake, to which other state folders may write too.
 func (p *program) newLake(s job.Sink, rows *warehouse.Warehouse) (sinks.Copy, error) {
 	instance, err := p.Engine.Store.NamedInstance()
-	if err == nil {
-		err = p.Engine.Store.Sinks.AddPlace(s.Kind, s.Lake.Place())
-	}
-	return iceberg.New(rows, lakeOf(p.Engine.Config, s, instance, p.env)), err
+	o := lakeOf(p.Engine.Config, s, instance, p.env)
+	o.Opened = func() error { return p.Engine.Store.Sinks.AddPlace(s.Kind, s.Lake.Place()) }
+	return iceberg.New(rows, o), err
 }
 
 // lakeOf returns the options for a lake; instance identifies the state folder that writes to it.
