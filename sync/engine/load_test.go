@@ -15,6 +15,7 @@ import (
 
 	"outlierd/internal/testenv"
 	"outlierd/sinks"
+	"outlierd/sync/job"
 	"outlierd/sync/load"
 	"outlierd/sync/marks"
 	"outlierd/sync/ops"
@@ -116,6 +117,31 @@ func TestRepairedSinkCatchesUp(t *testing.T) {
 		}
 		if calls := w.service.Books().Total.Calls - before; calls > 2 {
 			t.Errorf("%d calls; want the 2 pages: catching up must not cost any", calls)
+		}
+	})
+}
+
+// TestUncertainClockLeavesOutNoDays: the service has not confirmed that weeks have passed, so no row is deleted for its age.
+func TestUncertainClockLeavesOutNoDays(t *testing.T) {
+	t.Parallel()
+	single(t, searchFile, func(w *workshop) {
+		w.mustRun(runs.OK)
+		time.Sleep(30 * 24 * time.Hour)
+		w.asks = true
+		e, stop := w.open()
+		defer stop()
+		e.Line.Tables = func() []job.Table { return []job.Table{{Name: "outliers_history", Keep: 7 * 24 * time.Hour}} }
+		l, err := load.New(w.ctx, e.Store, e.Line, e.log(), func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []struct{ due, rows bool }{{false, true}, {true, false}} {
+			due, err := l.OmitDue()
+			err = errors.Join(err, l.Publish(w.ctx))
+			if n := w.count("select count(*) from outliers_history"); err != nil || due != want.due || n > 0 != want.rows {
+				t.Errorf("%d rows, due %t, %v; want %+v", n, due, err, want)
+			}
+			e.Store.Clock.Confirm()
 		}
 	})
 }
