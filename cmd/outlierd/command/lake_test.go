@@ -109,8 +109,8 @@ func (p *person) commits(table string) (last int) {
 	return last
 }
 
-// TestForgetNamesNoLakeThatNeverOpened: the address of the catalog was mistyped at first.
-func TestForgetNamesNoLakeThatNeverOpened(t *testing.T) {
+// TestForgetNamesNoUnopenedLake: the address of the catalog was mistyped at first.
+func TestForgetNamesNoUnopenedLake(t *testing.T) {
 	t.Parallel()
 	const jobs = `
 version: 1
