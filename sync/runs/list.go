@@ -37,7 +37,7 @@ func (rs *Runs) List(f Filter, most int) ([]Run, error) {
 	return rs.listRuns(query+` ORDER BY id DESC LIMIT `+strconv.Itoa(cmp.Or(most, -1)), args...)
 }
 
-// Last returns the newest run that a filter selects; nil if there is none.
+// Last returns the newest run that a filter selects, or nil.
 func (rs *Runs) Last(f Filter) (*Run, error) { return first(rs.List(f, 1)) }
 
 // Named returns the runs whose ids begin with prefix, oldest first, at most most.

@@ -120,7 +120,7 @@ type world struct {
 	// dial connects to the daemon of a state folder; with nil by its socket.
 	dial func(ctx context.Context, dir string) (*serve.Client, error)
 
-	// hangups delivers each SIGHUP of this process from now on; it is nil if there are none.
+	// hangups delivers each SIGHUP of this process from now on; nil to leave them to the process.
 	hangups func() <-chan os.Signal
 
 	unread bool // answers stay in the journal: another process makes the tables
